@@ -1,0 +1,9 @@
+"""The base of every typed document: keyword-only, frozen, unknown keys refused."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Document(BaseModel):
+    """A typed document that crosses a process boundary or comes from a person."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)

@@ -1,0 +1,67 @@
+"""When a pipeline runs, with what, and who hears of it."""
+
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, Field
+
+from tasks.contracts.model import Document
+from tasks.contracts.quantities import Duration, Memory
+
+Stage = Literal["ingest", "validate", "features", "train", "evaluate", "register", "report"]
+STAGES: tuple[Stage, ...] = ("ingest", "validate", "features", "train", "evaluate", "register", "report")
+
+_CRON_FIELD = r"[0-9*,/\-A-Za-z]+"
+
+
+def _known_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"{name!r} is not a time zone; write it like UTC or Europe/Berlin") from None
+    return name
+
+
+class Schedule(Document):
+    """A run each time the cron expression fires; it takes the day that ended before."""
+
+    cron: str = Field(pattern=rf"^{_CRON_FIELD}( {_CRON_FIELD}){{4}}$", description="Five fields: minute hour day month weekday.")
+    timezone: Annotated[str, AfterValidator(_known_zone)] = "UTC"
+    finish_by: Duration | None = Field(None, description="How long after its start a run may end before people are told.")
+
+
+class Resources(Document):
+    """What a stage's container may use."""
+
+    gpus: int = Field(0, ge=0, le=64)
+    cpus: float = Field(2, gt=0, le=1024)
+    memory: Memory = 4 << 30
+    shm: Memory = 256 << 20
+    pids: int = Field(512, ge=16, le=65_536)
+
+
+class StageSettings(Document):
+    """How a stage's failures are handled."""
+
+    retries: int = Field(2, ge=0, le=100)
+    retry_delay: Duration = 30
+    timeout: Duration = 3600
+    grace: Duration = Field(30, description="Seconds between the notice to stop and the kill.")
+
+
+DEFAULT_SETTINGS: dict[Stage, StageSettings] = {
+    "ingest": StageSettings(),
+    "validate": StageSettings(),
+    "features": StageSettings(),
+    "train": StageSettings.model_validate({"retries": 3, "timeout": "12h", "grace": "2m"}),
+    "evaluate": StageSettings(),
+    "register": StageSettings(retries=5),
+    "report": StageSettings(),
+}
+
+
+class Alerts(Document):
+    """Who is told of what. A name stands for an address that an operator keeps outside the file."""
+
+    to: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=60)], ...] = ()
+    on: tuple[Literal["failure", "retry", "rejected", "promoted"], ...] = ("failure", "retry", "rejected")

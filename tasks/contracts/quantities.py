@@ -1,0 +1,92 @@
+"""Quantities as people write them: `20%`, `1h30m`, `4g`. Values are plain numbers; dumps are readable and exact."""
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_BYTES = {"t": 1 << 40, "g": 1 << 30, "m": 1 << 20, "k": 1 << 10, "b": 1}
+_DURATION = re.compile(r"^(?:\d+[dhms])+$")
+_MEMORY = re.compile(r"^(\d+(?:\.\d+)?)([bkmgt])b?$")
+_PERCENT = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
+
+
+def parse_fraction(value: object) -> float:
+    """`20%` or 0.2 -> 0.2. Raises ValueError for anything else, and outside 0 to 1."""
+    if isinstance(value, str) and (found := _PERCENT.match(value.strip())):
+        fraction = float(found.group(1)) / 100
+    elif isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        try:
+            fraction = float(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is not a share; write it like 20% or 0.2") from None
+    else:
+        raise ValueError(f"{value!r} is not a share; write it like 20% or 0.2")
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"{value!r} is not between 0% and 100%; write it like 20% or 0.2")
+    return fraction
+
+
+def show_fraction(value: float) -> str:
+    """0.2 -> `20%`; a number that would not come back the same as a percentage stays a plain number."""
+    text = f"{value * 100:.12f}".rstrip("0").rstrip(".") + "%"
+    return text if parse_fraction(text) == value else repr(value)
+
+
+def parse_duration(value: object) -> int:
+    """`1h30m` -> 5400 seconds; units d, h, m, s. Raises ValueError for anything else, and for zero."""
+    text = value.strip() if isinstance(value, str) else ""
+    if not _DURATION.match(text):
+        raise ValueError(f"{value!r} is not a duration; write it like 20m, 4h or 1h30m")
+    seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+)([dhms])", text))
+    if seconds == 0:
+        raise ValueError(f"{value!r} is no time at all; write it like 20m, 4h or 1h30m")
+    return seconds
+
+
+def show_duration(seconds: int) -> str:
+    """5400 -> `1h30m`."""
+    parts = []
+    for unit, size in _SECONDS.items():
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def parse_memory(value: object) -> int:
+    """`4g` -> bytes; units b, k, m, g, t (powers of 1024). Raises ValueError for anything else, and for zero."""
+    found = _MEMORY.match(value.strip().lower()) if isinstance(value, str) else None
+    if not found:
+        raise ValueError(f"{value!r} is not an amount of memory; write it like 512m or 4g")
+    size = int(float(found.group(1)) * _BYTES[found.group(2)])
+    if size == 0:
+        raise ValueError(f"{value!r} is no memory at all; write it like 512m or 4g")
+    return size
+
+
+def show_memory(size: int) -> str:
+    """4294967296 -> `4g`, in the largest unit that divides it."""
+    unit = next(unit for unit, factor in _BYTES.items() if size % factor == 0)
+    return f"{size // _BYTES[unit]}{unit}"
+
+
+Fraction = Annotated[
+    float,
+    BeforeValidator(parse_fraction),
+    PlainSerializer(show_fraction, return_type=str),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["20%"]}),
+]
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    PlainSerializer(show_duration, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["1h30m"]}),
+]
+Memory = Annotated[
+    int,
+    BeforeValidator(parse_memory),
+    PlainSerializer(show_memory, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["4g"]}),
+]
