@@ -1,0 +1,84 @@
+"""Where everything is in the store. Every key is made here, from checked names."""
+
+import re
+from datetime import date
+
+from tasks.contracts.errors import ConfigurationError
+
+_SEGMENT = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._=+-]*[A-Za-z0-9_=+-])?$")
+MAX_SEGMENT = 200
+
+
+def segment(name: str) -> str:
+    """A name as one step of a key. Raises ConfigurationError for anything that could lead elsewhere."""
+    if len(name) > MAX_SEGMENT or not _SEGMENT.match(name) or ".." in name:
+        raise ConfigurationError(
+            f"{name[:80]!r} cannot be part of a path",
+            remedy="use letters, digits, and . _ = + - inside; at most 200 characters",
+        )
+    return name
+
+
+def join(*names: str) -> str:
+    """Checked names as a key."""
+    return "/".join(map(segment, names))
+
+
+def bundle(sha256: str) -> str:
+    """The packed folder of a pipeline."""
+    return join("bundles", f"{sha256}.tar")
+
+
+def published(pipeline: str, part: str, fingerprint: str) -> str:
+    """The prefix under which a stage, or a day's part of it, is published."""
+    return join("published", pipeline, part, fingerprint)
+
+
+def manifest(prefix: str) -> str:
+    """The manifest below a published prefix."""
+    return f"{prefix}/manifest.json"
+
+
+def table(pipeline: str, schema: str) -> str:
+    """The Delta table of a pipeline's rows; another schema is another table. `schema` is a digest."""
+    return join("tables", pipeline, schema[:16])
+
+
+def run(pipeline: str, run_id: str) -> str:
+    """The prefix of a run's own records."""
+    return join("runs", pipeline, run_id)
+
+
+def plan(pipeline: str, run_id: str) -> str:
+    """What a run set out to do."""
+    return f"{run(pipeline, run_id)}/plan.json"
+
+
+def outcome(pipeline: str, run_id: str, stage: str) -> str:
+    """How a stage of a run ended."""
+    return f"{run(pipeline, run_id)}/{segment(stage)}.json"
+
+
+def checkpoints(pipeline: str, fingerprint: str) -> str:
+    """The prefix of a training's checkpoints."""
+    return join("checkpoints", pipeline, fingerprint)
+
+
+def ledger(model: str) -> str:
+    """The prefix of a model's ledger."""
+    return join("ledger", model)
+
+
+def ledger_record(model: str, number: int) -> str:
+    """One record of a model's ledger; numbers start at 1 and have no gap."""
+    return f"{ledger(model)}/{number:08d}.json"
+
+
+def tracking() -> str:
+    """The prefix of the MLflow data that live in the store where there is no MLflow server."""
+    return "mlflow"
+
+
+def day(value: date) -> str:
+    """A date as it stands in keys and source URIs."""
+    return value.isoformat()
