@@ -12,7 +12,8 @@ class Volume(Document):
     """Rows of the data date against what is usual."""
 
     against: Literal["previous_day", "same_weekday", "window_median"] = Field(
-        "previous_day", description="The day before, the median of the same weekday in the window, or the window's median."
+        "previous_day",
+        description="The day before, the median of the same weekday in the window, or the window's median.",
     )
     tolerance: Fraction = Field(0.2, description="The largest relative difference allowed, up or down.")
 
@@ -47,5 +48,6 @@ class Validate(Document):
     drift: Drift | None = Field(default_factory=Drift)
     expectations: Annotated[tuple[Expectation, ...], Field()] = ()
     bad_days: Literal["exclude", "fail"] = Field(
-        "exclude", description="What an earlier day of the window does that breaks a column's rule: left out, or the run stops."
+        "exclude",
+        description="What an earlier day of the window does that breaks a column's rule: left out, or the run stops.",
     )

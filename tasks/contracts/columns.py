@@ -36,11 +36,15 @@ class Column(Document):
     """One column. Rules are checked on every day before anything is trained."""
 
     role: Role = Field(description="What the column is for.")
-    type: ColumnType = Field(description="The type of its values; a source column that cannot be cast without loss is refused.")
+    type: ColumnType = Field(
+        description="The type of its values; a source column that cannot be cast without loss is refused."
+    )
     allowed: tuple[Value, ...] | None = Field(None, alias="in", min_length=1, description="The only values allowed.")
     min: float | None = Field(None, description="The least value allowed.")
     max: float | None = Field(None, description="The greatest value allowed.")
-    max_null: Fraction | None = Field(None, description="The largest share of missing values allowed; not checked if absent.")
+    max_null: Fraction | None = Field(
+        None, description="The largest share of missing values allowed; not checked if absent."
+    )
     transform: Transform | None = Field(None, description="Applied inside the model before scaling.")
     derived: bool = Field(False, description="Made by derive() in features.py; absent from the source.")
 

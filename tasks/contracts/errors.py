@@ -1,14 +1,14 @@
 """Every error that a person can cause or meet, in one small tree.
 
-    RatchetError                 exit code, cause, remedy
-    +-- ConfigurationError       64: a key is wrong
-    |   +-- PipelineInvalid      64: every problem of a pipeline file at once
-    +-- DataRejected             65: data broke a rule; names column and rule
-    +-- Unavailable              69: a dependency does not answer
-    +-- CorruptArtifact          70: bytes do not match their digest
-    +-- PublishConflict          70: another attempt published something else under the same fingerprint
-    +-- Preempted                75: told to stop; work saved
-    +-- OutOfMemory              137
+RatchetError                 exit code, cause, remedy
++-- ConfigurationError       64: a key is wrong
+|   +-- PipelineInvalid      64: every problem of a pipeline file at once
++-- DataRejected             65: data broke a rule; names column and rule
++-- Unavailable              69: a dependency does not answer
++-- CorruptArtifact          70: bytes do not match their digest
++-- PublishConflict          70: another attempt published something else under the same fingerprint
++-- Preempted                75: told to stop; work saved
++-- OutOfMemory              137
 """
 
 from collections.abc import Sequence

@@ -15,7 +15,12 @@ METRICS: dict[Objective, tuple[str, ...]] = {
     "regression": ("rmse", "mae"),
     "multiclass": ("accuracy", "logloss"),
 }
-DEFAULT_METRIC: dict[Objective, str] = {"ranking": "ndcg@10", "binary": "auc", "regression": "rmse", "multiclass": "accuracy"}
+DEFAULT_METRIC: dict[Objective, str] = {
+    "ranking": "ndcg@10",
+    "binary": "auc",
+    "regression": "rmse",
+    "multiclass": "accuracy",
+}
 LOWER_IS_BETTER = frozenset({"logloss", "rmse", "mae"})
 NAME = r"^[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*$"
 
@@ -35,9 +40,13 @@ def _known_metric(metric: str) -> str:
 class Evaluate(Document):
     """What is measured on held-out days."""
 
-    metric: Annotated[str, AfterValidator(_known_metric)] | None = Field(None, description="By default, by the objective.")
+    metric: Annotated[str, AfterValidator(_known_metric)] | None = Field(
+        None, description="By default, by the objective."
+    )
     holdout_days: int = Field(1, ge=1, le=365, description="The newest days of the window; no model trains on them.")
-    slices: tuple[str, ...] = Field((), description="Columns; no value of theirs may lose more than gate.max_slice_loss.")
+    slices: tuple[str, ...] = Field(
+        (), description="Columns; no value of theirs may lose more than gate.max_slice_loss."
+    )
 
 
 class Gate(Document):
@@ -51,5 +60,7 @@ class Gate(Document):
 class Register(Document):
     """Where a promoted model goes."""
 
-    model: str | None = Field(None, pattern=NAME, max_length=100, description="Its registered name; the pipeline's by default.")
+    model: str | None = Field(
+        None, pattern=NAME, max_length=100, description="Its registered name; the pipeline's by default."
+    )
     promote: Literal["auto", "approve", "never"] = Field("auto", description="approve waits for a person in Airflow.")

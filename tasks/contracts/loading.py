@@ -38,7 +38,9 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None) -> PipelineSpec
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise PipelineInvalid([Problem(where=str(file), key="", message="no such file", allowed=f"a {FILE} or its folder")]) from None
+        raise PipelineInvalid(
+            [Problem(where=str(file), key="", message="no such file", allowed=f"a {FILE} or its folder")]
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise PipelineInvalid([Problem(where=str(file), key="", message=f"cannot be read: {error}")]) from None
     return loads(text, str(file), overrides)
@@ -93,7 +95,9 @@ def _problems(error: ValidationError, located: Located, replaced: set[tuple[Hash
             flag = next((key for key in replaced if path[: len(key)] == key), None)
             where = f"--set {'.'.join(map(str, flag))}" if flag else located.where(tuple(_numbered(path)))
             key = ".".join(map(str, path))
-            found.setdefault((key, message), Problem(where=where, key=key, message=message, allowed=allowed, suggestion=suggestion))
+            found.setdefault(
+                (key, message), Problem(where=where, key=key, message=message, allowed=allowed, suggestion=suggestion)
+            )
     return list(found.values())
 
 

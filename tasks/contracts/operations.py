@@ -25,9 +25,13 @@ def _known_zone(name: str) -> str:
 class Schedule(Document):
     """A run each time the cron expression fires; it takes the day that ended before."""
 
-    cron: str = Field(pattern=rf"^{_CRON_FIELD}( {_CRON_FIELD}){{4}}$", description="Five fields: minute hour day month weekday.")
+    cron: str = Field(
+        pattern=rf"^{_CRON_FIELD}( {_CRON_FIELD}){{4}}$", description="Five fields: minute hour day month weekday."
+    )
     timezone: Annotated[str, AfterValidator(_known_zone)] = "UTC"
-    finish_by: Duration | None = Field(None, description="How long after its start a run may end before people are told.")
+    finish_by: Duration | None = Field(
+        None, description="How long after its start a run may end before people are told."
+    )
 
 
 class Resources(Document):

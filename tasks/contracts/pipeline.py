@@ -26,7 +26,9 @@ def _filled(given: object, defaults: Mapping[Stage, Document]) -> object:
         return given
     filled: dict[object, object] = {stage: default.model_dump() for stage, default in defaults.items()}
     for stage, values in given.items():
-        filled[stage] = {**defaults[stage].model_dump(), **values} if stage in defaults and isinstance(values, dict) else values
+        filled[stage] = (
+            {**defaults[stage].model_dump(), **values} if stage in defaults and isinstance(values, dict) else values
+        )
     return filled
 
 
@@ -44,8 +46,12 @@ class PipelineSpec(Document):
     evaluate: Evaluate = Field(default_factory=Evaluate)
     gate: Gate = Field(default_factory=Gate)
     register_: Register = Field(default_factory=Register, alias="register")
-    resources: dict[Stage, Resources] = Field(default_factory=lambda: _filled({}, _DEFAULT_RESOURCES), validate_default=True)
-    stages: dict[Stage, StageSettings] = Field(default_factory=lambda: _filled({}, DEFAULT_SETTINGS), validate_default=True)
+    resources: dict[Stage, Resources] = Field(
+        default_factory=lambda: _filled({}, _DEFAULT_RESOURCES), validate_default=True
+    )
+    stages: dict[Stage, StageSettings] = Field(
+        default_factory=lambda: _filled({}, DEFAULT_SETTINGS), validate_default=True
+    )
     alerts: Alerts = Field(default_factory=Alerts)
 
     @field_validator("resources", mode="before")
@@ -73,7 +79,9 @@ class PipelineSpec(Document):
             found.append(("columns", f"exactly one column needs role label{named}"))
         for role in _AT_MOST_ONE:
             if len(names := self.with_role(role)) > 1:
-                found.append((f"columns.{names[1]}.role", f"only one column may have role {role}; {names[0]} has it already"))
+                found.append(
+                    (f"columns.{names[1]}.role", f"only one column may have role {role}; {names[0]} has it already")
+                )
         if not any(column.is_feature for column in self.columns.values()):
             found.append(("columns", "at least one column needs role numeric or categorical"))
         if self.train.objective == "ranking" and not self.with_role("group"):
@@ -97,7 +105,9 @@ class PipelineSpec(Document):
         metric = self.evaluate.metric
         if metric and family(metric) not in METRICS[self.train.objective]:
             allowed = ", ".join(METRICS[self.train.objective])
-            found.append(("evaluate.metric", f"{metric} does not measure a {self.train.objective} model; allowed: {allowed}"))
+            found.append(
+                ("evaluate.metric", f"{metric} does not measure a {self.train.objective} model; allowed: {allowed}")
+            )
         for index, name in enumerate(self.evaluate.slices):
             if name not in self.columns or self.columns[name].role != "categorical":
                 allowed = ", ".join(self.with_role("categorical")) or "none, as no column has role categorical"

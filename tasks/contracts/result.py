@@ -30,7 +30,9 @@ class StageResult(Document):
     )
     outputs: dict[str, Artifact]
     metrics: dict[str, float] = Field(default_factory=dict)
-    summary: dict[str, JsonValue] = Field(default_factory=dict, description="The stage's typed document, see documents.")
+    summary: dict[str, JsonValue] = Field(
+        default_factory=dict, description="The stage's typed document, see documents."
+    )
     timings: dict[str, float] = Field(default_factory=dict, description="Seconds by phase.")
     attempt: str
     finished: datetime

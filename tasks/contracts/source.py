@@ -16,7 +16,9 @@ def _names_the_date(uri: str) -> str:
 
 
 class _Source(Document):
-    window_days: int = Field(30, ge=1, le=3660, description="Days of data a model is made from, the data date included.")
+    window_days: int = Field(
+        30, ge=1, le=3660, description="Days of data a model is made from, the data date included."
+    )
     missing_days: MissingDays = Field(
         "fail", description="What a day of the window without data does; the data date itself must be there."
     )

@@ -25,7 +25,9 @@ def _parse_batch_size(value: object) -> object:
     raise ValueError(f"{value!r} is not a batch size; allowed: auto, or a number of rows above 0")
 
 
-ModelKind = Annotated[str, BeforeValidator(_parse_kind), WithJsonSchema({"type": "string", "examples": ["dcn", "model.py:MyModule"]})]
+ModelKind = Annotated[
+    str, BeforeValidator(_parse_kind), WithJsonSchema({"type": "string", "examples": ["dcn", "model.py:MyModule"]})
+]
 BatchSize = Annotated[
     int | Literal["auto"],
     BeforeValidator(_parse_batch_size),
