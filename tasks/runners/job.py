@@ -1,0 +1,96 @@
+"""What a runner is asked to run: one stage, its limits, and what it may see."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Literal
+
+from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.operations import Resources
+
+Network = Literal["none", "bridge", "host"]
+
+REQUEST = "request.json"
+"""Name of the request file in the job's folder; its path is in RATCHET_REQUEST."""
+SECRETS = "secrets"
+"""Name of the folder of secrets in the job's folder; its path is in RATCHET_SECRETS."""
+
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
+_USER = re.compile(r"^\d{1,10}:\d{1,10}$")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A folder of the host that a container sees under the same absolute path."""
+
+    path: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One attempt of one stage.
+
+    name: for people; need not be unique. request: the StageRequest as JSON. image: tag or digest; None for processes.
+    secrets: file name to content, readable by the job alone, in the folder that RATCHET_SECRETS names; never in the
+    environment. env: plain settings, visible to whoever may inspect. labels: what `Runner.find` looks for.
+    timeout_s, grace_s: seconds until the notice to stop, and from the notice to the kill.
+    user: `uid:gid` inside a container, never root. command: instead of `ratchet stage REQUEST`.
+    Raises ConfigurationError for a name, user, secret or mount that cannot be.
+    """
+
+    name: str
+    request: bytes
+    image: str | None = None
+    resources: Resources = field(default_factory=Resources)
+    labels: Mapping[str, str] = _NOTHING
+    mounts: tuple[Mount, ...] = ()
+    secrets: Mapping[str, bytes] = field(default=_NO_SECRETS, repr=False)
+    env: Mapping[str, str] = _NOTHING
+    network: Network = "none"
+    timeout_s: float = 3600
+    grace_s: float = 30
+    user: str = "10001:10001"
+    command: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for what, name in [("job", self.name), *(("secret", name) for name in self.secrets)]:
+            if not _NAME.match(name):
+                raise ConfigurationError(
+                    f"{what} name {name!r} is not a plain name",
+                    remedy="use letters, digits, _ . and -, at most 100 of them",
+                )
+        if not _USER.match(self.user) or int(self.user.split(":")[0]) == 0:
+            raise ConfigurationError(
+                f"user {self.user!r} cannot run a stage; allowed: uid:gid in numbers, not root",
+                remedy="let a user who is not root own the store's folder (`chown -R 10001:10001 STORE`)",
+            )
+        for mount in self.mounts:
+            path = PurePosixPath(mount.path)
+            if not path.is_absolute() or str(path) != mount.path or ".." in path.parts or len(path.parts) == 1:
+                raise ConfigurationError(
+                    f"mount {mount.path!r} is not a plain absolute path below /",
+                    remedy="name the folder by its full path",
+                )
+
+    def environment(self, folder: str, *, cpus: int | None) -> dict[str, str]:
+        """What the stage's environment gets, with its files in `folder` on a machine with `cpus` cores, if known.
+
+        Threads follow the CPU quota, not the machine: more of them would only be throttled.
+        """
+        wanted = max(1, math.ceil(self.resources.cpus))
+        threads = str(min(wanted, cpus) if cpus else wanted)
+        return {
+            "OMP_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+            "OPENBLAS_NUM_THREADS": threads,
+            "POLARS_MAX_THREADS": threads,
+            "RATCHET_REQUEST": f"{folder}/{REQUEST}",
+            "RATCHET_SECRETS": f"{folder}/{SECRETS}",
+            **self.env,
+        }
