@@ -51,7 +51,7 @@ def python_files(folder: Path) -> dict[str, str]:
 
 
 def unpack(data: bytes, folder: Path) -> None:
-    """Unpack a bundle into an empty folder, read-only. Raises ConfigurationError for anything but plain files inside."""
+    """Unpack a bundle into an empty folder, read-only. Raises ConfigurationError unless it holds plain files alone."""
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
             for info in tar:

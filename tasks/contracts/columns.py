@@ -46,7 +46,7 @@ class Column(Document):
         None, description="The largest share of missing values allowed; not checked if absent."
     )
     transform: Transform | None = Field(None, description="Applied inside the model before scaling.")
-    derived: bool = Field(False, description="Made by derive() in features.py; absent from the source.")
+    derived: bool = Field(default=False, description="Made by derive() in features.py; absent from the source.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

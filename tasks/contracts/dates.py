@@ -35,7 +35,7 @@ def data_date(
     interval: tuple[datetime, datetime] | None = None,
     logical_date: datetime | None = None,
 ) -> date:
-    """The data date of an Airflow run, from the first of these that says anything:
+    """The data date of an Airflow run, from the first of these that says anything.
 
     1. asked: what a person wrote into the trigger form or `conf`;
     2. partition_key: what the timetable, REST or a backfill set;
@@ -43,7 +43,8 @@ def data_date(
     4. logical_date: the day it lies in, if that day was over when the run was made;
     5. run_after: the day before it.
 
-    Days are those of the pipeline's time zone. Raises ConfigurationError for text that is no date, and for days to come.
+    Days are those of the pipeline's time zone. Raises ConfigurationError for text that is no
+    date, and for days to come.
     """
     zone = ZoneInfo(timezone)
     today = run_after.astimezone(zone).date()

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from tasks.contracts.errors import PipelineInvalid, Problem
-from tasks.contracts.locating import Located
+from tasks.contracts.locating import KeyPath, Located
 from tasks.contracts.pipeline import PipelineSpec, SpecProblems
 
 FILE = "pipeline.yaml"
@@ -69,10 +69,10 @@ def _by_line(problem: Problem) -> int:
     return int(line) if line.isdigit() else 0
 
 
-def _override(located: Located, overrides: Mapping[str, Any]) -> set[tuple[Hashable, ...]]:
-    paths = set()
+def _override(located: Located, overrides: Mapping[str, Any]) -> set[KeyPath]:
+    paths: set[KeyPath] = set()
     for dotted, value in overrides.items():
-        path = tuple(dotted.split("."))
+        path: KeyPath = tuple(dotted.split("."))
         inside = located.data
         for key in path[:-1]:
             below = inside.get(key)
@@ -82,12 +82,14 @@ def _override(located: Located, overrides: Mapping[str, Any]) -> set[tuple[Hasha
     return paths
 
 
-def _problems(error: ValidationError, located: Located, replaced: set[tuple[Hashable, ...]]) -> list[Problem]:
+def _problems(error: ValidationError, located: Located, replaced: set[KeyPath]) -> list[Problem]:
     found: dict[tuple[str, str], Problem] = {}
     for detail in error.errors():
         raised = detail.get("ctx", {}).get("error")
         if isinstance(raised, SpecProblems):
-            pairs = [(tuple(key.split(".")), message, "", "") for key, message in raised.problems]
+            pairs: list[tuple[KeyPath, str, str, str]] = [
+                (tuple(key.split(".")), message, "", "") for key, message in raised.problems
+            ]
         else:
             path = _plain_path(detail["loc"], located.data)
             pairs = [(path, *_explain(detail, path, located.data))]
@@ -101,11 +103,11 @@ def _problems(error: ValidationError, located: Located, replaced: set[tuple[Hash
     return list(found.values())
 
 
-def _numbered(path: tuple[Hashable, ...]) -> list[Hashable]:
+def _numbered(path: KeyPath) -> list[Hashable]:
     return [int(key) if isinstance(key, str) and key.isdigit() else key for key in path]
 
 
-def _plain_path(loc: tuple[int | str, ...], data: Any) -> tuple[Hashable, ...]:
+def _plain_path(loc: tuple[int | str, ...], data: Any) -> KeyPath:
     """Pydantic's location without the names of union members and validators, which are not keys of the file."""
     path: list[Hashable] = []
     for index, key in enumerate(loc):
@@ -120,33 +122,32 @@ def _plain_path(loc: tuple[int | str, ...], data: Any) -> tuple[Hashable, ...]:
     return tuple(path)
 
 
-def _explain(detail: Any, path: tuple[Hashable, ...], data: Any) -> tuple[str, str, str]:
+def _explain(detail: Any, path: KeyPath, data: Any) -> tuple[str, str, str]:
     """(problem, allowed, near name) of one pydantic error."""
-    kind, context = detail["type"], detail.get("ctx", {})
-    name = str(path[-1]) if path else ""
+    kind, context, given = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind == "extra_forbidden":
-        known = _keys_at(path[:-1], data)
-        near = get_close_matches(name, known, n=1, cutoff=0.6)
-        return "unknown key", ", ".join(known), near[0] if near else ""
-    if kind == "missing":
-        return "is missing", "", ""
+        return ("unknown key", *_choice(str(path[-1]), _keys_at(path[:-1], data)))
     if kind in {"literal_error", "union_tag_invalid"}:
-        allowed = context.get("expected") or context["expected_tags"]
-        options = [option.strip().strip("'") for option in allowed.replace(" or ", ", ").split(",")]
-        given = str(detail["input"] if kind == "literal_error" else context["tag"])
-        near = get_close_matches(given, options, n=1, cutoff=0.6)
-        return f"{given!r} is not allowed", ", ".join(options), near[0] if near else ""
-    if kind == "union_tag_not_found":
-        return "kind is missing", "files, sql, delta", ""
-    if kind in _KINDS:
-        return f"{detail['input']!r} is the wrong type", _KINDS[kind], ""
-    if "error" in context:
-        return str(context["error"]), "", ""
+        options = (context.get("expected") or context["expected_tags"]).replace(" or ", ", ").split(", ")
+        chosen = given if kind == "literal_error" else context["tag"]
+        return (f"{chosen!r} is not allowed", *_choice(str(chosen), [option.strip("'") for option in options]))
     message = detail["msg"]
-    return f"{detail['input']!r}: {message[0].lower()}{message[1:]}", "", ""
+    plain = {
+        "missing": ("is missing", ""),
+        "union_tag_not_found": ("kind is missing", "files, sql, delta"),
+        **{name: (f"{given!r} is the wrong type", expected) for name, expected in _KINDS.items()},
+    }
+    said = str(context["error"]) if "error" in context else f"{given!r}: {message[0].lower()}{message[1:]}"
+    return (*plain.get(kind, (said, "")), "")
 
 
-def _keys_at(path: tuple[Hashable, ...], data: Any) -> list[str]:
+def _choice(given: str, options: list[str]) -> tuple[str, str]:
+    """(all options, the one that is nearest to what was given)."""
+    near = get_close_matches(given, options, n=1, cutoff=0.6)
+    return ", ".join(options), near[0] if near else ""
+
+
+def _keys_at(path: KeyPath, data: Any) -> list[str]:
     """The keys that may stand at a place in the file."""
     kind: Any = PipelineSpec
     for key in path:

@@ -5,14 +5,14 @@ stays text. Duplicate keys, unknown tags, recursion and documents that unfold be
 """
 
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 import yaml
 
 from tasks.contracts.errors import Problem
 
-Path = tuple[Hashable, ...]
+KeyPath = tuple[Hashable, ...]
 MAX_BYTES: Final = 256 * 1024
 MAX_NODES: Final = 20_000
 MAX_DEPTH: Final = 50
@@ -32,7 +32,7 @@ for _tag, _pattern, _first in (
 ):
     _CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
 
-_SCALARS = {
+_SCALARS: dict[str, Callable[[str], Any]] = {
     "tag:yaml.org,2002:null": lambda _: None,
     "tag:yaml.org,2002:bool": lambda text: text.lower() == "true",
     "tag:yaml.org,2002:int": int,
@@ -46,12 +46,12 @@ class Located:
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
-        self.lines: dict[Path, int] = {}
+        self.lines: dict[KeyPath, int] = {}
         self.problems: list[Problem] = []
         self._nodes = 0
         self.data = self._read(text)
 
-    def where(self, path: Path) -> str:
+    def where(self, path: KeyPath) -> str:
         """`file:line` of a key, or of the nearest key above it."""
         while path and path not in self.lines:
             path = path[:-1]
@@ -69,11 +69,11 @@ class Located:
             return self._refuse((), 1, f"not valid YAML: {error}".splitlines()[0])
         return self._refuse((), 1, "the file is empty") if node is None else self._build(node, ())
 
-    def _refuse(self, path: Path, line: int, message: str, allowed: str = "") -> None:
+    def _refuse(self, path: KeyPath, line: int, message: str, allowed: str = "") -> None:
         key = ".".join(map(str, path))
         self.problems.append(Problem(where=f"{self.file}:{line}", key=key, message=message, allowed=allowed))
 
-    def _build(self, node: yaml.Node, path: Path) -> Any:
+    def _build(self, node: yaml.Node, path: KeyPath) -> Any:
         line = node.start_mark.line + 1
         self.lines.setdefault(path, line)
         self._nodes += 1
@@ -84,11 +84,13 @@ class Located:
             return None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            if node.tag != "tag:yaml.org,2002:seq":
-                return self._refuse(path, line, f"tag {node.tag} is not allowed", "plain values, lists and mappings")
+        if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
             return [self._build(child, (*path, index)) for index, child in enumerate(node.value)]
-        convert = _SCALARS.get(node.tag)
+        return self._scalar(node, path)
+
+    def _scalar(self, node: yaml.Node, path: KeyPath) -> Any:
+        line = node.start_mark.line + 1
+        convert = _SCALARS.get(node.tag) if isinstance(node, yaml.ScalarNode) else None
         if convert is None:
             return self._refuse(path, line, f"tag {node.tag} is not allowed", "plain values, lists and mappings")
         try:
@@ -96,7 +98,7 @@ class Located:
         except ValueError as error:
             return self._refuse(path, line, str(error))
 
-    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         built: dict[str, Any] = {}
         line = node.start_mark.line + 1
         if node.tag != "tag:yaml.org,2002:map":

@@ -59,6 +59,16 @@ def outcome(pipeline: str, run_id: str, stage: str) -> str:
     return f"{run(pipeline, run_id)}/{segment(stage)}.json"
 
 
+def builds(pipeline: str, stage: str) -> str:
+    """The prefix of the marks that say which fingerprints of a stage were built, and so what came before."""
+    return join("builds", pipeline, stage)
+
+
+def built(pipeline: str, stage: str, fingerprint: str) -> str:
+    """The mark of one build."""
+    return f"{builds(pipeline, stage)}/{segment(fingerprint)}"
+
+
 def checkpoints(pipeline: str, fingerprint: str) -> str:
     """The prefix of a training's checkpoints."""
     return join("checkpoints", pipeline, fingerprint)

@@ -21,7 +21,7 @@ _DEFAULT_RESOURCES: dict[Stage, Document] = dict.fromkeys(STAGES, Resources())
 
 
 def _filled(given: object, defaults: Mapping[Stage, Document]) -> object:
-    """Every stage with every key: what is given, over the stage's defaults. Wrong types are left for pydantic to name."""
+    """Every stage with every key: what is given, over the stage's defaults. Wrong types are left to pydantic."""
     if not isinstance(given, dict):
         return given
     filled: dict[object, object] = {stage: default.model_dump() for stage, default in defaults.items()}
@@ -78,10 +78,10 @@ class PipelineSpec(Document):
             named = f", not {len(labels)} ({', '.join(labels)})" if labels else ""
             found.append(("columns", f"exactly one column needs role label{named}"))
         for role in _AT_MOST_ONE:
-            if len(names := self.with_role(role)) > 1:
-                found.append(
-                    (f"columns.{names[1]}.role", f"only one column may have role {role}; {names[0]} has it already")
-                )
+            first, *others = self.with_role(role) or ("",)
+            found += [
+                (f"columns.{name}.role", f"only one column may have role {role}; {first} has it") for name in others
+            ]
         if not any(column.is_feature for column in self.columns.values()):
             found.append(("columns", "at least one column needs role numeric or categorical"))
         if self.train.objective == "ranking" and not self.with_role("group"):
@@ -115,16 +115,12 @@ class PipelineSpec(Document):
         return found
 
     def _window_problems(self) -> list[tuple[str, str]]:
-        needed = self.evaluate.holdout_days + self.train.valid_days + 1
-        if self.source.window_days >= needed:
+        held, valid, days = self.evaluate.holdout_days, self.train.valid_days, self.source.window_days
+        needed = held + valid + 1
+        if days >= needed:
             return []
-        return [
-            (
-                "source.window_days",
-                f"{self.source.window_days} days leave none to train on; "
-                f"at least {needed} are needed: {self.evaluate.holdout_days} held out, {self.train.valid_days} for validation, 1 to train",
-            )
-        ]
+        shares = f"{held} held out, {valid} for validation, 1 to train"
+        return [("source.window_days", f"{days} days leave none to train on; at least {needed} are needed: {shares}")]
 
     def with_role(self, role: Role) -> tuple[str, ...]:
         """The columns that have a role, in the order of the file."""

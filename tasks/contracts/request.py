@@ -16,7 +16,7 @@ RunKind = Literal["scheduled", "manual", "backfill", "local"]
 
 
 class SourceFile(Document):
-    """A source file as it stood when the run was planned. `identity` changes when the file does (ETag, or size and mtime)."""
+    """A source file as it stood when the run was planned. `identity` (ETag, or size and mtime) changes when it does."""
 
     key: str = Field(description="Relative to the source's root.")
     bytes: int
@@ -24,7 +24,7 @@ class SourceFile(Document):
 
 
 class SourceDay(Document):
-    """A day of the source. A day with no files is missing; for sql and delta, `files` names the query or the version."""
+    """A day of the source; without files it is missing. For sql and delta, `files` names the query or the version."""
 
     day: date
     files: tuple[SourceFile, ...]

@@ -21,7 +21,7 @@ class StageLog:
     """Writes events of one stage. Safe to use from several threads."""
 
     def __init__(self, stage: str, stream: TextIO | None = None) -> None:
-        self._stage = stage
+        self.stage = stage
         self._stream = stream or sys.stdout
         self._lock = threading.Lock()
 
@@ -30,7 +30,7 @@ class StageLog:
         line = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "level": level,
-            "stage": self._stage,
+            "stage": self.stage,
             "event": event,
             "message": message,
             **fields,

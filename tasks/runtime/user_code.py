@@ -27,7 +27,9 @@ def load_module(folder: Path, file: str) -> ModuleType | None:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ConfigurationError(f"{_place(error, path)}: {type(error).__name__}: {error}", remedy=f"mend {file}") from error
+        raise ConfigurationError(
+            f"{_place(error, path)}: {type(error).__name__}: {error}", remedy=f"mend {file}"
+        ) from error
     finally:
         sys.path.remove(str(folder))
     return module

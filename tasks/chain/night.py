@@ -1,0 +1,81 @@
+"""All stages of a run, one after the other, on this machine."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tasks.chain.events import Event
+from tasks.chain.execution import execute, outcomes
+from tasks.contracts import documents
+from tasks.contracts.documents import Judgement, Registration
+from tasks.contracts.errors import RatchetError
+from tasks.contracts.operations import STAGES, Stage
+from tasks.contracts.request import Outcome, RunPlan
+from tasks.runners.runner import Runner
+from tasks.runtime.store.base import Store
+from tasks.runtime.store.opening import open_store
+
+OnStage = Callable[[Stage, Outcome | None], None]
+OnEvent = Callable[[Stage, Event], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Night:
+    """How a run ended. error: what stopped it, if anything did; report: the page's URI, if there is one."""
+
+    plan: RunPlan
+    outcomes: dict[Stage, Outcome]
+    error: RatchetError | None
+    report: str | None
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """The verdict, if it came to one."""
+        result = self._result("evaluate")
+        return documents.judgement(result) if result else None
+
+    @property
+    def registration(self) -> Registration | None:
+        """The registered version, if there is one."""
+        result = self._result("register")
+        return documents.registration(result) if result else None
+
+    def _result(self, stage: Stage) -> documents.StageResult | None:
+        outcome = self.outcomes.get(stage)
+        return outcome.result if outcome else None
+
+
+def run_night(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: OnEvent) -> Night:
+    """Run every stage in order; after a failure only the report. A failure ends in `Night.error`, not in an exception.
+
+    on_stage is called with None when a stage begins, and with its outcome when it ends.
+    """
+    error: RatchetError | None = None
+    for stage in STAGES:
+        if error is not None and stage != "report":
+            continue
+        on_stage(stage, None)
+        try:
+            outcome = execute(
+                plan,
+                stage,
+                runner=runner,
+                attempt=uuid.uuid4().hex[:16],
+                on_event=lambda event, stage=stage: on_event(stage, event),  # type: ignore[misc] - bound per stage
+            )
+        except RatchetError as raised:
+            error = error or raised
+            outcome = Outcome(stage=stage, state="failed", because=raised.cause)
+        on_stage(stage, outcome)
+    store = open_store(plan.store)
+    ended = outcomes(store, plan.spec.name, plan.run_id)
+    return Night(plan=plan, outcomes=ended, error=error, report=_page(store, ended))
+
+
+def _page(store: Store, ended: dict[Stage, Outcome]) -> str | None:
+    report = ended.get("report")
+    if report is None or report.result is None:
+        return None
+    key = report.result.outputs["page"].key
+    path = store.local(key)
+    return str(path) if path else f"{store.uri}/{key}"

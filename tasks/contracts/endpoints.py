@@ -1,0 +1,25 @@
+"""Which network a stage needs, told from the addresses that it has to reach."""
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Literal
+from urllib.parse import urlsplit
+
+Network = Literal["none", "bridge", "host"]
+
+
+def network_for(urls: Iterable[str]) -> Network:
+    """None without an address; host if one is a loopback address (only the host's network reaches it); else bridge."""
+    hosts = [urlsplit(url).hostname or "" for url in urls if url]
+    if not hosts:
+        return "none"
+    return "host" if any(map(_is_loopback, hosts)) else "bridge"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
