@@ -1,0 +1,139 @@
+"""What a folder needs to be a store: durable folders, owners, locks, and the system's errors in plain words."""
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tasks.contracts.errors import ConfigurationError, RatchetError, Unavailable
+
+STAGE_OWNER = (10001, 10001)  # the user of the stage image
+LOCK_TIMEOUT_S = 30.0
+_LOCK_POLL_S = 0.005
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_RIGHTS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
+_SHAPE = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY})
+
+
+@contextmanager
+def plainly(path: Path, *, writing: bool = False) -> Iterator[None]:
+    """Turn the system's errors into ours.
+
+    When reading, a folder in a file's place, or the other way round, counts as an absent file: FileNotFoundError.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not writing and error.errno in _ABSENT:
+            raise FileNotFoundError(errno.ENOENT, "not in the store", str(path)) from error
+        raise _plain(error, path) from error
+
+
+def _plain(error: OSError, path: Path) -> RatchetError:
+    what = f"{path}: {os.strerror(error.errno) if error.errno else error}"
+    if error.errno in _FULL:
+        free = shutil.disk_usage(_existing(path)).free
+        return Unavailable(
+            f"{path}: the disk is full, {free:,} bytes are free; nothing was changed",
+            remedy="free space on the store's disk, or move the store; it is tried again",
+        )
+    if error.errno in _RIGHTS:
+        return ConfigurationError(
+            f"{what} (as user {os.geteuid()})", remedy="let this user own the store's folder, or choose another store"
+        )
+    if error.errno in _SHAPE:
+        return ConfigurationError(what, remedy="move away what stands in this place of the store")
+    return Unavailable(what, remedy="look at the store's disk and the system's log; it is tried again")
+
+
+def outside(key: str, uri: str) -> ConfigurationError:
+    """The error for a key that a link leads out of the store."""
+    return ConfigurationError(
+        f"{key!r} leads out of {uri} through a symbolic link", remedy="put the file itself in the store's folder"
+    )
+
+
+def _existing(path: Path) -> Path:
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it, durably, each with the owner of the one above."""
+    if folder.is_dir():
+        return
+    make_folders(folder.parent)
+    try:
+        folder.mkdir(mode=0o755)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+    else:
+        give(folder, folder.parent.stat())
+    sync_folder(folder.parent)
+
+
+def give(what: Path | int, owner: os.stat_result) -> None:
+    """As root, hand a file, a folder or an open file to an owner. Links themselves, not what they lead to."""
+    if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0):
+        if isinstance(what, int):
+            os.fchown(what, owner.st_uid, owner.st_gid)
+        else:
+            os.chown(what, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a crash."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock against other processes and threads; it ends with the process at the latest.
+
+    Raises Unavailable if another holds it for longer than LOCK_TIMEOUT_S seconds.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        f"{folder}: another process has held its lock for {LOCK_TIMEOUT_S:.0f} s",
+                        remedy="see who it is with `lslocks`; it is tried again",
+                    ) from None
+            time.sleep(_LOCK_POLL_S)
+        yield
+    finally:
+        os.close(handle)
+
+
+def walk(top: Path) -> Iterator[str]:
+    """Names of all files below a folder, relative to it, links to files among them, in no order."""
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        try:
+            with os.scandir(top / below) as entries:
+                for entry in entries:
+                    name = f"{below}{entry.name}"
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(f"{name}/")
+                    elif entry.is_file():
+                        yield name
+        except (FileNotFoundError, NotADirectoryError):
+            continue
