@@ -57,6 +57,8 @@ def unpack(data: bytes, folder: Path) -> None:
             for info in tar:
                 if not info.isreg():
                     raise ConfigurationError(f"{info.name!r} in a bundle is not a plain file", remedy="pack it again")
-                tar.extract(info, folder, filter="data")
+                safe = tarfile.data_filter(info, str(folder))
+                tar.extract(safe, folder, filter="data")
+                (folder / safe.name).chmod(0o444)
     except tarfile.TarError as error:
         raise ConfigurationError(f"a bundle cannot be unpacked: {error}", remedy="pack it again") from error

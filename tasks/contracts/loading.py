@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -165,8 +165,6 @@ def _inner(kind: Any, key: str, data: Any) -> Any:
 
 
 def _unwrap(kind: Any, data: Any) -> Any:
-    if get_origin(kind) is Annotated:
-        return _unwrap(get_args(kind)[0], data)
     members = [member for member in get_args(kind) if member is not type(None)]
     if get_origin(kind) is Union or type(kind).__name__ == "UnionType":
         tagged = [member for member in members if _tag(member) == data.get("kind")]

@@ -106,7 +106,7 @@ class Located:
             return built
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
-            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
+            if not isinstance(key_node, yaml.ScalarNode):
                 self._refuse(path, line, "a key has to be plain text")
                 continue
             key = str(key_node.value)

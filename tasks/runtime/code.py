@@ -1,4 +1,4 @@
-"""Digests of our own source: a module, and everything of ours that it imports, found by reading and not by importing."""
+"""Digests of our own source: a module and all of ours that it imports, found by reading, not by importing."""
 
 import ast
 from functools import cache

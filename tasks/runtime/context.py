@@ -68,7 +68,8 @@ class StageContext:
 
     def keep(self, name: str, path: Path) -> str:
         """Keep a file with the run's records, whatever becomes of the stage. Returns its key."""
-        key = f"{paths.run(self.spec.name, self.request.run_id)}/{paths.segment(self.request.stage)}-{paths.segment(name)}"
+        run = paths.run(self.spec.name, self.request.run_id)
+        key = f"{run}/{self.request.stage}-{paths.segment(name)}"
         self.store.upload(path, key)
         return key
 

@@ -1,0 +1,39 @@
+"""One table says what an exit code means."""
+
+import pytest
+
+from tasks.contracts import errors
+from tasks.contracts.exits import MEANINGS, ExitCode, meaning
+
+
+def test_every_code_has_a_cause_a_remedy_and_a_decision() -> None:
+    assert set(MEANINGS) == set(ExitCode)
+    assert all(entry.cause and entry.remedy for entry in MEANINGS.values())
+
+
+def test_what_cannot_succeed_is_not_tried_again() -> None:
+    assert not MEANINGS[ExitCode.BAD_CONFIGURATION].retry.again
+    assert not MEANINGS[ExitCode.DATA_REJECTED].retry.again
+    assert MEANINGS[ExitCode.UNAVAILABLE].retry == (True, True)
+    assert MEANINGS[ExitCode.TRY_AGAIN].retry == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(1, "exit code 1"), (139, "signal 11"), (-9, "signal 9"), (65, "the data was rejected")]
+)
+def test_any_code_has_a_cause_in_words(code: int, said: str) -> None:
+    assert said in meaning(code).cause
+
+
+def test_each_error_carries_its_code_cause_and_what_to_do() -> None:
+    for kind in (
+        errors.ConfigurationError,
+        errors.DataRejected,
+        errors.Unavailable,
+        errors.Preempted,
+        errors.OutOfMemory,
+    ):
+        error = kind("price: too high")
+        assert str(error) == f"price: too high; to do: {MEANINGS[kind.code].remedy}"
+    assert str(errors.RatchetError("it broke", remedy="")) == "it broke"
+    assert errors.CorruptArtifact("x", remedy="y").code is ExitCode.BUG

@@ -1,0 +1,225 @@
+"""Pipeline files: what loads, and how everything that is wrong is said, at its line, all at once."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.cli.check import explain
+from tasks.contracts.errors import PipelineInvalid
+from tasks.contracts.exits import ExitCode
+from tasks.contracts.loading import load, loads
+from tasks.contracts.locating import MAX_BYTES, parse_scalar
+from tasks.contracts.pipeline import PipelineSpec
+
+FILE = Path(__file__).parent / "ranking.yaml"
+TEXT = FILE.read_text(encoding="utf-8")
+MINIMAL = """
+name: small
+source: {kind: files, uri: "/data/date={date}/*.parquet"}
+columns:
+  x: {role: numeric, type: float64}
+  y: {role: label, type: int64}
+train: {objective: binary}
+"""
+
+
+def problems(text: str, **overrides: object) -> list[str]:
+    with pytest.raises(PipelineInvalid) as raised:
+        loads(text, "p.yaml", {key.replace("__", "."): value for key, value in overrides.items()})
+    assert raised.value.code is ExitCode.BAD_CONFIGURATION
+    assert str(raised.value) == raised.value.cause
+    return str(raised.value).splitlines()
+
+
+def changed(old: str, new: str) -> str:
+    assert old in TEXT
+    return TEXT.replace(old, new)
+
+
+def test_the_documented_file_loads_as_it_stands() -> None:
+    spec = load(FILE)
+    assert spec.name == "search-ranking"
+    assert spec.columns["price"].max_null == 0.01
+    assert spec.columns["country"].allowed == ("DE", "FR", "US")
+    assert spec.schedule
+    assert spec.schedule.finish_by == 4 * 3600
+    assert spec.train.checkpoint.every == 20 * 60
+    assert spec.gate.min_gain == 0.005
+    assert spec.resources["train"].memory == 4 << 30
+    assert spec.validate_.expectations[0].arguments() == {"column": "price", "min_value": 1, "max_value": 500}
+
+
+def test_only_four_keys_are_needed() -> None:
+    spec = loads(MINIMAL)
+    assert spec.metric == "auc"
+    assert spec.model_name == "small"
+    assert spec.label == "y"
+    assert spec.group is None
+    assert load(FILE).group == "query_id"
+
+
+def test_a_stage_keeps_its_own_defaults_for_the_keys_that_are_left_out() -> None:
+    spec = load(FILE)
+    assert spec.stages["train"].timeout == 4 * 3600
+    assert spec.stages["train"].grace == 120
+    assert spec.stages["register"].retries == 5
+    assert spec.resources["ingest"].cpus == 2
+
+
+def test_what_explain_shows_loads_to_the_same_pipeline() -> None:
+    for text in (TEXT, MINIMAL, TEXT.replace("  drift: {against: champion, psi: 0.2}", "  drift: null")):
+        spec = loads(text)
+        again = loads(explain(spec))
+        assert again.model_copy(update={"evaluate": spec.evaluate, "register_": spec.register_}) == spec
+
+
+def test_a_spec_survives_json() -> None:
+    spec = load(FILE)
+    assert PipelineSpec.model_validate_json(spec.model_dump_json(by_alias=True)) == spec
+
+
+def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
+    text = changed("window_days", "window_day").replace("role: time", "role: tme").replace("epochs: 3", "epochs: many")
+    assert problems(text + "colour: blue\n") == [
+        "p.yaml:8: source.window_day: unknown key; allowed: kind, missing_days, uri, window_days; "
+        "did you mean window_days?",
+        "p.yaml:11: columns.shown_at.role: 'tme' is not allowed; allowed: group, time, label, weight, numeric, "
+        "categorical, id, ignore; did you mean time?",
+        "p.yaml:26: train.epochs: 'many' is the wrong type; allowed: a whole number",
+        "p.yaml:36: colour: unknown key; allowed: alerts, columns, description, evaluate, gate, name, owner, register, "
+        "resources, schedule, source, stages, train, validate; did you mean columns?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("name: search-ranking\n", "name: ../../etc\n", "p.yaml:1: name: "),
+        ("name: search-ranking\n", "", "p.yaml:1: name: is missing"),
+        ('cron: "0 2 * * *"', "cron: daily", "p.yaml:4: schedule.cron: 'daily'"),
+        ("timezone: UTC", "timezone: Mars/Base", "p.yaml:4: schedule.timezone: 'Mars/Base' is not a time zone"),
+        ("finish_by: 4h", "finish_by: 4", "p.yaml:4: schedule.finish_by: 4 is not a duration; write it like 20m"),
+        ("finish_by: 4h", "finish_by: 0h", "p.yaml:4: schedule.finish_by: '0h' is no time at all"),
+        ("kind: files ", "kind: fils ", "p.yaml:5: source: 'fils' is not allowed; allowed: files, sql, delta; did you"),
+        ("  kind: files", "  #", "p.yaml:5: source: kind is missing; allowed: files, sql, delta"),
+        ("date={date}", "date=today", "does not say where a day is; put {date} into it"),
+        ("window_days: 30", "window_days: 2", "p.yaml:8: source.window_days: 2 days leave none to train on; at least 3"),
+        ("max_null: 1%", "max_null: 120%", "p.yaml:14: columns.price.max_null: '120%' is not between 0% and 100%"),
+        ("max_null: 1%", "max_null: some", "'some' is not a share; write it like 20% or 0.2"),
+        ("max_null: 1%", "max_null: []", "[] is not a share; write it like 20% or 0.2"),
+        ("min: 0, max_null", "min: -2, max_null", "p.yaml:14: columns.price: transform log1p needs a min above -1"),
+        ("min: 0, max: 5", "min: 7, max: 5", "p.yaml:15: columns.rating: min 7 is above max 5"),
+        ("type: timestamp", "type: timestamp, min: 1", "p.yaml:11: columns.shown_at: min and max need a number"),
+        ("type: timestamp", "type: int64", "p.yaml:11: columns.shown_at: a time column cannot be int64; allowed: date"),
+        ("{role: ignore, type: int64}", "{role: id, type: int64, transform: log1p}", "transform needs role numeric, not id"),
+        ("in: [DE, FR, US]", "in: [DE, 3]", "p.yaml:13: columns.country: in: 3 is not a string"),
+        ("in: [0, 1]", "in: [true, false]", "columns.clicked: in: True is not a int64"),
+        ("role: label", "role: weight", "p.yaml:9: columns: exactly one column needs role label"),
+        ("role: ignore", "role: label", "exactly one column needs role label, not 2 (position, clicked)"),
+        ("{role: ignore, type: int64}", "{role: group, type: int64}", "p.yaml:16: columns.position.role: only one column"),
+        ("query_id: {role: group", "query_id: {role: id", "p.yaml:24: train.objective: ranking needs a column with role"),
+        ("hidden: [256, 128]", "hidden: [256, wide]", "train.model.hidden.1: 'wide' is the wrong type; allowed: a whole"),
+        ("kind: dcn", "kind: model.py:Mine, colour: red", "train.model.colour: unknown key; allowed: cross_layers"),
+        ('cron: "0 2 * * *"', "corn: x", "schedule.corn: unknown key; allowed: cron, finish_by, timezone; did you mean cron"),
+        ("kind: dcn", "kind: dnn", "p.yaml:25: train.model.kind: 'dnn' is not a model; allowed: mlp, dcn, linear"),
+        ("kind: dcn", "kind: evil.py:X", "'evil.py:X' is not a model"),
+        ("batch_size: auto", "batch_size: 0", "p.yaml:27: train.batch_size: 0 is not a batch size; allowed: auto"),
+        ("metric: ndcg@10", "metric: ndgc@10", "p.yaml:30: evaluate.metric: 'ndgc@10' is not a metric; allowed: accuracy"),
+        ("metric: ndcg@10", "metric: rmse", "p.yaml:30: evaluate.metric: rmse does not measure a ranking model"),
+        ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is not a categorical column"),
+        ("memory: 4g", "memory: lots", "p.yaml:33: resources.train.memory: 'lots' is not an amount of memory"),
+        ("memory: 4g", "memory: 0g", "'0g' is no memory at all"),
+        ("{train: {gpus: 0", "{trian: {gpus: 0", "p.yaml:33: resources.trian: 'trian' is not allowed; allowed: ingest"),
+        ("retries: 3", "retry: 3", "p.yaml:34: stages.train.retry: unknown key; allowed: grace, retries, retry_delay"),
+        ("stages: {train:", "stages: [train] #", "p.yaml:34: stages: ['train'] is the wrong type; allowed: a mapping"),
+        ("{train: {retries: 3, timeout: 4h}}", "{train: 3}", "p.yaml:34: stages.train: 3 is the wrong type; allowed: a mapp"),
+        ("to: [mlops]", "to: [https://secret]", "p.yaml:35: alerts.to.0: 'https://secret': string should match"),
+        ("type: expect_column", "type: drop_column", "validate.expectations.0.type"),
+        ("promote: auto", "promote: yes", "p.yaml:32: register.promote: 'yes' is not allowed; allowed: auto, approve, nev"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_line_key_and_what_is_allowed(old: str, new: str, said: str) -> None:
+    found = problems(changed(old, new))
+    assert any(said in line for line in found), found
+
+
+def test_objectives_and_labels_have_to_fit() -> None:
+    assert "a binary label is 0 or 1" in problems(MINIMAL.replace("type: int64", "type: float64"))[0]
+    many = MINIMAL.replace("binary", "multiclass")
+    assert "a multiclass label needs type int64 and its classes" in problems(many)[0]
+    assert "classes are numbered 0, 1, 2" in problems(many.replace("type: int64", "type: int64, in: [1, 2]"))[0]
+    assert loads(many.replace("type: int64", "type: int64, in: [0, 1, 2]")).metric == "accuracy"
+    assert "at least one column needs role numeric" in problems(MINIMAL.replace("numeric", "id"))[0]
+    no_choice = MINIMAL + "evaluate: {slices: [x]}\n"
+    assert "none, as no column has role categorical" in problems(no_choice)[0]
+
+
+def test_yaml_is_read_without_its_old_traps() -> None:
+    text = changed("in: [DE, FR, US]", "in: [NO, on, 1:30, 2026-11-20]").replace("1.0e-3", "3e-4")
+    spec = loads(text)
+    assert spec.columns["country"].allowed == ("NO", "on", "1:30", "2026-11-20")
+    assert spec.train.learning_rate == 3e-4
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "p.yaml:1: the file is empty"),
+        ("just text", "p.yaml:1: has to be a mapping"),
+        ("a: [1, 2", "p.yaml:2: not valid YAML"),
+        ("a: \x00", "p.yaml:1: not valid YAML"),
+        ("a: !!python/object/apply:os.system [id]", "tag tag:yaml.org,2002:python/object/apply:os.system is not allowed"),
+        ("a: !!python/name:os.system x", "is not allowed"),
+        ("a: !mine {b: 1}", "tag !mine is not allowed"),
+        ("a: !!binary aGk=", "is not allowed"),
+        ("a: !!int x", "invalid literal"),
+        ("? [1]\n: 2", "a key has to be plain text"),
+        ("<<: {a: 1}", "p.yaml:1: <<: unknown key"),
+        ("name: a\nname: b", "p.yaml:2: name: written twice (first at line 1)"),
+        ("a: &x [*x]", "unfolds too far"),
+        ("x: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
+            f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(8)
+        ), "unfolds too far"),
+        ("a: " + "x" * MAX_BYTES, "larger than 256 KiB"),
+        ("a: " + "[" * 5000, "not valid YAML"),
+    ],
+)  # fmt: skip
+def test_hostile_yaml_is_refused_in_one_line_each(text: str, said: str) -> None:
+    found = problems(text)
+    assert any(said in line for line in found), found[:3]
+    assert all(len(line) < 400 for line in found)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: (
+    st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(
+        ["name", "source", "columns", "train", "kind", "uri", "role", "type", "validate", "stages", "objective", "x"]
+    ), inner, max_size=6)
+), max_leaves=30))  # fmt: skip
+def test_whatever_the_file_says_the_answer_is_a_spec_or_problems(document: object) -> None:
+    with contextlib.suppress(PipelineInvalid):
+        assert isinstance(loads(yaml.safe_dump(document)), PipelineSpec)
+
+
+def test_overrides_count_like_the_file_and_their_mistakes_name_the_flag() -> None:
+    spec = loads(TEXT, overrides={"train.epochs": 1, "gate.confidence": "90%", "train.model.dropout": 0.1})
+    assert (spec.train.epochs, spec.gate.confidence, spec.train.model.dropout) == (1, 0.9, 0.1)
+    assert loads(MINIMAL, overrides={"evaluate.metric": "logloss"}).metric == "logloss"
+    assert problems(TEXT, train__epoch=1)[0].startswith("--set train.epoch: train.epoch: unknown key; allowed: batch")
+
+
+def test_a_value_on_a_command_line_reads_as_in_a_file() -> None:
+    assert [parse_scalar(text) for text in ("1", "3e-4", "auto", "NO", "[1, 2]")] == [1, 3e-4, "auto", "NO", [1, 2]]
+    with pytest.raises(ValueError, match="not valid YAML"):
+        parse_scalar("[")
+
+
+def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(PipelineInvalid, match=r"no such file; allowed: a pipeline.yaml or its folder"):
+        load(tmp_path)
+    (tmp_path / "pipeline.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(PipelineInvalid, match="cannot be read"):
+        load(tmp_path)

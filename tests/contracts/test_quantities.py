@@ -1,0 +1,37 @@
+"""Quantities come back from their text exactly as they were."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.contracts.quantities import (
+    parse_duration,
+    parse_fraction,
+    parse_memory,
+    show_duration,
+    show_fraction,
+    show_memory,
+)
+
+
+@given(st.floats(0, 1))
+def test_a_share_comes_back_the_same(value: float) -> None:
+    assert parse_fraction(show_fraction(value)) == value
+
+
+@given(st.integers(1, 10**9))
+def test_a_duration_comes_back_the_same(seconds: int) -> None:
+    assert parse_duration(show_duration(seconds)) == seconds
+
+
+@given(st.integers(1, 2**50))
+def test_an_amount_of_memory_comes_back_the_same(size: int) -> None:
+    assert parse_memory(show_memory(size)) == size
+
+
+def test_quantities_read_as_people_write_them() -> None:
+    assert parse_fraction("0.5%") == 0.005
+    assert parse_fraction("0.2") == 0.2
+    assert parse_duration("1h30m") == 5400
+    assert parse_memory("1.5gb") == 3 << 29
+    assert show_duration(0) == "0s"
+    assert show_fraction(0.2) == "20%"

@@ -1,0 +1,113 @@
+"""Requests, results and networks."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from tasks.contracts import documents
+from tasks.contracts.endpoints import network_for
+from tasks.contracts.fingerprint import digest
+from tasks.contracts.loading import loads
+from tasks.contracts.operations import STAGES
+from tasks.contracts.request import UPSTREAM, Pins, Promotion, StageRequest
+from tasks.contracts.result import Artifact, StageResult
+
+SPEC = """
+name: small
+source: {kind: files, uri: "/data/date={date}/*.parquet"}
+columns: {x: {role: numeric, type: float64}, y: {role: label, type: int64}}
+train: {objective: binary}
+"""
+ARTIFACT = Artifact(key="k", sha256=digest(b""), bytes=0, rows=3)
+
+
+def test_a_request_survives_json_and_knows_where_it_publishes() -> None:
+    request = StageRequest(
+        stage="train",
+        run_id="r",
+        attempt="a",
+        spec=loads(SPEC),
+        bundle=ARTIFACT,
+        data_date=date(2026, 11, 20),
+        source_root="/data",
+        promotion=Promotion(mode="auto"),
+        kind="local",
+        store="/store",
+        pins=Pins(commit="c", image="process", python="3.11", libraries={}),
+        fingerprint=digest(b"f"),
+        parts={},
+    )
+    assert StageRequest.model_validate_json(request.model_dump_json(by_alias=True)) == request
+    assert request.prefix == f"published/small/train/{digest(b'f')}"
+
+
+def test_each_stage_needs_only_stages_before_it() -> None:
+    for position, stage in enumerate(STAGES):
+        assert set(UPSTREAM[stage]) <= set(STAGES[:position])
+
+
+@pytest.mark.parametrize(
+    ("urls", "network"),
+    [
+        ([], "none"),
+        ([""], "none"),
+        (["http://127.0.0.1:5000"], "host"),
+        (["https://s3.amazonaws.com", "http://localhost:1"], "host"),
+        (["http://[::1]:5000"], "host"),
+        (["http://mlflow:5000", "http://minio.local"], "bridge"),
+    ],
+)
+def test_a_stage_gets_no_more_network_than_its_addresses_need(urls: list[str], network: str) -> None:
+    assert network_for(urls) == network
+
+
+def _result(summary: documents.Document) -> StageResult:
+    return StageResult(
+        stage="x",
+        fingerprint=digest(b""),
+        parts={},
+        content=digest(b""),
+        outputs={},
+        summary=summary.model_dump(mode="json"),
+        attempt="a",
+        finished=datetime.now(UTC),
+    )
+
+
+def test_a_summary_comes_back_as_the_document_that_it_was() -> None:
+    day = date(2026, 11, 20)
+    split = documents.Split(train=(day,), valid=(), holdout=())
+    snapshot = documents.Snapshot(
+        table="t", version=1, days=(documents.SnapshotDay(day=day, file=ARTIFACT, source=digest(b"")),)
+    )
+    assert documents.snapshot(_result(snapshot)) == snapshot
+    assert snapshot.rows == 3
+    validation = documents.Validation(checks=(), rows={day: 3}, labelled={day: 3})
+    assert documents.validation(_result(validation)) == validation
+    features = documents.FeatureSet(
+        numeric=("x",), categorical=(), days=(documents.FeatureDay(day=day, rows=3, arrays={}),), split=split
+    )
+    assert documents.features(_result(features)) == features
+    assert features.of(split.train) == features.days
+    assert features.of(()) == ()
+    epoch = documents.Epoch(epoch=1, loss=1, seconds=1, samples_per_sec=1)
+    trained = documents.TrainedModel(
+        digest=digest(b""),
+        objective="binary",
+        split=split,
+        epochs=(epoch,),
+        best_epoch=1,
+        batch_size=8,
+        parameters=1,
+        rows=3,
+    )
+    assert documents.trained(_result(trained)) == trained
+    gain = documents.Interval(value=0.1, low=0.0, high=0.2)
+    judged = documents.Judgement(
+        verdict="promote", reason="better", explanation="", metric="auc", baseline_kind="constant", baseline=None,
+        candidate_metrics={}, baseline_metrics={}, gain=gain, smallest_visible_gain=0.1, min_gain=0, confidence=0.95,
+        holdout=(day,), rows=3,
+    )  # fmt: skip
+    assert documents.judgement(_result(judged)) == judged
+    registered = documents.Registration(model="m", version="1", mlflow_run_id="r", promoted=True)
+    assert documents.registration(_result(registered)) == registered
