@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Unpack the wheels that a lock file pins into a folder that an image build copies: the build needs no network.
+#   packages.sh LOCK_FILE VARIANT FOLDER     VARIANT is cpu or gpu: which build of torch
+# Wheels are unpacked outside the image because that is where uv has them at hand already, shared with .venv, and
+# because an image that copies wheels and installs them carries both.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+lock=$1 variant=$2 folder=$3
+uv=${RATCHET_UV:-.venv/bin/uv}
+case $(uname -m) in
+x86_64) platform=x86_64-manylinux_2_36 ;;
+aarch64) platform=aarch64-manylinux_2_36 ;;
+*) platform=linux ;;
+esac
+
+want=$(cat "$lock" "$0" - <<<"$variant $platform" | sha256sum | cut -d' ' -f1)
+if [[ -f $folder.stamp && $(cat "$folder.stamp") == "$want" ]]; then
+    exit 0
+fi
+rm -rf "$folder" "$folder.stamp"
+mkdir -p "$(dirname "$folder")"
+links=$(PATH="$PWD/.venv/bin:$PATH" python3 -m pip config get global.find-links 2>/dev/null || true)
+install=("$uv" pip install --quiet --target "$folder" --python .venv/bin/python --python-version 3.11
+    --python-platform "$platform")
+if [[ $variant == gpu ]]; then
+    # The CUDA build is the one on the package index, and brings the CUDA libraries that it names.
+    "${install[@]}" --constraint "$lock" -r "$lock"
+else
+    export UV_FIND_LINKS="${UV_FIND_LINKS:-${PIP_FIND_LINKS:-$links}}"
+    "${install[@]}" --no-deps -r "$lock"
+    if ! [[ $(cat "$folder"/torch-*.dist-info/METADATA 2>/dev/null) =~ Version:\ [0-9.]+\+cpu ]]; then
+        "${install[@]}" -r "$lock" # no CPU build within reach: the usual one works too, with what it needs
+    fi
+fi
+
+# What no stage reads: headers, static libraries, test suites.
+rm -rf "$folder"/torch/{include,test,share} "$folder"/pyarrow/{include,src,tests} "$folder"/pandas/tests "$folder"/matplotlib/tests
+find "$folder" \( -path "$folder/scipy/*/tests" -o -path "$folder/networkx/*/tests" -o -path "$folder/sympy/*/tests" \) \
+    -prune -exec rm -rf {} +
+find "$folder" \( -name '*.a' -o -name '*.pyi' \) -delete
+# Programs start with the interpreter of the image.
+if [[ -d $folder/bin ]]; then
+    grep -lIr '^#!.*python' "$folder/bin" | xargs -r sed -i '1s|.*|#!/opt/ratchet/bin/python|'
+fi
+if [[ $(.venv/bin/python -c 'import sys; print(*sys.version_info[:2])') == "3 11" ]]; then
+    .venv/bin/python -m compileall -q -j 0 "$folder" >/dev/null || true # the image compiles what is missing
+fi
+echo "$want" >"$folder.stamp"

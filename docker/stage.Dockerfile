@@ -1,0 +1,21 @@
+# The stage image: what `ratchet stage REQUEST` needs, and nothing else. `scripts/images.sh` builds it.
+# VARIANT is cpu or gpu; DEPENDENCIES is the image that docker/dependencies.Dockerfile made for it.
+ARG VARIANT=cpu
+ARG DEPENDENCIES=ratchet-stage-base:${VARIANT}
+FROM ${DEPENDENCIES}
+ARG VARIANT=cpu
+COPY tasks/ /opt/ratchet/lib/python3.11/site-packages/tasks/
+COPY docker/ratchet /opt/ratchet/bin/ratchet
+RUN chmod 0755 /opt/ratchet/bin/ratchet \
+    && /opt/ratchet/bin/python -m compileall -q /opt/ratchet/lib/python3.11/site-packages/tasks
+# The root file system is read-only in a stage: whatever libraries like to write goes to the tmpfs at /tmp.
+ENV HOME=/tmp \
+    MPLCONFIGDIR=/tmp/matplotlib \
+    MPLBACKEND=Agg \
+    GIT_PYTHON_REFRESH=quiet \
+    GX_ANALYTICS_ENABLED=false \
+    MLFLOW_DISABLE_TELEMETRY=true
+LABEL ratchet.variant=${VARIANT}
+USER 10001:10001
+WORKDIR /tmp
+ENTRYPOINT ["ratchet"]
