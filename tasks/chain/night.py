@@ -69,10 +69,11 @@ def run_night(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: OnE
         on_stage(stage, outcome)
     store = open_store(plan.store)
     ended = outcomes(store, plan.spec.name, plan.run_id)
-    return Night(plan=plan, outcomes=ended, error=error, report=_page(store, ended))
+    return Night(plan=plan, outcomes=ended, error=error, report=page_of(store, ended))
 
 
-def _page(store: Store, ended: dict[Stage, Outcome]) -> str | None:
+def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:
+    """Where the report of a run is: a path, or a URI."""
     report = ended.get("report")
     if report is None or report.result is None:
         return None

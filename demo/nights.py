@@ -1,0 +1,157 @@
+"""Two nights of the search-ranking example: the first has no baseline, the second has the first as its champion."""
+
+import time
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from croniter import croniter
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from demo.airflow_api import AirflowApi
+from demo.services import Services
+from tasks.chain.execution import outcomes
+from tasks.chain.night import page_of
+from tasks.cli.pipelines import find
+from tasks.contracts import documents
+from tasks.contracts.errors import Unavailable
+from tasks.contracts.loading import load
+from tasks.runtime.store.opening import open_store
+from tasks.samples.clicks import write
+
+PIPELINE = "search-ranking"
+_WINDOW_DAYS = 30
+_RUN_S = 900
+_TASKS = ("plan", "ingest", "validate", "features", "train", "evaluate", "register", "report")
+_COLOURS = {"success": "green", "failed": "bold red", "running": "bold", "skipped": "yellow", "up_for_retry": "yellow"}
+
+
+class Nights:
+    """Brings the servers up and takes the example through two nights."""
+
+    def __init__(self, services: Services, console: Console, *, rows_per_day: int) -> None:
+        self._services = services
+        self._console = console
+        self._rows_per_day = rows_per_day
+
+    def run(self) -> bool:
+        """Whether both nights ended green."""
+        self._say("starting MLflow and Airflow on loopback")
+        self._services.start()
+        last = self._last_scheduled_day()
+        self._say(f"making {_WINDOW_DAYS + 1} days of sample clicks up to {last}")
+        for _ in write(
+            self._services.data, days=_WINDOW_DAYS + 1, rows_per_day=self._rows_per_day, end=last, seed=0
+        ):
+            pass
+        self._say("waiting for the servers")
+        self._services.wait()
+        api = AirflowApi(self._services.airflow_url, self._services.user, self._services.password)
+        api.wait_for_dag(PIPELINE)
+        runs = self._start(api, last)
+        states = [self._watch(api, day, run_id) for day, run_id in runs]
+        self._addresses()
+        return all(state == "success" for state in states)
+
+    def _say(self, what: str) -> None:
+        self._console.print(f"demo: {what}", highlight=False, markup=False)
+
+    def _last_scheduled_day(self) -> date:
+        """The data date of the newest scheduled run: the day before the schedule's last tick."""
+        schedule = load(find(PIPELINE)).schedule
+        if schedule is None:
+            raise Unavailable(f"{PIPELINE} has no schedule", remedy="give it one")
+        tick: datetime = croniter(schedule.cron, datetime.now(UTC)).get_prev(datetime)
+        return tick.date() - timedelta(days=1)
+
+    def _start(self, api: AirflowApi, last: date) -> list[tuple[date, str]]:
+        """Have both nights run; (data date, run id) of each.
+
+        In a new Airflow the second night is the one that the schedule makes by itself as soon as the DAG is switched
+        on; the first is triggered before, dated a day earlier, so that it goes first. Later both are triggered.
+        """
+        before = last - timedelta(days=1)
+        first = not api.runs(PIPELINE)
+        stamp = datetime.now(UTC).strftime("%H%M%S")
+        due = datetime.now(UTC) - timedelta(days=2)
+        runs = [(before, self._trigger(api, before, f"demo-{before}-{stamp}", due))]
+        if not first:
+            runs.append((last, self._trigger(api, last, f"demo-{last}-{stamp}", due + timedelta(minutes=1))))
+        api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})
+        if first:
+            runs.append((last, self._scheduled(api, last)))
+        return runs
+
+    def _trigger(self, api: AirflowApi, day: date, run_id: str, due: datetime) -> str:
+        body = {
+            "dag_run_id": run_id,
+            "logical_date": None,
+            "run_after": due.isoformat(),
+            "conf": {"date": day.isoformat()},
+        }
+        made = api.call("POST", f"/dags/{PIPELINE}/dagRuns", body)
+        return str(made["dag_run_id"])
+
+    def _scheduled(self, api: AirflowApi, day: date) -> str:
+        """The run that the schedule makes for a day, once the scheduler has made it."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            for run in api.runs(PIPELINE):
+                if run["run_type"] == "scheduled" and run.get("partition_key") == day.isoformat():
+                    return str(run["dag_run_id"])
+            time.sleep(0.5)
+        raise Unavailable(f"the scheduler made no run for {day}", remedy=f"see {self._services.home}/airflow.log")
+
+    def _watch(self, api: AirflowApi, day: date, run_id: str) -> str:
+        """Show a run's tasks until it ends; its state."""
+        until = time.monotonic() + _RUN_S
+        state = "queued"
+        with Live(console=self._console, refresh_per_second=4, transient=not self._console.is_terminal) as live:
+            while state in {"queued", "running"}:
+                if time.monotonic() > until:
+                    raise Unavailable(f"{run_id} did not end within {_RUN_S} s", remedy="see it in Airflow's UI")
+                time.sleep(0.5)
+                state = next(run["state"] for run in api.runs(PIPELINE) if run["dag_run_id"] == run_id)
+                live.update(_table(f"night of {day}: {state}", api.tasks(PIPELINE, run_id)))
+        if not self._console.is_terminal:
+            self._console.print(_table(f"night of {day}: {state}", api.tasks(PIPELINE, run_id)))
+        self._verdict(run_id)
+        return state
+
+    def _verdict(self, run_id: str) -> None:
+        from ratchet_airflow.run_id import store_run_id  # noqa: PLC0415 - in plugins, which only Airflow has on its path
+
+        store = open_store(str(self._services.store))
+        ended = outcomes(store, PIPELINE, store_run_id(run_id))
+        evaluate, register = ended.get("evaluate"), ended.get("register")
+        if evaluate and evaluate.result:
+            judged = documents.judgement(evaluate.result)
+            candidate = judged.candidate_metrics[judged.metric]
+            baseline = judged.baseline_metrics[judged.metric]
+            self._say(f"{judged.verdict}: {judged.explanation}")
+            self._say(f"{judged.metric}: candidate {candidate:.4f}, {judged.baseline_kind} {baseline:.4f}")
+        if register and register.result:
+            registered = documents.registration(register.result)
+            where = "in production" if registered.promoted else f"not in production: {registered.withheld}"
+            self._say(f"model {registered.model} version {registered.version}, {where}")
+        if page := page_of(store, ended):
+            self._say(f"report {page}")
+
+    def _addresses(self) -> None:
+        services = self._services
+        self._say(f"Airflow {services.airflow_url} (log in as {services.user}, password {services.password})")
+        self._say(f"MLflow  {services.mlflow_url}")
+
+
+def _table(title: str, tasks: dict[str, dict[str, Any]]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for heading in ("task", "state", "try", "seconds"):
+        table.add_column(heading, justify="right" if heading in {"try", "seconds"} else "left")
+    for name in _TASKS:
+        task = tasks.get(name, {})
+        state = task.get("state") or ""
+        seconds = f"{task['duration']:.1f}" if task.get("duration") else ""
+        table.add_row(name, Text(state, style=_COLOURS.get(state, "")), str(task.get("try_number") or ""), seconds)
+    return table
