@@ -1,0 +1,91 @@
+"""From a pipeline's spec to its DAG. The same spec gives the same DAG to the byte, or Airflow would version it for ever."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, BaseOperator, chain
+
+from ratchet_airflow.alerts import AlertCallbacks
+from ratchet_airflow.form import params
+from ratchet_airflow.operators import PlanOperator, StageOperator
+from ratchet_airflow.page import page
+from ratchet_airflow.retries import BACKOFF, MAX_DELAY, RETRY_POLICY
+from ratchet_airflow.timetable import DayBeforeTimetable
+from tasks.contracts.operations import STAGES, StageSettings
+from tasks.contracts.pipeline import PipelineSpec
+
+_MARGIN_S = 60
+"""What Airflow waits longer than the runner does, so that the runner's own time limit, which cleans up, comes first."""
+_PLANNING = StageSettings()
+
+
+def build(spec: PipelineSpec, folder: Path) -> DAG:
+    """The DAG of a pipeline: plan -> ingest -> ... -> (approve) -> register, and report whatever happens."""
+    schedule = spec.schedule
+    timezone = schedule.timezone if schedule else "UTC"
+    callbacks = AlertCallbacks(pipeline=spec.name, timezone=timezone, alerts=spec.alerts)
+    dag = DAG(
+        dag_id=spec.name,
+        description=spec.description or None,
+        doc_md=page(spec),
+        schedule=DayBeforeTimetable(schedule.cron, timezone) if schedule else None,
+        catchup=False,
+        max_active_tasks=len(STAGES) + 2,  # no limit of its own; said so that no configuration is looked up
+        max_active_runs=1,  # nights are judged in order, each against the champion that the one before left
+        dagrun_timeout=_run_timeout(spec),
+        tags=sorted({"ratchet", spec.train.objective, spec.owner}),
+        on_failure_callback=callbacks.run_timed_out,
+    )
+    tasks = _tasks(spec, folder, timezone, callbacks)
+    dag.params.update(params(spec))  # after the DAG is made, or it validates every default against its schema: 2 ms
+    for task in tasks:
+        dag.add_task(task)  # not `dag=` above, with which Airflow copies the whole form into every task
+    chain(*tasks)
+    # A teardown runs however the stages ended, and the run's own state stays theirs: failed if one of them failed.
+    tasks[-1].as_teardown(setups=tasks[0], on_failure_fail_dagrun=True)
+    return dag
+
+
+def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCallbacks) -> list[BaseOperator]:
+    """The tasks in order, report last."""
+    shared = {"owner": spec.owner, "on_failure_callback": callbacks.failure, "on_retry_callback": callbacks.retry}
+    plan = PlanOperator(task_id="plan", folder=folder, timezone=timezone, **shared, **_handling(_PLANNING))
+    tasks: list[BaseOperator] = [plan]
+    for stage in STAGES:
+        handling = {**shared, **_handling(spec.stages[stage])}
+        if stage == "register":
+            if spec.register_.promote == "approve":
+                tasks.append(_approval(spec, shared))
+            handling |= {"on_skipped_callback": callbacks.skipped, "on_success_callback": callbacks.registered}
+        tasks.append(StageOperator(pipeline=spec.name, stage=stage, **handling))
+    return tasks
+
+
+def _approval(spec: PipelineSpec, shared: dict[str, Any]) -> BaseOperator:
+    from ratchet_airflow.approval import ApproveOperator  # noqa: PLC0415 - costs half a second, and few ask for it
+
+    handling = _handling(_PLANNING)
+    handling.pop("execution_timeout")  # people have a time of their own
+    return ApproveOperator(pipeline=spec.name, **shared, **handling)
+
+
+def _handling(settings: StageSettings) -> dict[str, Any]:
+    return {
+        "retries": settings.retries,
+        "retry_delay": timedelta(seconds=settings.retry_delay),
+        "retry_exponential_backoff": BACKOFF,
+        "max_retry_delay": max(MAX_DELAY, timedelta(seconds=settings.retry_delay)),
+        "retry_policy": RETRY_POLICY,
+        "execution_timeout": timedelta(seconds=settings.timeout + settings.grace + _MARGIN_S),
+    }
+
+
+def _run_timeout(spec: PipelineSpec) -> timedelta:
+    """Twice what the stages may take in one try each: room for retries, but not for a run that hangs for ever."""
+    stages = timedelta(seconds=2 * sum(settings.timeout + settings.grace for settings in spec.stages.values()))
+    if spec.register_.promote == "approve":
+        from ratchet_airflow.approval import WAIT  # noqa: PLC0415 - as above
+
+        return stages + WAIT
+    return stages

@@ -1,0 +1,33 @@
+"""The data date of an Airflow run: gathers what the run says; `tasks.contracts.dates` decides."""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from tasks.contracts import dates
+from tasks.contracts.request import RunKind
+
+_KINDS: dict[str, RunKind] = {"scheduled": "scheduled", "backfill": "backfill"}
+
+
+def data_date(context: Mapping[str, Any], timezone: str) -> date:
+    """The data date of the run that a task's context belongs to, in days of the pipeline's time zone.
+
+    Raises ConfigurationError for a date in the form that is none, or that has not come yet.
+    """
+    run = context["dag_run"]
+    start, end = run.data_interval_start, run.data_interval_end
+    return dates.data_date(
+        run_after=run.run_after,
+        timezone=timezone,
+        asked=context["params"].get("date"),
+        partition_key=run.partition_key,
+        interval=(start, end) if start and end else None,
+        logical_date=run.logical_date,
+    )
+
+
+def run_kind(context: Mapping[str, Any]) -> RunKind:
+    """Whether the schedule, a backfill or a person (or another program) made the run."""
+    run_type = context["dag_run"].run_type
+    return _KINDS.get(getattr(run_type, "value", run_type), "manual")

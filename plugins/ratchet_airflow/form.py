@@ -1,0 +1,70 @@
+"""The trigger form: what a person may change about one run. Empty means: as the pipeline file says."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import Param
+
+from tasks.contracts.pipeline import PipelineSpec
+
+KEYS = {
+    "window_days": "source.window_days",
+    "epochs": "train.epochs",
+    "learning_rate": "train.learning_rate",
+    "seed": "train.seed",
+}
+"""Fields of the form that stand for a key of the pipeline file."""
+
+
+def params(spec: PipelineSpec) -> dict[str, Param]:
+    """The form of a pipeline. Every default is valid, so that a schedule can start a run too."""
+    modes = [None, "auto", *(["approve"] if spec.register_.promote == "approve" else []), "never"]
+    return {
+        "date": Param(
+            None,
+            type=["null", "string"],
+            format="date",
+            title="Snapshot date",
+            description_md="The newest day of data, such as 2026-11-20. Empty: the run's own day, or yesterday.",
+        ),
+        "window_days": _number(
+            "Window, days", f"Days of data up to that date. Empty: {spec.source.window_days}.", 1, 3660
+        ),
+        "epochs": _number("Epochs", f"Passes over the training data. Empty: {spec.train.epochs}.", 1, 10_000),
+        "learning_rate": Param(
+            None,
+            type=["null", "number"],
+            exclusiveMinimum=0,
+            maximum=10,
+            title="Learning rate",
+            description_md=f"Empty: {spec.train.learning_rate:g}.",
+        ),
+        "seed": _number("Seed", f"Of initial weights and of the order of rows. Empty: {spec.train.seed}.", 0, 2**31 - 1),
+        "promote": Param(
+            None,
+            type=["null", "string"],
+            enum=modes,
+            title="Promote",
+            description_md=(
+                "What a better model may do. `auto`: become production. `never`: stay out of it. "
+                f"Empty: `{spec.register_.promote}`; a backfill, or a date before production's: `never`."
+            ),
+        ),
+        "rebuild": Param(
+            False,  # noqa: FBT003 - the default of a check box
+            type="boolean",
+            title="Rebuild",
+            description_md="Run every stage again, even if its result is already there.",
+        ),
+    }
+
+
+def overrides(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the form changes of the pipeline file, by dotted key."""
+    return {key: given[field] for field, key in KEYS.items() if given.get(field) is not None}
+
+
+def _number(title: str, description: str, least: int, most: int) -> Param:
+    return Param(
+        None, type=["null", "integer"], minimum=least, maximum=most, title=title, description_md=description
+    )

@@ -1,0 +1,42 @@
+"""Buttons of a task in the UI: the page that a stage made, and the registered version in MLflow."""
+
+from typing import Any
+
+from airflow.sdk.bases.operatorlink import BaseOperatorLink
+
+from ratchet_airflow import settings
+from tasks.contracts.documents import registration
+from tasks.contracts.operations import Stage
+
+
+class PageLink(BaseOperatorLink):
+    """The report of a run, or the validation page. Airflow's own server shows it, see `pages`."""
+
+    name = "Page"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Called in the worker when the task has ended. Empty if there is no page."""
+        if operator.result is None or "page" not in operator.result.outputs:
+            return ""
+        return f"/ratchet/pages/{ti_key.dag_id}/{operator.result.stage}/{operator.result.fingerprint}"
+
+
+class ModelLink(BaseOperatorLink):
+    """The registered version, where MLflow has a server."""
+
+    name = "MLflow"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
+        """Called in the worker when the task has ended. Empty if nothing was registered."""
+        tracking = settings.read().tracking or ""
+        if operator.result is None or not tracking.startswith("http"):
+            return ""
+        made = registration(operator.result)
+        return f"{tracking.rstrip('/')}/#/models/{made.model}/versions/{made.version}"
+
+
+def links_of(stage: Stage) -> tuple[BaseOperatorLink, ...]:
+    """The buttons of a stage's task."""
+    if stage in {"validate", "report"}:
+        return (PageLink(),)
+    return (ModelLink(),) if stage == "register" else ()

@@ -1,0 +1,58 @@
+"""The schedule of a pipeline: a run each time the cron expression fires, about the day that ended before.
+
+Airflow's own CronPartitionTimetable names a partition after a tick of the cron expression, so that a weekly run would
+be about the same weekday a week ago, and a backfill up to the 12th would leave the 12th out, whose tick is at 02:00.
+Here the partition of a run is the day before it, from midnight to midnight in the pipeline's time zone.
+"""
+
+from collections.abc import Iterable
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pendulum
+from airflow.timetables.base import DagRunInfo
+from airflow.timetables.trigger import CronPartitionTimetable
+
+_KEY = "%Y-%m-%d"
+
+
+class DayBeforeTimetable(CronPartitionTimetable):
+    """cron: five fields. timezone: an IANA name. Partition keys are days, as in 2026-11-20."""
+
+    def __init__(self, cron: str, timezone: str) -> None:
+        super().__init__(cron, timezone=timezone, key_format=_KEY)
+        self._zone = timezone
+
+    def serialize(self) -> dict[str, Any]:
+        """What `deserialize` takes."""
+        return {"cron": self._expression, "timezone": self._zone}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "DayBeforeTimetable":
+        """The timetable that was serialised."""
+        return cls(data["cron"], data["timezone"])
+
+    def _get_partition_date(self, *, run_date: datetime) -> pendulum.DateTime:
+        return self._midnight(self._day(run_date) - timedelta(days=1))
+
+    def iter_partition_dagrun_infos(self, *, earliest: datetime, latest: datetime) -> Iterable[DagRunInfo]:
+        """One run for each day in the range, both ends included, that the schedule would have had a run about.
+
+        Such a run may start when its day is over.
+        """
+        first, last = self.localize_partition_datetime(earliest), self.localize_partition_datetime(latest)
+        day = self._day(first)
+        while (start := self._midnight(day)) <= last:
+            over = self._midnight(day + timedelta(days=1))
+            if start >= first and self._align_to_next(over) < self._midnight(day + timedelta(days=2)):
+                yield DagRunInfo(
+                    run_after=over, data_interval=None, partition_date=start, partition_key=day.strftime(_KEY)
+                )
+            day += timedelta(days=1)
+
+    def _day(self, moment: datetime) -> date:
+        return pendulum.instance(moment).in_timezone(self._timezone).date()
+
+    def _midnight(self, day: date) -> pendulum.DateTime:
+        """The start of a day in the pipeline's time zone, as a moment in UTC."""
+        return pendulum.datetime(day.year, day.month, day.day, tz=self._timezone).in_timezone("UTC")
