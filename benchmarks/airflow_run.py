@@ -1,0 +1,58 @@
+"""A real Airflow of one's own for a benchmark: started, used, ended."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
+from pathlib import Path
+
+from demo.airflow_api import AirflowApi
+from demo.services import Services
+from tasks.samples.clicks import write
+
+ROOT = Path(__file__).resolve().parents[1]
+PIPELINE = "search-ranking"
+DAY = date(2026, 3, 31)
+
+
+class Sandbox:
+    """An Airflow with the example pipelines and a month of sample clicks up to DAY."""
+
+    def __init__(self, services: Services, api: AirflowApi) -> None:
+        self.services = services
+        self._api = api
+        self._runs = 0
+
+    def night(self) -> float:
+        """Seconds that one run for DAY takes, from its start to its end, as Airflow has it. Raises if it is not green."""
+        self._runs += 1
+        run_id = f"bench-{self._runs}"
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": {"date": DAY.isoformat()}}
+        self._api.call("POST", f"/dags/{PIPELINE}/dagRuns", body)
+        until = time.monotonic() + 600
+        while time.monotonic() < until:
+            run = next(run for run in self._api.runs(PIPELINE) if run["dag_run_id"] == run_id)
+            if run["state"] in {"success", "failed"}:
+                break
+            time.sleep(0.5)
+        if run["state"] != "success":
+            raise RuntimeError(f"{run_id} is {run['state']}")
+        start, end = (datetime.fromisoformat(run[key]) for key in ("start_date", "end_date"))
+        return (end - start).total_seconds()
+
+
+@contextmanager
+def sandbox(home: Path, *, rows_per_day: int) -> Iterator[Sandbox]:
+    """Start everything below `home`; end it when left."""
+    services = Services(ROOT, home)
+    try:
+        services.start()
+        for _ in write(services.data, days=30, rows_per_day=rows_per_day, end=DAY, seed=0):
+            pass
+        services.wait()
+        api = AirflowApi(services.airflow_url, services.user, services.password)
+        api.wait_for_dag(PIPELINE)
+        api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})
+        yield Sandbox(services, api)
+    finally:
+        services.stop()

@@ -1,0 +1,62 @@
+"""What a benchmark found, and on what machine."""
+
+import json
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """ratio is compared with goal: it has to be at most that. rows: the table, a label and a text each."""
+
+    name: str
+    ratio: float
+    goal: float
+    unit: str
+    ours: float
+    peer: float
+    peer_name: str
+    rows: tuple[tuple[str, str], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the goal is reached."""
+        return self.ratio <= self.goal
+
+    def show(self) -> None:
+        """Print the table, and as the last line one JSON object."""
+        table = Table(title=self.name, title_justify="left", box=None, show_header=False)
+        for label, text in self.rows:
+            table.add_row(label, text)
+        Console().print(table)
+        line = {
+            "name": self.name,
+            "ratio": round(self.ratio, 4),
+            "goal": self.goal,
+            "holds": self.holds,
+            "unit": self.unit,
+            "ours": round(self.ours, 4),
+            "peer": round(self.peer, 4),
+            "peer_name": self.peer_name,
+            "machine": machine(),
+        }
+        print(json.dumps(line))
+
+
+def machine() -> str:
+    """Cores, memory and processor, in a line."""
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} cores, {memory:.0f} GiB, {model}"

@@ -1,0 +1,65 @@
+"""parse: time to make 200 pipelines into DAGs, per pipeline, after the import of Airflow."""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.measure import Result
+
+ROOT = Path(__file__).resolve().parents[1]
+_PROGRAM = """
+import runpy, sys, time
+import airflow.sdk, airflow.timetables.trigger, airflow.providers.standard.operators.hitl
+runpy.run_path(sys.argv[1])
+import os
+os.environ["RATCHET_PIPELINES"] = sys.argv[2]
+start = time.perf_counter()
+found = runpy.run_path(sys.argv[1])
+seconds = time.perf_counter() - start
+dags = [value for value in found.values() if type(value).__name__ == "DAG"]
+print(len(dags), seconds)
+"""
+
+
+def run(*, full: bool) -> Result:
+    """Five parses of 200 pipelines (one of them in quick runs thrice), each in a process of its own; the median."""
+    count = 200
+    text = (ROOT / "dags" / "pipelines" / "search-ranking" / "pipeline.yaml").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as empty:
+        for number in range(count):
+            pipeline = Path(folder) / f"p{number:03d}"
+            pipeline.mkdir()
+            named = text.replace("name: search-ranking", f"name: p{number:03d}")
+            (pipeline / "pipeline.yaml").write_text(named, encoding="utf-8")
+        environment = {
+            **os.environ,
+            "AIRFLOW_HOME": empty,
+            "RATCHET_PIPELINES": empty,
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}",
+        }
+        command = (sys.executable, "-W", "ignore", "-c", _PROGRAM, str(ROOT / "dags" / "ratchet.py"), folder)
+        times = []
+        for _ in range(5 if full else 3):
+            done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603 - ours
+            made, seconds = done.stdout.split()[-2:]
+            if int(made) != count:
+                raise RuntimeError(f"{made} DAGs instead of {count}: {done.stderr[-500:]}")
+            times.append(float(seconds))
+    each = statistics.median(times) / count * 1000
+    return Result(
+        name="parse",
+        ratio=each,
+        goal=5.0,
+        unit="ms per pipeline",
+        ours=each,
+        peer=5.0,
+        peer_name="the goal itself",
+        rows=(
+            ("pipelines", str(count)),
+            ("whole parse, median", f"{statistics.median(times):.3f} s"),
+            ("per pipeline", f"{each:.2f} ms"),
+        ),
+    )
