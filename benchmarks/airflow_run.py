@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
 
+from tasks.samples.clicks import write
+
 from demo.airflow_api import AirflowApi
 from demo.services import Services
-from tasks.samples.clicks import write
 
 ROOT = Path(__file__).resolve().parents[1]
 PIPELINE = "search-ranking"
@@ -24,7 +25,7 @@ class Sandbox:
         self._runs = 0
 
     def night(self) -> float:
-        """Seconds that one run for DAY takes, from its start to its end, as Airflow has it. Raises if it is not green."""
+        """Seconds that one run for DAY takes, start to end, as Airflow has it. Raises if it is not green."""
         self._runs += 1
         run_id = f"bench-{self._runs}"
         body = {"dag_run_id": run_id, "logical_date": None, "conf": {"date": DAY.isoformat()}}

@@ -8,7 +8,7 @@ from benchmarks.measure import Result
 
 
 def run(*, full: bool) -> Result:
-    """One first night, then the same night again; the faster of two reruns, as the first shares the machine with start-up."""
+    """One first night, then the same night twice again; the faster of the two counts."""
     with tempfile.TemporaryDirectory(prefix="ratchet-rerun-") as folder:
         home = Path(folder)
         home.chmod(0o755)

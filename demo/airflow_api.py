@@ -38,7 +38,9 @@ class AirflowApi:
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """All runs of a DAG, oldest first."""
-        found: list[dict[str, Any]] = self.call("GET", f"/dags/{dag_id}/dagRuns?limit=100&order_by=run_after")["dag_runs"]
+        found: list[dict[str, Any]] = self.call("GET", f"/dags/{dag_id}/dagRuns?limit=100&order_by=run_after")[
+            "dag_runs"
+        ]
         return found
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
@@ -57,7 +59,9 @@ class AirflowApi:
                 return json.loads(response.read() or b"null")
         except HTTPError as error:
             said = error.read().decode(errors="replace")[:300]
-            raise Unavailable(f"Airflow answers {error.code} to {method} {path}: {said}", remedy="see its log") from error
+            raise Unavailable(
+                f"Airflow answers {error.code} to {method} {path}: {said}", remedy="see its log"
+            ) from error
         except (URLError, OSError) as error:
             raise Unavailable(f"Airflow does not answer at {self._url}: {error}", remedy="see its log") from error
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from tasks.samples.clicks import write
 
 from demo.airflow_api import AirflowApi
 from demo.services import Services
@@ -19,7 +20,6 @@ from tasks.contracts import documents
 from tasks.contracts.errors import Unavailable
 from tasks.contracts.loading import load
 from tasks.runtime.store.opening import open_store
-from tasks.samples.clicks import write
 
 PIPELINE = "search-ranking"
 _WINDOW_DAYS = 30
@@ -42,9 +42,7 @@ class Nights:
         self._services.start()
         last = self._last_scheduled_day()
         self._say(f"making {_WINDOW_DAYS + 1} days of sample clicks up to {last}")
-        for _ in write(
-            self._services.data, days=_WINDOW_DAYS + 1, rows_per_day=self._rows_per_day, end=last, seed=0
-        ):
+        for _ in write(self._services.data, days=_WINDOW_DAYS + 1, rows_per_day=self._rows_per_day, end=last, seed=0):
             pass
         self._say("waiting for the servers")
         self._services.wait()

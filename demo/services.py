@@ -124,9 +124,7 @@ class Services:
             "--artifacts-destination", str(self.home / "mlflow-artifacts"), "--serve-artifacts",
         )  # fmt: skip
         return (
-            Service(
-                name="mlflow", command=mlflow, environment=self.environment(), health=f"{self.mlflow_url}/health"
-            ),
+            Service(name="mlflow", command=mlflow, environment=self.environment(), health=f"{self.mlflow_url}/health"),
             Service(
                 name="airflow",
                 command=(str(binaries / "airflow"), "standalone"),
@@ -168,9 +166,7 @@ class Services:
                 start_new_session=True,
             )
         born = psutil.Process(process.pid).create_time()
-        self._state(f"{service.name}.json").write_text(
-            json.dumps({"pid": process.pid, "born": born}), encoding="utf-8"
-        )
+        self._state(f"{service.name}.json").write_text(json.dumps({"pid": process.pid, "born": born}), encoding="utf-8")
 
     def _process(self, name: str) -> psutil.Process | None:
         """The process that was started under a name, if it is still that one."""
@@ -222,4 +218,3 @@ def _end(process: psutil.Process) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             member.kill()
     psutil.wait_procs(left, timeout=_STOP_S)
-

@@ -1,0 +1,77 @@
+"""The shape of the house, as a test."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("torch", "pandas", "numpy", "pyarrow", "polars", "mlflow", "great_expectations", "deltalake", "boto3", "docker")
+TRAINING_MAY_IMPORT = {"torch", "numpy", "safetensors"}
+
+
+def modules_after(statement: str) -> set[str]:
+    """Top-level names in sys.modules of a fresh interpreter after a statement."""
+    program = f"import sys\n{statement}\nprint(' '.join(name for name in sys.modules if '.' not in name))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True)
+    return set(done.stdout.split())
+
+
+def test_each_layer_imports_only_what_is_below_it() -> None:
+    done = subprocess.run(["lint-imports"], cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("module", ["request", "documents", "loading", "dates", "bundle", "paths", "endpoints"])
+def test_importing_a_contract_imports_nothing_heavy(module: str) -> None:
+    assert not modules_after(f"import tasks.contracts.{module}") & {*HEAVY, "airflow"}
+
+
+def test_the_chain_can_plan_without_the_libraries_of_the_stages() -> None:
+    assert not modules_after("import tasks.chain.planning, tasks.chain.requests") & {*HEAVY, "airflow"}
+
+
+def test_package_inits_stay_empty() -> None:
+    for package in ("tasks", "demo", "benchmarks"):
+        for init in (ROOT / package).rglob("__init__.py"):
+            assert init.read_bytes() == b"", init
+
+
+def test_the_training_loop_needs_torch_numpy_and_safetensors_alone() -> None:
+    """A GPU machine may have no other package: everything of train but its stage adapter imports on these three."""
+    names = [path.stem for path in (ROOT / "tasks" / "train").glob("*.py") if path.stem not in {"__init__", "stage"}]
+    assert names
+    ours = set(sys.stdlib_module_names) | TRAINING_MAY_IMPORT | {"tasks"}
+    waiting, seen = [f"tasks.train.{name}" for name in names], set()
+    while waiting:
+        module = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        for imported in _imports(module):
+            top = imported.partition(".")[0]
+            assert top in ours, f"{module} imports {imported}"
+            if top == "tasks":
+                waiting.append(imported)
+
+
+def _imports(module: str) -> set[str]:
+    path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    if not path.is_file():
+        return set()
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names if node.module.startswith("tasks"))
+    return found
+
+
+@pytest.mark.parametrize("drawer", ["utils", "util", "helpers", "helper", "common", "misc"])
+def test_there_is_no_drawer_for_odds_and_ends(drawer: str) -> None:
+    for folder in ("tasks", "plugins", "dags", "demo", "benchmarks", "tests"):
+        assert not list((ROOT / folder).rglob(f"{drawer}.py"))
