@@ -1,0 +1,108 @@
+"""From what was measured to a verdict, its reason and a sentence that says why.
+
+promote: the lower bound of the gain is above the margin. reject: the upper bound is below it, or a slice surely loses
+too much. inconclusive: anything else; production stays as it is. Nothing that stands in the way is passed over.
+"""
+
+from dataclasses import dataclass
+
+from tasks.contracts.documents import Interval, SliceJudgement, Verdict
+from tasks.evaluate.comparison import MIN_UNITS, Comparison, holm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """How it ended. reason: a short code; explanation: one sentence with the figures."""
+
+    verdict: Verdict
+    reason: str
+    explanation: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceComparison:
+    """One value of a slice column. comparison: None where it cannot be measured."""
+
+    column: str
+    value: str
+    rows: int
+    candidate: float | None
+    baseline: float | None
+    comparison: Comparison | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What the verdict is made of. units: what was resampled, in the plural; against: the baseline in words."""
+
+    metric: str
+    candidate: float
+    baseline: float
+    comparison: Comparison
+    slices: tuple[SliceJudgement, ...]
+    margin: float
+    units: str
+    against: str
+    first: bool
+
+
+def judge_slices(slices: list[SliceComparison], *, max_loss: float, confidence: float) -> tuple[SliceJudgement, ...]:
+    """Which slices lose more than max_loss, wrong about any of them with probability 1 - confidence at most (Holm)."""
+    measured = [one for one in slices if one.comparison is not None]
+    failed = holm([one.comparison.p_below(-max_loss) for one in measured if one.comparison], 1 - confidence)
+    failing = {(one.column, one.value) for one, fails in zip(measured, failed, strict=True) if fails}
+    return tuple(
+        SliceJudgement(
+            column=one.column,
+            value=one.value,
+            rows=one.rows,
+            candidate=one.candidate,
+            baseline=one.baseline,
+            gain=one.comparison.gain if one.comparison else None,
+            passed=(one.column, one.value) not in failing,
+        )
+        for one in slices
+    )
+
+
+def rule(case: Case) -> Ruling:
+    """The verdict where both models could be measured on rows that neither has seen."""
+    gain, figures = case.comparison.gain, _figures(case)
+    if not case.comparison.measurable:
+        few = f"only {case.comparison.effective} {case.units} tell the models apart, at least {MIN_UNITS} are needed"
+        return Ruling(verdict="inconclusive", reason="too-small-to-tell", explanation=f"{figures}; {few}")
+    losing = [one for one in case.slices if not one.passed]
+    if losing:
+        named = ", ".join(f"{one.column}={one.value} ({show(one.gain)})" for one in losing[:3])
+        more = f" and {len(losing) - 3} more" if len(losing) > 3 else ""  # noqa: PLR2004 - as many as fit a sentence
+        return Ruling(
+            verdict="reject", reason="slice-loss", explanation=f"it loses too much for {named}{more}; {figures}"
+        )
+    if gain.low > case.margin:
+        return Ruling(verdict="promote", reason="first-model" if case.first else "better", explanation=figures)
+    if gain.high < case.margin:
+        return Ruling(verdict="reject", reason="not-better", explanation=figures)
+    visible = percent(case.comparison.smallest_visible(case.margin))
+    return Ruling(
+        verdict="inconclusive",
+        reason="too-small-to-tell",
+        explanation=f"{figures}; these rows show a gain of {visible} or more four times out of five",
+    )
+
+
+def percent(value: float) -> str:
+    """A relative value for people, with its sign: +1.25%."""
+    return f"{100 * value:+.2f}%"
+
+
+def show(gain: Interval | None) -> str:
+    """A gain and its bounds for people."""
+    return f"{percent(gain.value)}, {percent(gain.low)} to {percent(gain.high)}" if gain else "not measurable"
+
+
+def _figures(case: Case) -> str:
+    sure = f"{100 * case.comparison.confidence:g}% sure of {percent(case.comparison.gain.low)} or more"
+    return (
+        f"{case.metric} {case.candidate:.5g} against {case.baseline:.5g} of {case.against}: "
+        f"{percent(case.comparison.gain.value)}, {sure}, more than {percent(case.margin)} is needed"
+    )
