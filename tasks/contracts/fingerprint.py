@@ -36,6 +36,8 @@ def flatten(document: BaseModel | Mapping[str, Any], prefix: str) -> dict[str, s
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", by_alias=True)
     if isinstance(value, Mapping) and value:
         for key in sorted(value):
             yield from _leaves(value[key], f"{path}.{key}")

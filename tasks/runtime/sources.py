@@ -154,8 +154,9 @@ def _matching(root: str, listing: Iterable[Entry], pattern: str) -> Iterable[Sou
 
 
 def _query(source: SqlSource, day: date) -> SourceFile:
-    # The URL is left out: a password that is rotated does not change the rows.
-    return SourceFile(key=f"query/{paths.day(day)}", bytes=0, identity=f"query:{digest_of(source.query)}")
+    # The URL goes in as it is written: a password that is rotated does not change the rows.
+    identity_ = digest_of([source.uri, source.query])
+    return SourceFile(key=f"query/{paths.day(day)}", bytes=0, identity=f"query:{identity_}")
 
 
 def delta_days(root: str, date_column: str, days: Sequence[date]) -> tuple[SourceDay, ...]:
@@ -177,24 +178,29 @@ def delta_days(root: str, date_column: str, days: Sequence[date]) -> tuple[Sourc
             f"source.date_column: {date_column} is not a column of the table", remedy=f"use one of {', '.join(columns)}"
         )
     if actions is None:
-        version = f"version:{table.version()}"
+        version = f"version:{table.metadata().id}:{table.version()}"
         return tuple(
             SourceDay(day=day, files=(SourceFile(key=f"{date_column}={day}", bytes=0, identity=version),))
             for day in days
         )
     rows = actions.select(["path", "size_bytes", "modification_time", f"partition.{date_column}"]).to_struct_array()
     files: dict[str, list[tuple[str, int, int]]] = {}
+    table_id = str(table.metadata().id)
     for row in rows.to_pylist():
         path, size, modified, value = row.values()
         files.setdefault(str(value), []).append((path, size, modified))
-    return tuple(SourceDay(day=day, files=_partition(date_column, day, files.get(paths.day(day), []))) for day in days)
+    return tuple(
+        SourceDay(day=day, files=_partition(table_id, date_column, day, files.get(paths.day(day), []))) for day in days
+    )
 
 
-def _partition(date_column: str, day: date, files: list[tuple[str, int, int]]) -> tuple[SourceFile, ...]:
+def _partition(table_id: str, date_column: str, day: date, files: list[tuple[str, int, int]]) -> tuple[SourceFile, ...]:
     if not files:
         return ()
     size = sum(file[1] for file in files)
-    return (SourceFile(key=f"{date_column}={day}", bytes=size, identity=f"files:{digest_of(sorted(files))}"),)
+    return (
+        SourceFile(key=f"{date_column}={day}", bytes=size, identity=f"files:{digest_of([table_id, sorted(files)])}"),
+    )
 
 
 def delta_options(root: str) -> dict[str, str]:

@@ -134,7 +134,7 @@ def test_a_partitioned_delta_table_changes_only_the_days_that_were_written(tmp_p
 def test_a_plain_delta_table_is_identified_by_its_version(tmp_path: Path) -> None:
     pl.DataFrame({"a": [1], "day": [str(D1)]}).write_delta(str(tmp_path))
     days = list_days(DeltaSource(kind="delta", uri=str(tmp_path), date_column="day"), [D1])[1]
-    assert days[0].files[0].identity == "version:0"
+    assert days[0].files[0].identity.endswith(":0")
 
 
 def test_a_delta_table_that_is_not_there_or_lacks_the_column_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""One day of the source as one Parquet file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from tasks.contracts.columns import ColumnType
+from tasks.contracts.errors import CorruptArtifact, DataRejected
+from tasks.contracts.fingerprint import digest_of
+from tasks.contracts.request import SourceDay, SourceFile
+from tasks.contracts.source import DeltaSource, Source, SqlSource
+from tasks.ingest.reading import read
+from tasks.ingest.schema import arrow_schema
+from tasks.ingest.writing import Written, write
+from tasks.runtime.artifacts import sha256_file
+from tasks.runtime.sources import identity, open_root
+from tasks.runtime.store.base import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltDay:
+    """A day's file in scratch, the digest of what it was made from, and the columns that were left there."""
+
+    file: Written
+    source: str
+    left: set[str]
+
+
+def build(source: Source, root: str, planned: SourceDay, *, columns: dict[str, ColumnType], scratch: Path) -> BuiltDay:
+    """Read a day, cast it, and write its file into an empty scratch folder.
+
+    Raises DataRejected: a file that is empty, unreadable, lacks a column, has another type, or is not what it was when
+    the run was planned, both before and after it is read.
+    """
+    target = scratch / "day.parquet"
+    schema = arrow_schema(columns)
+    if isinstance(source, SqlSource | DeltaSource):
+        written = write(_rows(source, root, planned, columns), schema, target)
+        origin = [file.model_dump(mode="json") for file in planned.files]
+        return BuiltDay(file=written, source=digest_of([origin, written.sha256]), left=set())
+    store = open_root(root)
+    left: set[str] = set()
+    local = [_take(store, root, planned, file, scratch / str(i)) for i, file in enumerate(planned.files)]
+    digests = [[file.key, sha256_file(path)] for file, path in zip(planned.files, local, strict=True)]
+    try:
+        written = write(_files(planned, local, columns, left), schema, target)
+    finally:
+        # What a half-written file raises is not worth telling; that it changed is.
+        for file in planned.files:
+            _unchanged(store, root, planned, file)
+    return BuiltDay(file=written, source=digest_of(digests), left=left)
+
+
+def _rows(
+    source: SqlSource | DeltaSource, root: str, planned: SourceDay, columns: dict[str, ColumnType]
+) -> Iterator[Any]:
+    if isinstance(source, SqlSource):
+        from tasks.ingest.queries import read_query  # noqa: PLC0415 - SQLAlchemy is for pipelines on databases
+
+        return read_query(source, planned.day, columns)
+    from tasks.ingest.tables import read_table  # noqa: PLC0415 - the same for pipelines on Delta tables
+
+    return read_table(root, source.date_column, planned, columns)
+
+
+def _files(planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], left: set[str]) -> Iterator[Any]:
+    return chain.from_iterable(
+        read(path, day=planned.day, name=file.key, columns=columns, left=left)
+        for file, path in zip(planned.files, local, strict=True)
+    )
+
+
+def _take(store: Store, root: str, planned: SourceDay, file: SourceFile, target: Path) -> Path:
+    """A source file on this machine: in place where it can be, else a copy."""
+    _unchanged(store, root, planned, file)
+    if path := store.local(file.key):
+        return path
+    try:
+        store.download(file.key, target)
+    except FileNotFoundError:
+        raise _changed(root, planned, file) from None
+    if target.stat().st_size != file.bytes:
+        raise CorruptArtifact(f"{root}/{file.key}: {target.stat().st_size} bytes came, {file.bytes} were promised")
+    return target
+
+
+def _unchanged(store: Store, root: str, planned: SourceDay, file: SourceFile) -> None:
+    entry = store.head(file.key)
+    if entry is None or identity(root, entry) != file.identity:
+        raise _changed(root, planned, file)
+
+
+def _changed(root: str, planned: SourceDay, file: SourceFile) -> DataRejected:
+    return DataRejected(
+        f"{planned.day}: {root}/{file.key} changed or went away after the run was planned",
+        remedy="let whoever writes it finish, then start a new run for this date",
+    )

@@ -1,0 +1,125 @@
+"""Source files as record batches of the declared columns: Parquet and CSV."""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from tasks.contracts.columns import ColumnType
+from tasks.contracts.errors import DataRejected
+from tasks.ingest.casting import NotLossless, cast
+from tasks.ingest.schema import ARROW, arrow_schema
+from tasks.ingest.writing import ROW_GROUP
+
+_CSV_BLOCK = 8 << 20
+_PARQUET_MAGIC = b"PAR1"
+
+
+def rejected(day: date, name: str, what: str, *, remedy: str) -> DataRejected:
+    """A file that cannot be taken."""
+    return DataRejected(f"{day}: {name}: {what}", remedy=remedy)
+
+
+def read(path: Path, *, day: date, name: str, columns: dict[str, ColumnType], left: set[str]) -> Iterator[Any]:
+    """The rows of a file as batches in the snapshot's schema. `name` is how people know the file.
+
+    Columns that are not declared are not taken; their names go into `left`.
+
+    Raises DataRejected that names day, file, column, found and declared type.
+    """
+    if path.stat().st_size == 0:
+        raise rejected(day, name, "the file is empty", remedy="deliver the day's rows, or remove the file")
+    try:
+        with path.open("rb") as file:
+            parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
+        yield from (_parquet if parquet else _csv)(path, day, name, columns, left)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        kind = "Parquet" if path.suffix == ".parquet" else "Parquet or CSV"
+        raise rejected(
+            day, name, f"cannot be read as {kind}: {str(error).partition(chr(10))[0]}", remedy="deliver the file again"
+        ) from error
+
+
+def _parquet(path: Path, day: date, name: str, columns: dict[str, ColumnType], left: set[str]) -> Iterator[Any]:
+    with pq.ParquetFile(path, memory_map=True) as file:
+        present = file.schema_arrow
+        require(present.names, day=day, name=name, columns=columns)
+        left |= {*present.names} - {*columns}
+        # Types are looked at before rows, so that a file without rows cannot hide another schema.
+        to_snapshot(
+            pa.RecordBatch.from_pylist([], present.empty_table().select(list(columns)).schema), day, name, columns
+        )
+        for batch in file.iter_batches(batch_size=ROW_GROUP, columns=list(columns), use_threads=False):
+            yield to_snapshot(batch, day, name, columns)
+
+
+def _csv(path: Path, day: date, name: str, columns: dict[str, ColumnType], left: set[str]) -> Iterator[Any]:
+    """CSV with a header; an empty field is missing, a quoted empty one is an empty string."""
+    types, present = _csv_types(path, columns)
+    require(present, day=day, name=name, columns=columns)
+    left |= {*present} - {*columns}
+    convert = pa.csv.ConvertOptions(
+        column_types=types,
+        include_columns=list(columns),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    with (
+        pa.input_stream(str(path), compression="detect") as stream,
+        pa.csv.open_csv(
+            stream, convert_options=convert, read_options=pa.csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False)
+        ) as reader,
+    ):
+        for batch in reader:
+            yield to_snapshot(batch, day, name, columns)
+
+
+def _csv_types(path: Path, columns: dict[str, ColumnType]) -> tuple[dict[str, Any], list[str]]:
+    """Types to parse as, and the header. A timestamp column is read with a zone if its first rows have one."""
+    with (
+        pa.input_stream(str(path), compression="detect") as stream,
+        pa.csv.open_csv(stream, read_options=pa.csv.ReadOptions(block_size=1 << 20, use_threads=False)) as reader,
+    ):
+        found = {field.name: field.type for field in reader.schema}
+    types = {name: ARROW[kind] for name, kind in columns.items()}
+    for name, kind in columns.items():
+        seen = found.get(name)
+        if kind == "timestamp" and seen is not None and pa.types.is_timestamp(seen) and seen.tz:
+            types[name] = pa.timestamp("us", "UTC")
+    return types, list(found)
+
+
+def require(present: list[str], *, day: date, name: str, columns: dict[str, ColumnType]) -> None:
+    """Refuse a source that lacks a declared column."""
+    missing = [column for column in columns if column not in present]
+    if missing:
+        listed = ", ".join(missing)
+        many = "columns" if len(missing) > 1 else "column"
+        raise rejected(
+            day,
+            name,
+            f"{many} {listed} missing; the file has {', '.join(present) or 'none'}",
+            remedy=f"deliver {listed}, or change columns.{missing[0]} in the pipeline file",
+        )
+
+
+def to_snapshot(batch: Any, day: date, name: str, columns: dict[str, ColumnType], *, text: bool = False) -> Any:
+    """A batch with the declared columns, in the declared order and types."""
+    arrays = []
+    for column, kind in columns.items():
+        values = batch.column(column)
+        try:
+            arrays.append(cast(values, kind, text=text))
+        except NotLossless as error:
+            raise rejected(
+                day,
+                name,
+                f"column {column} is {values.type}, declared {kind}: {error.why}",
+                remedy=f"mend the source, or change columns.{column}.type",
+            ) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))

@@ -1,0 +1,113 @@
+"""The snapshot table: a Delta Lake table with one immutable Parquet file a day."""
+
+import json
+import random
+import time
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction
+
+from tasks.contracts import paths
+from tasks.contracts.errors import Unavailable
+from tasks.contracts.result import Artifact
+from tasks.ingest.schema import PARTITION
+from tasks.runtime.store.base import Store
+
+_ATTEMPTS = 20
+_LONGEST_WAIT_S = 1.0
+_PROPERTIES = {
+    # A registered model names a version: the log is kept whole, and only `ratchet gc` removes files.
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.logRetentionDuration": "interval 36500 days",
+    "delta.deletedFileRetentionDuration": "interval 36500 days",
+}
+
+
+def file_key(table: str, day: date, sha256: str) -> str:
+    """Where a day's file lies."""
+    return f"{table}/{_partition(day)}/{sha256}.parquet"
+
+
+def commit(store: Store, table: str, schema: Any, files: Mapping[date, Artifact]) -> int:
+    """Make the table hold exactly these files for these days, in one commit, and return the version that does.
+
+    Days that hold their file already are not touched; if all do, there is no commit. Other days stay as they are.
+    Of concurrent writers each sees what the one before it wrote. Raises Unavailable after many lost races.
+    """
+    uri, options = store.table(table)
+    lost: Exception | None = None
+    for attempt in range(_ATTEMPTS):
+        try:
+            opened = _open(uri, options, schema)
+            version = _replace(opened, files)
+        except DeltaError as error:
+            # Another writer was first: look at what it left, after a wait that keeps rivals apart.
+            lost = error
+            time.sleep(random.uniform(0, min(_LONGEST_WAIT_S, 0.01 * 2**attempt)))  # noqa: S311 - nothing secret
+        else:
+            store.adopt(f"{table}/_delta_log")
+            return version
+    raise Unavailable(
+        f"the snapshot table {table} took no commit in {_ATTEMPTS} tries: {lost}", remedy="run fewer runs at once"
+    )
+
+
+def _open(uri: str, options: dict[str, str], schema: Any) -> DeltaTable:
+    try:
+        return DeltaTable(uri, storage_options=options)
+    except TableNotFoundError:
+        return DeltaTable.create(
+            uri,
+            schema=Schema.from_arrow(schema),
+            mode="ignore",
+            partition_by=[PARTITION],
+            configuration=_PROPERTIES,
+            storage_options=options,
+        )
+
+
+def _replace(table: DeltaTable, files: Mapping[date, Artifact]) -> int:
+    """One attempt. Raises DeltaError if the table has moved on since it was opened."""
+    standing = _standing(table)
+    now_ms = time.time_ns() // 1_000_000
+    actions: list[AddAction | RemoveAction] = []
+    for day, file in sorted(files.items()):
+        path = f"{_partition(day)}/{file.sha256}.parquet"
+        others = {old: size for old, size in standing.get(day, {}).items() if old != path}
+        actions += [RemoveAction(old, True, now_ms, size, {PARTITION: paths.day(day)}) for old, size in others.items()]  # noqa: FBT003 - data_change
+        if path not in standing.get(day, {}):
+            stats = json.dumps({"numRecords": file.rows})
+            actions.append(AddAction(path, file.bytes, {PARTITION: paths.day(day)}, now_ms, True, stats))  # noqa: FBT003 - data_change
+    version = table.version()
+    if not actions:
+        return version
+    table.create_write_transaction(
+        actions,
+        "append",
+        table.schema(),
+        [PARTITION],
+        # No retries inside: they would not look at what the rival has written.
+        commit_properties=CommitProperties(max_commit_retries=0),
+    )
+    return version + 1
+
+
+def _standing(table: DeltaTable) -> dict[date, dict[str, int]]:
+    """The table's files by day: path to size in bytes."""
+    found: dict[date, dict[str, int]] = {}
+    actions = table.get_add_actions(flatten=True)
+    if actions.num_rows == 0:
+        return found
+    rows = actions.select(["path", "size_bytes", f"partition.{PARTITION}"]).to_struct_array()
+    for row in rows.to_pylist():
+        path, size, day = row.values()
+        found.setdefault(day, {})[path] = size
+    return found
+
+
+def _partition(day: date) -> str:
+    return f"{PARTITION}={paths.day(day)}"

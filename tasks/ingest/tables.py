@@ -1,0 +1,56 @@
+"""The rows of one day of a Delta table."""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from tasks.contracts import paths
+from tasks.contracts.columns import ColumnType
+from tasks.contracts.errors import ConfigurationError, DataRejected, Unavailable
+from tasks.contracts.request import SourceDay
+from tasks.ingest.reading import require, to_snapshot
+from tasks.ingest.writing import ROW_GROUP
+from tasks.runtime.sources import delta_days, delta_options
+
+
+def read_table(root: str, date_column: str, planned: SourceDay, columns: dict[str, ColumnType]) -> Iterator[Any]:
+    """A day's rows as batches in the snapshot's schema, in the order of the table's file names.
+
+    Raises DataRejected if the table is not what it was when the run was planned.
+    """
+    day = planned.day
+    kind, _, number = planned.files[0].identity.rpartition(":")
+    version = int(number) if kind.startswith("version") else None
+    try:
+        table = DeltaTable(root, version=version, storage_options=delta_options(root))
+        if version is None and delta_days(root, date_column, [day])[0] != planned:
+            raise DataRejected(
+                f"{day}: {root}: the table's files of this day changed after the run was planned",
+                remedy="start a new run for this date",
+            )
+        data = table.to_pyarrow_dataset()
+    except (DeltaError, OSError) as error:
+        raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
+    require(data.schema.names, day=day, name=root, columns=columns)
+    wanted = _equals(data.schema.field(date_column).type, date_column, day)
+    for fragment in sorted(data.get_fragments(filter=wanted), key=lambda fragment: fragment.path):
+        scanner = ds.Scanner.from_fragment(
+            fragment, schema=data.schema, columns=list(columns), filter=wanted, batch_size=ROW_GROUP, use_threads=False
+        )
+        for batch in scanner.to_batches():
+            yield to_snapshot(batch, day, root, columns)
+
+
+def _equals(kind: Any, date_column: str, day: date) -> Any:
+    """`date_column = day`, as a date or as text. Raises ConfigurationError for a column that is neither."""
+    if str(kind) == "date32[day]":
+        return ds.field(date_column) == day
+    if "string" in str(kind):
+        return ds.field(date_column) == paths.day(day)
+    raise ConfigurationError(
+        f"source.date_column: {date_column} is {kind}", remedy="name a column of dates, or of strings like 2026-11-20"
+    )

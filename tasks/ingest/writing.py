@@ -1,0 +1,52 @@
+"""One Parquet file for a day, the same bytes for the same rows."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.runtime.artifacts import sha256_file
+
+ROW_GROUP = 131_072
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A finished file."""
+
+    path: Path
+    sha256: str
+    bytes: int
+    rows: int
+
+
+def write(batches: Iterable[Any], schema: Any, path: Path) -> Written:
+    """Write record batches as row groups of a fixed size, however they were cut, and digest the file.
+
+    Memory is bounded by about two row groups.
+    """
+    rows = 0
+    waiting: list[Any] = []
+    held = 0
+    # No Arrow schema and no pandas metadata inside: the bytes depend on rows and types alone.
+    with pq.ParquetWriter(path, schema, compression="zstd", compression_level=1, store_schema=False) as writer:
+        for batch in batches:
+            rows += batch.num_rows
+            held += batch.num_rows
+            waiting.append(batch)
+            while held >= ROW_GROUP:
+                table = pa.Table.from_batches(waiting, schema)
+                _write_group(writer, table.slice(0, ROW_GROUP))
+                waiting = table.slice(ROW_GROUP).to_batches()
+                held -= ROW_GROUP
+        if held or not rows:
+            _write_group(writer, pa.Table.from_batches(waiting, schema))
+    return Written(path=path, sha256=sha256_file(path), bytes=path.stat().st_size, rows=rows)
+
+
+def _write_group(writer: Any, table: Any) -> None:
+    # In one chunk each, since chunk borders would show in the pages.
+    writer.write_table(table.combine_chunks(), row_group_size=ROW_GROUP)

@@ -1,0 +1,346 @@
+import os
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from tasks.contracts import documents
+from tasks.contracts.errors import ConfigurationError, DataRejected
+from tasks.ingest import day as module
+from tests.ingest.night import LAST, Nights, rows
+
+D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Nights:
+    return Nights(tmp_path)
+
+
+def snapshot(published: Any) -> documents.Snapshot:
+    return documents.snapshot(published.result)
+
+
+def test_a_window_becomes_a_snapshot_that_anyone_can_read(nights: Nights) -> None:
+    nights.put_window(60)
+    made = snapshot(nights.run("ingest"))
+    assert [day.day for day in made.days] == [D1, D2, D3]
+    assert made.rows == 180
+    uri = nights.store.table(made.table)[0]
+    table = DeltaTable(uri, version=made.version)
+    assert table.metadata().partition_columns == ["date"]
+    frames = {
+        "deltalake": pl.from_arrow(table.to_pyarrow_table()),
+        "polars": pl.read_delta(uri, version=made.version),
+        "pandas": pl.from_pandas(table.to_pandas()),
+    }
+    for name, frame in frames.items():
+        assert frame.shape == (180, 6), name
+        assert sorted(frame["date"].cast(pl.Date).unique()) == [D1, D2, D3], name
+    day = nights.store.local(made.days[0].file.key)
+    assert pq.read_table(day).to_pydict() == rows(60, D1)
+    assert list(pd.read_parquet(day).columns) == list(nights.spec.columns)
+
+
+def test_again_changes_nothing_and_reads_nothing(nights: Nights) -> None:
+    nights.put_window()
+    first = nights.run("ingest")
+    planned = nights.plan()
+    for path in nights.source.rglob("*.parquet"):
+        path.unlink()
+    second = nights.run("ingest", planned=planned)
+    assert second.result.content == first.result.content
+    assert snapshot(second) == snapshot(first)
+
+
+def test_the_next_night_reads_the_new_day_alone(nights: Nights) -> None:
+    nights.put_window()
+    first = snapshot(nights.run("ingest"))
+    nights.put(D3 + timedelta(days=1))
+    nights.log.truncate(0)
+    second = snapshot(nights.run("ingest", data_date=D3 + timedelta(days=1)))
+    assert second.days[:2] == first.days[1:]
+    assert nights.log.getvalue().count("reused") == 2
+    assert nights.log.getvalue().count("ingested") == 1
+    assert second.version == first.version + 1
+
+
+def test_a_changed_day_is_replaced_and_the_old_version_still_names_the_old_rows(nights: Nights) -> None:
+    nights.put_window(60)
+    first = snapshot(nights.run("ingest"))
+    nights.put(D2, count=44)
+    second = snapshot(nights.run("ingest"))
+    uri = nights.store.table(second.table)[0]
+    assert second.rows == pl.read_delta(uri, version=second.version).height == 164
+    assert pl.read_delta(uri, version=first.version).height == 180
+    assert [old == new for old, new in zip(first.days, second.days, strict=True)] == [True, False, True]
+
+
+def test_two_runs_of_a_date_at_once_make_one_version(tmp_path: Path) -> None:
+    one, two = Nights(tmp_path), Nights(tmp_path)
+    two._runs = 100
+    one.put_window()
+    with ThreadPoolExecutor(2) as pool:
+        made = [snapshot(published) for published in pool.map(lambda nights: nights.run("ingest"), (one, two))]
+    assert made[0].days == made[1].days
+    table = DeltaTable(one.store.table(made[0].table)[0])
+    assert len(table.file_uris()) == 3
+    assert table.version() == 1
+
+
+def test_several_files_and_kinds_make_one_day_in_the_order_of_their_names(nights: Nights) -> None:
+    nights.put_window()
+    whole = pa.table(rows(60))
+    for path in (nights.source / f"date={D3}").iterdir():
+        path.unlink()
+    nights.put(D3, whole.slice(0, 20), "a.parquet")
+    frame = whole.slice(20, 20).to_pandas()
+    frame.to_csv(nights.source / f"date={D3}" / "b.csv", index=False)
+    frame = whole.slice(40).to_pandas()
+    frame["shown_at"] = frame["shown_at"].dt.tz_localize("UTC").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
+    frame.to_csv(nights.source / f"date={D3}" / "c.csv.gz", index=False)
+    made = snapshot(nights.run("ingest"))
+    assert pq.read_table(nights.store.local(made.days[-1].file.key)).equals(whole)
+
+
+def test_csv_tells_missing_from_empty(nights: Nights) -> None:
+    nights.put_window()
+    path = nights.source / f"date={D3}" / "part-0.parquet"
+    path.unlink()
+    path.with_name("x.csv").write_text(
+        'query_id,shown_at,country,price,clicked,more\n1,2026-11-20 12:00:00,NA,1.5,1,z\n2,,"",,0,z\n3,2026-11-20 12:00:00,,2,0,z\n'
+    )
+    made = snapshot(nights.run("ingest"))
+    table = pq.read_table(nights.store.local(made.days[-1].file.key))
+    assert table["country"].to_pylist() == ["NA", "", None]
+    assert table["price"].to_pylist() == [1.5, None, 2.0]
+    assert table["shown_at"].null_count == 1
+    assert "not declared: more" in nights.log.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "told"),
+    [
+        (
+            "price",
+            ["1.5"] * 60,
+            r"2026-11-20: date=2026-11-20/part-0\.parquet: column price is string, declared float64",
+        ),
+        ("query_id", [1.5] * 60, "column query_id is double, declared int64: Float value 1.50* was truncated"),
+        ("country", list(range(60)), "column country is int64, declared string"),
+    ],
+)
+def test_a_type_that_changed_is_refused_by_name(nights: Nights, column: str, values: list[Any], told: str) -> None:
+    nights.put_window()
+    nights.put(D3, pa.table({**rows(60), column: values}))
+    with pytest.raises(DataRejected, match=told):
+        nights.run("ingest")
+
+
+def test_types_are_looked_at_even_in_a_file_without_rows(nights: Nights) -> None:
+    nights.put_window()
+    nights.put(D3, pa.table({**rows(60), "price": ["x"] * 60}).slice(0, 0), "empty.parquet")
+    with pytest.raises(DataRejected, match="column price is string"):
+        nights.run("ingest")
+
+
+def test_a_lost_column_is_named(nights: Nights) -> None:
+    nights.put_window()
+    nights.put(D3, pa.table(rows(60)).drop_columns(["price", "country"]))
+    with pytest.raises(DataRejected, match="columns country, price missing; the file has query_id, shown_at, clicked"):
+        nights.run("ingest")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "the file is empty"),
+        (b"PAR1 not so", "cannot be read as Parquet"),
+        (b"PAR1" + b"\0" * 60 + b"PAR1", "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(nights: Nights, content: bytes, told: str) -> None:
+    nights.put_window()
+    (nights.source / f"date={D2}" / "part-0.parquet").write_bytes(content)
+    with pytest.raises(DataRejected, match=rf"{D2}: date={D2}/part-0\.parquet: .*{told}"):
+        nights.run("ingest")
+
+
+def test_narrow_types_are_widened_without_loss(nights: Nights) -> None:
+    nights.put_window()
+    plain = pa.table(rows(60))
+    narrow = plain.cast(
+        pa.schema(
+            [
+                ("query_id", pa.int16()),
+                ("shown_at", pa.timestamp("ms", "UTC")),
+                ("country", pa.large_string()),
+                ("price", pa.float32()),
+                ("clicked", pa.bool_()),
+            ]
+        )
+    )
+    nights.put(D3, narrow.set_column(2, "country", narrow["country"].dictionary_encode()))
+    made = snapshot(nights.run("ingest"))
+    assert pq.read_table(nights.store.local(made.days[-1].file.key)).equals(plain)
+
+
+def test_a_source_that_changes_after_planning_is_refused(nights: Nights) -> None:
+    nights.put_window()
+    planned = nights.plan()
+    nights.put(D2, count=61)
+    with pytest.raises(DataRejected, match=rf"{D2}: .*part-0\.parquet changed or went away after the run was planned"):
+        nights.run("ingest", planned=planned)
+
+
+def test_a_source_that_changes_while_it_is_read_is_refused(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    nights.put_window()
+    real = module.write
+
+    def write_and_disturb(batches: Any, schema: Any, path: Path) -> Any:
+        written = real(batches, schema, path)
+        source = nights.source / f"date={D2}" / "part-0.parquet"
+        os.utime(source, ns=(1, 1))
+        return written
+
+    monkeypatch.setattr(module, "write", write_and_disturb)
+    with pytest.raises(DataRejected, match=f"{D2}: .* changed or went away"):
+        nights.run("ingest")
+
+
+def test_the_data_date_has_to_be_there(nights: Nights) -> None:
+    nights.document["source"]["missing_days"] = "skip"
+    nights.put(D1)
+    nights.put(D2)
+    with pytest.raises(DataRejected, match=f"{D3}: the source has no files for the data date"):
+        nights.run("ingest")
+    nights.put(D3, pa.table(rows(4)).slice(0, 0))
+    with pytest.raises(DataRejected, match=f"{D3}: the source has no rows for the data date"):
+        nights.run("ingest")
+
+
+def test_an_earlier_day_without_data_stops_the_run_or_is_skipped_as_the_file_says(nights: Nights) -> None:
+    nights.put(D2, pa.table(rows(4)).slice(0, 0))
+    nights.put(D3)
+    with pytest.raises(DataRejected, match=rf"source\.missing_days is fail, and 1 of 3 days have no data: {D1}"):
+        nights.run("ingest")
+    nights.document["source"]["missing_days"] = "skip"
+    made = snapshot(nights.run("ingest"))
+    assert made.missing == (D1, D2)
+    assert [day.day for day in made.days] == [D3]
+
+
+def test_a_lost_file_of_the_snapshot_is_made_again(nights: Nights) -> None:
+    nights.put_window()
+    first = nights.run("ingest")
+    nights.store.delete(snapshot(first).days[1].file.key)
+    second = nights.run("ingest")
+    assert second.result.content == first.result.content
+    assert nights.store.head(snapshot(first).days[1].file.key) is not None
+
+
+def test_a_column_may_not_take_the_name_of_the_day(nights: Nights) -> None:
+    nights.document["columns"]["date"] = {"role": "ignore", "type": "date"}
+    nights.put_window()
+    with pytest.raises(ConfigurationError, match=r"columns\.date: the name is taken"):
+        nights.run("ingest")
+
+
+def test_a_derived_column_is_not_looked_for(nights: Nights) -> None:
+    nights.document["columns"]["dear"] = {"role": "numeric", "type": "float64", "derived": True}
+    nights.put_window()
+    assert snapshot(nights.run("ingest")).rows == 180
+
+
+def test_rebuild_reads_every_day_again(nights: Nights) -> None:
+    nights.put_window()
+    first = nights.run("ingest")
+    nights.log.truncate(0)
+    second = nights.run("ingest", parts={"rebuild": "run-7"})
+    assert "reused" not in nights.log.getvalue()
+    assert second.result.content == first.result.content
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "clicks.sqlite"
+    with sqlite3.connect(path) as connection:
+        for day in (D1, D2, D3):
+            frame = pd.DataFrame(rows(60, day)).assign(
+                day=day.isoformat(), clicked=lambda frame: frame["clicked"].astype(bool)
+            )
+            frame.to_sql("clicks", connection, if_exists="append", index=False)
+    connection.close()
+    monkeypatch.setenv("CLICKS_DB", f"sqlite:///{path}")
+    return path
+
+
+def sql(nights: Nights, query: str, uri: str = "${CLICKS_DB}") -> None:
+    nights.document["source"] = {"kind": "sql", "uri": uri, "query": query, "window_days": 3}
+
+
+def test_a_database_is_ingested_day_by_day(nights: Nights, database: Path) -> None:
+    sql(nights, "select * from clicks where day = :date order by rowid")
+    made = snapshot(nights.run("ingest"))
+    for day in made.days:
+        assert pq.read_table(nights.store.local(day.file.key)).to_pydict() == rows(60, day.day)
+    sql(nights, "select * from clicks where day = :date and day < '2026-11-20'")
+    with pytest.raises(DataRejected, match="no rows for the data date"):
+        nights.run("ingest")
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("select country, nothing_such from clicks where day = :date", r"source\.query: no such column: nothing_such"),
+        ("select * from elsewhere where day = :date", r"source\.query: no such table: elsewhere"),
+    ],
+)
+def test_a_query_that_cannot_be_is_told(nights: Nights, database: Path, query: str, told: str) -> None:
+    sql(nights, query)
+    with pytest.raises(ConfigurationError, match=told):
+        nights.run("ingest")
+
+
+def test_a_query_that_lacks_a_column_is_refused(nights: Nights, database: Path) -> None:
+    sql(nights, "select query_id from clicks where day = :date")
+    with pytest.raises(DataRejected, match=r"source\.query: columns shown_at, country, price, clicked missing"):
+        nights.run("ingest")
+
+
+def test_a_password_is_not_told(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLICKS_DB", "nosuchkind://me:hunter2@localhost/db")
+    sql(nights, "select 1 where :date")
+    with pytest.raises(ConfigurationError, match="opens no database") as caught:
+        nights.run("ingest")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_a_delta_table_is_ingested_day_by_day(nights: Nights, tmp_path: Path, partitioned: Any) -> None:
+    uri = str(tmp_path / "delta")
+    options = {"partition_by": ["day"]} if partitioned else {}
+    for day in (D1, D2, D3):
+        frame = pl.DataFrame(rows(60, day)).with_columns(day=pl.lit(day))
+        frame.write_delta(uri, mode="append", delta_write_options=options)
+    nights.document["source"] = {"kind": "delta", "uri": uri, "date_column": "day", "window_days": 3}
+    made = snapshot(nights.run("ingest"))
+    for day in made.days:
+        assert pq.read_table(nights.store.local(day.file.key)).to_pydict() == rows(60, day.day)
+    planned = nights.plan(date(2026, 11, 20))
+    pl.DataFrame(rows(10, D3)).with_columns(day=pl.lit(D3)).write_delta(uri, mode="append")
+    nights.document["columns"]["price"]["type"] = "float64"
+    if partitioned:
+        with pytest.raises(DataRejected, match="changed after the run was planned"):
+            nights.run("ingest", planned=planned, parts={"rebuild": "1"})
+    else:
+        assert snapshot(nights.run("ingest", planned=planned, parts={"rebuild": "1"})).rows == 180
+    assert snapshot(nights.run("ingest")).rows == 190

@@ -1,0 +1,71 @@
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from tasks.contracts.result import Artifact
+from tasks.ingest.schema import arrow_schema
+from tasks.ingest.table import commit, file_key
+from tasks.ingest.writing import write
+from tasks.runtime.store.base import Store
+from tasks.runtime.store.opening import open_store
+
+KEY = "tables/clicks/abc"
+D1, D2 = date(2026, 11, 19), date(2026, 11, 20)
+SCHEMA = arrow_schema({"a": "int64", "t": "timestamp"})
+TABLE = SCHEMA.append(pa.field("date", pa.date32()))
+
+
+def put(store: Store, folder: Path, day: date, *values: int) -> Artifact:
+    path = folder / f"{day}-{'-'.join(map(str, values))}.parquet"
+    written = write(pa.table({"a": values, "t": [None] * len(values)}, SCHEMA).to_batches(), SCHEMA, path)
+    key = file_key(KEY, day, written.sha256)
+    store.upload(path, key)
+    return Artifact(key=key, sha256=written.sha256, bytes=written.bytes, rows=written.rows)
+
+
+def held(store: Store, version: int | None = None) -> list[tuple[date, int]]:
+    frame = pl.from_arrow(DeltaTable(store.table(KEY)[0], version=version).to_pyarrow_table())
+    return sorted(frame.select("date", "a").rows())
+
+
+def test_a_changed_day_is_replaced_whole_and_others_stay(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    first = commit(store, KEY, TABLE, {D1: put(store, tmp_path, D1, 1, 2), D2: put(store, tmp_path, D2, 3)})
+    second = commit(store, KEY, TABLE, {D2: put(store, tmp_path, D2, 4, 5)})
+    assert second == first + 1
+    assert held(store) == [(D1, 1), (D1, 2), (D2, 4), (D2, 5)]
+    assert held(store, first) == [(D1, 1), (D1, 2), (D2, 3)]
+
+
+def test_nothing_new_makes_no_version(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    files = {D1: put(store, tmp_path, D1, 1)}
+    assert commit(store, KEY, TABLE, files) == commit(store, KEY, TABLE, files) == 1
+
+
+def test_many_writers_at_once_lose_nothing_and_leave_one_file_a_day(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    nights = [
+        {
+            D1: put(store, tmp_path, D1, 1),
+            D1 + timedelta(days=1 + i): put(store, tmp_path, D1 + timedelta(days=1 + i), i),
+        }
+        for i in range(6)
+    ]
+    with ThreadPoolExecutor(6) as pool:
+        versions = list(pool.map(lambda files: commit(store, KEY, TABLE, files), nights))
+    assert held(store) == [(D1, 1), *((D1 + timedelta(days=1 + i), i) for i in range(6))]
+    for version, files in zip(versions, nights, strict=True):
+        assert {day for day, _ in held(store, version)} >= set(files)
+
+
+def test_two_writers_of_one_day_leave_one_of_their_files(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    rivals = [{D1: put(store, tmp_path, D1, i)} for i in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda files: commit(store, KEY, TABLE, files), rivals))
+    assert len(held(store)) == 1
