@@ -27,5 +27,7 @@ def choose_runner(wanted: str | None, *, gpu: bool = False) -> tuple[Runner, str
         image = stage_image(gpu=gpu)
         return DockerRunner(), image, f"stages run in containers of {image}"
     if wanted == "docker":
-        raise ConfigurationError(f"no Docker engine: {reason}", remedy="start one (scripts/engine.sh), or use --runner process")
+        raise ConfigurationError(
+            f"no Docker engine: {reason}", remedy="start one (scripts/engine.sh), or use --runner process"
+        )
     return ProcessRunner(), None, f"NO DOCKER ENGINE ({reason}): stages run as processes, without their limits"

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import Literal
 
 from tasks.contracts.errors import ConfigurationError
@@ -20,8 +19,6 @@ SECRETS = "secrets"
 
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
 _USER = re.compile(r"^\d{1,10}:\d{1,10}$")
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-_NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +45,10 @@ class Job:
     request: bytes
     image: str | None = None
     resources: Resources = field(default_factory=Resources)
-    labels: Mapping[str, str] = _NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
-    secrets: Mapping[str, bytes] = field(default=_NO_SECRETS, repr=False)
-    env: Mapping[str, str] = _NOTHING
+    secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict)
     network: Network = "none"
     timeout_s: float = 3600
     grace_s: float = 30

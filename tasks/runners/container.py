@@ -1,0 +1,97 @@
+"""A job in the words of the Docker Engine API: a container that may do little, and the files that are put into it."""
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from tasks.runners.job import REQUEST, SECRETS, Job
+
+FOLDER = "/run/ratchet"
+"""Where a container finds its request and secrets."""
+MARK = {"ratchet": "1"}
+"""The label of everything that a runner makes in an engine."""
+
+_CPU_PERIOD_US = 100_000
+
+
+def container_config(job: Job, *, cpus: int | None) -> Mapping[str, Any]:
+    """The body of `POST /containers/create`. cpus: cores of the engine's machine, if known.
+
+    No root, no capabilities, no new privileges, a read-only root file system. Writable: /tmp, a tmpfs that counts as
+    memory, and the mounts that say so. Bounded: memory (no swap), processor time, processes, shared memory, log.
+    """
+    program, *arguments = job.command or ("ratchet", "stage", f"{FOLDER}/{REQUEST}")
+    resources = job.resources
+    labels = {**job.labels, **MARK}
+    return {
+        "Image": job.image,
+        "Entrypoint": [program],
+        "Cmd": arguments,
+        "User": job.user,
+        "WorkingDir": "/tmp",  # noqa: S108 - the container's own
+        "Env": [f"{name}={value}" for name, value in sorted(job.environment(FOLDER, cpus=cpus).items())],
+        "Labels": labels,
+        "StopSignal": "SIGTERM",
+        "HostConfig": {
+            "Init": True,
+            "ReadonlyRootfs": True,
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges"],
+            "IpcMode": "private",
+            "NetworkMode": job.network,
+            "Memory": resources.memory,
+            "MemorySwap": resources.memory,
+            # A quota, not NanoCpus: the engine refuses more NanoCpus than the machine has cores, and a pipeline that
+            # asks for eight must still run on a laptop.
+            "CpuPeriod": _CPU_PERIOD_US,
+            "CpuQuota": max(1000, round(resources.cpus * _CPU_PERIOD_US)),
+            "PidsLimit": resources.pids,
+            "ShmSize": resources.shm,
+            "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+            "Tmpfs": {"/tmp": f"rw,nosuid,nodev,noexec,mode=1777,size={resources.memory}"},  # noqa: S108 - the same
+            "Mounts": [
+                # Files reach a volume before the container starts, through the engine: no path of this machine is
+                # needed, so the engine may be elsewhere. The volume goes with the container.
+                {
+                    "Type": "volume",
+                    "Target": str(PurePosixPath(FOLDER).parent),
+                    "VolumeOptions": {"NoCopy": True, "Labels": labels},
+                },
+                *(
+                    {"Type": "bind", "Source": mount.path, "Target": mount.path, "ReadOnly": mount.read_only}
+                    for mount in job.mounts
+                ),
+            ],
+            "DeviceRequests": [{"Count": resources.gpus, "Capabilities": [["gpu"]]}] if resources.gpus else [],
+            "LogConfig": {"Type": "json-file", "Config": {"max-size": "32m", "max-file": "2"}},
+        },
+    }
+
+
+def archive(job: Job) -> bytes:
+    """The job's folder as a tar file, for the parent of FOLDER.
+
+    Root owns it and the job's group may read it: the job cannot change its request, nor fill the disk beside it.
+    """
+    group = int(job.user.split(":")[1])
+    name = PurePosixPath(FOLDER).name
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+
+        def put(path: str, content: bytes | None) -> None:
+            entry = tarfile.TarInfo(path)
+            entry.gid = group
+            if content is None:
+                entry.type, entry.mode = tarfile.DIRTYPE, 0o750
+            else:
+                entry.size, entry.mode = len(content), 0o440
+            tar.addfile(entry, io.BytesIO(content or b""))
+
+        put(name, None)
+        put(f"{name}/{REQUEST}", job.request)
+        put(f"{name}/{SECRETS}", None)
+        for secret, content in job.secrets.items():
+            put(f"{name}/{SECRETS}/{secret}", content)
+    return packed.getvalue()
