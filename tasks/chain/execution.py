@@ -22,7 +22,7 @@ from tasks.contracts.quantities import show_duration
 from tasks.contracts.request import Outcome, RunPlan, StageRequest
 from tasks.contracts.result import Published
 from tasks.runners.runner import Ended, Runner, run_to_end
-from tasks.runtime.publishing import discard_damaged, published, verify
+from tasks.runtime.publishing import discard_damaged, published
 from tasks.runtime.store.base import Store
 from tasks.runtime.store.opening import open_store
 
@@ -87,23 +87,16 @@ def _image(plan: RunPlan) -> str | None:
 
 def _cached(store: Store, request: StageRequest, on_event: OnEvent) -> Published | None:
     """What stands under the fingerprint, if its bytes are whole. What is damaged is moved aside and built again."""
-    try:
-        found = published(store, request.prefix)
-        damaged = verify(store, found) if found else []
-    except RatchetError as error:
-        found, damaged = None, [error.cause]
-    if damaged:
-        on_event(Event(name="warning", level="warning", message=f"damaged, so built again: {', '.join(damaged)}"))
-        discard_damaged(store, request.prefix)
-        return None
-    return found
+    if damaged := discard_damaged(store, request.prefix):
+        message = f"{request.prefix}: {', '.join(damaged)} damaged, so it is built again"
+        on_event(Event(name="warning", level="warning", message=message))
+    return published(store, request.prefix)
 
 
 def outcome_of(found: Published, *, cached: bool, because: str) -> Outcome:
     """The outcome of a stage whose result stands."""
-    stage: Stage = found.result.stage  # type: ignore[assignment] - whole stages are published under their own name
     return Outcome(
-        stage=stage,
+        stage=found.result.stage,
         state="done",
         cached=cached,
         manifest=found.key,

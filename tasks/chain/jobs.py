@@ -13,6 +13,7 @@ from tasks.contracts.request import StageRequest
 from tasks.contracts.source import FilesSource
 from tasks.runners.job import Job, Mount
 from tasks.runtime.store.base import Store
+from tasks.runtime.store.file import FileStore
 
 CREDENTIALS = "aws-credentials"
 ENVIRONMENT = "environment.json"
@@ -28,9 +29,9 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
     """
     urls, mounts, user = [], [], "10001:10001"
     uses_s3 = request.store.startswith("s3:")
-    root = store.local("")
-    if root is not None:
-        mounts.append(Mount(path=str(root), read_only=False))
+    if isinstance(store, FileStore):
+        store.prepare()
+        mounts.append(Mount(path=str(store.root), read_only=False))
         if image is not None:
             user = "{}:{}".format(*store.owner())
     if request.stage == "ingest":

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tasks.chain.events import Event
 from tasks.chain.execution import execute, outcomes
@@ -11,6 +12,7 @@ from tasks.contracts.documents import Judgement, Registration
 from tasks.contracts.errors import RatchetError
 from tasks.contracts.operations import STAGES, Stage
 from tasks.contracts.request import Outcome, RunPlan
+from tasks.contracts.result import StageResult
 from tasks.runners.runner import Runner
 from tasks.runtime.store.base import Store
 from tasks.runtime.store.opening import open_store
@@ -40,7 +42,7 @@ class Night:
         result = self._result("register")
         return documents.registration(result) if result else None
 
-    def _result(self, stage: Stage) -> documents.StageResult | None:
+    def _result(self, stage: Stage) -> StageResult | None:
         outcome = self.outcomes.get(stage)
         return outcome.result if outcome else None
 
@@ -61,7 +63,7 @@ def run_night(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: OnE
                 stage,
                 runner=runner,
                 attempt=uuid.uuid4().hex[:16],
-                on_event=lambda event, stage=stage: on_event(stage, event),  # type: ignore[misc] - bound per stage
+                on_event=partial(on_event, stage),
             )
         except RatchetError as raised:
             error = error or raised

@@ -10,6 +10,7 @@ from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.fingerprint import digest_of, fingerprint, flatten
 from tasks.contracts.operations import Stage
 from tasks.contracts.request import UPSTREAM, Input, Outcome, Promotion, RunPlan, StageRequest
+from tasks.contracts.result import StageResult
 from tasks.runtime.code import code_parts
 from tasks.runtime.store.base import Store
 
@@ -94,7 +95,7 @@ def _inputs(plan: RunPlan, stage: Stage, outcomes: Outcomes) -> dict[Stage, Inpu
     return inputs
 
 
-def _result(outcomes: Outcomes, stage: Stage) -> documents.StageResult:
+def _result(outcomes: Outcomes, stage: Stage) -> StageResult:
     outcome = outcomes.get(stage)
     if outcome is None or outcome.result is None:
         raise ConfigurationError(f"{stage} has no result yet", remedy=f"run {stage} of this run first")
