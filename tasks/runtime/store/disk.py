@@ -88,38 +88,46 @@ def give(what: Path | int, owner: os.stat_result) -> None:
             os.chown(what, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a crash."""
+@contextmanager
+def opened(folder: Path) -> Iterator[int]:
+    """A folder's descriptor; it stays good for fsync when the folder's last file goes, and the folder with it."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(handle)
+        yield handle
     finally:
         os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a crash."""
+    with opened(folder) as handle:
+        os.fsync(handle)
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[int]:
     """Hold a folder's lock against other processes and threads; it ends with the process at the latest.
 
-    Raises Unavailable if another holds it for longer than LOCK_TIMEOUT_S seconds.
+    Yields the folder's descriptor. Raises Unavailable if another holds the lock for longer than LOCK_TIMEOUT_S seconds.
     """
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(folder) as handle:
         deadline = time.monotonic() + LOCK_TIMEOUT_S
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise Unavailable(
-                        f"{folder}: another process has held its lock for {LOCK_TIMEOUT_S:.0f} s",
-                        remedy="see who it is with `lslocks`; it is tried again",
-                    ) from None
+        while not _taken(handle):
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"{folder}: another process has held its lock for {LOCK_TIMEOUT_S:.0f} s",
+                    remedy="see who it is with `lslocks`; it is tried again",
+                )
             time.sleep(_LOCK_POLL_S)
-        yield
-    finally:
-        os.close(handle)
+        yield handle
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def walk(top: Path) -> Iterator[str]:

@@ -13,7 +13,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tasks.runtime.store.base import TEMPORARY, Entry, check_key, check_prefix
-from tasks.runtime.store.disk import STAGE_OWNER, give, locked, make_folders, outside, plainly, sync_folder, walk
+from tasks.runtime.store.disk import (
+    STAGE_OWNER,
+    give,
+    locked,
+    make_folders,
+    opened,
+    outside,
+    plainly,
+    sync_folder,
+    walk,
+)
 
 _PLACES = 10  # tries at a folder that deletes of its last file may take away meanwhile
 
@@ -72,21 +82,29 @@ class FileStore:
         if expected is None:
             return self.create(key, data)
         path = self._path(key)
-        with plainly(path, writing=True), _written(path, lambda file: _write(file, data)) as new, locked(path.parent):
+        with (
+            plainly(path, writing=True),
+            _written(path, lambda file: _write(file, data)) as new,
+            locked(path.parent) as folder,
+        ):
             found = _entry(key, path)
             if found is None or found.etag != expected:
                 return False
             new.replace(path)
-            sync_folder(path.parent)
+            os.fsync(folder)
             return True
 
     def upload(self, path: Path, key: str) -> None:
         """See Store."""
         target = self._path(key)
         path.stat()
-        with plainly(target, writing=True), _written(target, lambda file: shutil.copyfile(path, file)) as temporary:
-            temporary.replace(target)
-            sync_folder(target.parent)
+        with (
+            plainly(target, writing=True),
+            _written(target, lambda file: shutil.copyfile(path, file)) as new,
+            opened(target.parent) as folder,
+        ):
+            new.replace(target)
+            os.fsync(folder)
 
     def download(self, key: str, path: Path) -> None:
         """See Store."""
@@ -117,19 +135,19 @@ class FileStore:
         path = self._path(key)
         with plainly(path):
             try:
-                with locked(path.parent):
+                with locked(path.parent) as folder:
                     found = _entry(key, path)
                     if found is None or expected not in {None, found.etag}:
                         return False
                     path.unlink()
-                    sync_folder(path.parent)
+                    os.fsync(folder)
             except (FileNotFoundError, NotADirectoryError):
                 return False
             with suppress(OSError):  # not empty, or somebody else was quicker
-                for folder in path.parents:
-                    if folder == self._root:
+                for empty in path.parents:
+                    if empty == self._root:
                         break
-                    folder.rmdir()
+                    empty.rmdir()
             return True
 
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:

@@ -14,6 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectionError,  # noqa: A004 - botocore's, which is no OSError
     HTTPClientError,
     IncompleteReadError,
     NoCredentialsError,
@@ -30,7 +31,7 @@ READ_TIMEOUT_S = 30  # without a byte
 TRIES = 5
 CONNECTIONS = 16
 ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
-_CUT = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
+_CUT = (ConnectionError, HTTPClientError, IncompleteReadError, ResponseStreamingError)
 _TRANSIENT = frozenset(
     {"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "BadDigest", "409"}
     | {"ConditionalRequestConflict", "OperationAborted", "IncompleteBody"}
