@@ -126,7 +126,7 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
     key, artifacts = f"{paths.tracking()}/{_DATABASE}", f"{store.uri}/{paths.tracking()}/artifacts"
     for attempt in range(_TRIES):
         # Each try has its own file, since MLflow keeps the connections of an address for as long as the process lives.
-        database = scratch / f"mlflow-{attempt}-{random.getrandbits(32):08x}.db"  # noqa: S311 - a name, not a secret
+        database = scratch / f"mlflow-{attempt}-{random.getrandbits(32):08x}.db"
         entry = store.head(key)
         if entry:
             store.download(key, database)
@@ -138,7 +138,7 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
         if after == before or store.replace(key, after, expected=entry.etag if entry else None):
             return done
         time.sleep(random.uniform(0, 0.2 * 2**attempt))  # noqa: S311 - so that writers do not meet again
-    raise Unavailable(f"{store.uri}/{key}: others kept writing to it", remedy="it is tried again; an MLflow server helps")
+    raise Unavailable(f"{store.uri}/{key}: others kept writing to it", remedy="it is tried again; a server helps")
 
 
 def _tracker(uri: str, *, artifacts: str | None, address: str) -> Tracker:

@@ -1,0 +1,153 @@
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.evaluate import comparison
+from tasks.evaluate.comparison import (
+    Comparison,
+    Floats,
+    Measured,
+    compare,
+    expanded_tail,
+    holm,
+    relative_gain,
+    resample,
+)
+from tasks.evaluate.measures import Rows, measure
+
+
+def mean_of(values: Floats) -> Measured:
+    sums = np.stack([values, np.ones(len(values))], axis=1)
+    return Measured(
+        value=float(values.mean()),
+        sums=sums,
+        combine=lambda total: total[..., 0] / total[..., 1],
+        effective=len(values),
+    )
+
+
+def nights(*, units: int, gain: float, count: int, noise: float = 0.3) -> Iterator[Comparison]:
+    """Comparisons of a candidate whose true relative gain over the baseline (of mean 1/3) is known."""
+    for seed in range(count):
+        generator = np.random.default_rng(seed)
+        baseline = generator.beta(1, 2, units)
+        candidate = baseline * (1 + gain) + noise * (generator.beta(1, 2, units) - 1 / 3)
+        yield compare(
+            mean_of(candidate), mean_of(baseline), lower_is_better=False, confidence=0.95, seed=seed, resamples=500
+        )
+
+
+@pytest.mark.parametrize("units", [15, 60, 400])
+def test_a_gain_of_just_the_margin_is_promoted_no_more_often_than_the_confidence_allows(units: int) -> None:
+    count, margin = 600, 0.02
+    promoted = sum(one.gain.low > margin for one in nights(units=units, gain=margin, count=count))
+    assert promoted / count <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / count)
+
+
+def test_the_bound_is_not_needlessly_low() -> None:
+    count = 600
+    below = sum(one.gain.low < 0.02 for one in nights(units=400, gain=0.02, count=count))
+    assert below / count <= 0.975
+
+
+def test_the_smallest_visible_gain_is_seen_four_times_out_of_five() -> None:
+    margin, units = 0.005, 300
+    visible = np.mean([one.smallest_visible(margin) for one in nights(units=units, gain=margin, count=100)])
+    seen = np.mean([one.gain.low > margin for one in nights(units=units, gain=float(visible), count=400)])
+    assert 0.72 <= seen <= 0.88
+
+
+def test_a_rare_label_keeps_the_promise_too() -> None:
+    """Two scorers of equal AUC by construction, 40 positives: neither may seem better more often than allowed."""
+    count, promoted = 400, 0
+    for seed in range(count):
+        generator = np.random.default_rng(seed)
+        label = np.zeros(2000)
+        label[:40] = 1
+        rows = Rows(label=label, offsets=None)
+        one, other = (measure("auc", rows, generator.normal(size=2000) + label) for _ in range(2))
+        found = compare(one, other, lower_is_better=False, confidence=0.95, seed=seed, resamples=400)
+        promoted += found.gain.low > 0
+    assert promoted / count <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / count)
+
+
+def test_groups_and_not_rows_are_what_is_resampled() -> None:
+    generator = np.random.default_rng(0)
+    label, guess = np.repeat(generator.normal(size=(2, 50)), 40, axis=1)
+    alone = Rows(label=label, offsets=None)
+    grouped = Rows(label=label, offsets=np.arange(0, 2001, 40))
+    spreads = [
+        compare(
+            measure("mae", rows, guess), measure("mae", rows, guess * 0), lower_is_better=True, confidence=0.95, seed=0
+        ).spread
+        for rows in (alone, grouped)
+    ]
+    assert spreads[1] / spreads[0] == pytest.approx(math.sqrt(40), rel=0.2)
+
+
+def test_the_weights_have_mean_and_variance_one() -> None:
+    weights = comparison._WEIGHTS
+    assert len(weights) == 256
+    assert weights.mean() == 1
+    assert weights.var() == 1
+
+
+def test_summing_into_blocks_leaves_the_spread_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).normal(size=(20_000, 1))
+    blocked = resample(values, resamples=2000, seed=0).std()
+    monkeypatch.setattr(comparison, "MAX_BLOCKS", 20_000)
+    assert blocked == pytest.approx(resample(values, resamples=2000, seed=0).std(), rel=0.08)
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    first, second = (next(nights(units=100, gain=0.0, count=1)) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("units", [10, 30, 1000])
+def test_the_tail_is_pushed_out_as_students_t_asks(units: int) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    wanted = stats.norm.cdf(stats.t.ppf(0.05, units - 1) * math.sqrt(units / (units - 1)))
+    assert expanded_tail(0.05, units) == pytest.approx(wanted, rel=0.02)
+
+
+def test_equal_models_gain_exactly_nothing() -> None:
+    values = np.random.default_rng(0).random(100)
+    found = compare(mean_of(values), mean_of(values), lower_is_better=False, confidence=0.95, seed=0)
+    assert (found.gain.low, found.gain.value, found.gain.high, found.spread) == (0, 0, 0, 0)
+
+
+def test_one_unit_concludes_nothing() -> None:
+    found = compare(mean_of(np.ones(1) * 2), mean_of(np.ones(1)), lower_is_better=False, confidence=0.95, seed=0)
+    assert found.gain.low == found.gain.high == 1.0
+    assert not found.measurable
+
+
+@given(st.floats(0.01, 100), st.floats(0.01, 100))
+def test_a_gain_is_positive_exactly_where_the_candidate_is_better(candidate: float, baseline: float) -> None:
+    one, other = np.array([candidate]), np.array([baseline])
+    assert (relative_gain(one, other, lower_is_better=False) > 0) == (candidate > baseline)
+    assert (relative_gain(one, other, lower_is_better=True) > 0) == (candidate < baseline)
+
+
+def test_over_a_baseline_of_zero_the_gain_is_absolute() -> None:
+    assert relative_gain(np.array([0.25]), np.array([0.0]), lower_is_better=False) == [0.25]
+
+
+def test_holm_stops_at_the_first_that_holds() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005], 0.05) == [True, False, False, True]
+    assert holm([0.06, 0.001], 0.05) == [False, True]
+    assert holm([], 0.05) == []
+
+
+@given(st.lists(st.floats(0, 1), max_size=20), st.floats(0.001, 0.2))
+def test_holm_refutes_at_least_what_bonferroni_does_and_no_more_than_each_alone(
+    p_values: list[float], level: float
+) -> None:
+    for p_value, refuted in zip(p_values, holm(p_values, level), strict=True):
+        assert refuted or p_value > level / len(p_values)
+        assert not refuted or p_value <= level
