@@ -97,6 +97,7 @@ class Services:
             "RATCHET_STORE": str(self.store),
             "MLFLOW_TRACKING_URI": self.mlflow_url,
             "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # background jobs of a kind that Ratchet has no use for
             "GIT_PYTHON_REFRESH": "quiet",
             "NO_PROXY": "127.0.0.1,localhost",
             "AIRFLOW_HOME": str(self.airflow_home),

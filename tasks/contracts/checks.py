@@ -1,6 +1,6 @@
 """What has to be true of the data before anything is trained."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
@@ -46,7 +46,7 @@ class Validate(Document):
 
     volume: Volume | None = Field(default_factory=Volume)
     drift: Drift | None = Field(default_factory=Drift)
-    expectations: Annotated[tuple[Expectation, ...], Field()] = ()
+    expectations: tuple[Expectation, ...] = Field((), description="Any great-expectations expectation, by its name.")
     bad_days: Literal["exclude", "fail"] = Field(
         "exclude",
         description="What an earlier day of the window does that breaks a column's rule: left out, or the run stops.",

@@ -28,7 +28,7 @@ class Schedule(Document):
     cron: str = Field(
         pattern=rf"^{_CRON_FIELD}( {_CRON_FIELD}){{4}}$", description="Five fields: minute hour day month weekday."
     )
-    timezone: Annotated[str, AfterValidator(_known_zone)] = "UTC"
+    timezone: Annotated[str, AfterValidator(_known_zone)] = Field("UTC", description="Where its days begin and end.")
     finish_by: Duration | None = Field(
         None, description="How long after its start a run may end before people are told."
     )
@@ -37,19 +37,19 @@ class Schedule(Document):
 class Resources(Document):
     """What a stage's container may use."""
 
-    gpus: int = Field(0, ge=0, le=64)
-    cpus: float = Field(2, gt=0, le=1024)
-    memory: Memory = 4 << 30
-    shm: Memory = 256 << 20
-    pids: int = Field(512, ge=16, le=65_536)
+    gpus: int = Field(0, ge=0, le=64, description="Devices.")
+    cpus: float = Field(2, gt=0, le=1024, description="A quota, in cores.")
+    memory: Memory = Field(4 << 30, description="A hard limit; what needs more ends as out of memory.")
+    shm: Memory = Field(256 << 20, description="Of /dev/shm.")
+    pids: int = Field(512, ge=16, le=65_536, description="Processes and threads.")
 
 
 class StageSettings(Document):
     """How a stage's failures are handled."""
 
-    retries: int = Field(2, ge=0, le=100)
-    retry_delay: Duration = 30
-    timeout: Duration = 3600
+    retries: int = Field(2, ge=0, le=100, description="Tries after the first.")
+    retry_delay: Duration = Field(30, description="Before the first retry; it grows from there.")
+    timeout: Duration = Field(3600, description="Of one try.")
     grace: Duration = Field(30, description="Seconds between the notice to stop and the kill.")
 
 
@@ -67,5 +67,9 @@ DEFAULT_SETTINGS: dict[Stage, StageSettings] = {
 class Alerts(Document):
     """Who is told of what. A name stands for an address that an operator keeps outside the file."""
 
-    to: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=60)], ...] = ()
-    on: tuple[Literal["failure", "retry", "rejected", "promoted"], ...] = ("failure", "retry", "rejected")
+    to: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=60)], ...] = Field(
+        (), description="Names; each stands for an address that is kept outside of the file."
+    )
+    on: tuple[Literal["failure", "retry", "rejected", "promoted"], ...] = Field(
+        ("failure", "retry", "rejected"), description="What they are told of."
+    )

@@ -36,21 +36,27 @@ class PipelineSpec(Document):
     """One pipeline, every default filled in."""
 
     name: str = Field(pattern=NAME, max_length=63, description="Its name everywhere: the DAG, the store, the registry.")
-    description: str = ""
-    owner: str = Field("ratchet", min_length=1, max_length=100)
+    description: str = Field("", description="One sentence for people.")
+    owner: str = Field("ratchet", min_length=1, max_length=100, description="Who answers for it.")
     schedule: Schedule | None = Field(None, description="Without one, the pipeline runs only when triggered.")
-    source: Source
-    columns: dict[ColumnName, Column] = Field(min_length=1)
+    source: Source = Field(description="Where rows come from, day by day.")
+    columns: dict[ColumnName, Column] = Field(
+        min_length=1, description="The schema of a row, and what each column is for."
+    )
     validate_: Validate = Field(default_factory=Validate, alias="validate")
     train: Train
     evaluate: Evaluate = Field(default_factory=Evaluate)
     gate: Gate = Field(default_factory=Gate)
     register_: Register = Field(default_factory=Register, alias="register")
     resources: dict[Stage, Resources] = Field(
-        default_factory=lambda: _filled({}, _DEFAULT_RESOURCES), validate_default=True
+        default_factory=lambda: _filled({}, _DEFAULT_RESOURCES),
+        validate_default=True,
+        description="What each stage's container may use.",
     )
     stages: dict[Stage, StageSettings] = Field(
-        default_factory=lambda: _filled({}, DEFAULT_SETTINGS), validate_default=True
+        default_factory=lambda: _filled({}, DEFAULT_SETTINGS),
+        validate_default=True,
+        description="How each stage's failures are handled.",
     )
     alerts: Alerts = Field(default_factory=Alerts)
 
