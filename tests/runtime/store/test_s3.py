@@ -16,7 +16,7 @@ from tasks.runtime.store import s3_client
 from tasks.runtime.store.opening import open_store
 from tasks.runtime.store.s3 import S3Store
 from tasks.runtime.store.s3_client import Connection
-from tests.plugins.s3 import S3Server
+from tests.s3 import S3Server
 
 
 class _Proxy(BaseHTTPRequestHandler):
