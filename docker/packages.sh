@@ -6,7 +6,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=$1 variant=$2 folder=$3
-uv=${RATCHET_UV:-.venv/bin/uv}
 case $(uname -m) in
 x86_64) platform=x86_64-manylinux_2_36 ;;
 aarch64) platform=aarch64-manylinux_2_36 ;;
@@ -19,14 +18,12 @@ if [[ -f $folder.stamp && $(cat "$folder.stamp") == "$want" ]]; then
 fi
 rm -rf "$folder" "$folder.stamp"
 mkdir -p "$(dirname "$folder")"
-links=$(PATH="$PWD/.venv/bin:$PATH" python3 -m pip config get global.find-links 2>/dev/null || true)
-install=("$uv" pip install --quiet --target "$folder" --python .venv/bin/python --python-version 3.11
+install=(scripts/uv.sh pip install --quiet --target "$folder" --python .venv/bin/python --python-version 3.11
     --python-platform "$platform")
 if [[ $variant == gpu ]]; then
     # The CUDA build is the one on the package index, and brings the CUDA libraries that it names.
-    "${install[@]}" --constraint "$lock" -r "$lock"
+    UV_FIND_LINKS='' "${install[@]}" -r "$lock"
 else
-    export UV_FIND_LINKS="${UV_FIND_LINKS:-${PIP_FIND_LINKS:-$links}}"
     "${install[@]}" --no-deps -r "$lock"
     if ! [[ $(cat "$folder"/torch-*.dist-info/METADATA 2>/dev/null) =~ Version:\ [0-9.]+\+cpu ]]; then
         "${install[@]}" -r "$lock" # no CPU build within reach: the usual one works too, with what it needs

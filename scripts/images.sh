@@ -12,7 +12,8 @@ say() { echo "images: $*" >&2; }
 
 [[ $what == stage || $what == airflow ]] || { say "no image $what; allowed: stage, airflow"; exit 64; }
 [[ $variant == cpu || $variant == gpu ]] || { say "VARIANT=$variant; allowed: cpu, gpu"; exit 64; }
-command -v docker >/dev/null || { say "the docker client is not installed; apt-get install docker.io"; exit 69; }
+command -v docker >/dev/null || { say "there is no docker client, so no image is built"; exit 3; }
+timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1 || { say "no Docker engine answers, so no image is built"; exit 3; }
 mkdir -p "$build"
 
 # Everything is built from archives with fixed times and owners: what is digested is what is built.
