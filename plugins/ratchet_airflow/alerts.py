@@ -8,12 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ratchet_airflow.data_date import data_date
 from tasks.contracts.documents import registration
 from tasks.contracts.errors import Preempted, RatchetError
 from tasks.contracts.operations import Alerts
-from tasks.contracts.quantities import show_duration
-
-from ratchet_airflow.data_date import data_date
 
 Occasion = Literal["failure", "retry", "rejected", "promoted"]
 Context = Mapping[str, Any]
@@ -80,7 +78,7 @@ class AlertCallbacks:
 
     def skipped(self, context: Context) -> None:
         """For on_skipped_callback of register: the candidate was judged, and did not go in."""
-        self._raise_alert("rejected", context)
+        self._raise_alert("rejected", context, cause=getattr(_task(context), "why_skipped", None))
 
     def run_timed_out(self, context: Context) -> None:
         """For the DAG's on_failure_callback: what no task can say, because it was cut off with the whole run."""
@@ -89,7 +87,7 @@ class AlertCallbacks:
 
     def registered(self, context: Context) -> None:
         """For on_success_callback of register: a version was made, and production moved or did not."""
-        result = getattr(getattr(context.get("ti"), "task", None), "result", None)
+        result = getattr(_task(context), "result", None)
         if result is not None and (made := registration(result)).promoted:
             self._raise_alert("promoted", context, cause=f"{made.model} version {made.version}")
 
@@ -100,21 +98,18 @@ class AlertCallbacks:
             if occasion in self.alerts.on:
                 for name in self.alerts.to:
                     deliver(alert, name)
-        except Exception:
+        except Exception:  # noqa: BLE001 - an alert that cannot be made must not fail a task, whatever the reason
             _log.exception("the alert about %s could not be made", self.pipeline)
 
 
-def describe(
-    occasion: Occasion, context: Context, *, pipeline: str, timezone: str, cause: str | None = None
-) -> Alert:
+def describe(occasion: Occasion, context: Context, *, pipeline: str, timezone: str, cause: str | None = None) -> Alert:
     """An alert from what a callback is given. Nothing of the context is required."""
     error = context.get("exception")
     task = context.get("ti")
     if cause is None:
         cause = error.cause if isinstance(error, RatchetError) else f"{error or 'Airflow did not say'}"
     if occasion == "retry":
-        delay = getattr(getattr(task, "task", None), "retry_delay", None)
-        remedy = f"nothing yet: the next try starts by itself, after {show_duration(int(delay.total_seconds()))} or more" if delay else "nothing yet"
+        remedy = "nothing yet; the next try starts by itself"
     elif occasion in {"rejected", "promoted"}:
         remedy = "see the report of the run"
     else:
@@ -161,16 +156,22 @@ def deliver(alert: Alert, name: str) -> bool:
     kinds = {"promoted": NotifyType.SUCCESS, "rejected": NotifyType.INFO, "retry": NotifyType.WARNING}
     sender = Apprise()
     known = [sender.add(url) for url in urls]
-    sent = bool(sender.notify(title=alert.title, body=alert.body, notify_type=kinds.get(alert.occasion, NotifyType.FAILURE)))
+    kind = kinds.get(alert.occasion, NotifyType.FAILURE)
+    sent = bool(sender.notify(title=alert.title, body=alert.body, notify_type=kind))
     if not sent or not all(known):
         _log.warning("alerts.to: %s: not every address took the alert", name)
     return sent and all(known)
 
 
 def addresses(name: str) -> list[str]:
-    """Apprise URLs, separated by spaces: RATCHET_ALERTS_<NAME>, or the password of the connection ratchet_alerts_<name>."""
+    """Apprise URLs, separated by spaces: RATCHET_ALERTS_<NAME>, or the password of Airflow's ratchet_alerts_<name>."""
     given = os.environ.get(f"RATCHET_ALERTS_{_variable(name)}")
     return _split(given if given is not None else _connection(f"ratchet_alerts_{name}"))
+
+
+def _task(context: Context) -> object:
+    """The operator. What it learned in `execute` is still on it when its callbacks are called."""
+    return getattr(context.get("ti"), "task", None)
 
 
 def _variable(name: str) -> str:
@@ -185,9 +186,10 @@ def _connection(connection_id: str) -> str | None:
     from airflow.sdk import Connection  # noqa: PLC0415 - only where the environment does not say
 
     try:
-        return Connection.get(connection_id).password
+        found: str | None = Connection.get(connection_id).password
     except Exception:  # noqa: BLE001 - not there, or nobody to ask; either way there is no address
         return None
+    return found
 
 
 def _date(context: Context, timezone: str) -> str:
@@ -195,4 +197,3 @@ def _date(context: Context, timezone: str) -> str:
         return data_date(context, timezone).isoformat()
     except (RatchetError, KeyError, AttributeError, TypeError):
         return ""
-

@@ -1,10 +1,10 @@
 """A person's word before a better model goes in."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Context
 
 from ratchet_airflow import settings
 from ratchet_airflow.run_id import store_run_id
@@ -29,7 +29,7 @@ class ApproveOperator(ApprovalOperator):
         )
         self.pipeline = pipeline
 
-    def execute(self, context: Mapping[str, Any]) -> Any:
+    def execute(self, context: Context) -> Any:
         """Ask, with the verdict and its figures, or go on."""
         from tasks.chain.execution import outcomes  # noqa: PLC0415 - the DAG file is parsed without it
         from tasks.chain.planning import load_plan  # noqa: PLC0415

@@ -39,7 +39,7 @@ def params(spec: PipelineSpec) -> dict[str, Param]:
             title="Learning rate",
             description_md=f"Empty: {spec.train.learning_rate:g}.",
         ),
-        "seed": _number("Seed", f"Of initial weights and of the order of rows. Empty: {spec.train.seed}.", 0, 2**31 - 1),
+        "seed": _number("Seed", f"Of weights and of the order of rows. Empty: {spec.train.seed}.", 0, 2**31 - 1),
         "promote": Param(
             None,
             type=["null", "string"],
@@ -65,6 +65,4 @@ def overrides(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(title: str, description: str, least: int, most: int) -> Param:
-    return Param(
-        None, type=["null", "integer"], minimum=least, maximum=most, title=title, description_md=description
-    )
+    return Param(None, type=["null", "integer"], minimum=least, maximum=most, title=title, description_md=description)

@@ -79,6 +79,7 @@ class StageOperator(BaseOperator):
         self.operator_extra_links = links_of(stage)
         self.result: StageResult | None = None
         """What came of it. Set by execute; the links and the callbacks after it read it."""
+        self.why_skipped: str | None = None
         self._labels: dict[str, str] = {}
 
     def execute(self, context: Mapping[str, Any]) -> str:
@@ -101,6 +102,7 @@ class StageOperator(BaseOperator):
             on_event=lambda event: self.log.log(level_of(event), "%s", line_of(event)),
         )
         if outcome.state == "skipped":
+            self.why_skipped = outcome.because
             raise AirflowSkipException(outcome.because)
         self.log.info("%s: %s", "found in the cache" if outcome.cached else "built", outcome.because)
         self.result = outcome.result

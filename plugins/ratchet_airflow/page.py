@@ -7,7 +7,11 @@ from tasks.contracts.pipeline import PipelineSpec
 
 def page(spec: PipelineSpec) -> str:
     """Markdown. The same spec gives the same text."""
-    when = f"`{spec.schedule.cron}` {spec.schedule.timezone}, about the day before" if spec.schedule else "only when triggered"
+    when = (
+        f"`{spec.schedule.cron}` {spec.schedule.timezone}, about the day before"
+        if spec.schedule
+        else "only when triggered"
+    )
     return f"""\
 {spec.description}
 

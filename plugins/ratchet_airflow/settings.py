@@ -9,8 +9,11 @@ from tasks.contracts.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """store: its URI. tracking: MLflow's URI, or None to track in the store. runner: docker, process, or None for
-    whichever the machine has."""
+    """The places and the runner.
+
+    store: its URI. tracking: MLflow's URI, or None to track in the store. runner: docker, process, or None for
+    whichever the machine has.
+    """
 
     store: str
     tracking: str | None

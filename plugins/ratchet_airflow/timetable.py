@@ -17,10 +17,13 @@ _KEY = "%Y-%m-%d"
 
 
 class DayBeforeTimetable(CronPartitionTimetable):
-    """cron: five fields. timezone: an IANA name. Partition keys are days, as in 2026-11-20."""
+    """cron: five fields. timezone: an IANA name. Partition keys are days, as in 2026-11-20.
+
+    A DAG that is switched on for the first time has the newest run at once, not only the next one.
+    """
 
     def __init__(self, cron: str, timezone: str) -> None:
-        super().__init__(cron, timezone=timezone, key_format=_KEY)
+        super().__init__(cron, timezone=timezone, run_immediately=True, key_format=_KEY)
         self._zone = timezone
 
     def serialize(self) -> dict[str, Any]:

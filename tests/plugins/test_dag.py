@@ -33,7 +33,7 @@ def test_report_runs_whatever_happens_and_leaves_the_run_its_state(tmp_path: Pat
     dag = dag_of(tmp_path)
     report = dag.get_task("report")
     assert report.is_teardown
-    assert report.on_failure_fail_dagrun
+    assert not report.on_failure_fail_dagrun
     assert report.trigger_rule == "all_done_setup_success"
     assert dag.get_task("plan").is_setup
 
