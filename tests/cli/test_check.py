@@ -27,7 +27,7 @@ def test_a_bad_file_lists_every_problem_and_ends_with_64(tmp_path: Path, capsys:
     assert main(["check", str(tmp_path)]) == 64
     said = capsys.readouterr()
     assert said.out == ""
-    assert [line.partition(": ")[0] for line in said.err.splitlines()[:-1]] == [f"{file}:25", f"{file}:30"]
+    assert [line.partition(": ")[0] for line in said.err.splitlines()[:-1]] == [f"{file}:26", f"{file}:31"]
     assert said.err.splitlines()[-1] == "2 problems; nothing was run"
 
 
@@ -61,7 +61,7 @@ def test_a_pipeline_is_found_by_folder_file_and_name(tmp_path: Path) -> None:
     assert find(str(tmp_path)) == tmp_path
     assert find(str(tmp_path / "pipeline.yaml")) == tmp_path
     assert find("search-ranking") == ROOT / "dags" / "pipelines" / "search-ranking"
-    with pytest.raises(ConfigurationError, match=r"one of: payments-fraud, search-ranking"):
+    with pytest.raises(ConfigurationError, match=r"one of: (.*, )?search-ranking"):
         find("serach-ranking")
 
 
