@@ -1,13 +1,15 @@
 """What Ratchet adds to Airflow. The code is in `ratchet_airflow`; Airflow's plugin loader runs only this file."""
 
 from airflow.plugins_manager import AirflowPlugin
+from ratchet_airflow import pages
 from ratchet_airflow.links import ModelLink, PageLink
 from ratchet_airflow.timetable import DayBeforeTimetable
 
 
 class RatchetPlugin(AirflowPlugin):
-    """The timetable that DAGs are serialised with, and the links of their tasks."""
+    """The timetable that DAGs are serialised with, the links of their tasks, and the pages behind them."""
 
     name = "ratchet"
     timetables = [DayBeforeTimetable]  # noqa: RUF012 - Airflow's own way
+    fastapi_apps = [{"app": pages.app, "url_prefix": pages.PREFIX, "name": "Ratchet"}]  # noqa: RUF012 - the same
     operator_extra_links = [PageLink(), ModelLink()]  # noqa: RUF012 - the same

@@ -19,9 +19,7 @@ alerts: {{to: [mlops]}}
 """
 
 
-def write(
-    folder: Path, name: str, *, cron: str = "0 2 * * *", timezone: str = "UTC", promote: str = "auto"
-) -> Path:
+def write(folder: Path, name: str, *, cron: str = "0 2 * * *", timezone: str = "UTC", promote: str = "auto") -> Path:
     """A good pipeline's folder below `folder`."""
     return write_text(folder, name, PIPELINE.format(name=name, cron=cron, timezone=timezone, promote=promote))
 

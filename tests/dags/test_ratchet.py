@@ -60,19 +60,19 @@ def pipelines(tmp_path: Path) -> Path:
     return good(tmp_path / "pipelines")
 
 
-def test_every_good_folder_becomes_a_dag_and_parsing_imports_nothing_heavy(pipelines: Path):
+def test_every_good_folder_becomes_a_dag_and_parsing_imports_nothing_heavy(pipelines: Path) -> None:
     found = parse(pipelines)
     assert list(found["dags"]) == ["other-ranking", "search-ranking"]
     assert found["errors"] == {}
     assert {name.partition(".")[0] for name in found["modules"]}.isdisjoint(HEAVY)
 
 
-def test_the_same_files_serialise_to_the_same_dags_so_that_no_version_is_made(pipelines: Path):
+def test_the_same_files_serialise_to_the_same_dags_so_that_no_version_is_made(pipelines: Path) -> None:
     first, second = parse(pipelines, PYTHONHASHSEED="1"), parse(pipelines, PYTHONHASHSEED="2")
     assert json.dumps(first["dags"], sort_keys=True) == json.dumps(second["dags"], sort_keys=True)
 
 
-def test_broken_pipelines_are_one_error_with_every_problem_and_harm_no_other(pipelines: Path):
+def test_broken_pipelines_are_one_error_with_every_problem_and_harm_no_other(pipelines: Path) -> None:
     write_text(pipelines, "broken", "name: broken\nepochs: many\nsource: {kind: filez}\n")
     write_text(pipelines, "torn", "name: [")
     double = write(pipelines, "z") / "pipeline.yaml"
@@ -87,18 +87,18 @@ def test_broken_pipelines_are_one_error_with_every_problem_and_harm_no_other(pip
     assert "'search-ranking' is the name of the pipeline in" in text
 
 
-def test_a_worker_builds_only_the_dag_that_it_runs(pipelines: Path):
+def test_a_worker_builds_only_the_dag_that_it_runs(pipelines: Path) -> None:
     found = parse(pipelines, _AIRFLOW_PARSING_CONTEXT_DAG_ID="search-ranking")
     assert list(found["dags"]) == ["search-ranking"]
 
 
-def test_a_worker_finds_a_pipeline_whose_folder_has_another_name(pipelines: Path):
+def test_a_worker_finds_a_pipeline_whose_folder_has_another_name(pipelines: Path) -> None:
     (pipelines / "search-ranking").rename(pipelines / "elsewhere")
     found = parse(pipelines, _AIRFLOW_PARSING_CONTEXT_DAG_ID="search-ranking")
     assert list(found["dags"]) == ["search-ranking"]
 
 
-def test_a_worker_whose_pipeline_broke_says_why(pipelines: Path):
+def test_a_worker_whose_pipeline_broke_says_why(pipelines: Path) -> None:
     write_text(pipelines, "search-ranking", "name: search-ranking\n")
     found = parse(pipelines, _AIRFLOW_PARSING_CONTEXT_DAG_ID="search-ranking")
     assert "source: is missing" in found["errors"]["ratchet.py"]

@@ -7,6 +7,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 from ratchet_airflow.dag import build
+
 from tasks.contracts.loading import load
 from tests.dags.pipelines import write
 
@@ -20,16 +21,16 @@ def dag_of(folder: Path, **changes: str) -> DAG:
     return build(load(made), made)
 
 
-def test_the_stages_stand_in_order(tmp_path: Path):
+def test_the_stages_stand_in_order(tmp_path: Path) -> None:
     assert [task.task_id for task in dag_of(tmp_path).topological_sort()] == ORDER
 
 
-def test_approval_comes_before_register_only_where_the_file_asks_for_it(tmp_path: Path):
+def test_approval_comes_before_register_only_where_the_file_asks_for_it(tmp_path: Path) -> None:
     dag = dag_of(tmp_path, promote="approve")
     assert [task.task_id for task in dag.topological_sort()] == [*ORDER[:6], "approve", *ORDER[6:]]
 
 
-def test_report_runs_whatever_happens_and_leaves_the_run_its_state(tmp_path: Path):
+def test_report_runs_whatever_happens_and_leaves_the_run_its_state(tmp_path: Path) -> None:
     dag = dag_of(tmp_path)
     report = dag.get_task("report")
     assert report.is_teardown
@@ -38,7 +39,7 @@ def test_report_runs_whatever_happens_and_leaves_the_run_its_state(tmp_path: Pat
     assert dag.get_task("plan").is_setup
 
 
-def test_every_task_has_retries_with_growing_delay_a_timeout_and_alerts(tmp_path: Path):
+def test_every_task_has_retries_with_growing_delay_a_timeout_and_alerts(tmp_path: Path) -> None:
     for task in dag_of(tmp_path).tasks:
         assert task.retries >= 2
         assert task.retry_exponential_backoff == 2.0
@@ -48,7 +49,7 @@ def test_every_task_has_retries_with_growing_delay_a_timeout_and_alerts(tmp_path
         assert task.owner == "search-team"
 
 
-def test_the_file_sets_retries_and_times(tmp_path: Path):
+def test_the_file_sets_retries_and_times(tmp_path: Path) -> None:
     train = dag_of(tmp_path).get_task("train")
     assert train.retries == 4
     assert train.retry_delay == timedelta(seconds=10)
@@ -56,28 +57,30 @@ def test_the_file_sets_retries_and_times(tmp_path: Path):
     assert train.execution_timeout > runner_gives_up
 
 
-def test_nights_run_one_at_a_time_and_are_never_caught_up(tmp_path: Path):
+def test_nights_run_one_at_a_time_and_are_never_caught_up(tmp_path: Path) -> None:
     dag = dag_of(tmp_path)
     assert (dag.max_active_runs, dag.catchup) == (1, False)
 
 
-def test_a_pipeline_without_a_schedule_runs_only_when_triggered(tmp_path: Path):
+def test_a_pipeline_without_a_schedule_runs_only_when_triggered(tmp_path: Path) -> None:
     made = write(tmp_path, "search-ranking")
     file = made / "pipeline.yaml"
-    file.write_text("".join(line for line in file.read_text().splitlines(True) if not line.startswith("schedule")))
+    file.write_text(
+        "".join(line for line in file.read_text().splitlines(keepends=True) if not line.startswith("schedule"))
+    )
     dag = build(load(made), made)
     assert not dag.timetable.can_be_scheduled
     assert "only when triggered" in dag.doc_md
 
 
 @pytest.mark.parametrize("promote", ["auto", "approve", "never"])
-def test_the_defaults_of_the_form_are_valid_and_the_dag_serialises(tmp_path: Path, promote: str):
+def test_the_defaults_of_the_form_are_valid_and_the_dag_serialises(tmp_path: Path, promote: str) -> None:
     dag = dag_of(tmp_path, promote=promote)
     assert set(dag.params.validate().values()) == {None, False}
     assert DagSerialization.from_dict(DagSerialization.to_dict(dag)).dag_id == "search-ranking"
 
 
-def test_the_page_says_how_to_start_a_run_and_shows_every_default(tmp_path: Path):
+def test_the_page_says_how_to_start_a_run_and_shows_every_default(tmp_path: Path) -> None:
     page = dag_of(tmp_path).doc_md
     assert "airflow backfill create --dag-id search-ranking" in page
     assert "  learning_rate: 0.001" in page

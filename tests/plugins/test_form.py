@@ -7,6 +7,7 @@ import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 from ratchet_airflow import form
+
 from tasks.contracts.loading import load
 from tests.dags.pipelines import write
 
@@ -18,11 +19,11 @@ def filled(folder: Path, given: dict[str, Any], **changes: str) -> dict[str, Any
     return fields.validate()
 
 
-def test_an_empty_form_changes_nothing(tmp_path: Path):
+def test_an_empty_form_changes_nothing(tmp_path: Path) -> None:
     assert form.overrides(filled(tmp_path, {})) == {}
 
 
-def test_what_is_filled_in_becomes_the_value_of_its_key(tmp_path: Path):
+def test_what_is_filled_in_becomes_the_value_of_its_key(tmp_path: Path) -> None:
     given = {"date": "2026-11-20", "window_days": 5, "epochs": 1, "learning_rate": 0.01, "seed": 0, "rebuild": True}
     assert form.overrides(filled(tmp_path, given)) == {
         "source.window_days": 5,
@@ -46,17 +47,17 @@ def test_what_is_filled_in_becomes_the_value_of_its_key(tmp_path: Path):
         {"window_days": 1.5},
     ],
 )
-def test_nonsense_is_refused_by_the_form(tmp_path: Path, given: dict[str, Any]):
+def test_nonsense_is_refused_by_the_form(tmp_path: Path, given: dict[str, Any]) -> None:
     with pytest.raises(ParamValidationError):
         filled(tmp_path, given)
 
 
-def test_a_run_can_wait_for_approval_only_where_the_file_has_it(tmp_path: Path):
+def test_a_run_can_wait_for_approval_only_where_the_file_has_it(tmp_path: Path) -> None:
     assert filled(tmp_path, {"promote": "approve"}, promote="approve")["promote"] == "approve"
     with pytest.raises(ParamValidationError):
         filled(tmp_path, {"promote": "approve"}, promote="auto")
 
 
-def test_every_field_says_what_it_does(tmp_path: Path):
+def test_every_field_says_what_it_does(tmp_path: Path) -> None:
     fields = form.params(load(write(tmp_path, "search-ranking")))
     assert all(field.schema["title"] and field.schema["description_md"] for field in fields.values())

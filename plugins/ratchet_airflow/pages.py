@@ -1,0 +1,58 @@
+"""The pages that stages made, shown by Airflow's server to whoever may see the pipeline's DAG.
+
+Every Airflow process imports its plugins, tasks too. So the app is made when it is first asked for something.
+"""
+
+from functools import cache
+from typing import Any
+
+PREFIX = "/ratchet"
+_INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""A page holds text from data and from people. Nothing in it may run, or act as the person who looks at it."""
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """The ASGI app."""
+    await _made()(scope, receive, send)
+
+
+@cache
+def _made() -> Any:
+    from airflow.api_fastapi.core_api.security import requires_access_dag  # noqa: PLC0415 - see above
+    from fastapi import Depends, FastAPI, HTTPException  # noqa: PLC0415
+    from fastapi.responses import HTMLResponse  # noqa: PLC0415
+
+    made = FastAPI(title="Ratchet", openapi_url=None)
+
+    @made.get("/pages/{dag_id}/{stage}/{fingerprint}", dependencies=[Depends(requires_access_dag("GET"))])
+    def show(dag_id: str, stage: str, fingerprint: str) -> HTMLResponse:
+        try:
+            content = _page(dag_id, stage, fingerprint)
+        except LookupError as error:
+            raise HTTPException(404, str(error)) from None
+        return HTMLResponse(content, headers={"Content-Security-Policy": _INERT, "X-Content-Type-Options": "nosniff"})
+
+    return made
+
+
+def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:
+    """The page that a stage published. Raises LookupError if there is none."""
+    from ratchet_airflow import settings  # noqa: PLC0415 - see above
+    from tasks.contracts import paths  # noqa: PLC0415
+    from tasks.contracts.errors import ConfigurationError, RatchetError  # noqa: PLC0415
+    from tasks.runtime.publishing import published  # noqa: PLC0415
+    from tasks.runtime.store.opening import open_store  # noqa: PLC0415
+
+    store = open_store(settings.read().store)
+    try:
+        found = published(store, paths.published(pipeline, stage, fingerprint))
+        page = found.result.outputs.get("page") if found else None
+        return store.read(page.key) if page else _none()
+    except ConfigurationError as error:
+        raise LookupError("no such page") from error
+    except (FileNotFoundError, RatchetError) as error:
+        raise LookupError(f"the page cannot be read: {error}") from error
+
+
+def _none() -> bytes:
+    raise LookupError("no such page")
