@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
@@ -17,12 +17,11 @@ from urllib3.exceptions import HTTPError
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.contracts.exits import ExitCode
 from tasks.runners.container import FOLDER, MARK, archive, container_config
+from tasks.runners.entries import Position
 from tasks.runners.job import Job
 from tasks.runners.lines import Line, Splitter, Stream
 from tasks.runners.runner import Status
 
-_STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
-_PIECE = 64 << 10
 _CONFLICT = 409
 _SERVER_ERROR = 500
 
@@ -60,7 +59,10 @@ class DockerRunner:
     def status(self, handle: str) -> Status:
         """How the job stands now."""
         with _answers():
-            state: dict[str, Any] = self._api.inspect_container(handle)["State"]
+            try:
+                state: dict[str, Any] = self._api.inspect_container(handle)["State"]
+            except NotFound:
+                raise _gone(handle) from None
         if state["Running"] or state["Status"] == "created":
             return Status(running=True)
         exit_code: int = state["ExitCode"]
@@ -84,19 +86,34 @@ class DockerRunner:
 
     def logs(self, handle: str) -> Iterator[Line]:
         """Lines from the start, following until the job ends, straight from the engine: nothing is kept here."""
-        url = f"{self._api.base_url}/v{self._api.api_version}/containers/{handle}/logs"
+        splitters: dict[Stream, Splitter] = {"stdout": Splitter("stdout"), "stderr": Splitter("stderr")}
+        position = Position()
+        running = True
+        while running:
+            with suppress(HTTPError, RequestException):  # a stream that breaks is taken up again, if the engine answers
+                for stream, text in self._entries(handle, position, follow=True):
+                    yield from splitters[stream].feed(text)
+            running = self.wait(handle, 1).running
         with _answers():
-            response = self._api.get(
-                url, params={"follow": 1, "stdout": 1, "stderr": 1}, stream=True, timeout=(self._api.timeout, None)
-            )
-            with response:
-                if response.status_code != 200:  # noqa: PLR2004 - HTTP's own
-                    raise ConfigurationError(f"container {handle[:12]} is gone", remedy="submit it again")
-                yield from _lines(response.raw)
+            for stream, text in self._entries(handle, position, follow=False):
+                yield from splitters[stream].feed(text)
+        for splitter in splitters.values():
+            yield from splitter.close()
+
+    def _entries(self, handle: str, position: Position, *, follow: bool) -> Iterator[tuple[Stream, bytes]]:
+        url = f"{self._api.base_url}/v{self._api.api_version}/containers/{handle}/logs"
+        params = {"follow": str(int(follow)), "stdout": "1", "stderr": "1", "timestamps": "1", **position.since}
+        with _answers():
+            response = self._api.get(url, params=params, stream=True, timeout=(self._api.timeout, None))
+        with response:
+            if response.status_code == 404:  # noqa: PLR2004 - HTTP's own
+                raise _gone(handle)
+            response.raise_for_status()
+            yield from position.entries(response.raw)
 
     def stop(self, handle: str, grace_s: float) -> None:
         """SIGTERM, and SIGKILL after `grace_s` seconds."""
-        with suppress(NotFound), _answers():
+        with _answers(), suppress(NotFound):
             self._api.stop(handle, timeout=math.ceil(grace_s))
 
     def remove(self, handle: str) -> None:
@@ -133,20 +150,8 @@ class DockerRunner:
         return cores
 
 
-class _Readable(Protocol):
-    def read(self, amount: int) -> bytes: ...
-
-
-def _lines(raw: _Readable) -> Iterator[Line]:
-    """Lines of the engine's multiplexed stream: frames of a stream's number, three zeros, a length, that many bytes."""
-    splitters = {number: Splitter(stream) for number, stream in _STREAMS.items()}
-    while len(header := raw.read(8)) == 8:  # noqa: PLR2004 - a frame's header
-        left = int.from_bytes(header[4:], "big")
-        while left and (piece := raw.read(min(left, _PIECE))):
-            left -= len(piece)
-            yield from splitters[header[0]].feed(piece)
-    for splitter in splitters.values():
-        yield from splitter.close()
+def _gone(handle: str) -> ConfigurationError:
+    return ConfigurationError(f"container {handle[:12]} is gone", remedy="submit the job again")
 
 
 @contextmanager
@@ -159,12 +164,6 @@ def _answers(job: Job | None = None, image: str | None = None) -> Iterator[None]
         raise ConfigurationError(
             f"image {name} is not in the engine", remedy="build it: `make images`, or scripts/images.sh"
         ) from error
-    except NotFound as error:
-        if job is not None or image is not None:
-            raise ConfigurationError(
-                f"{image or (job and job.name)}: {error.explanation}", remedy="see the engine"
-            ) from error
-        raise ConfigurationError(f"the container is gone: {error.explanation}", remedy="submit it again") from error
     except APIError as error:
         what = f"{job.name}: " if job else ""
         said = f"{what}the Docker engine refused: {error.explanation}"

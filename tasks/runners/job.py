@@ -57,19 +57,25 @@ class Job:
 
     def __post_init__(self) -> None:
         for what, name in [("job", self.name), *(("secret", name) for name in self.secrets)]:
-            if not _NAME.match(name):
+            if not _NAME.fullmatch(name):
                 raise ConfigurationError(
                     f"{what} name {name!r} is not a plain name",
                     remedy="use letters, digits, _ . and -, at most 100 of them",
                 )
-        if not _USER.match(self.user) or int(self.user.split(":")[0]) == 0:
+        if not _USER.fullmatch(self.user) or int(self.user.split(":")[0]) == 0:
             raise ConfigurationError(
                 f"user {self.user!r} cannot run a stage; allowed: uid:gid in numbers, not root",
                 remedy="let a user who is not root own the store's folder (`chown -R 10001:10001 STORE`)",
             )
         for mount in self.mounts:
             path = PurePosixPath(mount.path)
-            if not path.is_absolute() or str(path) != mount.path or ".." in path.parts or len(path.parts) == 1:
+            if (
+                not path.is_absolute()
+                or str(path) != mount.path
+                or mount.path.startswith("//")
+                or ".." in path.parts
+                or len(path.parts) == 1
+            ):
                 raise ConfigurationError(
                     f"mount {mount.path!r} is not a plain absolute path below /",
                     remedy="name the folder by its full path",

@@ -50,14 +50,16 @@ class ProcessRunner:
         scratch = Path(tempfile.mkdtemp(prefix="ratchet-"))
         process = _Process(job, scratch, Output())
         started: Future[int] = Future()
+        # The kernel's notice of a parent's death follows the thread that forked, so the forking thread stays.
+        thread = threading.Thread(target=_attend, args=(process, started), name=f"ratchet-{job.name}", daemon=True)
         try:
             _write_files(scratch, job)
-            # The kernel's notice of a parent's death follows the thread that forked, so the forking thread stays.
-            threading.Thread(target=_attend, args=(process, started), name=f"ratchet-{job.name}", daemon=True).start()
+            thread.start()
             process.pid = started.result()
         except BaseException:
-            if process.pid or started.done():
-                _kill_group(process.pid or started.result(), signal.SIGKILL)
+            with contextlib.suppress(Unavailable):
+                if thread.ident is not None:
+                    _kill_group(started.result(), signal.SIGKILL)
             shutil.rmtree(scratch, ignore_errors=True)
             raise
         handle = f"{job.name}-{next(self._numbers)}"

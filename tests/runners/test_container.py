@@ -1,0 +1,52 @@
+import io
+import tarfile
+
+from tasks.contracts.operations import Resources
+from tasks.runners.container import archive, container_config
+from tasks.runners.job import Job, Mount
+
+JOB = Job(
+    name="a", request=b"{}", image="i", user="1234:567", secrets={"key": b"hunter2"}, labels={"ratchet": "2", "x": "y"}
+)
+
+
+def test_the_files_belong_to_root_and_only_the_jobs_group_may_read_them() -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive(JOB))) as tar:
+        entries = {entry.name: (entry.uid, entry.gid, entry.mode) for entry in tar}
+        secret = tar.extractfile("ratchet/secrets/key")
+        assert secret is not None
+        assert secret.read() == b"hunter2"
+    assert entries == {
+        "ratchet": (0, 567, 0o750),
+        "ratchet/request.json": (0, 567, 0o440),
+        "ratchet/secrets": (0, 567, 0o750),
+        "ratchet/secrets/key": (0, 567, 0o440),
+    }
+
+
+def test_no_secret_is_in_what_the_engine_is_told() -> None:
+    assert "hunter2" not in str(container_config(JOB, cpus=2))
+
+
+def test_a_job_cannot_take_off_the_mark() -> None:
+    assert container_config(JOB, cpus=2)["Labels"] == {"ratchet": "1", "x": "y"}
+
+
+def test_without_a_command_the_stage_of_the_request_runs() -> None:
+    config = container_config(JOB, cpus=2)
+    assert (config["Entrypoint"], config["Cmd"]) == (["ratchet"], ["stage", "/run/ratchet/request.json"])
+
+
+def test_gpus_are_asked_for_by_count_and_only_if_wanted() -> None:
+    assert container_config(JOB, cpus=2)["HostConfig"]["DeviceRequests"] == []
+    two = Job(name="a", request=b"", image="i", resources=Resources(gpus=2))
+    assert container_config(two, cpus=2)["HostConfig"]["DeviceRequests"] == [{"Count": 2, "Capabilities": [["gpu"]]}]
+
+
+def test_a_mount_is_seen_under_its_own_path_and_read_only_unless_it_says_otherwise() -> None:
+    job = Job(name="a", request=b"", image="i", mounts=(Mount(path="/d"), Mount(path="/s", read_only=False)))
+    binds = container_config(job, cpus=2)["HostConfig"]["Mounts"][1:]
+    assert [(bind["Source"], bind["Target"], bind["ReadOnly"]) for bind in binds] == [
+        ("/d", "/d", True),
+        ("/s", "/s", False),
+    ]
