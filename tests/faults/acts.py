@@ -1,0 +1,123 @@
+"""What is killed half-way, and how to tell that the old state or the new one stands, whole."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from tasks.contracts import paths
+from tasks.contracts.fingerprint import digest
+from tasks.contracts.result import Published
+from tasks.runtime.collecting import collect
+from tasks.runtime.ledger import Change, Record, append, records
+from tasks.runtime.publishing import Transaction, published, verify
+from tasks.runtime.store.file import FileStore
+
+FINGERPRINT = "f" * 64
+PREFIX = paths.published("example", "train", FINGERPRINT)
+ROWS = bytes(range(256)) * 100
+
+
+def store_of(folder: Path) -> FileStore:
+    """The store of a test's folder."""
+    return FileStore(folder / "store")
+
+
+def publish(folder: Path, attempt: str = "one") -> Published:
+    """A stage's result with two outputs."""
+    transaction = Transaction(store_of(folder), PREFIX, attempt)
+    source = folder / f"rows-{attempt}"
+    source.write_bytes(ROWS)
+    transaction.add("rows", source, rows=100)
+    transaction.add_bytes("description", b"{}")
+    return transaction.commit(stage="train", fingerprint=FINGERPRINT, parts={}, content=digest(ROWS))
+
+
+def check_published(folder: Path) -> bool:
+    """Whether the result stands; it is whole if it does, and can be made if it does not."""
+    store = store_of(folder)
+    found = published(store, PREFIX)
+    if found is not None:
+        assert verify(store, found) == []
+        assert set(found.result.outputs) == {"rows", "description"}
+    again = publish(folder, "again")
+    assert again.reused == (found is not None)
+    assert verify(store, again) == []
+    collect(store, PREFIX, older_than_s=-1)
+    used = {again.key, *(artifact.key for artifact in again.result.outputs.values())}
+    assert {entry.key for entry in store.list()} == used
+    files = {path.name for path in store.root.rglob("*") if path.is_file()}
+    assert files == {"manifest.json", "rows", "description"}
+    return found is not None
+
+
+def promote(folder: Path) -> Record:
+    """The second record of a ledger."""
+    return append(store_of(folder), _change("2"), after=1)
+
+
+def check_promoted(folder: Path) -> bool:
+    """Whether the second record stands; the first always does, and the ledger can go on."""
+    store = store_of(folder)
+    before = records(store, "ranker")
+    assert [record.version for record in before] in (["1"], ["1", "2"])
+    append(store, _change("3"), after=len(before))
+    assert [record.number for record in records(store, "ranker")] == list(range(1, len(before) + 2))
+    return len(before) == 2
+
+
+def begin_ledger(folder: Path) -> None:
+    """A ledger with one record."""
+    append(store_of(folder), _change("1"), after=0)
+
+
+def replace(folder: Path) -> None:
+    """Swap a file for a longer one."""
+    store = store_of(folder)
+    entry = store.head("run/outcome.json")
+    assert store.replace("run/outcome.json", ROWS, expected=entry.etag if entry else None)
+
+
+def check_replaced(folder: Path) -> bool:
+    """Whether the new bytes stand; else the old ones do, whole, and can still be replaced."""
+    store = store_of(folder)
+    data = store.read("run/outcome.json")
+    assert data in {b"old", ROWS}
+    replace(folder)
+    assert store.read("run/outcome.json") == ROWS
+    return data == ROWS
+
+
+def begin_replace(folder: Path) -> None:
+    """The file as it was."""
+    store_of(folder).create("run/outcome.json", b"old")
+
+
+def nothing(folder: Path) -> None:
+    """A store that is not there yet."""
+
+
+ACTS: dict[str, Callable[[Path], object]] = {"publish": publish, "promote": promote, "replace": replace}
+BEGIN: dict[str, Callable[[Path], None]] = {"publish": nothing, "promote": begin_ledger, "replace": begin_replace}
+CHECK: dict[str, Callable[[Path], bool]] = {
+    "publish": check_published,
+    "promote": check_promoted,
+    "replace": check_replaced,
+}
+
+
+def _change(version: str) -> Change:
+    return Change(
+        model="ranker",
+        action="promote",
+        version=version,
+        fingerprint=FINGERPRINT,
+        model_digest=digest(version.encode()),
+        manifests={},
+        data_date=date(2026, 11, 20),
+        window_start=date(2026, 10, 22),
+        pipeline="example",
+        run_id=f"run-{version}",
+        reason="better",
+        baseline=None,
+        recorded=datetime(2026, 11, 21, 2, tzinfo=UTC),
+    )

@@ -1,0 +1,93 @@
+"""A disk that fills up while a result is written: said plainly, nothing half-written visible, old results intact."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tasks.contracts import paths
+from tasks.contracts.errors import Unavailable
+from tasks.contracts.fingerprint import digest
+from tasks.runtime.publishing import Transaction, published, verify
+from tasks.runtime.store.file import FileStore
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 4 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "ratchet-test", str(place)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def prefix(name: str) -> str:
+    return paths.published("example", "train", digest(name.encode()))
+
+
+def test_a_full_disk_is_said_plainly_and_harms_nothing(small_disk: Path, tmp_path: Path) -> None:
+    store = FileStore(small_disk / "store")
+    old = Transaction(store, prefix("old"), "one")
+    old.add_bytes("weights", b"w" * MIB)
+    found = old.commit(stage="train", fingerprint=digest(b"old"), parts={}, content=digest(b"w"))
+    store.create("run/outcome.json", b"before")
+    before = list(store.list())
+
+    big = tmp_path / "big"
+    big.write_bytes(b"x" * 6 * MIB)
+    new = Transaction(store, prefix("new"), "one")
+    full = rf"{small_disk}/store/.*: the disk is full, [\d,]+ bytes are free; nothing was changed; to do: free space"
+    with pytest.raises(Unavailable, match=full):
+        new.add("weights", big)
+    with pytest.raises(Unavailable, match=full):
+        new.add_bytes("weights", big.read_bytes())
+    entry = store.head("run/outcome.json")
+    assert entry is not None
+    with pytest.raises(Unavailable, match=full):
+        store.replace("run/outcome.json", big.read_bytes(), expected=entry.etag)
+
+    assert list(store.list()) == before
+    assert store.read("run/outcome.json") == b"before"
+    assert published(store, prefix("new")) is None
+    assert verify(store, found) == []
+    assert not list(small_disk.rglob("*.tmp"))
+
+
+def test_a_manifest_that_finds_no_room_leaves_the_result_unpublished_until_there_is(small_disk: Path) -> None:
+    store = FileStore(small_disk / "store")
+    transaction = Transaction(store, prefix("new"), "one")
+    transaction.add_bytes("weights", b"w")
+    filler = small_disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"0" * 4096)
+
+    def commit() -> bool:
+        done = transaction.commit(stage="train", fingerprint=digest(b"new"), parts={}, content=digest(b"w"))
+        return done.reused
+
+    with pytest.raises(Unavailable, match="the disk is full"):
+        commit()
+    assert published(store, prefix("new")) is None
+    filler.unlink()
+    assert not commit()
+    found = published(store, prefix("new"))
+    assert found is not None
+    assert verify(store, found) == []
+
+
+def test_a_download_that_finds_no_room_is_said_plainly(small_disk: Path, tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "store")
+    store.create("big", b"x" * 6 * MIB)
+    with pytest.raises(Unavailable, match=f"{small_disk}/copy: the disk is full"):
+        store.download("big", small_disk / "copy")
