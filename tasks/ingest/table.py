@@ -82,7 +82,7 @@ def _replace(table: DeltaTable, files: Mapping[date, Artifact]) -> int:
         if path not in standing.get(day, {}):
             stats = json.dumps({"numRecords": file.rows})
             actions.append(AddAction(path, file.bytes, {PARTITION: paths.day(day)}, now_ms, True, stats))  # noqa: FBT003 - data_change
-    version = table.version()
+    version: int = table.version()
     if not actions:
         return version
     table.create_write_transaction(

@@ -1,0 +1,158 @@
+"""A person's own expectations, by great-expectations, on the rows of one day."""
+
+import difflib
+import os
+import warnings
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from tasks.contracts.checks import Expectation
+from tasks.contracts.documents import Check
+from tasks.contracts.errors import ConfigurationError
+
+_KEY = "validate.expectations"
+
+
+def check_expectations(day: date, path: Path, expectations: Sequence[Expectation]) -> list[Check]:
+    """Each expectation on the rows of a day's file. great-expectations is imported only if there are any.
+
+    Raises ConfigurationError for an expectation, an argument or a column that does not exist.
+    """
+    if not expectations:
+        return []
+    # Both are read when the library is imported: no calls home, and no bars on the stage's log.
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    os.environ["TQDM_DISABLE"] = "1"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import great_expectations as gx  # noqa: PLC0415 - seconds, for pipelines that use it
+        import pandas as pd  # noqa: PLC0415 - the same
+
+        frame = pd.read_parquet(path)
+        built = [_build(i, expectation, list(frame.columns)) for i, expectation in enumerate(expectations)]
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = {"globally": False}
+        asset = context.data_sources.add_pandas("snapshot").add_dataframe_asset("day")
+        batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
+        return [
+            _check(day, i, expectation, batch.validate(ours))
+            for i, (expectation, ours) in enumerate(zip(expectations, built, strict=True))
+        ]
+
+
+def _build(place: int, expectation: Expectation, columns: list[str]) -> Any:
+    """The library's object for an expectation."""
+    import great_expectations.expectations as gxe  # noqa: PLC0415 - see above
+    from great_expectations.compatibility.pydantic import ValidationError  # noqa: PLC0415 - see above
+
+    known = {_snake(name): name for name in dir(gxe) if name.startswith("Expect") and name != "Expectation"}
+    if expectation.type not in known:
+        near = difflib.get_close_matches(expectation.type, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"use one of great-expectations' {len(known)} expectations"
+        raise ConfigurationError(f"{_KEY}.{place}.type: {expectation.type} is not an expectation", remedy=hint)
+    arguments = expectation.arguments()
+    for key, value in arguments.items():
+        named = (
+            [value]
+            if key in {"column", "column_A", "column_B"}
+            else value
+            if key in {"column_list", "column_set"}
+            else []
+        )
+        for name in named if isinstance(named, list) else []:
+            if name not in columns and key != "column_set":
+                near = difflib.get_close_matches(str(name), columns, n=1)
+                raise ConfigurationError(
+                    f"{_KEY}.{place}.{key}: the snapshot has no column {name!r}",
+                    remedy=f"did you mean {near[0]}?" if near else f"use one of {', '.join(columns)}",
+                )
+    try:
+        return getattr(gxe, known[expectation.type])(**arguments)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(step) for step in first["loc"] if step != "__root__")
+        allowed = ", ".join(_arguments(getattr(gxe, known[expectation.type])))
+        raise ConfigurationError(
+            f"{_KEY}.{place}{'.' if key else ''}{key}: {first['msg']}",
+            remedy=f"{expectation.type} takes {allowed}",
+        ) from error
+
+
+_LIBRARYS_OWN = {
+    "id",
+    "meta",
+    "notes",
+    "description",
+    "severity",
+    "catch_exceptions",
+    "rendered_content",
+    "result_format",
+    "version",
+    "batch_id",
+    "windows",
+    "library_metadata",
+    "metric_dependencies",
+    "domain_type",
+    "args_keys",
+    "expectation_type",
+    "condition_parser",
+    "row_condition",
+    "domain_keys",
+    "success_keys",
+    "examples",
+}
+
+
+def _arguments(kind: Any) -> list[str]:
+    return sorted(name for name in kind.__fields__ if name not in _LIBRARYS_OWN)
+
+
+def _snake(name: str) -> str:
+    out = ""
+    for i, letter in enumerate(name):
+        if letter.isupper() and i and (not name[i - 1].isupper() or (i + 1 < len(name) and name[i + 1].islower())):
+            out += "_"
+        out += letter.lower()
+    return out
+
+
+def _check(day: date, place: int, expectation: Expectation, outcome: Any) -> Check:
+    arguments = expectation.arguments()
+    column = arguments.get("column")
+    rest = {key: value for key, value in arguments.items() if key != "column"}
+    return Check(
+        day=day,
+        rule=expectation.type,
+        column=column if isinstance(column, str) else None,
+        passed=bool(outcome.success),
+        observed=_observed(outcome),
+        allowed=", ".join(f"{key} {value}" for key, value in rest.items()) or "as its name says",
+        key=f"{_KEY}.{place}",
+    )
+
+
+def _observed(outcome: Any) -> str:
+    """What the library found, in a line."""
+    raised = _raised(outcome.exception_info)
+    if raised:
+        return f"could not be checked: {raised.partition(chr(10))[0][:200]}"
+    result = outcome.result or {}
+    if "observed_value" in result:
+        value = result["observed_value"]
+        return f"{value:,.6g}" if isinstance(value, float) else str(value)[:200]
+    if "unexpected_count" in result:
+        found = dict.fromkeys(f"{value!s:.40}" for value in result.get("partial_unexpected_list") or [])
+        some = ", ".join(list(found)[:5])
+        return f"{result['unexpected_count']:,} unexpected rows{f', such as {some}' if some else ''}"
+    return "holds" if outcome.success else "does not hold"
+
+
+def _raised(info: Any) -> str:
+    """The message of an exception inside the library, if there was one; it nests them by metric."""
+    if not isinstance(info, dict):
+        return ""
+    if info.get("raised_exception"):
+        return str(info.get("exception_message"))
+    return next((found for value in info.values() if (found := _raised(value))), "")

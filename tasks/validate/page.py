@@ -1,0 +1,95 @@
+"""The result page of a validation: one HTML file that needs nothing else."""
+
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from tasks.contracts.documents import Check, Validation
+from tasks.contracts.request import StageRequest
+from tasks.validate import charts
+from tasks.validate.profile import ColumnProfile, Profile
+from tasks.validate.rules import percent, show
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found: the checks, the data date's profile, and the reference with its name."""
+
+    validation: Validation
+    today: Profile
+    reference: Profile
+    reference_name: str
+
+
+def render(request: StageRequest, findings: Findings) -> str:
+    """The page. The same findings give the same bytes."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    checks = findings.validation.checks
+    return environment.get_template("validation.html").render(
+        name=request.spec.name,
+        description=request.spec.description,
+        day=request.data_date,
+        today=findings.today,
+        reference=findings.reference,
+        reference_name=findings.reference_name,
+        failed=[check for check in checks if not check.passed and check.severity == "error"],
+        warned=[check for check in checks if not check.passed and check.severity == "warning"],
+        passed=[check for check in checks if check.passed],
+        excluded=findings.validation.excluded,
+        days=len(findings.validation.rows),
+        volume=charts.volume(_days(request.data_date, findings.validation)),
+        drift=_drift(request, findings.validation.psi),
+        columns=_columns(request, findings),
+    )
+
+
+def _days(today: date, validation: Validation) -> list[charts.Day]:
+    def mark(day: date) -> str:
+        return "today" if day == today else "excluded" if day in validation.excluded else ""
+
+    return [
+        charts.Day(day=day, rows=rows, labelled=validation.labelled[day], mark=mark(day))
+        for day, rows in sorted(validation.rows.items())
+    ]
+
+
+def _drift(request: StageRequest, psi: dict[str, float]) -> Markup | None:
+    rule = request.spec.validate_.drift
+    return charts.drift(psi, rule.psi) if rule and psi else None
+
+
+def _columns(request: StageRequest, findings: Findings) -> list[dict[str, Any]]:
+    """What the template says of each column."""
+    failed: dict[str, list[Check]] = {}
+    for check in findings.validation.checks:
+        if not check.passed and check.column and check.day == request.data_date:
+            failed.setdefault(check.column, []).append(check)
+    rows = []
+    for name, found in findings.today.columns.items():
+        column = request.spec.columns[name]
+        reference = findings.reference.columns.get(name, ColumnProfile())
+        rows.append(
+            {
+                "name": name,
+                "role": column.role,
+                "type": column.type,
+                "failed": failed.get(name, []),
+                "missing": percent(found.missing_share),
+                "missing_chart": charts.missing(found.missing_share, reference.missing_share),
+                "range": f"{show(found.low)} to {show(found.high)}" if found.low is not None else "",
+                "distinct": f"{found.distinct:,}" if found.values else "",
+                "psi": findings.validation.psi.get(name),
+                "chart": charts.column(found, reference),
+            }
+        )
+    return rows

@@ -1,0 +1,183 @@
+"""What a day's rows look like, in a form that adds up: the profile of a window is the sum of its days'."""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from tasks.contracts.columns import Column
+from tasks.contracts.model import Document
+from tasks.contracts.pipeline import PipelineSpec
+from tasks.validate import grid
+
+KEPT_VALUES = 1000
+KEPT_HASHES = 128
+_HASH_BITS = 53
+
+
+class ColumnProfile(Document):
+    """One column. `rows` counts all of them; NaN counts as missing."""
+
+    rows: int = 0
+    missing: int = 0
+    infinite: int = 0
+    low: float | int | str | None = Field(None, description="Least finite value; times as ISO text.")
+    high: float | int | str | None = None
+    histogram: dict[int, int] = Field(default_factory=dict, description="Of finite numbers, by bin of the grid.")
+    values: dict[str, int] = Field(default_factory=dict, description="The most frequent values, most frequent first.")
+    others: int = Field(0, description="Rows with values that are not kept.")
+    hashes: tuple[int, ...] = Field(
+        (), description="The smallest hashes of distinct values, from which they are counted."
+    )
+
+    @property
+    def present(self) -> int:
+        """Rows with a value."""
+        return self.rows - self.missing
+
+    @property
+    def missing_share(self) -> float:
+        """Missing rows of all rows."""
+        return self.missing / self.rows if self.rows else 0.0
+
+    @property
+    def distinct(self) -> int:
+        """How many distinct values there are: exact below 128, else within about 9 %."""
+        if len(self.hashes) < KEPT_HASHES:
+            return len(self.hashes)
+        return round((KEPT_HASHES - 1) * (1 << _HASH_BITS) / self.hashes[-1])
+
+    def __add__(self, other: "ColumnProfile") -> "ColumnProfile":
+        """Both together. Counts are exact; of values, those beyond KEPT_VALUES fall to `others`."""
+        values = Counter(self.values) + Counter(other.values)
+        kept, dropped = _most_frequent(values)
+        bins = Counter(self.histogram) + Counter(other.histogram)
+        return ColumnProfile(
+            rows=self.rows + other.rows,
+            missing=self.missing + other.missing,
+            infinite=self.infinite + other.infinite,
+            low=_least([self.low, other.low]),
+            high=_greatest([self.high, other.high]),
+            histogram=dict(sorted(bins.items())),
+            values=kept,
+            others=self.others + other.others + dropped,
+            hashes=tuple(sorted({*self.hashes, *other.hashes})[:KEPT_HASHES]),
+        )
+
+
+class Profile(Document):
+    """A day, or several."""
+
+    rows: int = 0
+    labelled: int = 0
+    columns: dict[str, ColumnProfile] = Field(default_factory=dict)
+
+    def __add__(self, other: "Profile") -> "Profile":
+        """Both together. A column that one of them lacks is taken as the other has it."""
+        names = [*self.columns, *(name for name in other.columns if name not in self.columns)]
+        empty = ColumnProfile()
+        return Profile(
+            rows=self.rows + other.rows,
+            labelled=self.labelled + other.labelled,
+            columns={name: self.columns.get(name, empty) + other.columns.get(name, empty) for name in names},
+        )
+
+
+def total(profiles: Iterable[Profile]) -> Profile:
+    """The sum of profiles."""
+    return reduce(Profile.__add__, profiles, Profile())
+
+
+def measure(path: Path, spec: PipelineSpec) -> Profile:
+    """The profile of a day's file. Reads it once, a column at a time, so that memory holds one column."""
+    columns = {
+        name: _measure(pl.read_parquet(path, columns=[name]).to_series(), column)
+        for name, column in spec.columns.items()
+        if not column.derived
+    }
+    label = columns[spec.label] if spec.label in columns else ColumnProfile()
+    rows = next((column.rows for column in columns.values()), 0)
+    return Profile(rows=rows, labelled=label.present if label.rows else rows, columns=columns)
+
+
+def parts(spec: PipelineSpec) -> dict[str, dict[str, str]]:
+    """What of the columns' settings a profile depends on."""
+    return {
+        name: {"type": column.type, "role": column.role, "values": str(_counts_values(column))}
+        for name, column in spec.columns.items()
+        if not column.derived
+    }
+
+
+def _counts_values(column: Column) -> bool:
+    return column.role == "categorical" or column.type == "bool" or column.allowed is not None
+
+
+def _measure(series: pl.Series, column: Column) -> ColumnProfile:
+    if column.type in {"int64", "float64"}:
+        return _numbers(series, column)
+    low, high = (None, None) if column.type in {"string", "bool"} else (series.min(), series.max())
+    plain = ColumnProfile(rows=len(series), missing=series.null_count(), low=_text(low), high=_text(high))
+    return plain.model_copy(update=_values(series)) if _counts_values(column) else plain
+
+
+def _numbers(series: pl.Series, column: Column) -> ColumnProfile:
+    present = series.drop_nulls()
+    infinite = 0
+    if present.dtype.is_float():
+        present = present.drop_nans()
+        if not bool(present.is_finite().all()):
+            infinite = int(present.is_infinite().sum())
+            present = present.filter(present.is_finite())
+    missing = len(series) - len(present) - infinite
+    low, high = present.min(), present.max()
+    found = ColumnProfile(rows=len(series), missing=missing, infinite=infinite, low=_number(low), high=_number(high))
+    if _counts_values(column):
+        return found.model_copy(update=_values(present))
+    if column.role in {"numeric", "label", "weight"}:
+        return found.model_copy(update={"histogram": grid.count(present.to_numpy().astype(np.float64, copy=False))})
+    return found
+
+
+def _values(series: pl.Series) -> dict[str, object]:
+    """Values with their counts, and the hashes of all that are distinct."""
+    counts = series.drop_nulls().value_counts(name="rows").rename({series.name: "value"})
+    top = counts.top_k(KEPT_VALUES * 2, by="rows") if counts.height > KEPT_VALUES * 2 else counts
+    kept, dropped = _most_frequent(dict(zip(map(shown, top["value"]), top["rows"], strict=True)))
+    dropped += int(counts["rows"].sum()) - int(top["rows"].sum())
+    hashes = (counts["value"].hash() // 2 ** (64 - _HASH_BITS)).bottom_k(KEPT_HASHES).sort()
+    return {"values": kept, "others": dropped, "hashes": tuple(sorted(set(hashes.to_list())))}
+
+
+def shown(value: object) -> str:
+    """A value as the key under which it is counted."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _most_frequent(values: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """The values to keep, ties by name, and how many rows the rest has."""
+    kept = dict(heapq.nsmallest(KEPT_VALUES, values.items(), key=lambda item: (-item[1], item[0])))
+    return kept, sum(values.values()) - sum(kept.values())
+
+
+def _number(value: object) -> float | int | None:
+    return value if isinstance(value, (int, float)) else None
+
+
+def _text(value: object) -> str | None:
+    return value.isoformat() if isinstance(value, (date, datetime)) else None
+
+
+def _least(values: list[Any]) -> Any:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _greatest(values: list[Any]) -> Any:
+    return max((value for value in values if value is not None), default=None)

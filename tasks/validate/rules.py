@@ -1,0 +1,148 @@
+"""The rules of single columns, checked on a day's profile."""
+
+from collections.abc import Callable, Iterator
+from datetime import date
+
+from tasks.contracts.columns import Column
+from tasks.contracts.documents import Check
+from tasks.contracts.pipeline import PipelineSpec
+from tasks.contracts.quantities import show_fraction
+from tasks.validate.profile import ColumnProfile, Profile, shown
+
+_LISTED = 5
+_CLASSES = 2
+
+
+def check_columns(day: date, profile: Profile, spec: PipelineSpec, *, is_data_date: bool) -> list[Check]:
+    """Every rule of every column, on one day. That labels differ is asked of the data date alone."""
+    checks: list[Check] = []
+    for name, column in spec.columns.items():
+        if column.derived:
+            continue
+        found = profile.columns[name]
+        for rule in (_null, _range, _in, _finite):
+            checks += rule(day, name, column, found)
+        if column.role == "label":
+            checks += _label(day, name, spec, found, is_data_date=is_data_date)
+        if column.role == "weight":
+            passed = found.low is None or float(found.low) >= 0
+            checks.append(_check(day, "weight", name, "role", passed, f"least {show(found.low)}", "0 or more"))
+        if column.role == "group" and spec.train.objective == "ranking":
+            checks.append(
+                _check(day, "null", name, "role", found.missing == 0, _rows(found.missing), "0 rows without a group")
+            )
+    return checks
+
+
+def _check(day: date, rule: str, name: str, key: str, passed: bool, observed: str, allowed: str) -> Check:  # noqa: FBT001 - all but the last two of one kind of thing
+    return Check(
+        day=day,
+        rule=rule,
+        column=name,
+        passed=passed,
+        observed=observed,
+        allowed=allowed,
+        key=f"columns.{name}.{key}",
+    )
+
+
+def _null(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
+    if column.max_null is not None:
+        passed = found.missing_share <= column.max_null
+        observed = f"{percent(found.missing_share)} missing ({_rows(found.missing)})"
+        yield _check(day, "null", name, "max_null", passed, observed, f"at most {show_fraction(column.max_null)}")
+
+
+def _range(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
+    least, greatest = found.low, found.high
+    if column.min is not None:
+        passed = least is None or float(least) >= column.min
+        yield _check(day, "min", name, "min", passed, f"least {show(least)}", f"at least {show(column.min)}")
+    if column.max is not None:
+        passed = greatest is None or float(greatest) <= column.max
+        yield _check(day, "max", name, "max", passed, f"greatest {show(greatest)}", f"at most {show(column.max)}")
+
+
+def _in(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
+    if column.allowed is None:
+        return
+    allowed = {_key(value, column) for value in column.allowed}
+    strange = {value: rows for value, rows in found.values.items() if value not in allowed}
+    # Values are kept by frequency. If some were dropped, there are more of them than the rule allows, or they are
+    # allowed ones that are rare; with fewer allowed values than kept ones it can only be the former.
+    passed = not strange and (not found.others or len(allowed) > len(found.values))
+    rows = sum(strange.values())
+    some = ", ".join(f"{value[:40]!r}" for value in list(strange)[:_LISTED])
+    more = f" and {len(strange) - _LISTED} more values" if len(strange) > _LISTED else ""
+    observed = f"{some}{more} ({_rows(rows)})" if strange else "nothing else"
+    listed = ", ".join(map(str, column.allowed[:20])) + (", ..." if len(column.allowed) > 20 else "")  # noqa: PLR2004 - as many as fit a line
+    yield _check(day, "in", name, "in", passed, observed, listed)
+
+
+def _key(value: object, column: Column) -> str:
+    """An allowed value as the profile writes it: 1 in a float column is 1.0 there."""
+    return shown(float(value)) if column.type == "float64" and isinstance(value, (int, float)) else shown(value)
+
+
+def _finite(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
+    if column.type == "float64" and column.role in {"numeric", "label", "weight"}:
+        passed = found.infinite == 0
+        yield _check(day, "finite", name, "type", passed, f"{_rows(found.infinite)} infinite", "finite numbers")
+
+
+def _label(day: date, name: str, spec: PipelineSpec, found: ColumnProfile, *, is_data_date: bool) -> Iterator[Check]:
+    """A label has to be there, to be of the objective's kind, and to differ between rows."""
+    objective = spec.train.objective
+    yield _check(
+        day, "label", name, "role", found.present > 0, f"{_rows(found.present)} with a label", "at least one row"
+    )
+    if not found.present:
+        return
+    valid, allowed = _LABELS[objective](found)
+    observed = f"{show(found.low)} to {show(found.high)}" if found.low is not None else ", ".join(found.values)
+    yield _check(day, "label", name, "role", valid, observed, f"{allowed} ({objective})")
+    if not is_data_date:
+        return
+    varied = found.low != found.high or len(found.values) >= _CLASSES
+    yield _check(
+        day,
+        "label",
+        name,
+        "role",
+        varied,
+        "different labels" if varied else f"{observed} on every row",
+        "two labels or more",
+    )
+
+
+def _between(least: float, greatest: float | None) -> Callable[[ColumnProfile], bool]:
+    def holds(found: ColumnProfile) -> bool:
+        if found.low is None or found.high is None:  # a bool column has values only
+            return True
+        return float(found.low) >= least and (greatest is None or float(found.high) <= greatest)
+
+    return holds
+
+
+_LABELS: dict[str, Callable[[ColumnProfile], tuple[bool, str]]] = {
+    "binary": lambda found: (_between(0, 1)(found), "0 or 1"),
+    "ranking": lambda found: (_between(0, None)(found), "0 or more"),
+    "multiclass": lambda found: (_between(0, None)(found), "classes from 0"),
+    "regression": lambda found: (found.infinite == 0, "finite numbers"),
+}
+
+
+def show(value: float | str | None) -> str:
+    """A number, or an ISO time, as a person reads it."""
+    if value is None:
+        return "none"
+    return f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
+
+
+def percent(share: float) -> str:
+    """A share with three digits."""
+    return f"{share * 100:.3g}%"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"

@@ -1,0 +1,51 @@
+"""Rows of the data date, and rows with a label, against what is usual."""
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from statistics import median
+
+from tasks.contracts.checks import Volume
+from tasks.contracts.documents import Check
+from tasks.contracts.quantities import show_fraction
+from tasks.validate.profile import Profile
+
+_KEY = "validate.volume"
+
+
+def check_volume(day: date, today: Profile, before: Mapping[date, Profile], rule: Volume, label: str) -> list[Check]:
+    """Two checks, one on rows and one on labelled rows: a storm can leave a day its rows and take its labels."""
+    name, days = usual(day, before, rule)
+    if not days:
+        told = f"{today.rows:,} rows; nothing to compare with"
+        return [Check(day=day, rule="volume", passed=True, observed=told, allowed=f"{name} is not there", key=_KEY)]
+    counts = [
+        ("volume", None, "rows", today.rows, median(before[other].rows for other in days)),
+        ("volume", label, "labelled rows", today.labelled, median(before[other].labelled for other in days)),
+    ]
+    return [_check(day, *count, name=name, tolerance=rule.tolerance) for count in counts]
+
+
+def usual(day: date, before: Mapping[date, Profile], rule: Volume) -> tuple[str, list[date]]:
+    """What the rule compares with, in words, and the days of the window that it is made of."""
+    if rule.against == "previous_day":
+        yesterday = day - timedelta(days=1)
+        return f"the day before, {yesterday}", [yesterday] if yesterday in before else []
+    if rule.against == "same_weekday":
+        days = sorted(other for other in before if other.weekday() == day.weekday())
+        return f"the median of {len(days)} {day:%A}s" if days else f"another {day:%A}", days
+    return f"the median of {len(before)} days" if before else "another day", sorted(before)
+
+
+def _check(
+    day: date, rule: str, column: str | None, what: str, count: int, base: float, *, name: str, tolerance: float
+) -> Check:
+    change = (count - base) / base if base else float(count > 0)
+    return Check(
+        day=day,
+        rule=rule,
+        column=column,
+        passed=abs(change) <= tolerance,
+        observed=f"{count:,} {what}, {change:+.1%} against {base:,.10g}",
+        allowed=f"within {show_fraction(tolerance)} of {name}",
+        key=_KEY,
+    )
