@@ -1,5 +1,6 @@
 """What every test may use."""
 
+from tests.docker_engine import stage_image
 from tests.s3 import s3, s3_server, s3_uri, store_uri
 
-__all__ = ["s3", "s3_server", "s3_uri", "store_uri"]
+__all__ = ["s3", "s3_server", "s3_uri", "stage_image", "store_uri"]

@@ -11,6 +11,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.utils import kwargs_from_env
+from requests import Response
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
@@ -76,9 +77,9 @@ class DockerRunner:
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Status:
         """Block until the job ends, or for `timeout_s` seconds at most; then how it stands."""
-        with _answers(), suppress(RequestException):
-            # An expired wait is no error, and an engine that is gone shows in the status below.
-            self._api.wait(handle, timeout=timeout_s)  # type: ignore[arg-type]  # the stubs know whole seconds only
+        # An expired wait is no error, and an engine that is gone shows in the status below.
+        with suppress(RequestException), self._open("POST", handle, "wait", {}, timeout_s) as response:
+            response.content  # noqa: B018 - comes when the container ends
         status = self.status(handle)
         if status.running and timeout_s is None:
             raise Unavailable(f"the Docker engine no longer says how container {handle[:12]} ends")
@@ -101,15 +102,20 @@ class DockerRunner:
             yield from splitter.close()
 
     def _entries(self, handle: str, position: Position, *, follow: bool) -> Iterator[tuple[Stream, bytes]]:
-        url = f"{self._api.base_url}/v{self._api.api_version}/containers/{handle}/logs"
         params = {"follow": str(int(follow)), "stdout": "1", "stderr": "1", "timestamps": "1", **position.since}
         with _answers():
-            response = self._api.get(url, params=params, stream=True, timeout=(self._api.timeout, None))
+            response = self._open("GET", handle, "logs", params, None)
         with response:
             if response.status_code == 404:  # noqa: PLR2004 - HTTP's own
                 raise _gone(handle)
             response.raise_for_status()
             yield from position.entries(response.raw)
+
+    def _open(self, method: str, handle: str, what: str, params: dict[str, str], timeout_s: float | None) -> Response:
+        """A response whose body comes as the container goes on. The SDK's own calls leave sockets open on a timeout."""
+        url = f"{self._api.base_url}/v{self._api.api_version}/containers/{handle}/{what}"
+        timeout = (self._api.timeout, timeout_s)
+        return self._api.request(method, url, params=params, stream=True, timeout=timeout)
 
     def stop(self, handle: str, grace_s: float) -> None:
         """SIGTERM, and SIGKILL after `grace_s` seconds."""

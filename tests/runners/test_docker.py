@@ -1,6 +1,7 @@
 """Real containers that try what they must not, and report."""
 
 import functools
+import gc
 import json
 import os
 import threading
@@ -187,8 +188,8 @@ def test_a_mount_is_writable_only_if_it_says_so(job: Any, tmp_path: Path) -> Non
     for folder in ("data", "store"):
         (tmp_path / folder).mkdir()
         os.chown(tmp_path / folder, 10001, 10001)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(0o755)
     mounts = (Mount(path=f"{tmp_path}/data"), Mount(path=f"{tmp_path}/store", read_only=False))
     code = f"""if 1:
         said = []
@@ -303,6 +304,7 @@ def test_an_engine_that_does_not_answer_is_unavailable(monkeypatch: pytest.Monke
     assert engine_available() is not None
     with pytest.raises(Unavailable, match=r"does not answer.*scripts/engine\.sh"):
         DockerRunner().submit(Job(name="job", request=b"", image="i"))
+    gc.collect()
 
 
 def test_one_runner_serves_several_threads(job: Any) -> None:
