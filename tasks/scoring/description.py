@@ -1,0 +1,80 @@
+"""What a model is, apart from its weights: enough to build it again and to give it raw rows.
+
+Plain dataclasses and JSON, so that a GPU machine needs nothing but torch, numpy and safetensors.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumericColumn:
+    """A number that the model reads. transform: log1p, or None."""
+
+    name: str
+    transform: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CategoricalColumn:
+    """A category that the model reads. type: as declared. vocabulary: how many values it knows."""
+
+    name: str
+    type: str
+    vocabulary: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """The layers. kind: linear, mlp, dcn, or `model.py:Class`."""
+
+    kind: str
+    embedding_dim: int
+    hidden: tuple[int, ...]
+    cross_layers: int
+    dropout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """A model.
+
+    derived: type of each column that features.py makes. classes: outputs, 1 but for multiclass. ids: the probe of the
+    hashing that it was trained with. weights: sha256 of the weights that belong to it, once known.
+    """
+
+    objective: str
+    numeric: tuple[NumericColumn, ...]
+    categorical: tuple[CategoricalColumn, ...]
+    derived: dict[str, str]
+    architecture: Architecture
+    classes: int = 1
+    ids: str = ""
+    weights: str = ""
+    format: int = FORMAT
+
+
+def to_json(description: Description) -> bytes:
+    """The description as JSON, the same bytes for the same description."""
+    return json.dumps(asdict(description), sort_keys=True, indent=1).encode()
+
+
+def from_json(data: bytes) -> Description:
+    """Read a description. Raises ValueError for anything else, and for another format."""
+    try:
+        found = json.loads(data)
+        if found.pop("format") != FORMAT:
+            raise ValueError(f"not format {FORMAT}")
+        architecture = found.pop("architecture")
+        return Description(
+            **{
+                **found,
+                "numeric": tuple(NumericColumn(**column) for column in found["numeric"]),
+                "categorical": tuple(CategoricalColumn(**column) for column in found["categorical"]),
+                "architecture": Architecture(**{**architecture, "hidden": tuple(architecture["hidden"])}),
+            }
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a model description: {error!r}") from error
