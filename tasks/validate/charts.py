@@ -1,5 +1,6 @@
 """The pictures of the result page, as inline SVG. Every text that comes from data is escaped."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -30,8 +31,8 @@ class Day:
 def volume(days: Sequence[Day]) -> Markup:
     """Rows a day, the labelled part of them solid, the data date in its own colour."""
     height, base, left = 190.0, 160.0, 56.0
-    top = max((day.rows for day in days), default=0) or 1
-    step = (_WIDE - left) / max(1, len(days))
+    top = _round_up(max((day.rows for day in days), default=0) or 1)
+    step = (_WIDE - left - 16) / max(1, len(days))
     width = max(2.0, min(34.0, step - 3))
     parts = _scale(top, left, base, 140.0)
     every = max(1, -(-len(days) // 12))
@@ -52,6 +53,12 @@ def volume(days: Sequence[Day]) -> Markup:
         if (len(days) - 1 - i) % every == 0:
             parts.append(_text(x + width / 2, base + 18, f"{day.day:%d %b}", "middle", "axis"))
     return _svg(_WIDE, height, parts, "Rows by day")
+
+
+def _round_up(value: float) -> float:
+    """The next number for the end of an axis, so that half of it is round too."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 2, 3, 4, 5, 6, 8, 10) if step * power >= value)
 
 
 def _scale(top: float, left: float, base: float, height: float) -> list[Markup]:
@@ -155,11 +162,11 @@ def _categories(today: ColumnProfile, reference: ColumnProfile) -> Markup:
         :2
     ]
     pairs = [(name, today.values.get(name, 0), reference.values.get(name, 0)) for name in names]
+    top = max(max(pair[1] / max(1, today.present), pair[2] / max(1, reference.present)) for pair in pairs)
     rest = today.present - sum(pair[1] for pair in pairs), reference.present - sum(pair[2] for pair in pairs)
     if any(rest):
         pairs.append(("(all others)", *rest))
     ours, theirs = max(1, today.present), max(1, reference.present)
-    top = max(max(pair[1] / ours, pair[2] / theirs) for pair in pairs)
     parts: list[Markup] = []
     for i, (name, mine, base) in enumerate(pairs):
         y, a, b = i * 22.0, mine / ours, base / theirs
@@ -167,9 +174,10 @@ def _categories(today: ColumnProfile, reference: ColumnProfile) -> Markup:
         parts.append(
             Markup("<g><title>{}</title>").format(tip)
             + _text(92, y + 13, cut(name, 14), "end", "label")
-            + _bar("part", 100, y + 2, max(0.5, 150 * a / top), 9)
-            + _bar("against", 100, y + 12, max(0.5, 150 * b / top), 4)
-            + _text(108 + 150 * max(a, b) / top, y + 13, f"{a:.1%}", "start", "axis")
+            # The rest may be most of the rows: its bars end where those of the longest value do.
+            + _bar("part", 100, y + 2, max(0.5, 150 * min(1.0, a / top)), 9)
+            + _bar("against", 100, y + 12, max(0.5, 150 * min(1.0, b / top)), 4)
+            + _text(108 + 150 * min(1.0, max(a, b) / top), y + 13, f"{a:.1%}", "start", "axis")
             + Markup("</g>")
         )
     return _svg(300, 22.0 * len(pairs) + 2, parts, "Shares of values")

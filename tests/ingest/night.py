@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.contracts import dates, paths
+from tasks.contracts import bundle, dates, paths
 from tasks.contracts.documents import Champion
 from tasks.contracts.fingerprint import digest, fingerprint, flatten
 from tasks.contracts.pipeline import PipelineSpec
@@ -65,6 +65,7 @@ class Nights:
             held = self.document.get(name)
             self.document[name] = {**held, **value} if isinstance(held, dict) and name == "source" else value
         self.champion: Champion | None = None
+        self.pipeline: Path | None = None  # its folder of Python files, if a test has one
         self.log = StringIO()
         self._runs = 0
 
@@ -109,12 +110,14 @@ class Nights:
             "run": str(self._runs),
             **(parts or {}),
         }
+        packed = bundle.pack(self.pipeline) if self.pipeline else b""
+        self.store.create(paths.bundle(digest(packed)), packed)
         request = StageRequest(
             stage=stage,
             run_id=f"run-{self._runs}",
             attempt=f"attempt-{self._runs}",
             spec=self.spec,
-            bundle=Artifact(key=paths.bundle(digest(b"")), sha256=digest(b""), bytes=0),
+            bundle=Artifact(key=paths.bundle(digest(packed)), sha256=digest(packed), bytes=len(packed)),
             data_date=data_date,
             source_root=root,
             source=source,
@@ -133,7 +136,7 @@ class Nights:
             request=request,
             store=self.store,
             scratch=scratch,
-            folder=self.folder,
+            folder=self.pipeline or self.folder,
             log=StageLog(stage, self.log),
             transaction=Transaction(self.store, request.prefix, request.attempt),
         )

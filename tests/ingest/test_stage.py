@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from tasks.contracts import documents
 from tasks.contracts.errors import ConfigurationError, DataRejected
 from tasks.ingest import day as module
+from tasks.runtime.store.opening import open_store
 from tests.ingest.night import LAST, Nights, rows
 
 D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
@@ -344,3 +345,30 @@ def test_a_delta_table_is_ingested_day_by_day(nights: Nights, tmp_path: Path, pa
     else:
         assert snapshot(nights.run("ingest", planned=planned, parts={"rebuild": "1"})).rows == 180
     assert snapshot(nights.run("ingest")).rows == 190
+
+
+def test_a_snapshot_in_s3_is_the_same_snapshot(tmp_path: Path, s3_uri: str) -> None:
+    (tmp_path / "remote").mkdir()
+    here, there = Nights(tmp_path), Nights(tmp_path / "remote", s3_uri)
+    there.document["source"]["uri"] = here.document["source"]["uri"]
+    here.put_window()
+    local, remote = here.run("ingest"), there.run("ingest")
+    assert remote.result.content == local.result.content
+    uri, options = there.store.table(snapshot(remote).table)
+    assert pl.read_delta(uri, version=snapshot(remote).version, storage_options=options).height == 180
+    assert there.run("ingest").result.summary == remote.result.summary
+
+
+def test_a_source_in_s3_is_read_and_its_etags_are_kept_an_eye_on(tmp_path: Path, s3_uri: str) -> None:
+    nights = Nights(tmp_path)
+    nights.put_window()
+    expected = nights.run("ingest")
+    bucket = open_store(f"{s3_uri}/clicks")
+    for path in nights.source.rglob("*.parquet"):
+        bucket.upload(path, path.relative_to(nights.source).as_posix())
+    nights.document["source"]["uri"] = f"{s3_uri}/clicks/date={{date}}/*"
+    assert nights.run("ingest").result.content == expected.result.content
+    planned = nights.plan()
+    bucket.upload(nights.put(D2, count=8), f"date={D2}/part-0.parquet")
+    with pytest.raises(DataRejected, match=f"{D2}: .*changed or went away"):
+        nights.run("ingest", planned=planned, parts={"rebuild": "1"})

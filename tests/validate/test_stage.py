@@ -1,0 +1,358 @@
+import re
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tasks.contracts import documents, paths
+from tasks.contracts.documents import Champion, Validation
+from tasks.contracts.errors import ConfigurationError, DataRejected
+from tasks.contracts.fingerprint import digest
+from tasks.contracts.result import Published
+from tasks.runtime.artifacts import read_json
+from tasks.validate.profile import Profile
+from tests.ingest.night import LAST, Nights, rows
+
+D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
+QUIET: dict[str, Any] = {"volume": None, "drift": None}
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Nights:
+    return Nights(tmp_path, validate=dict(QUIET))
+
+
+def validate(nights: Nights, day: date = LAST) -> Published:
+    return nights.run("validate", day, {"ingest": nights.run("ingest", day)})
+
+
+def summary(nights: Nights, day: date = LAST) -> Validation:
+    return documents.validation(validate(nights, day).result)
+
+
+def refused(nights: Nights, day: date = LAST) -> str:
+    with pytest.raises(DataRejected) as caught:
+        validate(nights, day)
+    return caught.value.cause
+
+
+def page(nights: Nights) -> str:
+    key = max(
+        (entry for entry in nights.store.list("runs") if entry.key.endswith(".html")),
+        key=lambda entry: entry.modified_ns,
+    ).key
+    return nights.store.read(key).decode()
+
+
+def changed(day: date = LAST, count: int = 60, **columns: list[Any]) -> pa.Table:
+    return pa.table({**rows(count, day), **columns})
+
+
+def test_good_data_pass_and_leave_a_profile_for_later_nights_to_compare_with(nights: Nights) -> None:
+    nights.document["validate"] = {}
+    nights.put_window(600)
+    published = validate(nights)
+    found = documents.validation(published.result)
+    assert all(check.passed for check in found.checks)
+    assert found.excluded == ()
+    assert found.rows == found.labelled == dict.fromkeys((D1, D2, D3), 600)
+    assert max(found.psi.values()) < 0.05
+    reference = read_json(nights.store, published.result.outputs["reference"], Profile)
+    assert reference.rows == 1200
+    assert nights.store.read(published.result.outputs["page"].key).decode() == page(nights)
+
+
+def test_the_same_data_give_the_same_bytes(nights: Nights) -> None:
+    nights.document["validate"] = {}
+    nights.put_window()
+    one, two = validate(nights), validate(nights)
+    assert one.result.content == two.result.content
+    assert one.result.summary == two.result.summary
+    for name in ("page", "reference"):
+        assert one.result.outputs[name].sha256 == two.result.outputs[name].sha256
+
+
+@pytest.mark.parametrize(
+    ("rules", "values", "told"),
+    [
+        (
+            {"max_null": "1%"},
+            {"price": [None] * 3 + [1.0] * 57},
+            "column price: null: 5% missing (3 rows); allowed: at most 1% (columns.price.max_null)",
+        ),
+        (
+            {"max_null": 0},
+            {"price": [float("nan")] + [1.0] * 59},
+            "column price: null: 1.67% missing (1 row); allowed: at most 0% (columns.price.max_null)",
+        ),
+        (
+            {"min": 0},
+            {"price": [-3.5] + [1.0] * 59},
+            "column price: min: least -3.5; allowed: at least 0 (columns.price.min)",
+        ),
+        (
+            {"max": 500},
+            {"price": [1e6] + [1.0] * 59},
+            "column price: max: greatest 1e+06; allowed: at most 500 (columns.price.max)",
+        ),
+        (
+            {},
+            {"price": [float("inf")] + [1.0] * 59},
+            "column price: finite: 1 row infinite; allowed: finite numbers (columns.price.type)",
+        ),
+        (
+            {},
+            {"clicked": [0] * 60},
+            "column clicked: label: 0 to 0 on every row; allowed: two labels or more (columns.clicked.role)",
+        ),
+        (
+            {},
+            {"clicked": [0, 1, 2] * 20},
+            "column clicked: label: 0 to 2; allowed: 0 or 1 (binary) (columns.clicked.role)",
+        ),
+        (
+            {},
+            {"clicked": pa.nulls(60, pa.int64())},
+            "column clicked: label: 0 rows with a label; allowed: at least one row (columns.clicked.role)",
+        ),
+    ],
+)
+def test_a_broken_rule_of_the_data_date_stops_the_run_with_column_and_rule(
+    nights: Nights, rules: dict[str, Any], values: dict[str, Any], told: str
+) -> None:
+    nights.document["columns"]["price"] |= rules
+    nights.put_window()
+    nights.put(D3, changed(**values))
+    assert told in refused(nights)
+    assert "Refused: 1 check failed" in page(nights)
+
+
+def test_values_outside_the_allowed_ones_are_told(nights: Nights) -> None:
+    nights.document["columns"]["country"]["in"] = ["DE", "FR", "US"]
+    nights.document["columns"]["clicked"]["in"] = [0, 1]
+    nights.put_window()
+    assert all(check.passed for check in summary(nights).checks)
+    nights.put(D3, changed(country=["XX"] * 7 + ["<script>alert(1)</script>"] + ["DE"] * 52))
+    assert (
+        "column country: in: 'XX', '<script>alert(1)</script>' (8 rows); allowed: DE, FR, US (columns.country.in)"
+        in refused(nights)
+    )
+    assert "<script>" not in page(nights)
+    assert "&lt;script&gt;" in page(nights)
+
+
+def test_allowed_numbers_are_matched_as_numbers(nights: Nights) -> None:
+    nights.document["columns"]["price"]["in"] = [1, 2.5]
+    nights.put_window()
+    for day in (D1, D2, D3):
+        nights.put(day, changed(day, price=[1.0, 2.5] * 30))
+    assert all(check.passed for check in summary(nights).checks)
+
+
+def test_every_failed_check_is_named_at_once(nights: Nights) -> None:
+    nights.document["columns"]["price"] |= {"min": 0, "max": 10, "max_null": 0}
+    nights.put_window()
+    for day in (D1, D2):
+        nights.put(day, changed(day, price=[1.0] * 60))
+    nights.put(D3, changed(price=[-1.0, 11.0, None] * 20))
+    cause = refused(nights)
+    assert cause.startswith(f"{D3}: 3 of ")
+    assert [line.split(": ")[1] for line in cause.splitlines()[1:]] == ["null", "min", "max"]
+
+
+def test_an_earlier_day_that_breaks_a_rule_is_left_out_or_stops_the_run(nights: Nights) -> None:
+    nights.document["columns"]["price"]["min"] = 0
+    nights.put_window()
+    nights.put(D2, changed(D2, price=[-1.0] * 60))
+    published = validate(nights)
+    found = documents.validation(published.result)
+    assert found.excluded == (D2,)
+    assert [(check.day, check.rule, check.severity) for check in found.checks if not check.passed] == [
+        (D2, "min", "warning")
+    ]
+    assert read_json(nights.store, published.result.outputs["reference"], Profile).rows == 60
+    nights.document["validate"]["bad_days"] = "fail"
+    assert f"{D2} column price: min: least -1" in refused(nights)
+
+
+def test_more_than_half_of_the_window_left_out_stops_the_run(nights: Nights) -> None:
+    nights.document["columns"]["price"]["min"] = 0
+    nights.put_window()
+    for day in (D1, D2):
+        nights.put(day, changed(day, price=[-1.0] * 60))
+    assert "excluded days: 2 of 3 days break a rule; allowed: at most half of the window" in refused(nights)
+
+
+@pytest.mark.parametrize(("count", "passes"), [(80, True), (120, True), (79, False), (121, False)])
+def test_volume_is_held_against_the_day_before(nights: Nights, count: int, passes: bool) -> None:  # noqa: FBT001 - a case
+    nights.document["validate"]["volume"] = {"against": "previous_day", "tolerance": "20%"}
+    nights.put_window(100)
+    nights.put(D3, count=count)
+    if passes:
+        assert all(check.passed for check in summary(nights).checks)
+    else:
+        assert (
+            f"all rows: volume: {count} rows, {count - 100:+.1f}% against 100; allowed: within 20% of the day before"
+            in refused(nights)
+        )
+
+
+def test_a_day_that_keeps_its_rows_and_loses_its_labels_is_refused(nights: Nights) -> None:
+    nights.document["validate"]["volume"] = {"against": "window_median", "tolerance": "20%"}
+    nights.put_window(60)
+    nights.put(D3, changed(clicked=[0, 1] * 15 + [None] * 30))
+    cause = refused(nights)
+    assert "column clicked: volume: 30 labelled rows, -50.0% against 60" in cause
+    assert cause.count("volume") == 2  # the rule and its key, once
+
+
+def test_volume_without_anything_to_compare_with_passes_and_says_so(nights: Nights) -> None:
+    nights.document["validate"]["volume"] = {"against": "same_weekday"}
+    nights.put_window()
+    check = next(check for check in summary(nights).checks if check.rule == "volume")
+    assert check.passed
+    assert "nothing to compare with" in check.observed
+    assert check.allowed == "another Friday is not there"
+
+
+def test_a_day_delivered_twice_is_refused(nights: Nights) -> None:
+    nights.put_window()
+    nights.put(D3, changed(D2))
+    assert f"duplicate: the same rows as {D2}" in refused(nights)
+
+
+def test_drift_stops_the_run_or_is_told_as_the_file_says(nights: Nights) -> None:
+    nights.document["validate"]["drift"] = {"against": "window", "psi": 0.2}
+    nights.put_window(600)
+    nights.put(D3, changed(count=600, price=[float(50 + i % 97) for i in range(600)]))
+    assert re.search(
+        r"column price: drift: PSI \d\.\d+; allowed: PSI at most 0\.2 against the window's 2 other days",
+        refused(nights),
+    )
+    nights.document["validate"]["drift"]["on_breach"] = "warn"
+    found = summary(nights)
+    assert found.psi["price"] > 0.2 > found.psi["country"]
+    assert [(check.column, check.severity) for check in found.checks if not check.passed] == [("price", "warning")]
+    assert "Accepted, with 1 warning" in page(nights)
+
+
+def test_a_new_category_drifts_as_part_of_the_rest(nights: Nights) -> None:
+    nights.document["validate"]["drift"] = {"against": "window", "psi": 0.2}
+    nights.put_window(600)
+    nights.put(D3, changed(count=600, country=["DE", "FR", "AT"] * 200))
+    assert "column country: drift" in refused(nights)
+
+
+def champion(manifests: dict[str, str]) -> Champion:
+    return Champion(model="clicks", number=1, version="7", digest=digest(b"m"), data_date=LAST, manifests=manifests)
+
+
+def test_drift_is_held_against_what_the_champion_was_trained_on(nights: Nights) -> None:
+    nights.put_window(600)
+    nights.document["validate"]["drift"] = {"against": "champion", "psi": 0.2}
+    trained = validate(nights)
+    later = LAST + timedelta(days=1)
+    for day in (D2, D3, later):  # the whole window has moved, so that only the champion's tells
+        nights.put(day, changed(day, count=600, price=[float(80 + i % 97) for i in range(600)]))
+    assert all(check.passed for check in summary(nights, later).checks)
+    nights.champion = champion({"validate": trained.key})
+    assert "PSI at most 0.2 against what clicks version 7 was trained on" in refused(nights, later)
+
+
+def test_a_champion_whose_profile_is_gone_is_told_and_the_window_stands_in(nights: Nights) -> None:
+    nights.put_window()
+    nights.document["validate"]["drift"] = {"against": "champion"}
+    nights.champion = champion({"validate": paths.manifest("published/clicks/validate/gone")})
+    found = summary(nights)
+    assert [(check.rule, check.severity) for check in found.checks if not check.passed] == [
+        ("drift reference", "warning")
+    ]
+
+
+def test_a_reference_without_rows_is_noted(nights: Nights) -> None:
+    nights.document["validate"]["drift"] = {"against": "window"}
+    nights.document["source"]["missing_days"] = "skip"
+    nights.put(D3)
+    found = summary(nights)
+    assert found.psi == {}
+    assert {check.observed for check in found.checks if check.rule == "drift"} == {
+        "not compared: the reference has no rows of it"
+    }
+
+
+def test_profiles_are_made_once(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tasks.validate import stage  # noqa: PLC0415 - to count its calls
+
+    calls: list[Path] = []
+    real = stage.measure
+    monkeypatch.setattr(stage, "measure", lambda path, spec: calls.append(path) or real(path, spec))
+    nights.put_window()
+    nights.put(LAST + timedelta(days=1))
+    validate(nights)
+    assert len(calls) == 3
+    validate(nights)
+    assert len(calls) == 3
+    validate(nights, LAST + timedelta(days=1))
+    assert len(calls) == 4
+
+
+def test_a_damaged_profile_is_made_again(nights: Nights) -> None:
+    nights.put_window()
+    first = validate(nights)
+    for entry in list(nights.store.list("published/clicks/validate.day")):
+        data = nights.store.read(entry.key)
+        nights.store.replace(entry.key, data[:-2], expected=entry.etag)
+    assert validate(nights).result.content == first.result.content
+
+
+def test_expectations_run_on_the_rows_of_the_data_date(nights: Nights) -> None:
+    nights.document["validate"]["expectations"] = [
+        {"type": "expect_column_median_to_be_between", "column": "price", "min_value": 1, "max_value": 500},
+        {"type": "expect_column_values_to_not_be_in_set", "column": "country", "value_set": ["XX"]},
+    ]
+    nights.put_window()
+    before = {path for path in nights.folder.iterdir() if not path.name.startswith("scratch")}
+    found = summary(nights)
+    assert [(check.rule, check.passed) for check in found.checks if check.rule.startswith("expect")] == [
+        ("expect_column_median_to_be_between", True),
+        ("expect_column_values_to_not_be_in_set", True),
+    ]
+    assert {path for path in nights.folder.iterdir() if not path.name.startswith("scratch")} == before | {
+        nights.folder / "store"
+    }
+    nights.put(D3, changed(country=["XX"] * 60, price=[900.0] * 60))
+    cause = refused(nights)
+    assert (
+        "column price: expect_column_median_to_be_between: 900; allowed: min_value 1, max_value 500 (validate.expectations.0)"
+        in cause
+    )
+    assert "column country: expect_column_values_to_not_be_in_set: 60 unexpected rows, such as XX" in cause
+
+
+@pytest.mark.parametrize(
+    ("expectation", "told"),
+    [
+        (
+            {"type": "expect_column_medina_to_be_between", "column": "price"},
+            r"expectations\.0\.type: .*did you mean expect_column_median_to_be_between",
+        ),
+        (
+            {"type": "expect_column_median_to_be_between", "column": "price", "min_valu": 1},
+            r"expectations\.0\.min_valu: extra fields.*takes column, max_value, min_value",
+        ),
+        (
+            {"type": "expect_column_median_to_be_between", "column": "prize", "min_value": 1},
+            r"expectations\.0\.column: .*'prize'.*did you mean price",
+        ),
+        ({"type": "expect_column_median_to_be_between", "min_value": 1}, r"expectations\.0\.column: field required"),
+    ],
+)
+def test_an_expectation_that_cannot_be_is_a_configuration_error(
+    nights: Nights, expectation: dict[str, Any], told: str
+) -> None:
+    nights.document["validate"]["expectations"] = [expectation]
+    nights.put_window()
+    with pytest.raises(ConfigurationError, match=told):
+        validate(nights)
