@@ -8,8 +8,11 @@ COPY tasks/ /opt/ratchet/lib/python3.11/site-packages/tasks/
 COPY docker/ratchet /opt/ratchet/bin/ratchet
 RUN chmod 0755 /opt/ratchet/bin/ratchet \
     && /opt/ratchet/bin/python -m compileall -q /opt/ratchet/lib/python3.11/site-packages/tasks
-# The root file system is read-only in a stage: whatever libraries like to write goes to the tmpfs at /tmp.
+# The root file system is read-only in a stage, and its user has no entry anywhere: what libraries like to write goes to
+# the tmpfs at /tmp, and the name that they ask for is given.
 ENV HOME=/tmp \
+    USER=ratchet \
+    LOGNAME=ratchet \
     MPLCONFIGDIR=/tmp/matplotlib \
     MPLBACKEND=Agg \
     GIT_PYTHON_REFRESH=quiet \

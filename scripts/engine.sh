@@ -30,9 +30,9 @@ answers() {
 ours() {
     local pid started
     read -r pid started <"$pidfile" 2>/dev/null || return 1
-    [[ $(started_at "$pid") == "$started" ]] && echo "$pid"
+    [[ -n $started && $(started_at "$pid") == "$started" ]] && echo "$pid"
 }
-started_at() { awk '{print $22}' "/proc/$1/stat" 2>/dev/null || true; }
+started_at() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | awk '$1 != "Z" {print $20}' || true; }
 
 stop() {
     local pid

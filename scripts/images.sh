@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build an image if the engine does not have it yet; its tag is the last line printed.
 #   images.sh [stage]      ratchet-stage:cpu-DIGEST, also named ratchet-stage:cpu (VARIANT=gpu: the CUDA build)
-#   images.sh airflow      ratchet-airflow:DIGEST, also named ratchet-airflow:local: the team set-up's Airflow
+#   images.sh airflow      ratchet-airflow:cpu-DIGEST, also named ratchet-airflow:cpu: the team set-up's Airflow
 # DIGEST is taken over everything that goes in, so a tag never means two things.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -57,7 +57,7 @@ dependencies() { # TAG LOCK_FILE VARIANT FOLDER
 }
 size() { docker image inspect --format '{{.Size}}' "$1" | awk '{printf "%.1f GB", $1 / 1e9}'; }
 
-# One build at a time in a checkout; who waited finds it done.
+# One build of an image at a time in a checkout; who waited finds it done.
 context=$(mktemp "$build/context.XXXXXX")
 trap 'rm -f "$context"' EXIT
 if [[ $what == stage ]]; then
@@ -73,7 +73,7 @@ dependencies_tag=ratchet-$what-base:$variant-$(
 archive "$context" pyproject.toml "${sources[@]}"
 tag=ratchet-$what:$variant-$({ echo "$dependencies_tag" && cat "$context"; } | digest)
 if ! has "$tag"; then
-    exec 9>"$build/lock" && flock 9
+    exec 9>"$build/$what.lock" && flock 9
     if ! has "$tag"; then
         dependencies "$dependencies_tag" "$lock" "$variant" "$build/packages-$what-$variant"
         build_from "$context" --file "docker/$what.Dockerfile" --build-arg "VARIANT=$variant" \

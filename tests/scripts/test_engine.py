@@ -1,0 +1,66 @@
+"""scripts/engine.sh, in a checkout of its own."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+_SCRIPT = Path(__file__).parents[2] / "scripts/engine.sh"
+
+
+def _engine(checkout: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    scripts = checkout / "scripts"
+    scripts.mkdir(exist_ok=True)
+    shutil.copy(_SCRIPT, scripts)
+    return subprocess.run(
+        [scripts / "engine.sh", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_an_engine_that_is_named_and_does_not_answer_is_not_replaced(tmp_path: Path) -> None:
+    ended = _engine(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    assert ended.returncode == 3
+    assert ended.stdout == "engine: the engine that DOCKER_HOST names does not answer; stages run as processes\n"
+
+
+def test_nothing_is_installed_where_that_is_not_wanted(tmp_path: Path) -> None:
+    ended = _engine(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/none.sock", RATCHET_NO_ENGINE_INSTALL="1")
+    assert ended.returncode == 3
+    assert "RATCHET_NO_ENGINE_INSTALL=1; stages run as processes" in ended.stdout
+
+
+@pytest.mark.docker
+def test_an_engine_that_answers_is_left_as_it_is_and_not_stopped_from_elsewhere(
+    tmp_path: Path, stage_image: str
+) -> None:
+    assert _engine(tmp_path).stdout == "engine: answers\n"
+    assert _engine(tmp_path, "stop").stdout == "engine: none was started here\n"
+    assert _engine(tmp_path).returncode == 0
+
+
+def test_a_process_that_took_over_the_number_of_ours_is_not_stopped(tmp_path: Path) -> None:
+    state = tmp_path / ".ratchet/engine"
+    state.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "600"]) as bystander:
+        (state / "dockerd.pid").write_text(f"{bystander.pid} 1\n")
+        ended = _engine(tmp_path, "stop")
+        assert ended.stdout == "engine: none was started here\n"
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+def test_what_was_started_here_is_stopped(tmp_path: Path) -> None:
+    state = tmp_path / ".ratchet/engine"
+    state.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "600"]) as ours:
+        started = Path(f"/proc/{ours.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        (state / "dockerd.pid").write_text(f"{ours.pid} {started}\n")
+        assert _engine(tmp_path, "stop").stdout == "engine: stopped\n"
+        assert ours.wait(1) < 0
+    assert _engine(tmp_path, "stop").stdout == "engine: none was started here\n"
