@@ -42,6 +42,7 @@ def make_plan(
     key = paths.plan(spec.name, run_id)
     if (earlier := _read(store, key)) is not None:
         return earlier
+    store.prepare()  # before anything lies there: a new folder is handed to the user of the stages only while empty
     packed = bundle.pack(folder)
     root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
     plan = RunPlan(
