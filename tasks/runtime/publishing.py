@@ -48,17 +48,21 @@ class Transaction:
         """Store a file as an output; it is durable when this returns, and visible when the transaction commits."""
         key = self._key(name)
         with ThreadPoolExecutor(1) as beside:  # reading for the digest and writing take a core each
-            digest = beside.submit(sha256_file, path)
+            sha256 = beside.submit(sha256_file, path)
             self._store.upload(path, key)
-        return self._added(name, Artifact(key=key, sha256=digest.result(), bytes=path.stat().st_size, rows=rows))
+        return self._added(name, Artifact(key=key, sha256=sha256.result(), bytes=path.stat().st_size, rows=rows))
 
     def add_bytes(self, name: str, data: bytes, rows: int | None = None) -> Artifact:
         """Store bytes as an output, as `add` does a file."""
         key = self._key(name)
         if not self._store.create(key, data):
             raise AssertionError(f"{key} is in a private place, and yet somebody wrote it")
-        sha256 = digest(data)
-        return self._added(name, Artifact(key=key, sha256=sha256, bytes=len(data), rows=rows))
+        return self._added(name, Artifact(key=key, sha256=digest(data), bytes=len(data), rows=rows))
+
+    def refer(self, name: str, artifact: Artifact) -> Artifact:
+        """Name a file that is published already as an output too, so that whoever verifies the result verifies it."""
+        self._key(name)
+        return self._added(name, artifact)
 
     def commit(
         self,

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from tasks.contracts import paths
-from tasks.contracts.errors import ConfigurationError, CorruptArtifact, PublishConflict
+from tasks.contracts.errors import ConfigurationError, CorruptArtifact, PublishConflict, Unavailable
 from tasks.contracts.result import Published
 from tasks.runtime.artifacts import fetch, read_bytes
 from tasks.runtime.collecting import collect
 from tasks.runtime.publishing import MANIFEST, Transaction, discard_damaged, published, read_manifest, verify
 from tasks.runtime.store.base import Store
+from tasks.runtime.store.memory import MemoryStore
 from tasks.runtime.store.opening import open_store
 
 FINGERPRINT = "f" * 64
@@ -184,3 +185,54 @@ def test_nothing_is_collected_below_a_damaged_manifest(store: Store) -> None:
     with pytest.raises(CorruptArtifact):
         collect(store, PREFIX, older_than_s=-2)
     assert list(store.list()) == before
+
+
+def test_a_result_can_refer_to_what_is_published_elsewhere(store: Store) -> None:
+    day = publish(store).result.outputs["weights"]
+    transaction = Transaction(store, paths.published("example", "features", FINGERPRINT), "one")
+    assert transaction.refer("day", day) == day
+    found = commit(transaction)
+    assert found.result.outputs == {"day": day}
+    assert verify(store, found) == []
+    damage(store, day.key, b"012345678X")
+    assert verify(store, found) == ["day"]
+
+
+class Restless(MemoryStore):
+    """A store in which somebody moves the manifest aside each time just before it is read."""
+
+    visits = 0
+
+    def create(self, key: str, data: bytes) -> bool:
+        if key == paths.manifest(PREFIX) and self.visits:
+            self.visits -= 1
+            return False
+        return super().create(key, data)
+
+
+def test_a_manifest_that_was_moved_aside_meanwhile_makes_room_for_ours() -> None:
+    store = Restless("restless-once")
+    store.visits = 2
+    assert not publish(store).reused
+
+
+def test_a_manifest_that_comes_and_goes_is_given_up() -> None:
+    store = Restless("restless-for-ever")
+    store.visits = 100
+    with pytest.raises(Unavailable, match=r"manifest.json comes and goes"):
+        publish(store)
+
+
+def test_a_manifest_that_somebody_else_moves_aside_first_is_theirs() -> None:
+    class Vanishing(MemoryStore):
+        reads = 0
+
+        def read(self, key: str) -> bytes:
+            self.reads += 1
+            if self.reads > 1:
+                raise FileNotFoundError(key)
+            return super().read(key)[:-7]
+
+    store = Vanishing("vanishing")
+    publish(store)
+    assert discard_damaged(store, PREFIX) == []

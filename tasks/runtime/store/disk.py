@@ -72,7 +72,7 @@ def make_folders(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o755)
     except FileExistsError:
-        if not folder.is_dir():
+        if folder.is_file():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
     else:
         give(folder, folder.parent.stat())

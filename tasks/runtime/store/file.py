@@ -25,7 +25,7 @@ from tasks.runtime.store.disk import (
     walk,
 )
 
-_PLACES = 10  # tries at a folder that deletes of its last file may take away meanwhile
+_PLACES = 100  # tries at a folder that deletes of its last file may take away meanwhile
 
 
 class FileStore:
@@ -233,8 +233,8 @@ def _written(path: Path, write: Callable[[Path], object]) -> Iterator[Path]:
 
 def _open(temporary: Path) -> int:
     for left in reversed(range(_PLACES)):
-        make_folders(temporary.parent)
         try:
+            make_folders(temporary.parent)
             return os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)
         except FileNotFoundError:
             if not left:
