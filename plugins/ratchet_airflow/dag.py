@@ -42,8 +42,8 @@ def build(spec: PipelineSpec, folder: Path) -> DAG:
     for task in tasks:
         dag.add_task(task)  # not `dag=` above, with which Airflow copies the whole form into every task
     chain(*tasks)
-    # A teardown runs however the stages ended, and the run's state stays theirs. With on_failure_fail_dagrun it would be
-    # the report's alone, and a run whose data was rejected would be green.
+    # A teardown runs however the stages ended, and the run's state stays theirs. With on_failure_fail_dagrun it would
+    # be the report's alone, and a run whose data was rejected would be green.
     tasks[-1].as_teardown(setups=tasks[0])
     return dag
 

@@ -1,0 +1,132 @@
+"""A real Airflow under test: the demo's servers with a state, a store and pipelines of their own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from urllib.request import Request, urlopen
+
+from demo.airflow_api import AirflowApi
+from demo.services import Services
+from tasks.chain.execution import outcomes
+from tasks.chain.planning import load_plan
+from tasks.contracts.operations import Stage
+from tasks.contracts.request import Outcome, RunPlan
+from tasks.runtime.store.opening import open_store
+
+ROOT = Path(__file__).resolve().parents[2]
+ENDED = ("success", "failed")
+_QUICK = {
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "2",
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+}
+
+
+class Installation:
+    """Starts, asks and ends one Airflow. Everything that it makes lies in `home`."""
+
+    def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
+        self.home = home
+        self.pipelines = home / "pipelines"
+        self.pipelines.mkdir(parents=True)
+        self.services = Services(ROOT, home)
+        self._settings = {**_QUICK, "RATCHET_PIPELINES": str(self.pipelines), **settings}
+        self._api: AirflowApi | None = None
+
+    def start(self) -> None:
+        """Start the servers and wait until they answer."""
+        with self._environment():
+            self.services.start()
+            self.services.wait()
+
+    def stop(self) -> None:
+        """End what was started, and only that."""
+        self.services.stop()
+
+    @property
+    def api(self) -> AirflowApi:
+        """A logged-in client."""
+        if self._api is None:
+            self._api = AirflowApi(self.services.airflow_url, self.services.user, self.services.password)
+        return self._api
+
+    def unpause(self, dag_id: str) -> None:
+        """Switch a DAG on, once Airflow knows it."""
+        self.api.wait_for_dag(dag_id)
+        self.api.call("PATCH", f"/dags/{dag_id}", {"is_paused": False})
+
+    def trigger(self, dag_id: str, **conf: Any) -> str:
+        """Trigger a run by REST, without a logical date; the run's id."""
+        run: dict[str, Any] = self.api.call("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})
+        return str(run["dag_run_id"])
+
+    def backfill(self, dag_id: str, first: str, last: str) -> list[str]:
+        """`airflow backfill create`, as a person types it; the ids of the runs that it made."""
+        before = {run["dag_run_id"] for run in self.api.runs(dag_id)}
+        self.command("backfill", "create", "--dag-id", dag_id, "--from-date", first, "--to-date", last)
+        return [run["dag_run_id"] for run in self.api.runs(dag_id) if run["dag_run_id"] not in before]
+
+    def command(self, *words: str) -> str:
+        """What `airflow ...` prints on standard output."""
+        with self._environment():
+            environment = self.services.environment()
+        done = subprocess.run(
+            [str(Path(sys.executable).parent / "airflow"), *words],
+            env=environment,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def wait(self, dag_id: str, run_id: str, *, seconds: float = 300) -> dict[str, str]:
+        """Wait until a run has ended; the states of its tasks, and its own under `run`."""
+        until = time.monotonic() + seconds
+        while True:
+            run = next(run for run in self.api.runs(dag_id) if run["dag_run_id"] == run_id)
+            if run["state"] in ENDED or time.monotonic() > until:
+                tasks = {name: str(task["state"]) for name, task in self.api.tasks(dag_id, run_id).items()}
+                assert run["state"] in ENDED, f"{run_id} did not end within {seconds} s: {tasks}"
+                return {"run": run["state"], **tasks}
+            time.sleep(0.5)
+
+    def log(self, dag_id: str, run_id: str, task_id: str, *, attempt: int = 1) -> str:
+        """A task's log, as the UI shows it, a line each."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id.replace('+', '%2B')}/taskInstances/{task_id}/logs/{attempt}"
+        content = self.api.call("GET", path)["content"]
+        return "\n".join(f"{line.get('level', '')} {line['event']}" for line in content)
+
+    def plan(self, dag_id: str, run_id: str) -> RunPlan:
+        """What a run set out to do, from the store."""
+        from ratchet_airflow.run_id import store_run_id  # noqa: PLC0415 - the plugins folder is put on the path by then
+
+        return load_plan(str(self.services.store), dag_id, store_run_id(run_id))
+
+    def outcomes(self, dag_id: str, run_id: str) -> dict[Stage, Outcome]:
+        """How the stages of a run ended, from the store."""
+        return outcomes(open_store(str(self.services.store)), dag_id, self.plan(dag_id, run_id).run_id)
+
+    def alerts(self) -> list[dict[str, str]]:
+        """Every alert so far, from the log of alerts."""
+        file = self.services.airflow_home / "alerts.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+
+    def get(self, path: str, *, logged_in: bool = True) -> tuple[Mapping[str, str], str]:
+        """Headers and body of a page of Airflow's server. Raises HTTPError."""
+        headers = {"Authorization": f"Bearer {self.api._token}"} if logged_in else {}
+        with urlopen(Request(self.services.airflow_url + path, headers=headers), timeout=30) as response:
+            return dict(response.headers), response.read().decode()
+
+    @contextmanager
+    def _environment(self) -> Any:
+        with patch.dict(os.environ, self._settings):
+            yield
