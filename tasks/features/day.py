@@ -1,0 +1,121 @@
+"""One day's rows as arrays and statistics. It is cached by day, so it depends on nothing but its inputs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tasks.contracts.columns import ColumnType
+from tasks.contracts.errors import DataRejected
+from tasks.contracts.pipeline import PipelineSpec
+from tasks.features.statistics import Moments, counted, moments
+from tasks.scoring.derivation import Derive
+from tasks.scoring.encoding import encode
+from tasks.scoring.rows import read_rows
+
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EncodedDay:
+    """arrays: as documents.FeatureDay says, and `categories` (statistics.counted). numeric: moments of each column."""
+
+    rows: int
+    unlabelled: int
+    arrays: dict[str, Array]
+    numeric: tuple[Moments, ...]
+    label: Moments
+
+
+def numeric(spec: PipelineSpec) -> tuple[str, ...]:
+    """The columns of the numeric array, in order."""
+    return spec.with_role("numeric")
+
+
+def categorical(spec: PipelineSpec) -> dict[str, ColumnType]:
+    """The columns of the categorical array, in order, with their types."""
+    return {name: spec.columns[name].type for name in spec.with_role("categorical")}
+
+
+def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) -> EncodedDay:
+    """Encode a day's Parquet file: rows without a label are dropped, the others sorted by group.
+
+    derive sees neither label nor weight, as it will not when the model serves. where: the day, for messages.
+    Raises DataRejected and ConfigurationError.
+    """
+    df = read_rows(path, spec.columns)
+    labelled = df[spec.label].notna().to_numpy()
+    unlabelled = int(len(df) - labelled.sum())
+    if unlabelled:
+        df = df[labelled].reset_index(drop=True)
+    arrays: dict[str, Array] = {"label": _label(df[spec.label], spec, where)}
+    hidden = [spec.label, *spec.with_role("weight")]
+    for name in spec.with_role("weight"):
+        arrays["weight"] = _weight(df[name], where)
+    made = derive(df.drop(columns=hidden))
+    arrays["numeric"], arrays["categorical"] = encode(made, numeric=numeric(spec), categorical=categorical(spec))
+    if spec.group is not None:
+        codes = _group_codes(df[spec.group], where, alone=spec.train.objective != "ranking")
+        del df, made
+        order = np.argsort(codes, kind="stable")
+        arrays = {name: array[order] for name, array in arrays.items()}
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        arrays["group"] = np.append(starts, len(codes)).astype(np.int64)
+    numbers = arrays["numeric"].astype(np.float32, copy=False)
+    arrays["categories"] = counted(arrays["categorical"].astype(np.int64, copy=False))
+    return EncodedDay(
+        rows=len(arrays["label"]),
+        unlabelled=unlabelled,
+        arrays=arrays,
+        numeric=tuple(
+            moments(numbers[:, place], spec.columns[name].transform) for place, name in enumerate(numeric(spec))
+        ),
+        label=moments(arrays["label"].astype(np.float64)),
+    )
+
+
+def _label(values: pd.Series, spec: PipelineSpec, where: str) -> Array:
+    wide = values.to_numpy(np.float64)
+    objective = spec.train.objective
+    if objective == "multiclass":
+        classes = len(spec.columns[spec.label].allowed or ())
+        bad, allowed = ~np.isin(wide, np.arange(classes)), f"whole numbers from 0 to {classes - 1}"
+    elif objective == "binary":
+        bad, allowed = ~np.isin(wide, (0, 1)), "0 and 1"
+    elif objective == "ranking":
+        bad, allowed = ~(np.isfinite(wide) & (wide >= 0)), "relevance from 0 up"
+    else:
+        bad, allowed = ~np.isfinite(wide), "finite numbers"
+    _refuse(values, bad, f"a {objective} label", allowed, where)
+    return wide.astype(np.int64 if objective == "multiclass" else np.float32)
+
+
+def _weight(values: pd.Series, where: str) -> Array:
+    wide = values.to_numpy(np.float64, na_value=np.nan)
+    _refuse(values, ~(np.isfinite(wide) & (wide >= 0)), "a weight", "finite numbers from 0 up", where)
+    return wide.astype(np.float32)
+
+
+def _refuse(values: pd.Series, bad: NDArray[np.bool_], role: str, allowed: str, where: str) -> None:
+    if bad.any():
+        raise DataRejected(
+            f"{where}: column {values.name}: {int(bad.sum())} rows have no value that {role} can have,"
+            f" such as {values[bad].iloc[0]}; allowed: {allowed}",
+            remedy=f"mend the source, or state columns.{values.name}'s rule so that validate leaves such days out",
+        )
+
+
+def _group_codes(values: pd.Series, where: str, *, alone: bool) -> NDArray[np.int64]:
+    """The rank of each row's group among the day's. Rows without one stand alone, or are refused."""
+    codes, unique = pd.factorize(values, sort=True)
+    missing = codes < 0
+    if missing.any() and not alone:
+        raise DataRejected(
+            f"{where}: column {values.name}: {int(missing.sum())} rows belong to no group, so they cannot be ranked",
+            remedy=f"mend the source, or set columns.{values.name}.max_null: 0% so that validate leaves such days out",
+        )
+    codes = codes.astype(np.int64)
+    codes[missing] = len(unique) + np.arange(missing.sum())
+    return codes

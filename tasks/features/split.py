@@ -1,0 +1,28 @@
+"""Which days are trained on, which stop training early, and which are held out."""
+
+from collections.abc import Sequence
+from datetime import date
+
+from tasks.contracts import dates
+from tasks.contracts.documents import Split
+from tasks.contracts.errors import DataRejected
+from tasks.contracts.pipeline import PipelineSpec
+
+
+def split(spec: PipelineSpec, data_date: date, available: Sequence[date]) -> Split:
+    """The newest calendar days are held out, the nearest available days before them validate, the rest trains.
+
+    Raises DataRejected if nothing is left to train on, or nothing to be judged by.
+    """
+    last = set(dates.window(data_date, spec.evaluate.holdout_days))
+    holdout = tuple(sorted(day for day in available if day in last))
+    before = sorted(day for day in available if day < min(last))
+    kept = len(before) - spec.train.valid_days
+    if not holdout or kept < 1:
+        lack = "is no day to hold out" if not holdout else "is no day left to train on"
+        raise DataRejected(
+            f"{data_date}: of the window's {spec.source.window_days} days {len(available)} can be used, and with"
+            f" {spec.evaluate.holdout_days} held out and {spec.train.valid_days} for validation there {lack}",
+            remedy="deliver more days, see which ones validate left out and why, or lower train.valid_days",
+        )
+    return Split(train=tuple(before[:kept]), valid=tuple(before[kept:]), holdout=holdout)

@@ -1,0 +1,73 @@
+"""What is counted on one day, and merged over days: exact, and in any grouping nearly the same."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.contracts.columns import Transform
+from tasks.contracts.model import Document
+
+
+class Moments(Document):
+    """Of the values that are there. m2: sum of squared distances from the mean; stable where sums of squares are not."""
+
+    count: int
+    mean: float
+    m2: float
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation; 1 for a column that does not vary, so that it can be divided by."""
+        deviation = (self.m2 / self.count) ** 0.5 if self.count else 0.0
+        return deviation if deviation > 1e-9 * max(1.0, abs(self.mean)) else 1.0
+
+
+NOTHING = Moments(count=0, mean=0.0, m2=0.0)
+
+
+def moments(values: NDArray[np.floating], transform: Transform | None = None) -> Moments:
+    """Of one column; NaN, and what a transform has no value for, counts as missing."""
+    wide = values.astype(np.float64)
+    if transform == "log1p":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            wide = np.log1p(wide)
+    wide = wide[np.isfinite(wide)]
+    if not len(wide):
+        return NOTHING
+    mean = float(wide.mean())
+    return Moments(count=len(wide), mean=mean, m2=float(np.square(wide - mean).sum()))
+
+
+def merged(parts: Iterable[Moments]) -> Moments:
+    """The moments of all values together (Chan et al. 1979)."""
+    whole = NOTHING
+    for part in parts:
+        count = whole.count + part.count
+        if not count:
+            continue
+        delta = part.mean - whole.mean
+        whole = Moments(
+            count=count,
+            mean=whole.mean + delta * part.count / count,
+            m2=whole.m2 + part.m2 + delta * delta * whole.count * part.count / count,
+        )
+    return whole
+
+
+def counted(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each id occurs in each column of [rows, columns]: int64 [n, 3] of (column, id, count), sorted."""
+    found = [np.zeros((0, 3), np.int64)]
+    for column in range(ids.shape[1]):
+        unique, counts = np.unique(ids[:, column], return_counts=True)
+        found.append(np.stack([np.full(len(unique), column), unique, counts], axis=1))
+    return np.concatenate(found)
+
+
+def vocabulary(days: Iterable[NDArray[np.int64]], column: int, min_count: int) -> NDArray[np.int64]:
+    """The ids of a column that occur at least `min_count` times over all days, ascending."""
+    of_column = np.concatenate([np.zeros((0, 3), np.int64), *(day[day[:, 0] == column] for day in days)])
+    unique, place = np.unique(of_column[:, 1], return_inverse=True)
+    total = np.zeros(len(unique), np.int64)
+    np.add.at(total, place, of_column[:, 2])
+    return unique[total >= min_count]

@@ -1,0 +1,222 @@
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tasks.contracts import documents
+from tasks.contracts.documents import FeatureDay, Validation
+from tasks.contracts.errors import ConfigurationError, CorruptArtifact, DataRejected
+from tasks.contracts.fingerprint import digest, digest_of, fingerprint
+from tasks.contracts.result import Published
+from tasks.runtime.artifacts import fetch, read_bytes
+from tasks.runtime.publishing import Transaction, discard_damaged
+from tasks.scoring.encoding import category_ids
+from tasks.scoring.fitted import Fitted
+from tests.ingest.night import LAST, Nights
+
+D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
+COLUMNS = {
+    "query_id": {"role": "group", "type": "string"},
+    "country": {"role": "categorical", "type": "string"},
+    "item": {"role": "categorical", "type": "int64"},
+    "price": {"role": "numeric", "type": "float64", "min": 0, "transform": "log1p"},
+    "cheap": {"role": "numeric", "type": "bool", "derived": True},
+    "trust": {"role": "weight", "type": "float64"},
+    "clicked": {"role": "label", "type": "int64"},
+}
+FEATURES = """
+def derive(df):
+    df["cheap"] = df["price"] < 3
+    assert "clicked" not in df and "trust" not in df
+    return df
+"""
+
+
+def day_rows(count: int = 12) -> dict[str, list[Any]]:
+    return {
+        "query_id": [f"q{i % 3}" for i in range(count)],
+        "country": [("DE", "FR", None)[i % 3] for i in range(count)],
+        "item": [None if i == 4 else i % 2 for i in range(count)],
+        "price": [None if i == 5 else float(i) for i in range(count)],
+        "trust": [1.0 + i for i in range(count)],
+        "clicked": [None if i == 1 else int(i % 2 == 0) for i in range(count)],
+    }
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Nights:
+    made = Nights(tmp_path, columns=COLUMNS)
+    made.pipeline = tmp_path / "pipeline"
+    made.pipeline.mkdir()
+    (made.pipeline / "features.py").write_text(FEATURES, encoding="utf-8")
+    return made
+
+
+def validated(nights: Nights, snapshot: Published, excluded: tuple[date, ...] = ()) -> Published:
+    """A validation in which these days failed."""
+    days = documents.snapshot(snapshot.result).days
+    summary = Validation(checks=(), excluded=excluded, rows={day.day: day.file.rows or 0 for day in days}, labelled={})
+    parts = {"of": snapshot.result.content, "excluded": str(excluded)}
+    return Transaction(nights.store, f"published/clicks/validate/{fingerprint(parts)}", "a").commit(
+        stage="validate", fingerprint=fingerprint(parts), parts=parts, content=digest_of(summary), summary=summary
+    )
+
+
+def encoded(nights: Nights, data_date: date = LAST, excluded: tuple[date, ...] = ()) -> Published:
+    snapshot = nights.run("ingest", data_date)
+    return nights.run("features", data_date, {"ingest": snapshot, "validate": validated(nights, snapshot, excluded)})
+
+
+def arrays(nights: Nights, day: FeatureDay) -> dict[str, np.ndarray]:
+    return {name: np.load(fetch(nights.store, array, nights.folder)) for name, array in day.arrays.items()}
+
+
+def test_a_day_becomes_arrays_sorted_by_group_without_its_unlabelled_rows(nights: Nights) -> None:
+    for day in (D1, D2, D3):
+        nights.put(day, day_rows())
+    found = documents.features(encoded(nights).result)
+    assert (found.numeric, found.categorical) == (("price", "cheap"), ("country", "item"))
+    assert (found.split.train, found.split.valid, found.split.holdout) == ((D1,), (D2,), (D3,))
+    assert [(day.rows, day.unlabelled) for day in found.days] == [(11, 1)] * 3
+    made = arrays(nights, found.days[0])
+    assert {name: array.dtype.str for name, array in made.items()} == {
+        "numeric": "<f4",
+        "categorical": "<i8",
+        "label": "<f4",
+        "weight": "<f4",
+        "group": "<i8",
+    }
+    assert made["group"].tolist() == [0, 4, 7, 11]
+    order = [0, 3, 6, 9, 4, 7, 10, 2, 5, 8, 11]
+    assert made["weight"].tolist() == [1.0 + i for i in order]
+    np.testing.assert_array_equal(made["numeric"][:, 0], np.float32([np.nan if i == 5 else i for i in order]))
+    assert made["numeric"][:3, 1].tolist() == [1, 0, 0]
+    ids = category_ids(pd.Series(["DE", "FR", None]), "string")
+    assert made["categorical"][:, 0].tolist() == [ids[i % 3] for i in order]
+    assert made["categorical"][4, 1] == 0
+
+
+def test_what_is_fitted_knows_the_training_days_alone(nights: Nights) -> None:
+    dear = {**day_rows(), "price": [1e6] * 12, "country": ["XX"] * 12}
+    nights.put(D1, day_rows())
+    nights.put(D2, dear)
+    nights.put(D3, dear)
+    published = encoded(nights)
+    fitted = Fitted.from_bytes(read_bytes(nights.store, published.result.outputs["fitted"]))
+    prices = np.log1p([i for i in range(12) if i not in (1, 5)])
+    assert fitted.mean[0] == pytest.approx(prices.mean())
+    assert fitted.std[0] == pytest.approx(prices.std())
+    assert len(fitted.vocabulary[0]) == 3
+    assert sorted(fitted.vocabulary[1]) == fitted.vocabulary[1].tolist()
+    again = Fitted.from_bytes(fitted.to_bytes())
+    assert again.to_bytes() == fitted.to_bytes()
+
+
+def test_the_next_night_encodes_the_new_day_alone(nights: Nights) -> None:
+    days = [D1, D2, D3, LAST + timedelta(days=1)]
+    for day in days:
+        nights.put(day, day_rows())
+    first = encoded(nights)
+    nights.log.truncate(0)
+    second = encoded(nights, days[-1])
+    assert nights.log.getvalue().count("encoded") == 1
+    assert nights.log.getvalue().count("reused") >= 2
+    assert documents.features(second.result).days[0] == documents.features(first.result).days[1]
+
+
+def test_the_same_rows_have_the_same_content(nights: Nights, tmp_path: Path) -> None:
+    for day in (D1, D2, D3):
+        nights.put(day, day_rows())
+    first = encoded(nights)
+    nights.store = type(nights.store)(tmp_path / "elsewhere")
+    nights.store.prepare()
+    assert encoded(nights).result.content == first.result.content
+
+
+def test_excluded_days_are_left_out_and_the_nearest_ones_validate(nights: Nights) -> None:
+    nights.document["source"]["window_days"] = 4
+    for back in range(4):
+        nights.put(LAST - timedelta(days=back), day_rows())
+    found = documents.features(encoded(nights, excluded=(D2,)).result)
+    assert (found.split.train, found.split.valid, found.split.holdout) == ((D1 - timedelta(days=1),), (D1,), (D3,))
+    with pytest.raises(DataRejected, match="no day left to train on"):
+        encoded(nights, excluded=(D1, D2))
+
+
+def test_a_damaged_array_is_found_and_made_anew(nights: Nights) -> None:
+    for day in (D1, D2, D3):
+        nights.put(day, day_rows())
+    published = encoded(nights)
+    broken = published.result.outputs[f"{D1}-numeric.npy"]
+    path = nights.store.local(broken.key)
+    assert path is not None
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+    with pytest.raises(CorruptArtifact, match="numeric"):
+        fetch(nights.store, broken, nights.folder)
+    # As the chain does before it reuses a result: it is moved aside, and the stage runs again under its fingerprint.
+    prefix = published.key.rpartition("/")[0]
+    assert discard_damaged(nights.store, prefix) == [f"{D1}-numeric.npy"]
+    nights.parts_again = True
+    snapshot = nights.run("ingest")
+    again = nights.run(
+        "features",
+        inputs={"ingest": snapshot, "validate": validated(nights, snapshot)},
+        parts={"run": published.result.parts["run"]},
+    )
+    assert again.key == published.key
+    assert again.result.content == published.result.content
+    assert digest(read_bytes(nights.store, again.result.outputs[f"{D1}-numeric.npy"])) == broken.sha256
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"clicked": [2] * 12}, f"{D1}: column clicked: 12 rows have no value that a binary label"),
+        ({"trust": [-1.0] * 12}, f"{D1}: column trust: 11 rows have no value that a weight"),
+    ],
+)
+def test_labels_and_weights_that_cannot_be_learnt_from_are_refused(
+    nights: Nights, changes: dict[str, Any], message: str
+) -> None:
+    nights.put(D1, {**day_rows(), **changes})
+    for day in (D2, D3):
+        nights.put(day, day_rows())
+    with pytest.raises(DataRejected, match=message):
+        encoded(nights)
+
+
+def test_rows_without_a_group_stand_alone_unless_they_have_to_be_ranked(nights: Nights) -> None:
+    for day in (D1, D2, D3):
+        nights.put(day, {**day_rows(), "query_id": ["q"] * 9 + [None] * 3})
+    found = documents.features(encoded(nights).result)
+    assert arrays(nights, found.days[0])["group"].tolist() == [0, 8, 9, 10, 11]
+    nights.document["train"] = {"objective": "ranking"}
+    with pytest.raises(DataRejected, match="column query_id: 3 rows belong to no group"):
+        encoded(nights)
+
+
+def test_an_error_in_features_py_is_told_with_its_line(nights: Nights) -> None:
+    for day in (D1, D2, D3):
+        nights.put(day, day_rows())
+    assert nights.pipeline is not None
+    (nights.pipeline / "features.py").write_text("def derive(df):\n    return df['prize']\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"features\.py:2: KeyError: 'prize'"):
+        encoded(nights)
+
+
+def test_multiclass_labels_stay_whole_and_regression_labels_are_fitted(nights: Nights) -> None:
+    nights.document["columns"]["clicked"] = {"role": "label", "type": "int64", "in": [0, 1, 2]}
+    nights.document["train"] = {"objective": "multiclass"}
+    for day in (D1, D2, D3):
+        nights.put(day, {**day_rows(), "clicked": [i % 3 for i in range(12)]})
+    found = documents.features(encoded(nights).result)
+    assert arrays(nights, found.days[0])["label"].dtype == np.int64
+    nights.document["train"] = {"objective": "regression"}
+    fitted = Fitted.from_bytes(read_bytes(nights.store, encoded(nights).result.outputs["fitted"]))
+    assert (fitted.label_mean, fitted.label_std) == (pytest.approx(1), pytest.approx((2 / 3) ** 0.5))
