@@ -31,8 +31,12 @@ def write(batches: Iterable[Any], schema: Any, path: Path) -> Written:
     rows = 0
     waiting: list[Any] = []
     held = 0
+    # Dictionaries pay for text alone: numbers are written twice as fast without, and smaller.
+    text = [field.name for field in schema if pa.types.is_string(field.type)]
     # No Arrow schema and no pandas metadata inside: the bytes depend on rows and types alone.
-    with pq.ParquetWriter(path, schema, compression="zstd", compression_level=1, store_schema=False) as writer:
+    with pq.ParquetWriter(
+        path, schema, compression="zstd", compression_level=1, store_schema=False, use_dictionary=text
+    ) as writer:
         for batch in batches:
             rows += batch.num_rows
             held += batch.num_rows
