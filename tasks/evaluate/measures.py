@@ -105,7 +105,7 @@ def _logloss(label: Floats, score: Floats) -> Floats:
     classes = label.astype(np.int64)
     known = classes < score.shape[1]
     chance = np.where(known, score[np.arange(len(score)), np.where(known, classes, 0)], 0.0)
-    return -np.log(np.clip(chance, EPSILON, 1.0))
+    return np.asarray(-np.log(np.clip(chance, EPSILON, 1.0)))
 
 
 def _hit(label: Floats, score: Floats) -> Floats:

@@ -1,0 +1,68 @@
+"""The held-out rows, raw as the snapshot has them: labelled ones only, the rows of a group next to each other."""
+
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tasks.contracts.documents import Snapshot
+from tasks.contracts.errors import DataRejected
+from tasks.contracts.pipeline import PipelineSpec
+from tasks.evaluate.measures import Rows
+from tasks.runtime.artifacts import fetch
+from tasks.runtime.store.base import Store
+from tasks.scoring.rows import read_rows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Holdout:
+    """frame: raw rows as a served model gets them, without label and weight. rows: their labels and groups."""
+
+    frame: pd.DataFrame
+    rows: Rows
+    days: tuple[date, ...]
+
+    @property
+    def groups(self) -> int | None:
+        """How many groups there are, if there are any."""
+        return None if self.rows.offsets is None else len(self.rows.offsets) - 1
+
+
+def read(store: Store, spec: PipelineSpec, snapshot: Snapshot, days: tuple[date, ...], scratch: Path) -> Holdout:
+    """The labelled rows of some days, oldest day first, sorted by group within a day, else in the snapshot's order.
+
+    Raises DataRejected where no row has a label.
+    """
+    wanted = set(days)
+    files = [day.file for day in sorted(snapshot.days, key=lambda day: day.day) if day.day in wanted]
+    frames = [frame for file in files if len(frame := _day(fetch(store, file, scratch), spec))]
+    if not frames:
+        named = ", ".join(map(str, days)) or "no day"
+        raise DataRejected(
+            f"columns.{spec.label}: no held-out row ({named}) has a label",
+            remedy="see that labels have arrived for the data date, or raise evaluate.holdout_days",
+        )
+    offsets = _offsets([frame[spec.group] for frame in frames]) if spec.group else None
+    frame = pd.concat(frames, ignore_index=True)
+    label = frame[spec.label].to_numpy(np.float64)
+    hidden = [spec.label, *spec.with_role("weight")]
+    return Holdout(frame=frame.drop(columns=hidden), rows=Rows(label=label, offsets=offsets), days=days)
+
+
+def _day(path: Path, spec: PipelineSpec) -> pd.DataFrame:
+    frame = read_rows(path, spec.columns)
+    frame = frame[frame[spec.label].notna()]
+    return frame.sort_values(spec.group, kind="stable") if spec.group else frame
+
+
+def _offsets(groups: list[pd.Series]) -> NDArray[np.int64]:
+    """Where groups begin, and the end. None reaches over midnight; rows without a group stand alone."""
+    starts, rows = [], 0
+    for values in groups:
+        codes = pd.factorize(values)[0]
+        starts.append(np.flatnonzero((np.diff(codes, prepend=-2) != 0) | (codes < 0)) + rows)
+        rows += len(codes)
+    return np.concatenate([*starts, [rows]]).astype(np.int64)

@@ -1,0 +1,146 @@
+"""Candidate against baseline on the scores that both gave the same rows: figures, slices, what stands in the way."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from tasks.contracts.documents import Interval, Judgement, SliceJudgement
+from tasks.contracts.judging import LOWER_IS_BETTER, family
+from tasks.contracts.pipeline import PipelineSpec
+from tasks.evaluate import measures
+from tasks.evaluate.baseline import Baseline
+from tasks.evaluate.comparison import Comparison, Floats, Measured, compare
+from tasks.evaluate.holdout import Holdout
+from tasks.evaluate.slices import compare_slices
+from tasks.evaluate.verdict import Case, Ruling, judge_slices, rule
+from tasks.scoring.derivation import load_derive
+
+
+def judge(
+    spec: PipelineSpec, held: Holdout, candidate: Floats, baseline: Baseline | None, digest: str, folder: Path
+) -> tuple[Judgement, dict[str, float]]:
+    """The judgement on scores of the same rows, and a constant scorer's metrics beside it. digest: the candidate's."""
+    metric, confidence = spec.metric, spec.gate.confidence
+    against = baseline.scores if baseline else None
+    if against is not None and against.shape != candidate.shape:
+        against = None
+    names = measures.names(spec.train.objective, metric)
+    constants = {name: measures.constant(spec.train.objective, name, held.rows.label) for name in names}
+    tables = [
+        _values(held, dict.fromkeys(names, candidate)),
+        _values(held, constants if against is None else dict.fromkeys(names, against)),
+        _values(held, constants),
+    ]
+    ours, theirs = tables[0].get(metric), tables[1].get(metric)
+    lower = family(metric) in LOWER_IS_BETTER
+    margin = spec.gate.min_gain if baseline else 0.0
+    compared: Comparison | None = None
+    slices: tuple[SliceJudgement, ...] = ()
+    if ours and theirs:
+        compared = compare(ours, theirs, lower_is_better=lower, confidence=confidence, seed=spec.train.seed)
+        slices = _slices(spec, held, candidate, constants[metric] if against is None else against, folder)
+    case = Case(
+        metric=metric,
+        candidate=ours.value if ours else 0.0,
+        baseline=theirs.value if theirs else 0.0,
+        comparison=compared or _nothing(confidence),
+        slices=slices,
+        margin=margin,
+        units="groups" if held.rows.offsets is not None else "rows",
+        against=f"production (version {baseline.champion.version})"
+        if baseline and against is not None
+        else "a constant",
+        first=baseline is None,
+    )
+    ruling = _obstacle(case, baseline, candidate, digest) or rule(case)
+    judged = Judgement(
+        verdict=ruling.verdict,
+        reason=ruling.reason,
+        explanation=ruling.explanation,
+        metric=metric,
+        baseline_kind="constant" if against is None else "champion",
+        baseline=baseline.champion if baseline else None,
+        candidate_metrics=_plain(tables[0]),
+        baseline_metrics=_plain(tables[1]),
+        gain=case.comparison.gain,
+        smallest_visible_gain=round(case.comparison.smallest_visible(margin), 10),
+        min_gain=margin,
+        confidence=confidence,
+        slices=slices,
+        holdout=held.days,
+        rows=len(held.frame),
+        groups=held.groups,
+    )
+    return judged, _plain(tables[2])
+
+
+def _obstacle(case: Case, baseline: Baseline | None, candidate: Floats, digest: str) -> Ruling | None:
+    """What makes a fair comparison impossible, if anything does."""
+    if baseline is None:
+        return None
+    production = f"production (version {baseline.champion.version})"
+    if baseline.trouble:
+        what = "is gone" if baseline.trouble == "baseline-missing" else "cannot be measured"
+        return Ruling(
+            verdict="inconclusive",
+            reason=baseline.trouble,
+            explanation=f"the model of {production} {what}: {baseline.cause}; nothing replaces what it cannot be"
+            f" compared with; {rule(case).explanation}",
+        )
+    scores = baseline.scores
+    if scores is not None and scores.shape != candidate.shape:
+        return Ruling(
+            verdict="inconclusive",
+            reason="baseline-unreadable",
+            explanation=f"{production} answers in another form, {scores.shape[1:]} instead of {candidate.shape[1:]}",
+        )
+    if baseline.champion.digest == digest or (scores is not None and np.array_equal(scores, candidate)):
+        how = "is this very model" if baseline.champion.digest == digest else "gives every row the same score"
+        return Ruling(verdict="reject", reason="identical", explanation=f"{production} {how}; there is nothing to gain")
+    if baseline.seen:
+        days = ", ".join(map(str, baseline.seen[:5]))
+        return Ruling(
+            verdict="inconclusive",
+            reason="baseline-saw-holdout",
+            explanation=f"{production} was trained on held-out days ({days}), so it is not measured fairly;"
+            f" {rule(case).explanation}",
+        )
+    return None
+
+
+def _values(held: Holdout, scores: Mapping[str, Floats]) -> dict[str, Measured]:
+    found = {name: measures.measure(name, held.rows, score) for name, score in scores.items()}
+    return {name: measured for name, measured in found.items() if measured}
+
+
+def _plain(table: Mapping[str, Measured]) -> dict[str, float]:
+    return {name: round(measured.value, 10) for name, measured in table.items()}
+
+
+def _nothing(confidence: float) -> Comparison:
+    return Comparison(gain=Interval(value=0, low=0, high=0), spread=0.0, effective=0, confidence=confidence)
+
+
+def _slices(
+    spec: PipelineSpec, held: Holdout, candidate: Floats, baseline: Floats, folder: Path
+) -> tuple[SliceJudgement, ...]:
+    frame = held.frame
+    if any(spec.columns[name].derived for name in spec.evaluate.slices):
+        derived = {name: column.type for name, column in spec.columns.items() if column.derived}
+        frame = load_derive(folder, derived)(frame)
+    found = [
+        one
+        for name in spec.evaluate.slices
+        for one in compare_slices(
+            name,
+            frame[name],
+            metric=spec.metric,
+            rows=held.rows,
+            candidate=candidate,
+            baseline=baseline,
+            confidence=spec.gate.confidence,
+            seed=spec.train.seed,
+        )
+    ]
+    return judge_slices(found, max_loss=spec.gate.max_slice_loss, confidence=spec.gate.confidence)

@@ -1,0 +1,67 @@
+"""Candidate and baseline on each value of a column."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tasks.contracts.judging import LOWER_IS_BETTER, family
+from tasks.evaluate.comparison import Floats, compare
+from tasks.evaluate.measures import Rows, measure
+from tasks.evaluate.verdict import SliceComparison
+
+MAX_VALUES = 50
+"""The most frequent values are judged one by one, all others together: a slice is for what people have names for."""
+
+MISSING, OTHER = "(missing)", "(other)"
+
+
+def compare_slices(
+    column: str,
+    values: pd.Series,
+    *,
+    metric: str,
+    rows: Rows,
+    candidate: Floats,
+    baseline: Floats,
+    confidence: float,
+    seed: int,
+) -> list[SliceComparison]:
+    """One comparison for each value of a column, the most frequent value first."""
+    lower = family(metric) in LOWER_IS_BETTER
+    found = []
+    for name, mask in _masks(values):
+        here = rows.chosen(mask)
+        ours, theirs = measure(metric, here, candidate[mask]), measure(metric, here, baseline[mask])
+        compared = (
+            compare(ours, theirs, lower_is_better=lower, confidence=confidence, seed=seed) if ours and theirs else None
+        )
+        found.append(
+            SliceComparison(
+                column=column,
+                value=name,
+                rows=int(mask.sum()),
+                candidate=ours.value if ours else None,
+                baseline=theirs.value if theirs else None,
+                comparison=compared if compared and compared.measurable else None,
+            )
+        )
+    return found
+
+
+def _masks(values: pd.Series) -> list[tuple[str, NDArray[np.bool_]]]:
+    codes, unique = pd.factorize(values)
+    names = [_name(value) for value in unique]
+    counts = np.bincount(codes[codes >= 0], minlength=len(names))
+    order = sorted(range(len(names)), key=lambda code: (-counts[code], names[code]))
+    masks = [(names[code], codes == code) for code in order[:MAX_VALUES]]
+    if order[MAX_VALUES:]:
+        masks.append((OTHER, np.isin(codes, order[MAX_VALUES:])))
+    if (codes < 0).any():
+        masks.append((MISSING, codes < 0))
+    return masks
+
+
+def _name(value: object) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    return str(value)[:100]
