@@ -10,8 +10,8 @@ import pyarrow as pa
 from tasks.contracts import paths
 from tasks.contracts.columns import ColumnType
 from tasks.contracts.documents import Snapshot, SnapshotDay
-from tasks.contracts.errors import CorruptArtifact, DataRejected
-from tasks.contracts.fingerprint import digest_of, fingerprint, flatten
+from tasks.contracts.errors import CorruptArtifact, DataRejected, PublishConflict
+from tasks.contracts.fingerprint import digest, digest_of, fingerprint, flatten
 from tasks.contracts.request import SourceDay
 from tasks.contracts.result import Artifact
 from tasks.ingest.day import build
@@ -83,7 +83,6 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
         **flatten(columns, "config.columns"),
         "config.columns": " ".join(columns),
         "library.pyarrow": pa.__version__,
-        **{name: value for name, value in ctx.request.parts.items() if name == "rebuild"},
     }
     workers = max(2, int(ctx.spec.resources["ingest"].cpus))
     found: dict[date, SnapshotDay] = {}
@@ -117,7 +116,8 @@ def _day(
         **{f"source.{file.key}": f"{file.bytes} {file.identity}" for file in planned.files},
     }
     prefix = paths.published(ctx.spec.name, _PART, fingerprint(parts))
-    if (day := _standing(ctx, prefix)) is not None:
+    rebuild = "rebuild" in ctx.request.parts
+    if not rebuild and (day := _standing(ctx, prefix)) is not None:
         return day, True
     scratch = ctx.scratch / f"ingest-{planned.day}"
     scratch.mkdir()
@@ -134,14 +134,28 @@ def _day(
     finally:
         shutil.rmtree(scratch)
     day = SnapshotDay(day=planned.day, file=file, source=built.source)
-    Transaction(ctx.store, prefix, ctx.request.attempt).commit(
-        stage=_PART,
-        fingerprint=fingerprint(parts),
-        parts=parts,
-        content=file.sha256,
-        summary=day.model_dump(mode="json", by_alias=True),
-    )
+    _publish(ctx, prefix, parts, day, rebuild=rebuild)
     return day, False
+
+
+def _publish(ctx: StageContext, prefix: str, parts: dict[str, str], day: SnapshotDay, *, rebuild: bool) -> None:
+    def commit_day() -> None:
+        Transaction(ctx.store, prefix, ctx.request.attempt).commit(
+            stage=_PART, fingerprint=fingerprint(parts), parts=parts, content=day.file.sha256, summary=day
+        )
+
+    try:
+        commit_day()
+    except PublishConflict:
+        if not rebuild:
+            raise
+        # A database has other rows for the same query than when it was first read, and a person asked for them: later
+        # nights take these. Runs that were made of the old ones name them in their own snapshots.
+        key = paths.manifest(prefix)
+        old = ctx.store.read(key)
+        ctx.store.create(f"{prefix}/superseded/{digest(old)[:16]}.json", old)
+        ctx.store.delete(key)
+        commit_day()
 
 
 def _standing(ctx: StageContext, prefix: str) -> SnapshotDay | None:

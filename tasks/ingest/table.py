@@ -67,6 +67,8 @@ def _open(uri: str, options: dict[str, str], schema: Any) -> DeltaTable:
             partition_by=[PARTITION],
             configuration=_PROPERTIES,
             storage_options=options,
+            # Else a rival's creation in between would be followed by a second one.
+            commit_properties=CommitProperties(max_commit_retries=0),
         )
 
 

@@ -298,6 +298,23 @@ def test_a_database_is_ingested_day_by_day(nights: Nights, database: Path) -> No
         nights.run("ingest")
 
 
+def test_a_day_of_a_database_is_read_once_until_a_rebuild_and_then_later_nights_take_the_new_rows(
+    nights: Nights, database: Path
+) -> None:
+    sql(nights, "select * from clicks where day = :date order by rowid")
+    first = nights.run("ingest")
+    connection = sqlite3.connect(database)
+    connection.execute("delete from clicks where day = ? and query_id = 0", [D2.isoformat()])
+    connection.commit()
+    connection.close()
+    assert nights.run("ingest").result.content == first.result.content
+    rebuilt = nights.run("ingest", parts={"rebuild": "run-3"})
+    assert snapshot(rebuilt).rows == 176
+    assert nights.run("ingest").result.content == rebuilt.result.content
+    uri = nights.store.table(snapshot(first).table)[0]
+    assert pl.read_delta(uri, version=snapshot(first).version).height == 180
+
+
 @pytest.mark.parametrize(
     ("query", "told"),
     [
