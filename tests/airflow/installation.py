@@ -5,10 +5,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 from urllib.request import Request, urlopen
 
@@ -20,6 +20,7 @@ from tasks.contracts.operations import Stage
 from tasks.contracts.request import Outcome, RunPlan
 from tasks.runtime.store.opening import open_store
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 ENDED = ("success", "failed")
 _QUICK = {
@@ -99,6 +100,14 @@ class Installation:
                 return {"run": run["state"], **tasks}
             time.sleep(0.5)
 
+    def until(self, asked: Callable[[], T | None], *, seconds: float = 90) -> T:
+        """Ask again and again until there is an answer."""
+        until = time.monotonic() + seconds
+        while (answer := asked()) is None:
+            assert time.monotonic() < until, f"still nothing after {seconds} s"
+            time.sleep(0.5)
+        return answer
+
     def log(self, dag_id: str, run_id: str, task_id: str, *, attempt: int = 1) -> str:
         """A task's log, as the UI shows it, a line each."""
         path = f"/dags/{dag_id}/dagRuns/{run_id.replace('+', '%2B')}/taskInstances/{task_id}/logs/{attempt}"
@@ -127,6 +136,6 @@ class Installation:
             return dict(response.headers), response.read().decode()
 
     @contextmanager
-    def _environment(self) -> Any:
+    def _environment(self) -> Iterator[None]:
         with patch.dict(os.environ, self._settings):
             yield

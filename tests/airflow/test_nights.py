@@ -1,0 +1,107 @@
+"""Nights through a real Airflow, with stages in real containers."""
+
+from urllib.error import HTTPError
+
+import pytest
+
+from tasks.contracts import documents
+from tasks.runtime.ledger import champion
+from tasks.runtime.store.opening import open_store
+from tests.airflow.conftest import PIPELINE, day, pipeline_file
+from tests.airflow.installation import Installation
+from tests.plugins.webhook import Webhook
+
+pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("airflow")]
+TASKS = {"plan", "ingest", "validate", "features", "train", "evaluate", "register", "report"}
+Night = tuple[str, dict[str, str]]
+
+
+def test_the_scheduled_night_is_green_and_its_model_is_in_production(airflow: Installation, night: Night) -> None:
+    run_id, states = night
+    assert states == dict.fromkeys([*TASKS, "run"], "success")
+    plan = airflow.plan(PIPELINE, run_id)
+    run = next(run for run in airflow.api.runs(PIPELINE) if run["dag_run_id"] == run_id)
+    assert (plan.kind, plan.data_date.isoformat()) == ("scheduled", run["partition_key"])
+    live = champion(open_store(str(airflow.services.store)), PIPELINE)
+    assert live is not None
+    assert live.data_date == plan.data_date
+
+
+def test_the_log_of_a_task_has_the_progress_of_its_container(airflow: Installation, night: Night) -> None:
+    assert "%]" in airflow.log(PIPELINE, night[0], "train")
+
+
+def test_xcom_carries_addresses_and_nothing_else(airflow: Installation, night: Night) -> None:
+    path = f"/dags/{PIPELINE}/dagRuns/{night[0].replace('+', '%2B')}/taskInstances"
+    for task in TASKS - {"plan"}:
+        value = airflow.api.call("GET", f"{path}/{task}/xcomEntries/return_value")["value"]
+        assert value.strip('"').startswith("file:///")
+        assert value.strip('"').endswith("/manifest.json")
+
+
+def test_the_pages_are_shown_to_who_is_logged_in_and_can_run_nothing(airflow: Installation, night: Night) -> None:
+    path = f"/dags/{PIPELINE}/dagRuns/{night[0].replace('+', '%2B')}/taskInstances"
+    for task in ("validate", "report"):
+        address = airflow.api.call("GET", f"{path}/{task}/links")["extra_links"]["Page"]
+        headers, page = airflow.get(address)
+        assert "<html" in page.lower()
+        assert headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+        with pytest.raises(HTTPError, match="401"):
+            airflow.get(address, logged_in=False)
+
+
+def test_a_backfill_of_three_dates_uses_each_dates_snapshot_and_leaves_production_alone(
+    airflow: Installation, night: Night
+) -> None:
+    assert night[1]["run"] == "success"
+    store = open_store(str(airflow.services.store))
+    before = champion(store, PIPELINE)
+    wanted = [day(5), day(4), day(3)]
+    runs = airflow.backfill(PIPELINE, wanted[0], wanted[-1])
+    assert len(runs) == len(wanted)
+    dates = []
+    for run_id in runs:
+        states = airflow.wait(PIPELINE, run_id, seconds=500)
+        assert states["run"] == "success"
+        plan = airflow.plan(PIPELINE, run_id)
+        assert (plan.kind, plan.promotion.mode) == ("backfill", "never")
+        ingested = airflow.outcomes(PIPELINE, run_id)["ingest"].result
+        assert ingested is not None
+        assert documents.snapshot(ingested).days[-1].day == plan.data_date
+        dates.append(plan.data_date.isoformat())
+    assert sorted(dates) == wanted
+    assert champion(store, PIPELINE) == before
+
+
+def test_data_that_is_not_there_fails_at_once_and_people_are_told(
+    airflow: Installation, night: Night, webhook: Webhook
+) -> None:
+    assert night[1]["run"] == "success"
+    run_id = airflow.trigger(PIPELINE, date="2020-01-01")
+    states = airflow.wait(PIPELINE, run_id)
+    assert (states["run"], states["ingest"], states["train"]) == ("failed", "failed", "upstream_failed")
+    assert airflow.api.tasks(PIPELINE, run_id)["ingest"]["try_number"] == 1
+    (told,) = [hook for hook in webhook.received if "2020-01-01" in hook["title"] and "ingest" in hook["title"]]
+    assert "What to do: " in told["message"]
+    assert f"Link: {airflow.services.airflow_url}/dags/{PIPELINE}/runs/" in told["message"]
+
+
+def test_a_broken_pipeline_is_one_visible_error_and_goes_when_it_is_mended(airflow: Installation, night: Night) -> None:
+    def errors() -> list[str]:
+        return [error["stack_trace"] for error in airflow.api.call("GET", "/importErrors")["import_errors"]]
+
+    broken = pipeline_file(airflow, "broken")
+    broken.parent.mkdir()
+    broken.write_text("name: broken\nepochs: 3\n", encoding="utf-8")
+    (text,) = airflow.until(lambda: errors() or None)
+    assert "broken/pipeline.yaml:2: epochs: unknown key" in text
+    assert not airflow.api.call("GET", f"/dags/{PIPELINE}")["is_stale"]
+    mended = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8").replace(f"name: {PIPELINE}", "name: broken")
+    broken.write_text(mended, encoding="utf-8")
+    airflow.until(lambda: None if errors() else True)
+    airflow.api.wait_for_dag("broken")
+
+
+def test_parsing_again_and_again_makes_no_new_version(airflow: Installation, night: Night) -> None:
+    assert night[1]["run"] == "success"
+    assert airflow.api.call("GET", f"/dags/{PIPELINE}/dagVersions")["total_entries"] == 1
