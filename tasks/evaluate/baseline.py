@@ -11,10 +11,10 @@ import numpy as np
 from tasks.contracts import documents
 from tasks.contracts.documents import Champion
 from tasks.contracts.errors import CorruptArtifact, OutOfMemory, Preempted, Unavailable
-from tasks.evaluate.comparison import Floats
 from tasks.runtime.publishing import read_manifest
 from tasks.runtime.store.base import Store
 from tasks.scoring.files import lay_out
+from tasks.scoring.measures import Floats
 from tasks.scoring.model import ScoringModel, load
 
 Trouble = Literal["baseline-missing", "baseline-unreadable"]

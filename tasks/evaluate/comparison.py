@@ -10,7 +10,6 @@ often than 1 - confidence.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -18,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.contracts.documents import Interval
-
-Floats = NDArray[np.float64]
+from tasks.scoring.measures import Floats, Measured
 
 RESAMPLES = 1000
 POWER = 0.8
@@ -33,20 +31,6 @@ _CHUNK_BYTES = 16 << 20
 _NORMAL = NormalDist()
 # How many of 256 bytes become the weights 0 to 5: mean and variance are exactly 1, the third moment 4.96 (Poisson: 5).
 _WEIGHTS = np.repeat(np.arange(6, dtype=np.float32), (95, 92, 49, 15, 4, 1))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Measured:
-    """A metric of one model, in a form that can be resampled.
-
-    value: the metric on all rows. sums: [units, k], additive over units. combine: sums [..., k] to the metric [...];
-    of the column sums it gives `value`. effective: how many units carry information (for AUC, of the rarer label).
-    """
-
-    value: float
-    sums: Floats
-    combine: Callable[[Floats], Floats]
-    effective: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from tasks.contracts.documents import Snapshot
 from tasks.contracts.errors import DataRejected
 from tasks.contracts.pipeline import PipelineSpec
-from tasks.evaluate.measures import Rows
 from tasks.runtime.artifacts import fetch
 from tasks.runtime.store.base import Store
+from tasks.scoring.measures import Rows
 from tasks.scoring.rows import read_rows
 
 

@@ -8,13 +8,14 @@ import numpy as np
 from tasks.contracts.documents import Interval, Judgement, SliceJudgement
 from tasks.contracts.judging import LOWER_IS_BETTER, family
 from tasks.contracts.pipeline import PipelineSpec
-from tasks.evaluate import measures
 from tasks.evaluate.baseline import Baseline
-from tasks.evaluate.comparison import Comparison, Floats, Measured, compare
+from tasks.evaluate.comparison import Comparison, compare
 from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.slices import compare_slices
 from tasks.evaluate.verdict import Case, Ruling, judge_slices, rule
+from tasks.scoring import measures
 from tasks.scoring.derivation import load_derive
+from tasks.scoring.measures import Floats, Measured
 
 
 def judge(

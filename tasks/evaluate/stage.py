@@ -13,11 +13,11 @@ from tasks.contracts.errors import DataRejected
 from tasks.contracts.fingerprint import digest_of
 from tasks.evaluate import holdout
 from tasks.evaluate.baseline import Baseline, ask
-from tasks.evaluate.comparison import Floats
 from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.judging import judge
 from tasks.runtime.context import Finished, StageContext
 from tasks.scoring.files import lay_out
+from tasks.scoring.measures import Floats
 from tasks.scoring.model import ScoringModel, load
 
 _LATENCY_ROWS = 1000

@@ -17,7 +17,7 @@ from tasks.evaluate.comparison import (
     relative_gain,
     resample,
 )
-from tasks.evaluate.measures import Rows, measure
+from tasks.scoring.measures import Rows, measure
 
 
 def mean_of(values: Floats) -> Measured:

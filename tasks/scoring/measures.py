@@ -1,6 +1,6 @@
-"""Metrics as sums over units, so that they can be resampled. Equal scores count as in random order, never as they come.
+"""Metrics, by which training stops and evaluation decides: one code for both.
 
-The values agree with those of tasks.scoring.metrics, by which training stops; a test holds both to that.
+They are sums over units, so that they can be resampled. Equal scores count as in random order, never as they come.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,25 @@ from numpy.typing import NDArray
 
 from tasks.contracts.judging import METRICS, family
 from tasks.contracts.training import Objective
-from tasks.evaluate.comparison import Floats, Measured
-from tasks.evaluate.ranking import mrr, ndcg
+from tasks.scoring.ranking import mrr, ndcg
+
+Floats = NDArray[np.float64]
 
 EPSILON = 1e-7  # as far as a probability may be from 0 and 1 before its logarithm is taken
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measured:
+    """A metric of one model, in a form that can be resampled.
+
+    value: the metric on all rows. sums: [units, k], additive over units. combine: sums [..., k] to the metric [...];
+    of the column sums it gives `value`. effective: how many units carry information (for AUC, of the rarer label).
+    """
+
+    value: float
+    sums: Floats
+    combine: Callable[[Floats], Floats]
+    effective: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

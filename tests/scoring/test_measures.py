@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn import metrics as reference
 
-from tasks.evaluate.measures import Measured, Rows, constant, measure
-from tasks.evaluate.ranking import mrr, ndcg
+from tasks.scoring.measures import Measured, Rows, constant, measure
+from tasks.scoring.ranking import mrr, ndcg
 
 Groups = list[list[tuple[int, int]]]
 GROUPED = st.lists(

@@ -1,0 +1,90 @@
+"""Whether production moves to a new version, and the record of it.
+
+A change here violates the promise of the project when production moves to a model that was measured against anything
+but the model that it replaces.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tasks.contracts import paths
+from tasks.contracts.documents import Judgement, Snapshot, TrainedModel
+from tasks.contracts.operations import STAGES, Stage
+from tasks.contracts.request import Outcome, StageRequest
+from tasks.runtime.ledger import Change, LedgerMoved, Record, append, champion
+from tasks.runtime.store.base import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """live: the champion from now on, if any. withheld: why this version is not it, if it is not."""
+
+    live: Record | None
+    withheld: str = ""
+
+
+def settle(
+    store: Store,
+    request: StageRequest,
+    *,
+    version: str,
+    judged: Judgement,
+    trained: TrainedModel,
+    fingerprint: str,
+    snapshot: Snapshot,
+) -> Settled:
+    """Record a version as champion if it may be, and if production is still what it was measured against."""
+    model = request.spec.model_name
+    live = champion(store, model)
+    if live is not None and live.model_digest == trained.digest:
+        return Settled(live=live)
+    if request.promotion.mode == "never":
+        return Settled(live=live, withheld=request.promotion.reason or "this run does not move production")
+    measured = judged.baseline.number if judged.baseline else 0
+    if (live.number if live else 0) != measured:
+        return Settled(live=live, withheld=_moved(live))
+    change = Change(
+        model=model,
+        action="promote",
+        version=version,
+        fingerprint=fingerprint,
+        model_digest=trained.digest,
+        manifests=manifests(store, request),
+        data_date=request.data_date,
+        window_start=snapshot.days[0].day,
+        pipeline=request.spec.name,
+        run_id=request.run_id,
+        reason=f"{judged.reason}: {judged.explanation}",
+        baseline=judged.baseline.number if judged.baseline else None,
+        recorded=datetime.now(UTC),
+    )
+    try:
+        return Settled(live=append(store, change, after=measured))
+    except LedgerMoved as moved:
+        if moved.winner.model_digest == trained.digest:
+            return Settled(live=moved.winner)
+        return Settled(live=champion(store, model), withheld=_moved(moved.winner))
+
+
+def manifests(store: Store, request: StageRequest) -> dict[str, str]:
+    """Keys of the manifests of the run so far, by stage: of the stages that led here, and of those beside them."""
+    found = {str(stage): given.manifest for stage, given in request.inputs.items()}
+    for stage in STAGES:
+        if stage not in found and (key := _manifest(store, request, stage)):
+            found[stage] = key
+    return found
+
+
+def _manifest(store: Store, request: StageRequest, stage: Stage) -> str | None:
+    if stage in {"register", "report"}:
+        return None
+    try:
+        data = store.read(paths.outcome(request.spec.name, request.run_id, stage))
+    except FileNotFoundError:
+        return None
+    return Outcome.model_validate_json(data).manifest
+
+
+def _moved(live: Record | None) -> str:
+    now = f"version {live.version} of run {live.run_id}, data up to {live.data_date}" if live else "nothing"
+    return f"production has moved since the evaluation, to {now}; it was not measured against that"

@@ -1,0 +1,29 @@
+"""The registered model: MLflow runs this file when it loads one ("models from code"; nothing is unpickled).
+
+It only hands rows to tasks.scoring, which comes with the model, so what is served scores as evaluation did.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from mlflow.models import set_model
+from mlflow.pyfunc import PythonModel, PythonModelContext
+
+from tasks.scoring.model import load
+
+ARTIFACT = "trained"
+
+
+class RatchetModel(PythonModel):
+    """Scores raw rows."""
+
+    def load_context(self, context: PythonModelContext) -> None:
+        """Load the weights, the description and the pipeline's code that were registered."""
+        self.model = load(Path(context.artifacts[ARTIFACT]))
+
+    def predict(self, context: PythonModelContext, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+        """Scores of a data frame of raw rows: [rows], for multiclass [rows, classes]."""
+        return self.model.score(model_input)
+
+
+set_model(RatchetModel())

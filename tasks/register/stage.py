@@ -1,0 +1,96 @@
+"""register: a version in MLflow for a model that was judged better, and production moved to it if that is allowed."""
+
+from functools import partial
+
+from tasks.contracts import documents
+from tasks.contracts.documents import Registration
+from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.fingerprint import digest_of
+from tasks.contracts.result import StageResult
+from tasks.register.packing import pack
+from tasks.register.production import settle
+from tasks.register.versions import point, version_of
+from tasks.runtime.context import Finished, StageContext
+from tasks.runtime.experiments import log_candidate
+from tasks.runtime.tracking import Tracker, track
+from tasks.scoring.files import lay_out
+
+_MODEL = "model"
+
+
+def run(ctx: StageContext) -> Finished:
+    """Register, record, point the alias. Every step finds what an earlier try has done of it."""
+    request, model = ctx.request, ctx.spec.model_name
+    training, evaluated = ctx.upstream("train"), ctx.upstream("evaluate")
+    judged, trained = documents.judgement(evaluated), documents.trained(training)
+    if judged.verdict != "promote":
+        raise ConfigurationError(
+            f"register: the verdict is {judged.verdict} ({judged.reason}), so there is nothing to register",
+            remedy="run register only after a verdict of promote",
+        )
+    with ctx.phase("version"):
+        run, version = track(ctx.store, request.tracking_uri, ctx.scratch, partial(_register, ctx, training, evaluated))
+    with ctx.phase("ledger"):
+        settled = settle(
+            ctx.store,
+            request,
+            version=version,
+            judged=judged,
+            trained=trained,
+            fingerprint=training.fingerprint,
+            snapshot=documents.snapshot(ctx.upstream("ingest")),
+        )
+    live = settled.live
+    if live is not None:
+        with ctx.phase("alias"):
+            track(ctx.store, request.tracking_uri, ctx.scratch, lambda tracker: point(tracker, model, live.version))
+    promoted = live is not None and not settled.withheld
+    said = "is in production now" if promoted else f"does not go into production: {settled.withheld}"
+    ctx.log.event("registered", f"{model} version {version} {said}", model=model, version=version, promoted=promoted)
+    return Finished(
+        content=digest_of([model, trained.digest, training.fingerprint]),
+        summary=Registration(
+            model=model,
+            version=version,
+            mlflow_run_id=run,
+            promoted=promoted,
+            withheld=settled.withheld,
+            ledger_number=live.number if live is not None and promoted else None,
+        ),
+    )
+
+
+def _register(ctx: StageContext, training: StageResult, evaluated: StageResult, tracker: Tracker) -> tuple[str, str]:
+    """(MLflow run, version) of the training."""
+    request = ctx.request
+    results = {"ingest": ctx.upstream("ingest"), "train": training, "evaluate": evaluated}
+    run = log_candidate(tracker, request, results)
+    judged = documents.judgement(evaluated)
+    tags = {
+        "ratchet.model_digest": documents.trained(training).digest,
+        "ratchet.data_date": request.data_date.isoformat(),
+        "ratchet.run_id": request.run_id,
+        "ratchet.commit": request.pins.commit,
+        "ratchet.image": request.pins.image,
+        "ratchet.snapshot": f"{documents.snapshot(results['ingest']).table}@{documents.snapshot(results['ingest']).version}",
+        "ratchet.seed": str(request.spec.train.seed),
+    }
+    version = version_of(
+        tracker,
+        request.spec.model_name,
+        training.fingerprint,
+        run=run,
+        tags=tags,
+        description=f"{request.data_date}: {judged.explanation}"[:4000],
+        upload=partial(_upload, ctx, training, tags, tracker),
+    )
+    return run, version
+
+
+def _upload(ctx: StageContext, training: StageResult, tags: dict[str, str], tracker: Tracker, run: str) -> str:
+    packed = ctx.scratch / "packed"
+    if not packed.exists():
+        trained = lay_out(ctx.store, training, ctx.scratch / "trained", ctx.scratch)
+        pack(ctx.spec, trained, packed, pins=ctx.request.pins, tags=tags, scratch=ctx.scratch)
+    tracker.client.log_artifacts(run, str(packed), _MODEL)
+    return f"{tracker.client.get_run(run).info.artifact_uri}/{_MODEL}"

@@ -1,0 +1,76 @@
+"""Versions and aliases in MLflow's registry."""
+
+from collections.abc import Callable, Mapping
+
+from tasks.contracts.errors import ConfigurationError
+from tasks.runtime.tracking import Tracker
+
+FINGERPRINT = "ratchet.fingerprint"
+CHAMPION = "champion"
+_NOT_THERE = frozenset({"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"})
+
+
+def version_of(
+    tracker: Tracker,
+    model: str,
+    fingerprint: str,
+    *,
+    run: str,
+    tags: Mapping[str, str],
+    description: str,
+    upload: Callable[[str], str],
+) -> str:
+    """The version that bears a training's fingerprint, made if it is not there. However many ask, there is one.
+
+    upload: puts the model's files into the run and returns their URI; called only if they are needed. Of two that made
+    one at the same moment, the older stays, and each takes away only what it made itself.
+    """
+    found = _versions(tracker, model, fingerprint)
+    if found:
+        return found[0]
+    source = upload(run)
+    _ensure(tracker, model)
+    made = tracker.client.create_model_version(
+        model, source, run_id=run, tags={FINGERPRINT: fingerprint, **tags}, description=description
+    ).version
+    first = _versions(tracker, model, fingerprint)[0]
+    if str(made) != first:
+        tracker.client.delete_model_version(model, str(made))
+    return first
+
+
+def point(tracker: Tracker, model: str, version: str, alias: str = CHAMPION) -> bool:
+    """Let an alias name a version; whether it did not do so before. Raises ConfigurationError if there is none such."""
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415 - mlflow is slow to import
+
+    try:
+        if str(tracker.client.get_model_version_by_alias(model, alias).version) == version:
+            return False
+    except MlflowException as error:
+        if error.error_code not in _NOT_THERE:
+            raise
+    try:
+        tracker.client.set_registered_model_alias(model, alias, version)
+    except MlflowException as error:
+        if error.error_code not in _NOT_THERE:
+            raise
+        raise ConfigurationError(
+            f"MLflow at {tracker.address} has no version {version} of {model}, which the ledger names as {alias}",
+            remedy="restore MLflow's data, or see that the tracking URI is the one that the ledger was written with",
+        ) from error
+    return True
+
+
+def _versions(tracker: Tracker, model: str, fingerprint: str) -> list[str]:
+    found = tracker.client.search_model_versions(f"name = '{model}' and tags.`{FINGERPRINT}` = '{fingerprint}'")
+    return sorted((str(version.version) for version in found), key=int)
+
+
+def _ensure(tracker: Tracker, model: str) -> None:
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415 - mlflow is slow to import
+
+    try:
+        tracker.client.create_registered_model(model)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
