@@ -18,6 +18,8 @@ _KEY = "validate.expectations"
 def check_expectations(day: date, path: Path, expectations: Sequence[Expectation]) -> list[Check]:
     """Each expectation on the rows of a day's file. great-expectations is imported only if there are any.
 
+    One with `severity: warning` (great-expectations' own argument) does not stop the run.
+
     Raises ConfigurationError for an expectation, an argument or a column that does not exist.
     """
     if not expectations:
@@ -121,12 +123,13 @@ def _snake(name: str) -> str:
 def _check(day: date, place: int, expectation: Expectation, outcome: Any) -> Check:
     arguments = expectation.arguments()
     column = arguments.get("column")
-    rest = {key: value for key, value in arguments.items() if key != "column"}
+    rest = {key: value for key, value in arguments.items() if key not in {"column", "severity"}}
     return Check(
         day=day,
         rule=expectation.type,
         column=column if isinstance(column, str) else None,
         passed=bool(outcome.success),
+        severity="warning" if arguments.get("severity") in {"warning", "info"} else "error",
         observed=_observed(outcome),
         allowed=", ".join(f"{key} {value}" for key, value in rest.items()) or "as its name says",
         key=f"{_KEY}.{place}",

@@ -311,6 +311,7 @@ def test_expectations_run_on_the_rows_of_the_data_date(nights: Nights) -> None:
     nights.document["validate"]["expectations"] = [
         {"type": "expect_column_median_to_be_between", "column": "price", "min_value": 1, "max_value": 500},
         {"type": "expect_column_values_to_not_be_in_set", "column": "country", "value_set": ["XX"]},
+        {"type": "expect_table_row_count_to_be_between", "min_value": 1000, "severity": "warning"},
     ]
     nights.put_window()
     before = {path for path in nights.folder.iterdir() if not path.name.startswith("scratch")}
@@ -318,6 +319,7 @@ def test_expectations_run_on_the_rows_of_the_data_date(nights: Nights) -> None:
     assert [(check.rule, check.passed) for check in found.checks if check.rule.startswith("expect")] == [
         ("expect_column_median_to_be_between", True),
         ("expect_column_values_to_not_be_in_set", True),
+        ("expect_table_row_count_to_be_between", False),
     ]
     assert {path for path in nights.folder.iterdir() if not path.name.startswith("scratch")} == before | {
         nights.folder / "store"
