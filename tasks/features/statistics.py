@@ -10,7 +10,7 @@ from tasks.contracts.model import Document
 
 
 class Moments(Document):
-    """Of the values that are there. m2: sum of squared distances from the mean; stable where sums of squares are not."""
+    """Of the values that are there. m2: summed squared distances from the mean, stable where plain squares are not."""
 
     count: int
     mean: float
