@@ -389,3 +389,26 @@ def test_a_source_in_s3_is_read_and_its_etags_are_kept_an_eye_on(tmp_path: Path,
     bucket.upload(nights.put(D2, count=8), f"date={D2}/part-0.parquet")
     with pytest.raises(DataRejected, match=f"{D2}: .*changed or went away"):
         nights.run("ingest", planned=planned, parts={"rebuild": "1"})
+
+
+def test_a_damaged_record_of_a_day_is_made_again(nights: Nights) -> None:
+    nights.put_window()
+    first = nights.run("ingest")
+    entry = next(entry for entry in nights.store.list("published/clicks/ingest.day"))
+    nights.store.replace(entry.key, nights.store.read(entry.key)[:-1], expected=entry.etag)
+    assert nights.run("ingest").result.content == first.result.content
+
+
+def test_a_delta_table_may_hold_its_days_as_text_but_not_as_numbers(nights: Nights, tmp_path: Path) -> None:
+    for name, kind in (("text", pl.String), ("number", pl.Int64)):
+        uri = str(tmp_path / name)
+        for day in (D1, D2, D3):
+            value = day.isoformat() if kind is pl.String else day.toordinal()
+            frame = pl.DataFrame(rows(60, day)).with_columns(day=pl.lit(value, kind))
+            frame.write_delta(uri, mode="append")
+        nights.document["source"] = {"kind": "delta", "uri": uri, "date_column": "day", "window_days": 3}
+        if kind is pl.String:
+            assert snapshot(nights.run("ingest")).rows == 180
+        else:
+            with pytest.raises(ConfigurationError, match=r"source\.date_column: day is int64"):
+                nights.run("ingest")

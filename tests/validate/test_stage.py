@@ -358,3 +358,23 @@ def test_an_expectation_that_cannot_be_is_a_configuration_error(
     nights.put_window()
     with pytest.raises(ConfigurationError, match=told):
         validate(nights)
+
+
+def test_what_is_ranked_needs_its_group_on_every_row(nights: Nights) -> None:
+    nights.document["train"] = {"objective": "ranking"}
+    nights.put_window()
+    nights.put(D3, changed(query_id=[None] + [1] * 59))
+    assert "column query_id: null: 1 row; allowed: 0 rows without a group (columns.query_id.role)" in refused(nights)
+
+
+def test_a_weight_below_zero_is_refused(nights: Nights) -> None:
+    nights.document["columns"]["price"]["role"] = "weight"
+    nights.put_window()
+    nights.put(D3, changed(price=[-1.0] + [1.0] * 59))
+    assert "column price: weight: least -1; allowed: 0 or more" in refused(nights)
+
+
+def test_derived_columns_are_left_to_the_stage_that_makes_them(nights: Nights) -> None:
+    nights.document["columns"]["dear"] = {"role": "numeric", "type": "float64", "derived": True, "max_null": 0}
+    nights.put_window()
+    assert all(check.column != "dear" for check in summary(nights).checks)
