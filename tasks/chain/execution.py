@@ -144,7 +144,10 @@ def _raise_if_failed(request: StageRequest, ended: Ended) -> None:
     failures = [event for event in map(parse, (line.text for line in ended.tail)) if event.name == "failure"]
     said = failures[-1].fields if failures else {}
     known = meaning(ended.exit_code)
-    error = _ERRORS.get(_code(ended.exit_code), RatchetError)
+    code = _code(ended.exit_code)
+    if code is ExitCode.OUT_OF_MEMORY and not said:
+        raise Unavailable(f"{request.stage} was killed from outside", remedy="see who ended its container or process")
+    error = _ERRORS.get(code, RatchetError)
     last = next((line.text for line in reversed(ended.tail) if line.text.strip()), "")
     cause = said.get("cause") or f"{request.stage}: {known.cause}" + (f" ({last[:200]})" if last else "")
     raise error(str(cause), remedy=str(said.get("remedy") or known.remedy))

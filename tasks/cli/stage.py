@@ -69,7 +69,11 @@ def run_stage(request: StageRequest, log: StageLog) -> int:
             stopping=stopping,
         )
         stage: Any = import_module(f"tasks.{request.stage}.stage")
-        finished = stage.run(context)
+        try:
+            finished = stage.run(context)
+        except BaseException:
+            context.transaction.abandon()
+            raise
         published = context.transaction.commit(
             stage=request.stage,
             fingerprint=request.fingerprint,

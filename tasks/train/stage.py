@@ -1,0 +1,252 @@
+"""train: a model from encoded days. Adapts the contract to the loop; the loop itself knows nothing of Ratchet."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tasks.contracts import documents, paths
+from tasks.contracts.documents import Epoch, FeatureDay, FeatureSet, TrainedModel
+from tasks.contracts.errors import ConfigurationError, Preempted, RatchetError
+from tasks.contracts.judging import LOWER_IS_BETTER
+from tasks.runtime.artifacts import fetch, read_bytes
+from tasks.runtime.context import Finished, StageContext
+from tasks.runtime.store.base import Store
+from tasks.runtime.user_code import blame, load_module
+from tasks.scoring import model
+from tasks.scoring.description import Architecture, CategoricalColumn, Description, NumericColumn
+from tasks.scoring.fitted import Fitted
+from tasks.scoring.measures import Rows as Measurable
+from tasks.scoring.measures import measure
+from tasks.scoring.networks import Network
+from tasks.train.checkpoint import Checkpoints
+from tasks.train.data import Rows, join
+from tasks.train.loop import Hooks, Loop, NotFinite, Stopped, Trained
+from tasks.train.losses import LOSSES, Loss
+from tasks.train.settings import Settings, auto_batch_size
+
+_CODE = "model.py"
+
+
+def run(ctx: StageContext) -> Finished:
+    """Train, or go on from the newest checkpoint. Raises Preempted when told to stop; then its work is saved."""
+    spec, settings = ctx.spec, ctx.spec.train
+    features = documents.features(ctx.upstream("features"))
+    device = _prepare(ctx)
+    fitted = Fitted.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
+    described = _describe(ctx, features, fitted)
+    network = _fit(Network(described, model.custom(described, ctx.folder)), fitted)
+    with ctx.phase("read"):
+        train = _read(ctx, network, features, features.split.train)
+        valid = _read(ctx, network, features, features.split.valid) if features.split.valid else None
+    batch_size = auto_batch_size(len(train)) if settings.batch_size == "auto" else settings.batch_size
+    checkpoints = Checkpoints(
+        StoreShelf(ctx.store, paths.checkpoints(spec.name, ctx.request.fingerprint)),
+        keep=settings.checkpoint.keep,
+        warn=ctx.log.warning,
+    )
+    loop = Loop(
+        network.to(device),
+        Settings(
+            objective=settings.objective,
+            epochs=settings.epochs,
+            batch_size=batch_size,
+            learning_rate=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            seed=settings.seed,
+            patience=settings.patience,
+            checkpoint_every_s=settings.checkpoint.every,
+            lower_is_better=spec.metric in LOWER_IS_BETTER,
+        ),
+        train=train,
+        valid=valid.to(device) if valid else None,
+        loss=_loss(ctx),
+        checkpoints=checkpoints,
+        hooks=_hooks(ctx, network),
+    )
+    with ctx.phase("train"):
+        trained = _run(loop)
+    weights, description, _ = model.dump(described, network)
+    ctx.transaction.add_bytes("weights", weights)
+    ctx.transaction.add_bytes("description", description)
+    ctx.transaction.add_bytes("code", ctx.store.read(ctx.request.bundle.key))
+    document = TrainedModel(
+        digest=model.digest_of_model(weights, description),
+        objective=settings.objective,
+        split=features.split,
+        epochs=tuple(Epoch(**asdict(done)) for done in trained.history),
+        best_epoch=trained.best_epoch,
+        batch_size=batch_size,
+        parameters=sum(parameter.numel() for parameter in network.parameters()),
+        rows=len(train),
+        resumed_from=trained.resumed_from,
+    )
+    return Finished(content=document.digest, summary=document, metrics=_metrics(trained, len(train), checkpoints))
+
+
+class StoreShelf:
+    """A folder of the store as the place of checkpoints."""
+
+    def __init__(self, store: Store, prefix: str) -> None:
+        self._store = store
+        self._prefix = prefix
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file durably, over what is there."""
+        key = f"{self._prefix}/{name}"
+        entry = self._store.head(key)
+        if not self._store.replace(key, data, expected=entry.etag if entry else None):
+            raise RatchetError(f"{key}: somebody else is training under the same fingerprint", remedy="let one finish")
+
+    def get(self, name: str) -> bytes:
+        """Read a file. Raises FileNotFoundError."""
+        return self._store.read(f"{self._prefix}/{name}")
+
+    def names(self) -> Iterable[str]:
+        """All files."""
+        return [entry.key.rpartition("/")[2] for entry in self._store.list(self._prefix)]
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        self._store.delete(f"{self._prefix}/{name}")
+
+
+def _prepare(ctx: StageContext) -> torch.device:
+    """Seeds, threads and determinism. Threads follow the spec, not the machine: sums depend on how they are split."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.manual_seed(ctx.spec.train.seed)
+    torch.set_num_threads(max(1, round(ctx.spec.resources["train"].cpus)))
+    wanted = ctx.spec.resources["train"].gpus
+    if wanted and not torch.cuda.is_available():
+        raise ConfigurationError(
+            f"resources.train.gpus is {wanted}, and there is no GPU here",
+            remedy="set it to 0, or use a host that has one",
+        )
+    torch.use_deterministic_algorithms(mode=True, warn_only=bool(wanted))
+    return torch.device("cuda" if wanted else "cpu")
+
+
+def _describe(ctx: StageContext, features: FeatureSet, fitted: Fitted) -> Description:
+    columns, settings = ctx.spec.columns, ctx.spec.train.model
+    sizes = [len(ids) for ids in fitted.vocabulary]
+    return Description(
+        objective=ctx.spec.train.objective,
+        numeric=tuple(NumericColumn(name=name, transform=columns[name].transform) for name in features.numeric),
+        categorical=tuple(
+            CategoricalColumn(name=name, type=columns[name].type, vocabulary=size)
+            for name, size in zip(features.categorical, sizes, strict=True)
+        ),
+        derived={name: column.type for name, column in columns.items() if column.derived},
+        architecture=Architecture(
+            kind=settings.kind,
+            embedding_dim=settings.embedding_dim,
+            hidden=settings.hidden,
+            cross_layers=settings.cross_layers,
+            dropout=settings.dropout,
+        ),
+        classes=len(columns[ctx.spec.label].allowed or ()) if ctx.spec.train.objective == "multiclass" else 1,
+    )
+
+
+def _fit(network: Network, fitted: Fitted) -> Network:
+    """Put what was fitted on the training days into the model's buffers."""
+    preprocess = network.preprocess
+    preprocess.mean.copy_(torch.from_numpy(fitted.mean))
+    preprocess.scale.copy_(torch.from_numpy(fitted.std))
+    preprocess.vocabulary.copy_(torch.from_numpy(np.concatenate([*fitted.vocabulary, np.zeros(0, np.int64)])))
+    network.label_mean.fill_(fitted.label_mean)
+    network.label_scale.fill_(fitted.label_std)
+    return network
+
+
+def _read(ctx: StageContext, network: Network, features: FeatureSet, days: Sequence[Any]) -> Rows:
+    return join([_day(ctx, network, day) for day in features.of(tuple(days))])
+
+
+def _day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
+    """One day's arrays, verified and mapped, with ids looked up once for all epochs."""
+
+    def tensor(name: str) -> Tensor | None:
+        if name not in day.arrays:
+            return None
+        path: Path = fetch(ctx.store, day.arrays[name], ctx.scratch)
+        return torch.from_numpy(np.load(path, allow_pickle=False))
+
+    numeric, ids, label, group = tensor("numeric"), tensor("categorical"), tensor("label"), tensor("group")
+    if numeric is None or ids is None or label is None:
+        raise RatchetError(f"{day.day}: arrays are missing", remedy="run features again with --rebuild")
+    return Rows(
+        numeric=numeric,
+        places=network.preprocess.places(ids),
+        label=label,
+        weight=tensor("weight"),
+        sizes=None if group is None else group.diff(),
+    )
+
+
+def _loss(ctx: StageContext) -> Loss:
+    """The objective's loss, or `loss(scores, labels, weights, groups)` of the pipeline's own model.py."""
+    module = load_module(ctx.folder, _CODE) if ctx.spec.train.model.kind.startswith(_CODE) else None
+    own = getattr(module, "loss", None)
+    if own is None:
+        return LOSSES[ctx.spec.train.objective]
+
+    def loss(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
+        try:
+            made = own(scores, label, weight, group)
+        except Exception as error:
+            raise ConfigurationError(blame(error, ctx.folder, _CODE), remedy=f"mend loss in {_CODE}") from error
+        if not isinstance(made, Tensor) or made.dim():
+            raise ConfigurationError(f"{_CODE}: loss gave {made!r:.80}", remedy="return a tensor with one number")
+        return made
+
+    return loss
+
+
+def _hooks(ctx: StageContext, network: Network) -> Hooks:
+    metric = ctx.spec.metric
+
+    def measured(rows: Rows, scores: Tensor) -> float | None:
+        offsets = None
+        if rows.sizes is not None:
+            offsets = np.append(0, np.cumsum(rows.sizes.cpu().numpy()))
+        label = rows.label.double().cpu().numpy()
+        found = measure(metric, Measurable(label=label, offsets=offsets), scores.double().cpu().numpy())
+        return None if found is None else found.value
+
+    return Hooks(
+        progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
+        stopping=ctx.stopping.is_set,
+        metric=measured,
+        finish=lambda raw: model.finish(network, ctx.spec.train.objective, raw),
+    )
+
+
+def _run(loop: Loop) -> Trained:
+    try:
+        return loop.run()
+    except Stopped:
+        raise Preempted("training was told to stop and has saved its state") from None
+    except NotFinite as error:
+        raise RatchetError(
+            f"{error}; no such state was saved",
+            remedy="lower train.learning_rate, or look for extreme values in the numeric columns",
+        ) from error
+
+
+def _metrics(trained: Trained, rows: int, checkpoints: Checkpoints) -> dict[str, float]:
+    best = next(done for done in trained.history if done.epoch == trained.best_epoch)
+    seconds = sum(done.seconds for done in trained.history)
+    metrics = {
+        "training_throughput_samples_per_sec": rows * len(trained.history) / max(seconds, 1e-9),
+        "data_loading_latency_ms": trained.loading * 1000,
+        "checkpoint_duration_ms": 1000 * sum(checkpoints.stalls) / max(len(checkpoints.stalls), 1),
+        "train_loss": best.loss,
+        "epochs": float(len(trained.history)),
+    }
+    return metrics if best.valid_metric is None else {**metrics, "valid_metric": best.valid_metric}

@@ -1,0 +1,84 @@
+"""Each row once an epoch, groups whole, and an order that depends on seed, epoch and step alone."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.train.data import Reader, Rows, join
+from tasks.train.settings import auto_batch_size
+
+
+def numbered(count: int, sizes: list[int] | None) -> Rows:
+    number = torch.arange(count, dtype=torch.float32)
+    return Rows(
+        numeric=number[:, None],
+        places=torch.zeros(count, 0, dtype=torch.int64),
+        label=number,
+        weight=number,
+        sizes=None if sizes is None else torch.tensor(sizes),
+    )
+
+
+@given(st.integers(1, 700), st.integers(1, 300), st.integers(1, 90), st.integers(0, 5))
+def test_each_row_comes_once_an_epoch(count: int, batch_size: int, chunk: int, epoch: int) -> None:
+    reader = Reader(numbered(count, None), batch_size=batch_size, seed=1, chunk_rows=chunk)
+    met = torch.cat([reader.read(batch).label for batch in reader.epoch(epoch)])
+    assert sorted(met.tolist()) == list(range(count))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 200), st.integers(1, 90))
+def test_groups_stay_whole(sizes: list[int], batch_size: int, chunk: int) -> None:
+    reader = Reader(numbered(sum(sizes), sizes), batch_size=batch_size, seed=0, chunk_rows=chunk)
+    starts = np.cumsum([0, *sizes])[:-1].tolist()
+    met = []
+    for batch in reader.epoch(1):
+        rows = reader.read(batch)
+        assert rows.sizes is not None
+        assert int(rows.sizes.sum()) == len(rows)
+        begin = 0
+        for size in rows.sizes.tolist():
+            group = rows.label[begin : begin + size].int().tolist()
+            assert group == list(range(group[0], group[0] + size))
+            met.append((group[0], size))
+            begin += size
+    assert sorted(met) == list(zip(starts, sizes, strict=True))
+
+
+@given(st.integers(1, 700), st.integers(1, 4))
+def test_over_all_ranks_each_row_comes_once_and_every_rank_steps_as_often(count: int, world_size: int) -> None:
+    reader = Reader(numbered(count, None), batch_size=128, seed=0, chunk_rows=8)
+    ranks = [reader.epoch(1, rank=rank, world_size=world_size) for rank in range(world_size)]
+    assert len({len(batches) for batches in ranks}) == 1
+    chunks = np.concatenate([np.concatenate(batches) for batches in ranks])
+    assert sorted(chunks.tolist()) == list(range(-(-count // 8)))
+
+
+def test_the_order_is_a_function_of_seed_and_epoch() -> None:
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        reader = Reader(numbered(500, None), batch_size=64, seed=seed, chunk_rows=8)
+        return [batch.tolist() for batch in reader.epoch(epoch)]
+
+    assert order(0, 1) == order(0, 1)
+    assert order(0, 1) != order(0, 2)
+    assert order(0, 1) != order(1, 1)
+
+
+def test_batches_hold_as_many_rows_as_asked_for() -> None:
+    reader = Reader(numbered(1000, None), batch_size=128, seed=0, chunk_rows=8)
+    sizes = [len(reader.read(batch)) for batch in reader.epoch(1)]
+    assert all(120 <= size <= 136 for size in sizes[:-1])
+
+
+def test_days_are_joined_after_one_another() -> None:
+    joined = join([numbered(3, [1, 2]), numbered(2, [2])])
+    assert joined.label.tolist() == [0, 1, 2, 0, 1]
+    assert joined.sizes is not None
+    assert joined.sizes.tolist() == [1, 2, 2]
+    assert join([numbered(3, None)]).sizes is None
+
+
+@pytest.mark.parametrize(("rows", "size"), [(1, 256), (20_000, 256), (50_000, 512), (100_000, 1024), (10**8, 4096)])
+def test_the_automatic_batch_size_depends_on_the_rows_alone(rows: int, size: int) -> None:
+    assert auto_batch_size(rows) == size
