@@ -1,71 +1,128 @@
-"""Metrics of a ranked group, as expected when rows of equal score come in random order (McSherry & Najork 2008).
+"""Metrics of ranked groups, as expected when rows of equal score come in random order (McSherry & Najork 2008).
 
 A scorer that says the same of every row so gets what a random order gets, whatever order the rows were stored in.
+label, score: float64 [rows]. offsets: int64 [groups + 1] of the groups into the rows, none of them empty.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Offsets = NDArray[np.int64]
 
 
-def ndcg(label: Floats, score: Floats, offsets: NDArray[np.int64], cut: int) -> Floats:
+def ndcg(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
     """Normalised discounted cumulative gain of each group [groups]; NaN for groups without a positive label.
 
-    The gain of a row is its label, its discount 1 / log2(1 + rank), rows ranked below `cut` count nothing.
+    The gain of a row is its label, its discount 1 / log2(1 + rank); rows ranked below `cut` count nothing.
     """
-    group, place = _places(offsets)
-    discount = np.where(place < cut, 1 / np.log2(place + 2.0), 0.0)
-    order, run = _ranked(score, group)
-    gain = label[order]
-    if run[-1] + 1 < len(run):
-        discount_of_run = np.bincount(run, discount) / np.bincount(run)
-        reached = np.bincount(group, gain * discount_of_run[run])
-    else:
-        reached = np.bincount(group, gain * discount)
-    best, _ = _ranked(label, group)
-    ideal = np.bincount(group, label[best] * discount)
-    return np.where(ideal > 0, reached / np.where(ideal > 0, ideal, 1.0), np.nan)
-
-
-def mrr(label: Floats, score: Floats, offsets: NDArray[np.int64], cut: int) -> Floats:
-    """Reciprocal rank of each group's first positive row [groups], 0 below `cut`; NaN for groups without one."""
-    groups = len(offsets) - 1
-    group, place = _places(offsets)
-    order, run = _ranked(score, group)
-    positive = label[order] > 0
-    size = np.bincount(run)
-    hits = np.bincount(run, positive).astype(np.int64)
-    start = np.flatnonzero(np.diff(run, prepend=-1))
-    with_hits = np.flatnonzero(hits)
-    group_of = group[start[with_hits]]
-    first = with_hits[np.diff(group_of, prepend=-1) > 0]  # of each group with a positive, the run with its first
-    values = np.full(groups, np.nan)
-    values[group[start[first]]] = _expected(place[start[first]], size[first], hits[first], cut)
+    values = np.full(len(offsets) - 1, np.nan)
+    binary = bool(((label == 0) | (label == 1)).all())
+    for groups, rows in _alike(offsets):
+        gains, below = _padded(label, rows, 0.0), _padded(-score, rows, np.inf)
+        discount = _discount(gains.shape[1], cut)
+        reached, ideal = _reached(gains, below, discount), _ideal(gains, discount, binary=binary)
+        some = ideal > 0
+        values[groups[some]] = reached[some] / ideal[some]
     return values
 
 
-def _expected(start: NDArray[np.int64], size: NDArray[np.int64], hits: NDArray[np.int64], cut: int) -> Floats:
-    """Reciprocal rank of the first of `hits` positives among `size` rows in random order, from rank start + 1 on."""
-    expected = np.zeros(len(start))
-    none_before = np.ones(len(start))
-    for step in range(min(cut, int((size - hits).max(initial=0)) + 1)):
-        left = np.maximum(size - step, 1)
-        here = np.where(size > step, hits / left, 0.0)
-        expected += np.where(start + step < cut, none_before * here / (start + step + 1), 0.0)
+def mrr(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
+    """Reciprocal rank of each group's first positive row [groups], 0 below `cut`; NaN for groups without one."""
+    if len(offsets) == 1:
+        return np.empty(0)
+    begins, sizes = offsets[:-1], np.diff(offsets)
+    positive = label > 0
+    best = np.maximum.reduceat(np.where(positive, score, -np.inf), begins)
+    first = np.repeat(best, sizes)
+    tied = score == first
+    above = np.add.reduceat(score > first, begins, dtype=np.int64)
+    equal = np.add.reduceat(tied, begins, dtype=np.int64)
+    hits = np.add.reduceat(tied & positive, begins, dtype=np.int64)
+    values = np.full(len(sizes), np.nan)
+    some = hits > 0
+    values[some] = _first_of_tied(above[some], equal[some], hits[some], cut)
+    return values
+
+
+def _alike(offsets: Offsets) -> list[tuple[Offsets, Offsets | tuple[int, int]]]:
+    """Groups of like size, to be worked on as matrices: (their numbers, their rows).
+
+    Rows are [groups, width] with -1 for padding, at most as much as rows; or the shape, where all groups are of a size.
+    """
+    sizes = np.diff(offsets)
+    if not len(sizes):
+        return []
+    if (sizes == sizes[0]).all():
+        return [(np.arange(len(sizes)), (len(sizes), int(sizes[0])))]
+    found: list[tuple[Offsets, Offsets | tuple[int, int]]] = []
+    steps = np.frexp(sizes - 0.5)[1]  # sizes from 2^(step-1) + 1 to 2^step
+    for step in np.unique(steps):
+        groups = np.flatnonzero(steps == step)
+        place = np.arange(sizes[groups].max())
+        found.append((groups, np.where(place < sizes[groups, None], offsets[groups, None] + place, -1)))
+    return found
+
+
+def _padded(values: Floats, rows: Offsets | tuple[int, int], fill: float) -> Floats:
+    padded: Floats = values.reshape(rows) if isinstance(rows, tuple) else np.append(values, fill)[rows]
+    return padded
+
+
+def _discount(width: int, cut: int) -> Floats:
+    """Of the ranks that count, at most `cut` and `width`."""
+    return 1 / np.log2(np.arange(min(width, cut)) + 2.0)
+
+
+def _reached(gains: Floats, below: Floats, discount: Floats) -> Floats:
+    """Discounted gain of each group, best rows lowest. Only groups with ties that reach above the cut are sorted."""
+    cut, width = len(discount), below.shape[1]
+    if cut < width:
+        top = np.argpartition(below, cut, axis=1)[:, : cut + 1]
+        scores = np.take_along_axis(below, top, axis=1)
+        order = np.argsort(scores, axis=1)
+        top = np.take_along_axis(top, order, axis=1)
+        ordered = np.take_along_axis(scores, order, axis=1)
+    else:
+        top = np.argsort(below, axis=1)
+        ordered = np.take_along_axis(below, top, axis=1)
+    reached: Floats = np.take_along_axis(gains, top[:, :cut], axis=1) @ discount
+    equal = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] < np.inf)
+    tied = np.flatnonzero(equal.any(axis=1))
+    if len(tied):
+        reached[tied] = _shared(gains[tied], below[tied], discount)
+    return reached
+
+
+def _shared(gains: Floats, below: Floats, discount: Floats) -> Floats:
+    """Discounted gain where every run of equal scores shares the discounts of its ranks."""
+    order = np.argsort(below, axis=1)
+    ordered = np.take_along_axis(below, order, axis=1)
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    run = np.cumsum(new) - 1
+    of_rank = np.zeros(ordered.shape)
+    of_rank[:, : len(discount)] = discount
+    shared = (np.bincount(run, of_rank.ravel()) / np.bincount(run))[run].reshape(ordered.shape)
+    total: Floats = np.einsum("gr,gr->g", np.take_along_axis(gains, order, axis=1), shared)
+    return total
+
+
+def _ideal(gains: Floats, discount: Floats, *, binary: bool) -> Floats:
+    if binary:
+        summed = np.append(0.0, np.cumsum(discount))
+        best: Floats = summed[np.minimum(gains.sum(axis=1).astype(np.int64), len(discount))]
+        return best
+    ideal: Floats = -np.sort(-gains, axis=1)[:, : len(discount)] @ discount
+    return ideal
+
+
+def _first_of_tied(above: Offsets, equal: Offsets, hits: Offsets, cut: int) -> Floats:
+    """Expected reciprocal rank of the first of `hits` positives among `equal` rows in random order below `above`."""
+    expected = np.zeros(len(above))
+    none_before = np.ones(len(above))
+    for step in range(min(cut, int((equal - hits).max(initial=0)) + 1)):
+        here = np.where(equal > step, hits / np.maximum(equal - step, 1), 0.0)
+        expected += np.where(above + step < cut, none_before * here / (above + step + 1), 0.0)
         none_before *= np.clip(1 - here, 0.0, 1.0)
     return expected
-
-
-def _places(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The group of each row and its place in it, from 0."""
-    group = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    return group, np.arange(offsets[-1]) - offsets[:-1][group]
-
-
-def _ranked(score: Floats, group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows by group and falling score, and the run of equal scores within a group that each (in that order) is in."""
-    order = np.lexsort((-score, group))
-    new = np.diff(score[order], prepend=np.nan) != 0
-    new |= np.diff(group, prepend=-1) > 0
-    return order, np.cumsum(new) - 1
