@@ -103,7 +103,7 @@ def _result(outcomes: Outcomes, stage: Stage) -> StageResult:
 
 
 def _columns(plan: RunPlan) -> dict[str, str]:
-    return flatten(plan.spec.columns, "config.columns")
+    return {**flatten(plan.spec.columns, "config.columns"), "config.columns": " ".join(plan.spec.columns)}
 
 
 def _user(plan: RunPlan) -> dict[str, str]:
@@ -117,7 +117,8 @@ def _ingest(plan: RunPlan) -> dict[str, str]:
         f"source.{day.day}": digest_of([file.model_dump(mode="json") for file in day.files]) if day.files else "missing"
         for day in plan.source
     }
-    return {**flatten(schema, "config.columns"), **flatten(source, "config.source"), **days}
+    order = {"config.columns": " ".join(plan.spec.columns)}
+    return {**flatten(schema, "config.columns"), **order, **flatten(source, "config.source"), **days}
 
 
 def _validate(plan: RunPlan) -> dict[str, str]:

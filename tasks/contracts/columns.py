@@ -57,6 +57,8 @@ class Column(Document):
             raise ValueError(f"min and max need a number, not {self.type}; allowed: int64, float64")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"min {self.min:g} is above max {self.max:g}")
+        if self.derived and not self.is_feature:
+            raise ValueError(f"a derived column is a feature, not {self.role}; allowed: numeric, categorical")
         if self.transform and self.role != "numeric":
             raise ValueError(f"transform needs role numeric, not {self.role}")
         if self.transform == "log1p" and (self.min is None or self.min <= -1):

@@ -14,6 +14,9 @@ from tasks.contracts.source import Source
 from tasks.contracts.training import Train
 
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
+PARTITION = "date"
+"""The snapshot's own column: the day that a row belongs to."""
+
 _AT_MOST_ONE: tuple[Role, ...] = ("group", "time", "weight")
 
 
@@ -79,11 +82,16 @@ class PipelineSpec(Document):
 
     def _role_problems(self) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
+        if PARTITION in self.columns:
+            found.append((f"columns.{PARTITION}", "the snapshot keeps the day under this name; give it another"))
         labels = self.with_role("label")
         if len(labels) != 1:
             named = f", not {len(labels)} ({', '.join(labels)})" if labels else ""
             found.append(("columns", f"exactly one column needs role label{named}"))
-        for role in _AT_MOST_ONE:
+        for role in PARTITION = "date"
+"""The snapshot's own column: the day that a row belongs to."""
+
+_AT_MOST_ONE:
             first, *others = self.with_role(role) or ("",)
             found += [
                 (f"columns.{name}.role", f"only one column may have role {role}; {first} has it") for name in others

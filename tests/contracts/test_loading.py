@@ -117,6 +117,8 @@ def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
         ("type: timestamp", "type: int64", "p.yaml:11: columns.shown_at: a time column cannot be int64; allowed: date"),
         ("{role: ignore, type: int64}", "{role: id, type: int64, transform: log1p}", "transform needs role numeric, not id"),
         ("in: [DE, FR, US]", "in: [DE, 3]", "p.yaml:13: columns.country: in: 3 is not a string"),
+        ("{role: ignore, type: int64}", "{role: id, type: int64, derived: true}", "a derived column is a feature, not id"),
+        ("position: {role", "date: {role", "columns.date: the snapshot keeps the day under this name; give it another"),
         ("in: [0, 1]", "in: [true, false]", "columns.clicked: in: True is not a int64"),
         ("role: label", "role: weight", "p.yaml:9: columns: exactly one column needs role label"),
         ("role: ignore", "role: label", "exactly one column needs role label, not 2 (position, clicked)"),
