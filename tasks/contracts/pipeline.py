@@ -88,10 +88,7 @@ class PipelineSpec(Document):
         if len(labels) != 1:
             named = f", not {len(labels)} ({', '.join(labels)})" if labels else ""
             found.append(("columns", f"exactly one column needs role label{named}"))
-        for role in PARTITION = "date"
-"""The snapshot's own column: the day that a row belongs to."""
-
-_AT_MOST_ONE:
+        for role in _AT_MOST_ONE:
             first, *others = self.with_role(role) or ("",)
             found += [
                 (f"columns.{name}.role", f"only one column may have role {role}; {first} has it") for name in others
