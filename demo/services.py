@@ -43,6 +43,7 @@ class Services:
         self.store = home / "store"
         self.airflow_home = home / "airflow"
         self.user = "admin"
+        self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
         """Start what does not run yet. Returns at once; `wait` waits until both answer."""
@@ -67,6 +68,8 @@ class Services:
                 _end(process)
                 ended.append(service.name)
             self._state(f"{service.name}.json").unlink(missing_ok=True)
+        for started in self._started:
+            started.wait()  # ended above
         return ended
 
     @property
@@ -166,6 +169,7 @@ class Services:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._started.append(process)
         born = psutil.Process(process.pid).create_time()
         self._state(f"{service.name}.json").write_text(json.dumps({"pid": process.pid, "born": born}), encoding="utf-8")
 
