@@ -42,7 +42,8 @@ class Description:
     """A model.
 
     derived: type of each column that features.py makes. classes: outputs, 1 but for multiclass. ids: the probe of the
-    hashing that it was trained with. weights: sha256 of the weights that belong to it, once known.
+    hashing that it was trained with. code: digest of the pipeline folder that it was trained with, if it is kept
+    beside it. weights: sha256 of the weights that belong to it, once known.
     """
 
     objective: str
@@ -52,6 +53,7 @@ class Description:
     architecture: Architecture
     classes: int = 1
     ids: str = ""
+    code: str = ""
     weights: str = ""
     format: int = FORMAT
 

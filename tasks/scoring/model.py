@@ -18,8 +18,10 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import nn
 
+from tasks.contracts import bundle
 from tasks.contracts.columns import ColumnType
 from tasks.contracts.errors import ConfigurationError, CorruptArtifact
+from tasks.contracts.fingerprint import digest, digest_of
 from tasks.runtime.user_code import attribute, blame, load_module
 from tasks.scoring.derivation import load_derive
 from tasks.scoring.description import Description, from_json, to_json
@@ -34,9 +36,9 @@ _BATCH = 65_536
 class ScoringModel:
     """A model as it is served. `score` takes raw rows, as the source has them."""
 
-    def __init__(self, description: Description, network: Network, folder: Path, digest: str) -> None:
+    def __init__(self, description: Description, network: Network, folder: Path, identity: str) -> None:
         self.description = description
-        self.digest = digest
+        self.digest = identity
         self._network = network.eval()
         self._derive = load_derive(folder, cast("dict[str, ColumnType]", description.derived))
 
@@ -98,6 +100,11 @@ def digest_of_model(weights: bytes, description: bytes) -> str:
     return hashlib.sha256(hashlib.sha256(weights).digest() + description).hexdigest()
 
 
+def code_digest(folder: Path) -> str:
+    """Sha256 over the files of a pipeline's folder and their names."""
+    return digest_of({name: digest(path.read_bytes()) for name, path in bundle.members(folder).items()})
+
+
 def load(folder: Path) -> ScoringModel:
     """Load a model. Raises CorruptArtifact if its files are damaged, or do not belong together."""
     try:
@@ -113,6 +120,10 @@ def load(folder: Path) -> ScoringModel:
         raise CorruptArtifact(
             f"{folder}: the model knows categories by other ids than this version makes",
             remedy="score it with the version that trained it, or train again",
+        )
+    if description.code and description.code != code_digest(folder / CODE):
+        raise CorruptArtifact(
+            f"{folder / CODE} is not the code that the model was trained with", remedy="restore it, or train again"
         )
     network = Network(description, custom(description, folder / CODE))
     try:

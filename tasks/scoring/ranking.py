@@ -71,7 +71,8 @@ def _padded(values: Floats, rows: Offsets | tuple[int, int], fill: float) -> Flo
 
 def _discount(width: int, cut: int) -> Floats:
     """Of the ranks that count, at most `cut` and `width`."""
-    return 1 / np.log2(np.arange(min(width, cut)) + 2.0)
+    discount: Floats = 1 / np.log2(np.arange(min(width, cut)) + 2.0)
+    return discount
 
 
 def _reached(gains: Floats, below: Floats, discount: Floats) -> Floats:

@@ -149,6 +149,7 @@ def _describe(ctx: StageContext, features: FeatureSet, fitted: Fitted) -> Descri
             cross_layers=settings.cross_layers,
             dropout=settings.dropout,
         ),
+        code=model.code_digest(ctx.folder),
         classes=len(columns[ctx.spec.label].allowed or ()) if ctx.spec.train.objective == "multiclass" else 1,
     )
 
