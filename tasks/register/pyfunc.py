@@ -14,14 +14,22 @@ from tasks.scoring.model import load
 ARTIFACT = "trained"
 
 
-class RatchetModel(PythonModel):
+class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not looked at
     """Scores raw rows."""
+
+    # MLflow takes type hints on predict for a promise about single rows; the signature says what rows look like.
+    _skip_type_hint_validation = True
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the weights, the description and the pipeline's code that were registered."""
         self.model = load(Path(context.artifacts[ARTIFACT]))
 
-    def predict(self, context: PythonModelContext, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+    def predict(
+        self,
+        context: PythonModelContext,  # noqa: ARG002 - MLflow's interface
+        model_input: Any,
+        params: dict[str, Any] | None = None,  # noqa: ARG002 - the same
+    ) -> Any:
         """Scores of a data frame of raw rows: [rows], for multiclass [rows, classes]."""
         return self.model.score(model_input)
 

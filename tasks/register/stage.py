@@ -6,6 +6,7 @@ from tasks.contracts import documents
 from tasks.contracts.documents import Registration
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.fingerprint import digest_of
+from tasks.contracts.operations import Stage
 from tasks.contracts.result import StageResult
 from tasks.register.packing import pack
 from tasks.register.production import settle
@@ -63,7 +64,9 @@ def run(ctx: StageContext) -> Finished:
 def _register(ctx: StageContext, training: StageResult, evaluated: StageResult, tracker: Tracker) -> tuple[str, str]:
     """(MLflow run, version) of the training."""
     request = ctx.request
-    results = {"ingest": ctx.upstream("ingest"), "train": training, "evaluate": evaluated}
+    ingested = ctx.upstream("ingest")
+    results: dict[Stage, StageResult] = {"ingest": ingested, "train": training, "evaluate": evaluated}
+    snapshot = documents.snapshot(ingested)
     run = log_candidate(tracker, request, results)
     judged = documents.judgement(evaluated)
     tags = {
@@ -72,7 +75,7 @@ def _register(ctx: StageContext, training: StageResult, evaluated: StageResult, 
         "ratchet.run_id": request.run_id,
         "ratchet.commit": request.pins.commit,
         "ratchet.image": request.pins.image,
-        "ratchet.snapshot": f"{documents.snapshot(results['ingest']).table}@{documents.snapshot(results['ingest']).version}",
+        "ratchet.snapshot": f"{snapshot.table}@{snapshot.version}",
         "ratchet.seed": str(request.spec.train.seed),
     }
     version = version_of(

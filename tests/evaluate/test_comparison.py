@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 from tasks.evaluate import comparison
 from tasks.evaluate.comparison import (
     Comparison,
-    Floats,
-    Measured,
     compare,
     expanded_tail,
     holm,
     relative_gain,
     resample,
 )
-from tasks.scoring.measures import Rows, measure
+from tasks.scoring.measures import Floats, Measured, Rows, measure
 
 
 def mean_of(values: Floats) -> Measured:
