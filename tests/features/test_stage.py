@@ -49,8 +49,6 @@ def day_rows(count: int = 12) -> dict[str, list[Any]]:
 @pytest.fixture
 def nights(tmp_path: Path) -> Nights:
     made = Nights(tmp_path, columns=COLUMNS)
-    made.pipeline = tmp_path / "pipeline"
-    made.pipeline.mkdir()
     (made.pipeline / "features.py").write_text(FEATURES, encoding="utf-8")
     return made
 
@@ -204,7 +202,6 @@ def test_rows_without_a_group_stand_alone_unless_they_have_to_be_ranked(nights: 
 def test_an_error_in_features_py_is_told_with_its_line(nights: Nights) -> None:
     for day in (D1, D2, D3):
         nights.put(day, day_rows())
-    assert nights.pipeline is not None
     (nights.pipeline / "features.py").write_text("def derive(df):\n    return df['prize']\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"features\.py:2: KeyError: 'prize'"):
         encoded(nights)

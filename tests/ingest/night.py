@@ -65,7 +65,8 @@ class Nights:
             held = self.document.get(name)
             self.document[name] = {**held, **value} if isinstance(held, dict) and name == "source" else value
         self.champion: Champion | None = None
-        self.pipeline: Path | None = None  # its folder of Python files, if a test has one
+        self.pipeline = folder / "pipeline"  # its folder of Python files
+        self.pipeline.mkdir(exist_ok=True)
         self.log = StringIO()
         self._runs = 0
 
@@ -110,7 +111,7 @@ class Nights:
             "run": str(self._runs),
             **(parts or {}),
         }
-        packed = bundle.pack(self.pipeline) if self.pipeline else b""
+        packed = bundle.pack(self.pipeline)
         self.store.create(paths.bundle(digest(packed)), packed)
         request = StageRequest(
             stage=stage,
@@ -136,7 +137,7 @@ class Nights:
             request=request,
             store=self.store,
             scratch=scratch,
-            folder=self.pipeline or self.folder,
+            folder=self.pipeline,
             log=StageLog(stage, self.log),
             transaction=Transaction(self.store, request.prefix, request.attempt),
         )

@@ -1,0 +1,251 @@
+import threading
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tasks.contracts import documents
+from tasks.contracts.documents import Validation
+from tasks.contracts.errors import ConfigurationError, CorruptArtifact, Preempted
+from tasks.contracts.fingerprint import digest_of, fingerprint
+from tasks.contracts.result import Published
+from tasks.runtime.artifacts import read_bytes
+from tasks.runtime.context import StageContext
+from tasks.runtime.publishing import Transaction
+from tasks.scoring.files import lay_out
+from tasks.scoring.measures import Rows, constant, measure
+from tasks.scoring.model import load
+from tasks.scoring.rows import read_rows
+from tests.ingest.night import LAST, Nights
+
+DAYS = [LAST - timedelta(days=back) for back in (3, 2, 1, 0)]
+ROWS = 1500
+COLUMNS: dict[str, Any] = {
+    "query": {"role": "group", "type": "int64"},
+    "item": {"role": "categorical", "type": "string"},
+    "price": {"role": "numeric", "type": "float64", "min": 0, "transform": "log1p"},
+    "clicked": {"role": "label", "type": "int64"},
+}
+LABELS: dict[str, dict[str, Any]] = {
+    "ranking": {},
+    "binary": {},
+    "regression": {"type": "float64"},
+    "multiclass": {"in": [0, 1, 2]},
+}
+METRIC = {"ranking": "ndcg@3", "binary": "auc", "regression": "rmse", "multiclass": "accuracy"}
+
+
+def day_rows(day: date, objective: str) -> dict[str, Any]:
+    """Dear items and some kinds of items are worth more, up to noise."""
+    draw = np.random.default_rng(day.toordinal())
+    item, price = draw.integers(0, 20, ROWS), draw.lognormal(3, 1, ROWS)
+    worth = (item % 5 - 2) + (np.log1p(price) - 3) + draw.logistic(size=ROWS)
+    label = {"regression": 100 + 10 * worth, "multiclass": np.digitize(worth, [-1, 1])}.get(objective, worth > 1)
+    return {
+        "query": np.arange(ROWS) // 10,
+        "item": [f"i{kind}" for kind in item],
+        "price": np.where(draw.random(ROWS) < 0.05, np.nan, price),
+        "clicked": np.asarray(label, float if objective == "regression" else np.int64),
+    }
+
+
+@dataclass
+class Trainings:
+    """Nights up to features, and trainings on them."""
+
+    nights: Nights
+    inputs: dict[Any, Published]
+
+    def train(self, run: str = "0") -> Published:
+        """`run` names the fingerprint: the same again is the same training."""
+        return self.nights.run("train", inputs=self.inputs, parts={"run": run})
+
+    def settings(self, **changes: Any) -> None:
+        self.nights.document["train"].update(changes)
+
+    def scores(self, trained: Published, folder: Path) -> tuple[pd.DataFrame, Any]:
+        """The held-out rows, and what the model says of them."""
+        laid = lay_out(self.nights.store, trained.result, folder, self.nights.folder)
+        day = documents.snapshot(self.inputs["ingest"].result).days[-1]
+        path = self.nights.store.local(day.file.key)
+        assert path is not None
+        df = read_rows(path, self.nights.spec.columns)
+        return df, load(laid).score(df.drop(columns="clicked"))
+
+
+def prepare(folder: Path, objective: str, **files: str) -> Trainings:
+    nights = Nights(
+        folder,
+        source={"window_days": 4},
+        columns={**COLUMNS, "clicked": {**COLUMNS["clicked"], **LABELS[objective]}},
+        train={
+            "objective": objective,
+            "epochs": 3,
+            "batch_size": 128,
+            "learning_rate": 0.01,
+            "model": {"embedding_dim": 4, "hidden": [16]},
+        },
+        evaluate={"metric": METRIC[objective]},
+        resources={"train": {"cpus": 1}},
+    )
+    for name, text in files.items():
+        (nights.pipeline / f"{name}.py").write_text(text, encoding="utf-8")
+    for day in DAYS:
+        nights.put(day, day_rows(day, objective))
+    ingest = nights.run("ingest")
+    summary = Validation(checks=(), rows={}, labelled={})
+    parts = {"of": ingest.result.content}
+    validate = Transaction(nights.store, f"published/clicks/validate/{fingerprint(parts)}", "a").commit(
+        stage="validate", fingerprint=fingerprint(parts), parts=parts, content=digest_of(summary), summary=summary
+    )
+    features = nights.run("features", inputs={"ingest": ingest, "validate": validate})
+    return Trainings(nights, {"ingest": ingest, "validate": validate, "features": features})
+
+
+def weights(trainings: Trainings, trained: Published) -> bytes:
+    return read_bytes(trainings.nights.store, trained.result.outputs["weights"])
+
+
+@pytest.mark.parametrize("objective", LABELS)
+def test_a_trained_model_beats_a_constant_on_held_out_rows(tmp_path: Path, objective: str) -> None:
+    trainings = prepare(tmp_path, objective)
+    published = trainings.train()
+    trained = documents.trained(published.result)
+    assert trained.split.train == (DAYS[0], DAYS[1])
+    assert trained.rows == 2 * ROWS
+    assert len(trained.epochs) == 3
+    assert trained.epochs[-1].loss < trained.epochs[0].loss
+    assert {"training_throughput_samples_per_sec", "data_loading_latency_ms", "checkpoint_duration_ms"} <= set(
+        published.result.metrics
+    )
+    df, scores = trainings.scores(published, tmp_path / "model")
+    label = df["clicked"].to_numpy(np.float64)
+    rows = Rows(label=label, offsets=np.arange(0, ROWS + 1, 10))
+    metric = METRIC[objective]
+    found, baseline = (measure(metric, rows, each) for each in (scores, constant(objective, metric, label)))  # type: ignore[arg-type]  # a parameter is any text
+    assert found is not None
+    assert baseline is not None
+    if metric == "rmse":
+        assert found.value < 0.9 * baseline.value
+    else:
+        assert found.value > 1.1 * baseline.value
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(tmp_path: Path) -> None:
+    trainings = prepare(tmp_path, "binary")
+    first, second = trainings.train(run="1"), trainings.train(run="2")
+    assert weights(trainings, first) == weights(trainings, second)
+    assert first.result.content == second.result.content
+    trainings.settings(seed=1)
+    assert weights(trainings, trainings.train(run="3")) != weights(trainings, first)
+
+
+class StopsAfter(threading.Event):
+    """A notice to stop that comes once it was asked for a number of times."""
+
+    def __init__(self, asked: int) -> None:
+        super().__init__()
+        self._left = asked
+
+    def is_set(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+@pytest.fixture
+def stopped_after(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes the next stage be told to stop after so many steps, or none."""
+    made = StageContext.__init__
+
+    def stop(asked: int | None) -> None:
+        def init(self: StageContext, **fields: Any) -> None:
+            made(self, **({**fields, "stopping": StopsAfter(asked)} if asked is not None else fields))
+
+        monkeypatch.setattr(StageContext, "__init__", init)
+
+    return stop
+
+
+def test_a_training_that_was_told_to_stop_goes_on_to_the_same_bytes(tmp_path: Path, stopped_after: Any) -> None:
+    trainings = prepare(tmp_path, "ranking")
+    trainings.settings(model={"embedding_dim": 4, "hidden": [16], "dropout": 0.2})
+    expected = trainings.train(run="whole")
+    for steps in (5, 17):
+        stopped_after(steps)
+        with pytest.raises(Preempted):
+            trainings.train(run="cut")
+    stopped_after(None)
+    resumed = trainings.train(run="cut")
+    assert documents.trained(resumed.result).resumed_from == 5 + 1 + 17 + 1
+    assert weights(trainings, resumed) == weights(trainings, expected)
+    assert resumed.result.content == expected.result.content
+
+
+def test_the_pipelines_own_module_and_loss_are_trained(tmp_path: Path) -> None:
+    text = """
+import torch
+from torch import nn
+
+class Mine(nn.Module):
+    def __init__(self, inputs):
+        super().__init__()
+        self.layer = nn.Linear(inputs, 1)
+
+    def forward(self, x):
+        return self.layer(x)[:, 0]
+
+def loss(scores, labels, weights, groups):
+    return (torch.sigmoid(scores) - labels).square().mean()
+"""
+    trainings = prepare(tmp_path, "binary", model=text)
+    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4})
+    published = trainings.train()
+    df, scores = trainings.scores(published, tmp_path / "model")
+    found = measure("auc", Rows(label=df["clicked"].to_numpy(np.float64), offsets=None), scores)
+    assert found is not None
+    assert found.value > 0.7
+    for name, (bad, message) in {
+        "loss": (text.replace("labels)", "label)"), r"model\.py:14: NameError"),
+        "class": (text.replace("Mine(", "Other("), "Mine is not defined"),
+        "number": (text.replace(".mean()", ""), "return a tensor with one number"),
+    }.items():
+        (trainings.nights.pipeline / "model.py").write_text(bad, encoding="utf-8")
+        with pytest.raises(ConfigurationError, match=message):
+            trainings.train(run=name)
+
+
+def test_a_loss_that_is_no_number_ends_the_training_with_its_step(tmp_path: Path) -> None:
+    text = "import torch\nfrom torch import nn\n\nclass Mine(nn.Linear):\n    def __init__(self, inputs):\n        super().__init__(inputs, 1)\n\ndef loss(scores, labels, weights, groups):\n    return scores.mean() / 0\n"
+    trainings = prepare(tmp_path, "binary", model=text)
+    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4})
+    with pytest.raises(Exception, match=r"the loss is -?(inf|nan) at epoch 1, step 1 of \d+"):
+        trainings.train()
+    assert not list(trainings.nights.store.list("checkpoints"))
+
+
+def test_a_damaged_array_is_refused_before_training(tmp_path: Path) -> None:
+    trainings = prepare(tmp_path, "binary")
+    array = trainings.inputs["features"].result.outputs[f"{DAYS[0]}-label.npy"]
+    path = trainings.nights.store.local(array.key)
+    assert path is not None
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+    with pytest.raises(CorruptArtifact, match=r"label\.npy is damaged"):
+        trainings.train()
+
+
+def test_without_validation_days_the_last_epoch_is_taken(tmp_path: Path) -> None:
+    trainings = prepare(tmp_path, "binary")
+    trainings.settings(valid_days=0)
+    trainings.inputs["features"] = trainings.nights.run(
+        "features", inputs={name: trainings.inputs[name] for name in ("ingest", "validate")}
+    )
+    trained = documents.trained(trainings.train().result)
+    assert trained.best_epoch == 3
+    assert trained.epochs[0].valid_metric is None
