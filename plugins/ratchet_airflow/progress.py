@@ -18,7 +18,7 @@ def line_of(event: Event) -> str:
     """`[ 40%] epoch 2 of 3 (loss 0.31)`: one line, and for failures the traceback below it."""
     fields = {key: value for key, value in event.fields.items() if key not in _SHOWN_BEFORE | _ELSEWHERE}
     traceback = fields.pop("traceback", None)
-    shown = ", ".join(f"{key} {_number(value)}" for key, value in fields.items())
+    shown = ", ".join(f"{key} {_number(value)}" for key, value in fields.items() if str(value) not in event.message)
     line = f"{_share(event)}{event.message}{f' ({shown})' if shown else ''}"
     return f"{line}\n{traceback}" if traceback else line
 

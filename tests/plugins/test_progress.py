@@ -20,6 +20,11 @@ def test_a_failure_has_its_traceback_below() -> None:
     assert level_of(event) == logging.ERROR
 
 
+def test_nothing_is_said_twice() -> None:
+    event = Event(name="info", level="info", message="published a/b", fields={"key": "a/b", "reused": False})
+    assert line_of(event) == "published a/b (reused False)"
+
+
 def test_what_a_library_prints_stands_as_it_is() -> None:
     assert line_of(parse("Downloading [====]")) == "Downloading [====]"
 
