@@ -50,18 +50,14 @@ class Display:
             self._ended[stage] = outcome
             if not self._console.is_terminal:
                 state = "cached" if outcome.cached else outcome.state
-                why = f": {outcome.because}" if outcome.state != "done" else ""
-                self._console.print(
-                    f"  {stage:<9} {state:<8} {outcome.seconds:6.1f} s{why}", highlight=False, markup=False
-                )
+                self._console.print(f"  {stage:<9} {state:<8} {outcome.seconds:6.1f} s", highlight=False, markup=False)
 
     def event(self, stage: Stage, event: Event) -> None:
         """A line that a stage said."""
         if event.name in {"progress", "info"}:
             self._said[stage] = event.message
-        elif event.level in {"warning", "error"}:
-            where = self._live.console if self._console.is_terminal else self._console
-            where.print(Text(f"  {stage}: {event.message}", style="yellow" if event.level == "warning" else "red"))
+        elif event.level == "warning":  # what ends a stage is told once, with the run's end
+            self._console.print(Text(f"  {stage}: {event.message}", style="yellow"))
 
     def end(self, night: Night) -> None:
         """The verdict, and where to look."""

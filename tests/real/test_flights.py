@@ -1,0 +1,89 @@
+"""Real flights: nights around a snow storm. Runs where the data is (see RATCHET_FLIGHTS), and is skipped elsewhere.
+
+RATCHET_FULL=1 takes the whole month instead of a few nights.
+"""
+
+import os
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from tests.runs.nights import ROOT, ratchet
+
+FLIGHTS = Path(os.environ.get("RATCHET_FLIGHTS", ROOT.parent / "shared" / "data" / "flights"))
+PIPELINE = str(Path(__file__).parent / "late-flights")
+LABEL = "label_arr_delay_gt15"
+FULL = os.environ.get("RATCHET_FULL") == "1"
+FIRST, LAST = (date(2013, 2, 1), date(2013, 3, 2)) if FULL else (date(2013, 2, 7), date(2013, 2, 10))
+STORM = {"2013-02-08", "2013-02-09"}
+
+pytestmark = [
+    pytest.mark.skipif(not FLIGHTS.is_dir(), reason="the flights are not here"),
+    pytest.mark.heavy,
+    pytest.mark.timeout(3600),
+]
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What each night said, by date."""
+    store = str(tmp_path_factory.mktemp("flights") / "store")
+    arguments = ("run", PIPELINE, "--store", store, "--runner", "process", "--json")
+    ended = ratchet(
+        *arguments, "--from", FIRST.isoformat(), "--to", LAST.isoformat(),
+        environment={"RATCHET_FLIGHTS": str(FLIGHTS)}, timeout=3000,
+    )  # fmt: skip
+    assert ended.code == 65, ended.err[-3000:]  # the storm's days were refused, and the nights after them went on
+    return {night["date"]: night for night in ended.json}
+
+
+def test_a_storm_that_empties_a_day_stops_its_night_and_no_other(nights: dict[str, Any]) -> None:
+    stopped = {day for day, night in nights.items() if night["error"]}
+    assert stopped == STORM
+    for day in STORM:
+        assert "volume" in nights[day]["error"]["cause"]
+        assert nights[day]["model"] is None
+        assert [stage["name"] for stage in nights[day]["stages"]] == ["ingest", "validate", "report"]
+
+
+def test_every_other_night_comes_to_a_verdict_saturdays_too(nights: dict[str, Any]) -> None:
+    judged = {day for day, night in nights.items() if night["verdict"]}
+    assert judged == set(nights) - STORM
+    assert len(judged) == (LAST - FIRST).days + 1 - len(STORM)
+
+
+def test_the_model_beats_a_constant_and_the_late_rate_by_carrier(nights: dict[str, Any]) -> None:
+    """Over all nights: on a single one, the weather of the day can turn the carriers' order around."""
+    ours, by_carrier = [], []
+    for day, night in nights.items():
+        if night["verdict"]:
+            ours.append(night["metrics"]["candidate"]["auc"])
+            by_carrier.append(_by_carrier(date.fromisoformat(day)))
+    assert np.mean(ours) > 0.55
+    assert np.mean(ours) > np.mean(by_carrier) + 0.02
+
+
+def test_rows_without_a_label_are_dropped_and_counted(nights: dict[str, Any]) -> None:
+    day = LAST.isoformat()
+    page = Path(nights[day]["report"]).read_text(encoding="utf-8")
+    window = [_flights(LAST - timedelta(days=back)) for back in range(30)]
+    unlabelled = sum(int(flights[LABEL].isna().sum()) for flights in window)
+    assert unlabelled > 900
+    assert f"{unlabelled:,}" in page
+
+
+def _flights(day: date) -> pd.DataFrame:
+    return pd.read_parquet(FLIGHTS / f"date={day}" / "part-0.parquet")
+
+
+def _by_carrier(day: date) -> float:
+    """AUC on a day of each carrier's late rate over the 28 days that the model of that night trains on."""
+    past = pd.concat([_flights(day - timedelta(days=back)) for back in range(2, 30)]).dropna(subset=[LABEL])
+    rate = past.groupby("carrier")[LABEL].mean()
+    today = _flights(day).dropna(subset=[LABEL])
+    return float(roc_auc_score(today[LABEL], today["carrier"].map(rate).fillna(past[LABEL].mean())))

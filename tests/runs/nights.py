@@ -1,0 +1,70 @@
+"""`ratchet run` as a person calls it: a process, its output and its exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from tasks.samples import clicks, payments
+
+ROOT = Path(__file__).resolve().parents[2]
+DAY = date(2026, 3, 20)
+SMALL = ("--set", "source.window_days=6", "--set", "train.epochs=2", "--set", "validate.expectations=[]")
+"""A window of six days instead of the file's, and no expectation, whose library takes seconds to load."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a call ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed with --json."""
+        return json.loads(self.out)
+
+
+def sample(out: Path, *, days: int = 7, rows_per_day: int = 2000) -> Path:
+    """Days of both examples up to DAY."""
+    for kind in (clicks, payments):
+        for _ in kind.write(out, days=days, rows_per_day=rows_per_day, end=DAY, seed=0):
+            pass
+    return out
+
+
+def ratchet(*arguments: str, environment: Mapping[str, str] | None = None, timeout: float = 300) -> Ended:
+    """Call it; the environment is this process's, without settings of its own, and what is given."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RATCHET_", "MLFLOW_"))}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tasks.cli.main", *arguments],
+        cwd=ROOT,
+        env={**inherited, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return Ended(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def run(
+    pipeline: str,
+    data: str,
+    store: str,
+    *more: str,
+    runner: str = "process",
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
+    """`ratchet run PIPELINE --date DAY --json`, small."""
+    settings = {"RATCHET_DATA": data, **(environment or {})}
+    arguments = ("run", pipeline, "--store", store, "--runner", runner, "--json", *SMALL, *more)
+    dated = () if "--from" in more else ("--date", DAY.isoformat())
+    return ratchet(*arguments, *dated, environment=settings)

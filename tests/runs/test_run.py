@@ -1,0 +1,124 @@
+"""`ratchet run`: nights in order, the cache, what it prints, and how it fails."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.runtime.ledger import records
+from tasks.runtime.store.opening import open_store
+from tests.runs.nights import DAY, ROOT, SMALL, ratchet, run, sample
+
+pytestmark = pytest.mark.heavy
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(sample(tmp_path_factory.mktemp("data"), days=8))
+
+
+@pytest.fixture(scope="module")
+def nights(data: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, object]]]:
+    """A store after two nights, and what they said."""
+    store = str(tmp_path_factory.mktemp("store") / "s")
+    ended = run("search-ranking", data, store, "--from", "2026-03-19", "--to", "2026-03-20")
+    assert ended.code == 0, ended.err
+    return store, ended.json
+
+
+def test_the_second_night_meets_the_first_one_s_model(nights: tuple[str, list[dict[str, object]]]) -> None:
+    store, (first, second) = nights
+    assert first["verdict"] == "promote"
+    assert first["model"] == {"name": "search-ranking", "version": "1"}
+    assert second["date"] == "2026-03-20"
+    history = records(open_store(store), "search-ranking")
+    assert history[0].data_date.isoformat() == "2026-03-19"
+    assert second["metrics"]["baseline"] != first["metrics"]["baseline"]  # type: ignore[index]
+
+
+def test_the_same_night_again_is_found_in_the_cache(nights: tuple[str, list[dict[str, object]]], data: str) -> None:
+    store, (_, second) = nights
+    again = run("search-ranking", data, store).json
+    assert all(stage["cached"] or stage["state"] == "skipped" for stage in again["stages"])
+    for key in ("verdict", "metrics", "model", "reason"):
+        assert again[key] == second[key]
+
+
+def test_why_and_plan_tell_what_is_reused_and_what_would_be_rebuilt(
+    nights: tuple[str, list[dict[str, object]]], data: str
+) -> None:
+    store, _ = nights
+    newest = ratchet("why", "search-ranking", "--store", store).out.splitlines()[0]
+    told = ratchet("why", newest, "--store", store)
+    assert told.code == 0
+    assert "train     rebuilt" in told.out
+    assert "nothing published yet" in told.out
+    asked = ("plan", "search-ranking", "--store", store, "--date", DAY.isoformat(), *SMALL)
+    planned = ratchet(*asked, environment={"RATCHET_DATA": data})
+    assert planned.code == 0, planned.err
+    assert planned.out.count(" cached ") >= 5
+    other = ratchet(*asked, "--set", "train.epochs=5", environment={"RATCHET_DATA": data})
+    assert "config.train.epochs: 2 -> 5" in other.out
+    assert "train is built before it" in other.out
+    nobody = ratchet("why", "search-ranking/nobody", "--store", store)
+    assert nobody.code == 64
+    assert "no run 'nobody' of search-ranking" in nobody.err
+
+
+def test_fault_21_two_runs_of_the_same_date_at_once_make_one_version(data: str, tmp_path: Path) -> None:
+    store = str(tmp_path / "s")
+    command = [sys.executable, "-W", "ignore", "-m", "tasks.cli.main", "run", "search-ranking", "--date", DAY.isoformat(),
+               "--store", store, "--runner", "process", "--json", *SMALL]  # fmt: skip
+    environment = {"RATCHET_DATA": data, "PATH": str(Path(sys.executable).parent) + ":/usr/bin:/bin"}
+    both = [
+        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=400) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert len(records(open_store(store), "search-ranking")) == 1
+    manifests = [entry.key for entry in open_store(store).list("published/search-ranking/train")]
+    assert len([key for key in manifests if key.endswith("/manifest.json")]) == 1
+    again = run("search-ranking", data, store).json
+    assert again["model"] == {"name": "search-ranking", "version": "1"}
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        (("--set", "train.epoch=1"), 64, "--set train.epoch: train.epoch: unknown key"),
+        (("--date", "yesterday"), 64, "--date: 'yesterday' is not a date; to do: write it like 2026-11-20"),
+        (("--from", "2026-03-19"), 64, "--from and --to go together"),
+        (("--from", "2026-03-20", "--to", "2026-03-19"), 64, "--from 2026-03-20 is after --to 2026-03-19"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_clear_line_and_nothing_is_written(
+    more: tuple[str, ...], code: int, said: str, data: str, tmp_path: Path
+) -> None:
+    ended = ratchet(
+        "run", "search-ranking", "--store", str(tmp_path / "s"), "--runner", "process", *more,
+        environment={"RATCHET_DATA": data},
+    )  # fmt: skip
+    assert ended.code == code
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+    assert not (tmp_path / "s").exists()
+
+
+def test_data_that_breaks_a_rule_stops_the_run_before_anything_is_trained(data: str, tmp_path: Path) -> None:
+    ended = run("search-ranking", data, str(tmp_path / "s"), "--set", "columns.price.max=40")
+    assert ended.code == 65
+    said = ended.json
+    assert [stage["name"] for stage in said["stages"]] == ["ingest", "validate", "report"]
+    assert "price" in said["error"]["cause"]
+    assert said["verdict"] is None
+    assert said["model"] is None
+    page = Path(said["report"]).read_text(encoding="utf-8")
+    assert "price" in page
+
+
+def test_a_day_that_is_not_there_is_named(data: str, tmp_path: Path) -> None:
+    ended = run("search-ranking", data, str(tmp_path / "s"), "--set", "source.window_days=20")
+    assert ended.code == 65
+    assert "2026-03-01" in ended.json["error"]["cause"]
