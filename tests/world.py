@@ -4,9 +4,10 @@ Rows have two numbers, `x` and `z`, and a label that follows x. A model is a lin
 """
 
 import io
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 
 import numpy as np
@@ -21,6 +22,7 @@ from tasks.contracts.operations import Stage
 from tasks.contracts.pipeline import PipelineSpec
 from tasks.contracts.request import UPSTREAM, Input, Outcome, Pins, Promotion, StageRequest
 from tasks.contracts.result import Artifact, Published
+from tasks.evaluate import stage as evaluate
 from tasks.runtime.context import Finished, StageContext
 from tasks.runtime.logs import StageLog
 from tasks.runtime.publishing import Transaction
@@ -59,7 +61,7 @@ class World:
     spec: PipelineSpec
     ingest: Published
     data_date: date = DAY
-    promotion: Promotion = Promotion(mode="auto")
+    promotion: Promotion = field(default_factory=lambda: Promotion(mode="auto"))
     tracking_uri: str | None = None
     run_id: str = "run-1"
     kind: str = "manual"
@@ -176,10 +178,8 @@ class World:
 
     def evaluate(self, training: Published, champion: Champion | None = None) -> tuple[Judgement, Published]:
         """Run the evaluate stage."""
-        from tasks.evaluate import stage
-
         ctx = self.context("evaluate", {"ingest": self.ingest, "train": training}, champion)
-        published = self.commit(ctx, stage.run(ctx))
+        published = self.commit(ctx, evaluate.run(ctx))
         return Judgement.model_validate(published.result.summary), published
 
     def register_context(self, training: Published, evaluated: Published, attempt: str = "a1") -> StageContext:
@@ -248,8 +248,6 @@ def line(spec: PipelineSpec, x: float, z: float) -> tuple[bytes, bytes]:
 
 
 def _code(features: str = "") -> bytes:
-    from tempfile import TemporaryDirectory
-
     with TemporaryDirectory() as folder:
         (Path(folder) / "pipeline.yaml").write_text("name: shop\n")
         if features:

@@ -4,7 +4,6 @@ It only hands rows to tasks.scoring, which comes with the model, so what is serv
 """
 
 from pathlib import Path
-from typing import Any
 
 from mlflow.models import set_model
 from mlflow.pyfunc import PythonModel, PythonModelContext
@@ -24,12 +23,7 @@ class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not 
         """Load the weights, the description and the pipeline's code that were registered."""
         self.model = load(Path(context.artifacts[ARTIFACT]))
 
-    def predict(
-        self,
-        context: PythonModelContext,  # noqa: ARG002 - MLflow's interface
-        model_input: Any,
-        params: dict[str, Any] | None = None,  # noqa: ARG002 - the same
-    ) -> Any:
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, ARG002
         """Scores of a data frame of raw rows: [rows], for multiclass [rows, classes]."""
         return self.model.score(model_input)
 

@@ -1,0 +1,91 @@
+"""report: the page of a run, whatever became of it, and a line in MLflow for every candidate that was judged."""
+
+from tasks.contracts import documents, paths
+from tasks.contracts.documents import Split
+from tasks.contracts.errors import RatchetError
+from tasks.contracts.fingerprint import digest_of
+from tasks.contracts.model import Document
+from tasks.contracts.operations import STAGES, Stage
+from tasks.contracts.request import Outcome
+from tasks.contracts.result import StageResult
+from tasks.report.page import Told, render
+from tasks.runtime.context import Finished, StageContext
+from tasks.runtime.experiments import log_candidate
+from tasks.runtime.tracking import track
+
+
+class Report(Document):
+    """report: where the page is for people, beside the output `page`."""
+
+    kept: str
+
+
+def run(ctx: StageContext) -> Finished:
+    """Output `page`; also kept with the run's records. What cannot be read any more is left out and said in the log."""
+    results = _results(ctx)
+    with ctx.phase("page"):
+        path = ctx.scratch / "report.html"
+        path.write_text(render(told(ctx, results)), encoding="utf-8")
+        ctx.transaction.add("page", path)
+        kept = ctx.keep("report.html", path)
+    if {"ingest", "train", "evaluate"} <= set(results) and "register" not in results:
+        with ctx.phase("tracking"):
+            _log(ctx, results)
+    # Times and places differ from one try to the next: the page means the outcomes that it tells of.
+    return Finished(content=digest_of(ctx.request.fingerprint), summary=Report(kept=kept))
+
+
+def told(ctx: StageContext, results: dict[Stage, StageResult]) -> Told:
+    """What is known of the run."""
+    features = documents.features(results["features"]) if "features" in results else None
+    trained = documents.trained(results["train"]) if "train" in results else None
+    split: Split | None = trained.split if trained else features.split if features else None
+    return Told(
+        request=ctx.request,
+        outcomes=_outcomes(ctx),
+        snapshot=documents.snapshot(results["ingest"]) if "ingest" in results else None,
+        validation=documents.validation(results["validate"]) if "validate" in results else None,
+        trained=trained,
+        judged=documents.judgement(results["evaluate"]) if "evaluate" in results else None,
+        registered=documents.registration(results["register"]) if "register" in results else None,
+        numbers=results["evaluate"].metrics if "evaluate" in results else {},
+        unlabelled=sum(day.unlabelled for day in features.days) if features else 0,
+        split=split,
+    )
+
+
+def _results(ctx: StageContext) -> dict[Stage, StageResult]:
+    found: dict[Stage, StageResult] = {}
+    for stage in ctx.request.inputs:
+        try:
+            found[stage] = ctx.upstream(stage)
+        except RatchetError as error:
+            ctx.log.event("warning", f"the page goes without {stage}: {error.cause}", level="warning")
+    return found
+
+
+def _outcomes(ctx: StageContext) -> dict[Stage, Outcome]:
+    found: dict[Stage, Outcome] = {}
+    for stage in STAGES:
+        if stage == ctx.request.stage:
+            continue
+        try:
+            data = ctx.store.read(paths.outcome(ctx.spec.name, ctx.request.run_id, stage))
+        except FileNotFoundError:
+            continue
+        found[stage] = Outcome.model_validate_json(data)
+    return found
+
+
+def _log(ctx: StageContext, results: dict[Stage, StageResult]) -> None:
+    """Tell MLflow of a candidate that was not registered. The page is there either way."""
+    try:
+        track(
+            ctx.store,
+            ctx.request.tracking_uri,
+            ctx.scratch,
+            lambda tracker: log_candidate(tracker, ctx.request, results),
+        )
+    except Exception as error:  # noqa: BLE001 - a page does not fail for want of a log line, whatever MLflow raises
+        cause = error.cause if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
+        ctx.log.event("warning", f"this candidate is not in MLflow: {cause}", level="warning")
