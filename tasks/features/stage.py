@@ -25,7 +25,7 @@ from tasks.scoring.derivation import FILE, Derive, load_derive
 from tasks.scoring.fitted import Fitted
 
 _PART = "features.day"
-_BYTES_PER_VALUE = 48  # of one value while its day is read, derived and encoded, by measurement
+_BYTES_PER_VALUE = 48  # of one value while its day is encoded: 20 were measured, and derive may copy all of them
 _CATEGORIES = "categories"
 
 

@@ -225,7 +225,7 @@ class Loop:
             group["lr"] = self._settings.learning_rate * factor
 
     def _check(self) -> None:
-        """Add up the losses since the last check. Raises NotFinite, naming the first bad step."""
+        """Add up the losses since the last check. Raises NotFinite, naming the first bad step or that of a bad weight."""
         if not self._unchecked:
             return
         losses = torch.stack(self._unchecked).double().cpu()
@@ -236,6 +236,9 @@ class Loop:
             raise NotFinite(
                 f"the loss is {float(losses[~good][0])} at epoch {self._epoch}, step {step} of {self._steps}"
             )
+        weights = torch.stack([parameter.detach().sum() for parameter in self._network.parameters()])
+        if not bool(torch.isfinite(weights).all()):  # a finite loss can have a gradient that is not
+            raise NotFinite(f"a weight is not finite after epoch {self._epoch}, step {self._step} of {self._steps}")
         for loss in losses.tolist():  # one by one: the sum must not depend on when it was checked
             self._epoch_loss += loss
 

@@ -1,4 +1,4 @@
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -7,65 +7,18 @@ import pandas as pd
 import pytest
 
 from tasks.contracts import documents
-from tasks.contracts.documents import FeatureDay, Validation
-from tasks.contracts.errors import ConfigurationError, CorruptArtifact, DataRejected
-from tasks.contracts.fingerprint import digest, digest_of, fingerprint
-from tasks.contracts.result import Published
+from tasks.contracts.documents import FeatureDay
+from tasks.contracts.errors import ConfigurationError, DataRejected
 from tasks.runtime.artifacts import fetch, read_bytes
-from tasks.runtime.publishing import Transaction, discard_damaged
 from tasks.scoring.encoding import category_ids
 from tasks.scoring.fitted import Fitted
+from tests.features.encoding import D1, D2, D3, at, day_rows, encoded
 from tests.ingest.night import LAST, Nights
-
-D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
-COLUMNS = {
-    "query_id": {"role": "group", "type": "string"},
-    "country": {"role": "categorical", "type": "string"},
-    "item": {"role": "categorical", "type": "int64"},
-    "price": {"role": "numeric", "type": "float64", "min": 0, "transform": "log1p"},
-    "cheap": {"role": "numeric", "type": "bool", "derived": True},
-    "trust": {"role": "weight", "type": "float64"},
-    "clicked": {"role": "label", "type": "int64"},
-}
-FEATURES = """
-def derive(df):
-    df["cheap"] = df["price"] < 3
-    assert "clicked" not in df and "trust" not in df
-    return df
-"""
-
-
-def day_rows(count: int = 12) -> dict[str, list[Any]]:
-    return {
-        "query_id": [f"q{i % 3}" for i in range(count)],
-        "country": [("DE", "FR", None)[i % 3] for i in range(count)],
-        "item": [None if i == 4 else i % 2 for i in range(count)],
-        "price": [None if i == 5 else float(i) for i in range(count)],
-        "trust": [1.0 + i for i in range(count)],
-        "clicked": [None if i == 1 else int(i % 2 == 0) for i in range(count)],
-    }
 
 
 @pytest.fixture
 def nights(tmp_path: Path) -> Nights:
-    made = Nights(tmp_path, columns=COLUMNS)
-    (made.pipeline / "features.py").write_text(FEATURES, encoding="utf-8")
-    return made
-
-
-def validated(nights: Nights, snapshot: Published, excluded: tuple[date, ...] = ()) -> Published:
-    """A validation in which these days failed."""
-    days = documents.snapshot(snapshot.result).days
-    summary = Validation(checks=(), excluded=excluded, rows={day.day: day.file.rows or 0 for day in days}, labelled={})
-    parts = {"of": snapshot.result.content, "excluded": str(excluded)}
-    return Transaction(nights.store, f"published/clicks/validate/{fingerprint(parts)}", "a").commit(
-        stage="validate", fingerprint=fingerprint(parts), parts=parts, content=digest_of(summary), summary=summary
-    )
-
-
-def encoded(nights: Nights, data_date: date = LAST, excluded: tuple[date, ...] = ()) -> Published:
-    snapshot = nights.run("ingest", data_date)
-    return nights.run("features", data_date, {"ingest": snapshot, "validate": validated(nights, snapshot, excluded)})
+    return at(tmp_path)
 
 
 def arrays(nights: Nights, day: FeatureDay) -> dict[str, np.ndarray]:
@@ -142,34 +95,6 @@ def test_excluded_days_are_left_out_and_the_nearest_ones_validate(nights: Nights
     assert (found.split.train, found.split.valid, found.split.holdout) == ((D1 - timedelta(days=1),), (D1,), (D3,))
     with pytest.raises(DataRejected, match="no day left to train on"):
         encoded(nights, excluded=(D1, D2))
-
-
-def test_a_damaged_array_is_found_and_made_anew(nights: Nights) -> None:
-    for day in (D1, D2, D3):
-        nights.put(day, day_rows())
-    published = encoded(nights)
-    broken = published.result.outputs[f"{D1}-numeric.npy"]
-    path = nights.store.local(broken.key)
-    assert path is not None
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.chmod(0o644)
-    path.write_bytes(data)
-    with pytest.raises(CorruptArtifact, match="numeric"):
-        fetch(nights.store, broken, nights.folder)
-    # As the chain does before it reuses a result: it is moved aside, and the stage runs again under its fingerprint.
-    prefix = published.key.rpartition("/")[0]
-    assert discard_damaged(nights.store, prefix) == [f"{D1}-numeric.npy"]
-    nights.parts_again = True
-    snapshot = nights.run("ingest")
-    again = nights.run(
-        "features",
-        inputs={"ingest": snapshot, "validate": validated(nights, snapshot)},
-        parts={"run": published.result.parts["run"]},
-    )
-    assert again.key == published.key
-    assert again.result.content == published.result.content
-    assert digest(read_bytes(nights.store, again.result.outputs[f"{D1}-numeric.npy"])) == broken.sha256
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,15 @@ import pandas as pd
 import pytest
 
 from tasks.contracts import documents
-from tasks.contracts.documents import Validation
-from tasks.contracts.errors import ConfigurationError, CorruptArtifact, Preempted
-from tasks.contracts.fingerprint import digest_of, fingerprint
+from tasks.contracts.errors import ConfigurationError, CorruptArtifact, Preempted, RatchetError
 from tasks.contracts.result import Published
 from tasks.runtime.artifacts import read_bytes
 from tasks.runtime.context import StageContext
-from tasks.runtime.publishing import Transaction
 from tasks.scoring.files import lay_out
 from tasks.scoring.measures import Rows, constant, measure
 from tasks.scoring.model import load
 from tasks.scoring.rows import read_rows
+from tests.features.encoding import validated
 from tests.ingest.night import LAST, Nights
 
 DAYS = [LAST - timedelta(days=back) for back in (3, 2, 1, 0)]
@@ -97,11 +95,7 @@ def prepare(folder: Path, objective: str, **files: str) -> Trainings:
     for day in DAYS:
         nights.put(day, day_rows(day, objective))
     ingest = nights.run("ingest")
-    summary = Validation(checks=(), rows={}, labelled={})
-    parts = {"of": ingest.result.content}
-    validate = Transaction(nights.store, f"published/clicks/validate/{fingerprint(parts)}", "a").commit(
-        stage="validate", fingerprint=fingerprint(parts), parts=parts, content=digest_of(summary), summary=summary
-    )
+    validate = validated(nights, ingest)
     features = nights.run("features", inputs={"ingest": ingest, "validate": validate})
     return Trainings(nights, {"ingest": ingest, "validate": validate, "features": features})
 
@@ -218,11 +212,29 @@ def loss(scores, labels, weights, groups):
             trainings.train(run=name)
 
 
-def test_a_loss_that_is_no_number_ends_the_training_with_its_step(tmp_path: Path) -> None:
-    text = "import torch\nfrom torch import nn\n\nclass Mine(nn.Linear):\n    def __init__(self, inputs):\n        super().__init__(inputs, 1)\n\ndef loss(scores, labels, weights, groups):\n    return scores.mean() / 0\n"
-    trainings = prepare(tmp_path, "binary", model=text)
-    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4})
-    with pytest.raises(Exception, match=r"the loss is -?(inf|nan) at epoch 1, step 1 of \d+"):
+NO_NUMBER = """
+from torch import nn
+
+class Mine(nn.Linear):
+    def __init__(self, inputs):
+        super().__init__(inputs, 1)
+
+def loss(scores, labels, weights, groups):
+    return LOSS
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ("scores.mean() / 0", r"the loss is (-?inf|nan) at epoch 1, step 1 of \d+"),
+        ("(scores * 0).mean().sqrt()", r"a weight is not finite after epoch 1, step \d+ of \d+"),
+    ],
+)
+def test_what_is_no_number_ends_the_training_before_it_is_saved(tmp_path: Path, loss: str, message: str) -> None:
+    trainings = prepare(tmp_path, "binary", model=NO_NUMBER.replace("LOSS", loss))
+    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4}, batch_size=2 * ROWS)
+    with pytest.raises(RatchetError, match=message):
         trainings.train()
     assert not list(trainings.nights.store.list("checkpoints"))
 

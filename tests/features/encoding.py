@@ -1,0 +1,62 @@
+"""Nights up to features, on rows in which everything occurs that an encoder meets."""
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from tasks.contracts import documents
+from tasks.contracts.documents import Validation
+from tasks.contracts.fingerprint import digest_of, fingerprint
+from tasks.contracts.result import Published
+from tasks.runtime.publishing import Transaction
+from tests.ingest.night import LAST, Nights
+
+D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
+COLUMNS = {
+    "query_id": {"role": "group", "type": "string"},
+    "country": {"role": "categorical", "type": "string"},
+    "item": {"role": "categorical", "type": "int64"},
+    "price": {"role": "numeric", "type": "float64", "min": 0, "transform": "log1p"},
+    "cheap": {"role": "numeric", "type": "bool", "derived": True},
+    "trust": {"role": "weight", "type": "float64"},
+    "clicked": {"role": "label", "type": "int64"},
+}
+FEATURES = """
+def derive(df):
+    df["cheap"] = df["price"] < 3
+    assert "clicked" not in df and "trust" not in df
+    return df
+"""
+
+
+def day_rows(count: int = 12) -> dict[str, list[Any]]:
+    return {
+        "query_id": [f"q{i % 3}" for i in range(count)],
+        "country": [("DE", "FR", None)[i % 3] for i in range(count)],
+        "item": [None if i == 4 else i % 2 for i in range(count)],
+        "price": [None if i == 5 else float(i) for i in range(count)],
+        "trust": [1.0 + i for i in range(count)],
+        "clicked": [None if i == 1 else int(i % 2 == 0) for i in range(count)],
+    }
+
+
+def at(folder: Path) -> Nights:
+    """A pipeline with those columns and a features.py."""
+    made = Nights(folder, columns=COLUMNS)
+    (made.pipeline / "features.py").write_text(FEATURES, encoding="utf-8")
+    return made
+
+
+def validated(nights: Nights, snapshot: Published, excluded: tuple[date, ...] = ()) -> Published:
+    """A validation in which these days failed."""
+    days = documents.snapshot(snapshot.result).days
+    summary = Validation(checks=(), excluded=excluded, rows={day.day: day.file.rows or 0 for day in days}, labelled={})
+    parts = {"of": snapshot.result.content, "excluded": str(excluded)}
+    return Transaction(nights.store, f"published/clicks/validate/{fingerprint(parts)}", "a").commit(
+        stage="validate", fingerprint=fingerprint(parts), parts=parts, content=digest_of(summary), summary=summary
+    )
+
+
+def encoded(nights: Nights, data_date: date = LAST, excluded: tuple[date, ...] = ()) -> Published:
+    snapshot = nights.run("ingest", data_date)
+    return nights.run("features", data_date, {"ingest": snapshot, "validate": validated(nights, snapshot, excluded)})
