@@ -225,7 +225,7 @@ class Loop:
             group["lr"] = self._settings.learning_rate * factor
 
     def _check(self) -> None:
-        """Add up the losses since the last check. Raises NotFinite, naming the first bad step or that of a bad weight."""
+        """Add up the losses since the last check. Raises NotFinite, naming the first step with a bad loss or weight."""
         if not self._unchecked:
             return
         losses = torch.stack(self._unchecked).double().cpu()
