@@ -17,7 +17,7 @@ images: engine  ## The stage image
 	@scripts/images.sh || [ $$? -eq 3 ]
 
 demo: images  ## Two nights through a real Airflow, with verdicts, versions and a report
-	@$(PYTHON) -m demo up
+	@PYTHONPATH=plugins $(PYTHON) -m demo up
 
 check: environment  ## Lint, types, layers, pipelines; no test is run
 	@scripts/check.sh
@@ -26,10 +26,10 @@ test: images check  ## Everything: checks, then every test
 	@scripts/test.sh
 
 bench: images  ## All benchmarks; one: .venv/bin/python -m benchmarks NAME
-	@$(PYTHON) -m benchmarks
+	@PYTHONPATH=plugins $(PYTHON) -m benchmarks
 
 stop:  ## End what `make demo` started, and only that
-	@[ ! -x $(PYTHON) ] || $(PYTHON) -m demo down
+	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m demo down
 
 lock: environment  ## Resolve requirements*.in and docker/stage.in again
 	@scripts/lock.sh

@@ -5,11 +5,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from croniter import croniter
+from ratchet_airflow.run_id import store_run_id
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
-from tasks.samples.clicks import write
 
 from demo.airflow_api import AirflowApi
 from demo.services import Services
@@ -20,6 +20,7 @@ from tasks.contracts import documents
 from tasks.contracts.errors import Unavailable
 from tasks.contracts.loading import load
 from tasks.runtime.store.opening import open_store
+from tasks.samples.clicks import write
 
 PIPELINE = "search-ranking"
 _WINDOW_DAYS = 30
@@ -119,8 +120,6 @@ class Nights:
         return state
 
     def _verdict(self, run_id: str) -> None:
-        from ratchet_airflow.run_id import store_run_id  # noqa: PLC0415 - in plugins, which only Airflow has on its path
-
         store = open_store(str(self._services.store))
         ended = outcomes(store, PIPELINE, store_run_id(run_id))
         evaluate, register = ended.get("evaluate"), ended.get("register")
