@@ -242,7 +242,8 @@ def line(spec: PipelineSpec, x: float, z: float) -> tuple[bytes, bytes]:
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.zero_()
-        network.body.weight[0, :2] = torch.tensor([x, z / 100])  # type: ignore[index,union-attr] # a linear layer
+        network.preprocess.scale[1] = 100.0
+        network.body.weight[0, :2] = torch.tensor([x, z])  # type: ignore[index,union-attr] # a linear layer
     weights, description, _ = model.dump(described, network)
     return weights, description
 

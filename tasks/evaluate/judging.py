@@ -96,7 +96,7 @@ def _obstacle(case: Case, baseline: Baseline | None, candidate: Floats, digest: 
             reason="baseline-unreadable",
             explanation=f"{production} answers in another form, {scores.shape[1:]} instead of {candidate.shape[1:]}",
         )
-    if baseline.champion.digest == digest or (scores is not None and np.array_equal(scores, candidate)):
+    if scores is not None and np.array_equal(scores, candidate):
         how = "is this very model" if baseline.champion.digest == digest else "gives every row the same score"
         return Ruling(verdict="reject", reason="identical", explanation=f"{production} {how}; there is nothing to gain")
     if baseline.seen:

@@ -109,8 +109,8 @@ def metric(epochs: Sequence[Epoch], best: int) -> Markup:
 def days(rows: Mapping[date, int], roles: Mapping[date, str]) -> Markup:
     """Rows by day, coloured by what the day was used for."""
     left, base, high = 56.0, 150.0, 130.0
-    most = max(rows.values(), default=0) or 1
-    step = (_WIDE - left) / max(1, len(rows))
+    most = _round_top(max(rows.values(), default=0) or 1)
+    step = (_WIDE - left - 20) / max(1, len(rows))
     width = max(2.0, min(34.0, step - 3))
     parts = []
     for share in (0.0, 0.5, 1.0):
@@ -119,7 +119,7 @@ def days(rows: Mapping[date, int], roles: Mapping[date, str]) -> Markup:
     every = max(1, -(-len(rows) // 12))
     for index, (day, count) in enumerate(sorted(rows.items())):
         x, tall = left + index * step + (step - width) / 2, high * count / most
-        role = roles.get(day, "excluded")
+        role = roles.get(day, "unused")
         parts.append(
             Markup(
                 '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5">'
@@ -131,7 +131,13 @@ def days(rows: Mapping[date, int], roles: Mapping[date, str]) -> Markup:
     return _svg(_WIDE, base + 28, parts, "Rows by day")
 
 
-_ROLES = {"train": "trained on", "valid": "for early stopping", "holdout": "held out", "excluded": "left out"}
+_ROLES = {
+    "unused": "in the window",
+    "train": "trained on",
+    "valid": "for early stopping",
+    "holdout": "held out",
+    "excluded": "left out",
+}
 
 
 def stage_bars(taken: Sequence[tuple[str, float, str]]) -> Markup:
@@ -185,6 +191,12 @@ def _curves(name: str, lines: Mapping[str, Sequence[tuple[int, float]]], best: i
 def _round_step(value: float) -> float:
     power = 10.0 ** math.floor(math.log10(value))
     return next(step * power for step in (1, 2, 5, 10) if step * power >= value)
+
+
+def _round_top(value: float) -> float:
+    """The next number for the end of an axis, so that half of it is round too."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 2, 3, 4, 5, 6, 8, 10) if step * power >= value)
 
 
 def _anchor(x: float, wide: float = _WIDE) -> str:

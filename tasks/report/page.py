@@ -143,8 +143,6 @@ def roles(told: Told) -> dict[date, str]:
     if split:
         for role, days in (("train", split.train), ("valid", split.valid), ("holdout", split.holdout)):
             used |= dict.fromkeys(days, role)
-    elif told.snapshot:
-        used = {day.day: "train" for day in told.snapshot.days}
     return used | dict.fromkeys(told.validation.excluded if told.validation else (), "excluded")
 
 

@@ -1,0 +1,76 @@
+import numpy as np
+import pandas as pd
+
+from tasks.contracts.documents import SliceJudgement
+from tasks.evaluate.slices import MAX_VALUES, compare_slices
+from tasks.evaluate.verdict import SliceComparison, judge_slices
+from tasks.scoring.measures import Rows
+
+
+def compared(values: pd.Series, worse: float = 0.0) -> list[SliceComparison]:
+    """Absolute errors of two models; the candidate's are `worse` where the value is b."""
+    generator = np.random.default_rng(0)
+    label = generator.normal(size=len(values))
+    baseline = label + generator.normal(size=len(values))
+    candidate = label + (baseline - label) * np.where(values == "b", 1 + worse, 1.0)
+    candidate += generator.normal(scale=0.01, size=len(values))
+    return compare_slices(
+        "kind",
+        values,
+        metric="mae",
+        rows=Rows(label=label, offsets=None),
+        candidate=candidate,
+        baseline=baseline,
+        confidence=0.95,
+        seed=0,
+    )
+
+
+def judged(found: list[SliceComparison]) -> dict[str, SliceJudgement]:
+    return {one.value: one for one in judge_slices(found, max_loss=0.02, confidence=0.95)}
+
+
+def test_only_the_slice_that_surely_loses_too_much_fails() -> None:
+    found = judged(compared(pd.Series(["a", "b", "c", None] * 200), worse=0.2))
+    assert {name: one.passed for name, one in found.items()} == {"a": True, "b": False, "c": True, "(missing)": True}
+
+
+def test_a_loss_within_what_is_allowed_passes() -> None:
+    assert judged(compared(pd.Series(["a", "b"] * 200), worse=0.01))["b"].passed
+
+
+def test_a_slice_of_a_few_rows_is_named_as_not_measurable_and_does_not_fail() -> None:
+    found = judged(compared(pd.Series(["a"] * 200 + ["b"] * 5), worse=9.0))["b"]
+    assert found.gain is None
+    assert found.passed
+    assert found.rows == 5
+
+
+def test_rare_values_beyond_the_most_frequent_are_judged_together() -> None:
+    found = compared(pd.Series(np.arange(4000) % (MAX_VALUES + 30)))
+    assert len(found) == MAX_VALUES + 1
+    assert found[-1].value == "(other)"
+    assert sum(one.rows for one in found) == 4000
+
+
+def test_many_slices_do_not_fail_by_chance() -> None:
+    failing = 0
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        label, noise = generator.normal(size=(2, 2000))
+        found = compare_slices(
+            "kind",
+            pd.Series(np.arange(2000) % 40),
+            metric="mae",
+            rows=Rows(label=label, offsets=None),
+            candidate=label + noise,
+            baseline=label + generator.permutation(noise),
+            confidence=0.95,
+            seed=seed,
+        )
+        failing += any(not one.passed for one in judge_slices(found, max_loss=0.0, confidence=0.95))
+    assert failing <= 4
+
+
+def test_booleans_are_named_as_people_write_them() -> None:
+    assert {one.value for one in compared(pd.Series([True, False] * 20))} == {"true", "false"}
