@@ -90,6 +90,9 @@ class Job:
         threads = str(min(wanted, cpus) if cpus else wanted)
         return {
             "OMP_NUM_THREADS": threads,
+            # Threads that wait by spinning hold the very core that another one needs: on a busy machine, or under a
+            # quota, training takes several times as long.
+            "OMP_WAIT_POLICY": "PASSIVE",
             "MKL_NUM_THREADS": threads,
             "OPENBLAS_NUM_THREADS": threads,
             "POLARS_MAX_THREADS": threads,
