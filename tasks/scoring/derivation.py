@@ -27,7 +27,8 @@ _FITS: dict[ColumnType, tuple[Callable[[Any], bool], ...]] = {
 def load_derive(folder: Path, derived: Mapping[str, ColumnType]) -> Derive:
     """`derive` of a pipeline's folder, guarded: it works on a copy, keeps rows and index, and makes what is declared.
 
-    derived: the columns with `derived: true`, and their types. Without a features.py rows stay as they are.
+    derived: the columns with `derived: true`, and their types. Without a features.py rows stay as they are. It is given
+    a day's rows when features are made and any rows when a model scores, so it has to look at each row by itself.
     Raises ConfigurationError with file and line, when loaded and when called.
     """
     module = load_module(folder, FILE)
