@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
 
-from tasks.samples.clicks import write
-
 from demo.airflow_api import AirflowApi
 from demo.services import Services
+from tasks.samples.clicks import write
 
 ROOT = Path(__file__).resolve().parents[1]
 PIPELINE = "search-ranking"

@@ -55,7 +55,7 @@ class Nights:
         return all(state == "success" for state in states)
 
     def _say(self, what: str) -> None:
-        self._console.print(f"demo: {what}", highlight=False, markup=False)
+        self._console.print(f"demo: {what}", highlight=False, markup=False, soft_wrap=True)
 
     def _last_scheduled_day(self) -> date:
         """The data date of the newest scheduled run: the day before the schedule's last tick."""

@@ -82,4 +82,8 @@ if ! has "$tag"; then
     fi
 fi
 docker tag "$tag" "ratchet-$what:$variant"
+if [[ $what == stage ]]; then # the tag above is every checkout's; this one is ours
+    mkdir -p .ratchet/images
+    echo "$tag" >".ratchet/images/$variant"
+fi
 echo "$tag"

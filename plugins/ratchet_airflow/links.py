@@ -16,7 +16,7 @@ class PageLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Called in the worker when the task has ended. Empty if there is no page."""
-        if operator.result is None or "page" not in operator.result.outputs:
+        if operator.result is None or "page.html" not in operator.result.outputs:
             return ""
         return f"/ratchet/pages/{ti_key.dag_id}/{operator.result.stage}/{operator.result.fingerprint}"
 

@@ -46,7 +46,7 @@ def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:
     store = open_store(settings.read().store)
     try:
         found = published(store, paths.published(pipeline, stage, fingerprint))
-        page = found.result.outputs.get("page") if found else None
+        page = found.result.outputs.get("page.html") if found else None
         return store.read(page.key) if page else _none()
     except ConfigurationError as error:
         raise LookupError("no such page") from error

@@ -79,6 +79,6 @@ def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:
     report = ended.get("report")
     if report is None or report.result is None:
         return None
-    key = report.result.outputs["page"].key
+    key = report.result.outputs["page.html"].key
     path = store.local(key)
     return str(path) if path else f"{store.uri}/{key}"

@@ -15,18 +15,18 @@ from tasks.runtime.tracking import track
 
 
 class Report(Document):
-    """report: where the page is for people, beside the output `page`."""
+    """report: where the page is for people, beside the output `page.html`."""
 
     kept: str
 
 
 def run(ctx: StageContext) -> Finished:
-    """Output `page`; also kept with the run's records. What cannot be read any more is left out and said in the log."""
+    """Output `page.html`; also kept with the run's records. What cannot be read any more is left out and said in the log."""
     results = _results(ctx)
     with ctx.phase("page"):
         path = ctx.scratch / "report.html"
         path.write_text(render(told(ctx, results)), encoding="utf-8")
-        ctx.transaction.add("page", path)
+        ctx.transaction.add("page.html", path)
         kept = ctx.keep("report.html", path)
     if {"ingest", "train", "evaluate"} <= set(results) and "register" not in results:
         with ctx.phase("tracking"):

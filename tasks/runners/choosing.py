@@ -1,22 +1,30 @@
 """Which runner a machine has."""
 
 import os
+from pathlib import Path
 
 from tasks.contracts.errors import ConfigurationError
 from tasks.runners.docker import DockerRunner, engine_available
 from tasks.runners.process import ProcessRunner
 from tasks.runners.runner import Runner
 
+_ROOT = Path(__file__).resolve().parents[2]
+
 
 def stage_image(*, gpu: bool) -> str:
-    """The image that stages run in: RATCHET_STAGE_IMAGE, or what scripts/images.sh builds."""
-    return os.environ.get("RATCHET_STAGE_IMAGE") or f"ratchet-stage:{'gpu' if gpu else 'cpu'}"
+    """The image that stages run in: RATCHET_STAGE_IMAGE, or what scripts/images.sh built last in this checkout."""
+    variant = "gpu" if gpu else "cpu"
+    if named := os.environ.get("RATCHET_STAGE_IMAGE"):
+        return named
+    built = _ROOT / ".ratchet" / "images" / variant
+    return built.read_text(encoding="utf-8").strip() if built.is_file() else f"ratchet-stage:{variant}"
 
 
 def choose_runner(wanted: str | None, *, gpu: bool = False) -> tuple[Runner, str | None, str]:
     """(runner, image or None for processes, how stages run in words). Without a wish: docker, where an engine answers.
 
-    Raises ConfigurationError if docker is wanted and no engine answers, or for an unknown wish.
+    The image is given by its digest, so that a run keeps it whatever is built or tagged meanwhile.
+    Raises ConfigurationError if docker is wanted and no engine answers, for an unknown wish, and without an image.
     """
     if wanted == "process":
         return ProcessRunner(), None, "stages run as processes"
@@ -24,8 +32,8 @@ def choose_runner(wanted: str | None, *, gpu: bool = False) -> tuple[Runner, str
         raise ConfigurationError(f"runner {wanted!r} is unknown; allowed: process, docker", remedy="choose one of them")
     reason = engine_available()
     if reason is None:
-        image = stage_image(gpu=gpu)
-        return DockerRunner(), image, f"stages run in containers of {image}"
+        image, runner = stage_image(gpu=gpu), DockerRunner()
+        return runner, runner.image_id(image), f"stages run in containers of {image}"
     if wanted == "docker":
         raise ConfigurationError(
             f"no Docker engine: {reason}", remedy="start one (scripts/engine.sh), or use --runner process"

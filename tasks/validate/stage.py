@@ -189,7 +189,7 @@ def _keep_page(ctx: StageContext, findings: Findings) -> str:
     """The result page: an output of the stage, and kept with the run even if the stage fails."""
     path = ctx.scratch / "validation.html"
     path.write_text(render(ctx.request, findings), encoding="utf-8")
-    ctx.transaction.add("page", path)
+    ctx.transaction.add("page.html", path)
     return ctx.keep("validation.html", path)
 
 

@@ -61,7 +61,7 @@ def test_good_data_pass_and_leave_a_profile_for_later_nights_to_compare_with(nig
     assert max(found.psi.values()) < 0.05
     reference = read_json(nights.store, published.result.outputs["reference"], Profile)
     assert reference.rows == 1200
-    assert nights.store.read(published.result.outputs["page"].key).decode() == page(nights)
+    assert nights.store.read(published.result.outputs["page.html"].key).decode() == page(nights)
 
 
 def test_the_same_data_give_the_same_bytes(nights: Nights) -> None:
@@ -70,7 +70,7 @@ def test_the_same_data_give_the_same_bytes(nights: Nights) -> None:
     one, two = validate(nights), validate(nights)
     assert one.result.content == two.result.content
     assert one.result.summary == two.result.summary
-    for name in ("page", "reference"):
+    for name in ("page.html", "reference"):
         assert one.result.outputs[name].sha256 == two.result.outputs[name].sha256
 
 

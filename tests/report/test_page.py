@@ -1,0 +1,225 @@
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tasks.contracts.documents import (
+    Check,
+    Epoch,
+    Interval,
+    Judgement,
+    Registration,
+    SliceJudgement,
+    Snapshot,
+    Split,
+    TrainedModel,
+    Validation,
+)
+from tasks.contracts.operations import Stage
+from tasks.contracts.request import Outcome
+from tasks.report.page import Told, metric_table, render
+from tasks.report.words import headline, percent, seconds
+from tasks.runtime.store.memory import MemoryStore
+from tests import world
+
+HOSTILE = '<script>alert("1")</script>{{ 7 * 7 }}&amp;\'"'
+DAYS = tuple(date(2026, 11, 20) - timedelta(days=back) for back in range(5, -1, -1))
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its tags, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[Told]:
+    shop = world.make(MemoryStore(str(tmp_path)), tmp_path / "scratch", groups=20)
+    training = shop.train(1.0)
+    judged, evaluated = shop.evaluate(training, shop.champion(shop.train(0.3, 1.0)))
+    outcome = Outcome.model_validate_json(shop.store.read("runs/shop/run-1/evaluate.json"))
+    yield Told(
+        request=shop.context("report", {}).request,
+        outcomes={"evaluate": outcome},
+        snapshot=Snapshot.model_validate(shop.ingest.result.summary),
+        validation=Validation(
+            checks=(_check(passed=True), _check(passed=False)),
+            excluded=DAYS[1:2],
+            rows=dict.fromkeys(DAYS, 1000),
+            labelled=dict.fromkeys(DAYS, 990),
+        ),
+        trained=TrainedModel.model_validate(training.result.summary),
+        judged=judged,
+        numbers=evaluated.result.metrics,
+        unlabelled=60,
+        split=Split(train=DAYS[2:4], valid=DAYS[4:5], holdout=DAYS[5:]),
+    )
+
+
+def _check(*, passed: bool, observed: str = "12%") -> Check:
+    return Check(
+        day=DAYS[-1], rule="null", column="price", passed=passed, severity="warning", observed=observed,
+        allowed="1%", key="columns.price.max_null",
+    )  # fmt: skip
+
+
+def changed(told: Told, **values: object) -> Told:
+    return Told(**{**{name: getattr(told, name) for name in told.__dataclass_fields__}, **values})  # type: ignore[arg-type]
+
+
+def test_the_page_tells_the_verdict_the_figures_the_data_and_the_lineage(told: Told) -> None:
+    page = render(told)
+    assert told.judged is not None
+    assert told.trained is not None
+    for expected in ("ndcg@10", "country = DE", "0.5000", told.trained.digest, "tables/shop/1 version 3", "c0ffee"):
+        assert expected in page
+    assert "60 without a label were dropped" in page
+    assert "left out: 2026-11-16" in page
+    assert "1 of 2 checks hold" in page
+    assert page.count("<svg") == 6
+
+
+def test_the_page_needs_nothing_from_anywhere(told: Told) -> None:
+    page = Page(render(told))
+    names = {tag for tag, _ in page.tags}
+    assert not names & {"script", "link", "img", "iframe", "object", "embed"}
+    assert not [value for _, attributes in page.tags for value in attributes.values() if value and "://" in value]
+    assert "@import" not in page.text
+    assert "url(" not in page.text
+
+
+def test_a_page_of_the_same_run_has_the_same_bytes(told: Told) -> None:
+    assert render(told) == render(told)
+
+
+def test_hostile_text_is_shown_and_not_obeyed(told: Told) -> None:
+    assert told.judged is not None
+    spec = told.request.spec.model_copy(update={"description": HOSTILE})
+    pins = told.request.pins.model_copy(update={"commit": HOSTILE, "libraries": {HOSTILE: HOSTILE}})
+    hostile = changed(
+        told,
+        request=told.request.model_copy(update={"spec": spec, "pins": pins, "overrides": {HOSTILE: HOSTILE}}),
+        judged=told.judged.model_copy(
+            update={
+                "explanation": HOSTILE,
+                "slices": (
+                    SliceJudgement(
+                        column="country", value=HOSTILE, rows=3, candidate=0.5, baseline=0.4, passed=True,
+                        gain=Interval(value=0.1, low=0.0, high=0.2),
+                    ),
+                ),
+            }
+        ),
+        validation=Validation(checks=(_check(passed=False, observed=HOSTILE),), rows={}, labelled={}),
+        outcomes={"train": Outcome(stage="train", state="done", because=HOSTILE)},
+    )  # fmt: skip
+    page = Page(render(hostile))
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert page.text.count(HOSTILE) >= 6
+    assert "49" not in re.findall(r"alert\(\"1\"\)</script>(\d*)", page.text)
+
+
+@pytest.mark.parametrize("stages", range(5))
+def test_a_run_that_stopped_anywhere_has_a_page_that_says_where(told: Told, stages: int) -> None:
+    order: list[tuple[Stage, tuple[str, ...]]] = [
+        ("ingest", ("snapshot",)),
+        ("validate", ("validation",)),
+        ("features", ("split", "unlabelled")),
+        ("train", ("trained",)),
+        ("evaluate", ("judged", "numbers")),
+    ]
+    empty: dict[str, object] = {name: None for _, names in order[stages:] for name in names}
+    empty |= {name: 0 for name in ("unlabelled",) if name in empty} | {
+        name: {} for name in ("numbers",) if name in empty
+    }
+    outcomes: dict[Stage, Outcome] = {stage: Outcome(stage=stage, state="done") for stage, _ in order[:stages]}
+    failed = order[stages][0]
+    outcomes[failed] = Outcome(stage=failed, state="failed", because="columns.price: too many are null")
+    page = render(changed(told, outcomes=outcomes, **empty))
+    assert f"Stopped at {failed}" in page
+    assert "columns.price: too many are null" in page
+
+
+def test_a_run_of_which_nothing_is_known_has_a_page(told: Told) -> None:
+    assert "Not judged" in render(Told(request=told.request))
+
+
+def test_a_single_epoch_without_validation_is_drawn(told: Told) -> None:
+    assert told.trained is not None
+    epoch = Epoch(epoch=1, loss=0.5, seconds=1, samples_per_sec=10)
+    page = render(changed(told, trained=told.trained.model_copy(update={"epochs": (epoch,), "best_epoch": 1})))
+    assert "Loss by epoch" in page
+    assert "Metric by epoch" not in page
+
+
+def test_equal_models_and_slices_that_cannot_be_measured_are_drawn(told: Told) -> None:
+    assert told.judged is not None
+    nothing = SliceJudgement(
+        column="country", value="US", rows=1, candidate=None, baseline=None, gain=None, passed=True
+    )
+    judged = told.judged.model_copy(
+        update={"gain": Interval(value=0, low=0, high=0), "min_gain": 0.0, "slices": (nothing,)}
+    )
+    assert "not measurable" in render(changed(told, judged=judged))
+
+
+def _registered(**values: object) -> Registration:
+    return Registration.model_validate(
+        {"model": "shop", "version": "7", "mlflow_run_id": "r", "promoted": True, **values}
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "registered", "title", "mood"),
+    [
+        ("promote", "better", _registered(), "In production: version 7", "good"),
+        ("promote", "better", _registered(promoted=False, withheld="a backfill"), "Registered as version 7, not promoted", "warn"),
+        ("promote", "better", None, "Better, not registered", "warn"),
+        ("reject", "not-better", None, "Rejected: not better than production", "bad"),
+        ("reject", "slice-loss", None, "Rejected: it loses too much for some", "bad"),
+        ("inconclusive", "too-small-to-tell", None, "Undecided: too little data to tell", "warn"),
+        ("inconclusive", "baseline-missing", None, "Undecided: the model in production is gone", "warn"),
+        ("reject", "a reason to come", None, "Rejected", "bad"),
+    ],
+)  # fmt: skip
+def test_every_verdict_has_a_headline(
+    told: Told, verdict: str, reason: str, registered: Registration | None, title: str, mood: str
+) -> None:
+    assert told.judged is not None
+    judged: Judgement = told.judged.model_copy(update={"verdict": verdict, "reason": reason})
+    found = headline({}, judged, registered)
+    assert (found.title, found.mood) == (title, mood)
+    if registered and registered.withheld:
+        assert registered.withheld in found.detail
+
+
+def test_the_better_of_two_is_marked_whichever_way_the_metric_goes(told: Told) -> None:
+    assert told.judged is not None
+    judged = told.judged.model_copy(
+        update={
+            "metric": "logloss",
+            "candidate_metrics": {"auc": 0.8, "logloss": 0.4, "pr_auc": 0.1},
+            "baseline_metrics": {"auc": 0.7, "logloss": 0.3, "pr_auc": 0.1},
+        }
+    )
+    table = metric_table(judged, {"constant.auc": 0.5})
+    assert [(line.name, line.best) for line in table] == [("logloss", "baseline"), ("auc", "candidate"), ("pr_auc", "")]
+    assert table[1].constant == 0.5
+
+
+def test_numbers_are_written_as_people_read_them() -> None:
+    assert [percent(value) for value in (0.0125, -0.5, 0)] == ["+1.25%", "\N{MINUS SIGN}50.00%", "+0.00%"]
+    assert [seconds(value) for value in (0.44, 12.3, 200, 7500)] == ["0.4 s", "12 s", "3 min 20 s", "2 h 05 min"]

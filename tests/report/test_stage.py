@@ -1,0 +1,72 @@
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from tasks.contracts.operations import Stage
+from tasks.contracts.result import Published
+from tasks.report import stage
+from tasks.runtime.logs import StageLog
+from tasks.runtime.store.file import FileStore
+from tasks.runtime.tracking import local_uri
+from tests import world
+from tests.tracking import prepare
+from tests.world import World
+
+
+@pytest.fixture
+def shop(tmp_path: Path, mlflow_database: Path) -> World:
+    return world.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
+
+
+def report(shop: World, inputs: dict[Stage, Published]) -> tuple[str, str]:
+    """(page, log) of a report on these results."""
+    log = io.StringIO()
+    ctx = replace(shop.context("report", inputs), log=StageLog("report", log))
+    published = shop.commit(ctx, stage.run(ctx))
+    page = shop.store.read(published.result.outputs["page.html"].key).decode()
+    assert shop.store.read("runs/shop/run-1/report-report.html").decode() == page
+    return page, log.getvalue()
+
+
+def test_a_rejected_candidate_has_a_page_and_an_mlflow_run(shop: World) -> None:
+    training = shop.train(0.3, 1.0)
+    _, evaluated = shop.evaluate(training, shop.champion(shop.train(1.0)))
+    for _ in range(2):  # again, and there is still one run
+        page, _ = report(shop, {"ingest": shop.ingest, "train": training, "evaluate": evaluated})
+    assert "Rejected" in page
+    assert isinstance(shop.store, FileStore)
+    client = MlflowClient(local_uri(shop.store), local_uri(shop.store))
+    (run,) = client.search_runs(["1"])
+    assert run.data.tags["ratchet.verdict"] == "reject"
+    assert run.data.metrics["baseline.ndcg_at_10"] > run.data.metrics["candidate.ndcg_at_10"]
+    assert client.search_model_versions("name = 'shop'") == []
+
+
+def test_mlflow_being_down_is_said_and_the_page_is_there(shop: World) -> None:
+    training = shop.train(0.3, 1.0)
+    _, evaluated = shop.evaluate(training, shop.champion(shop.train(1.0)))
+    down = replace(shop, tracking_uri="http://127.0.0.1:9")
+    page, log = report(down, {"ingest": shop.ingest, "train": training, "evaluate": evaluated})
+    assert "Rejected" in page
+    assert "this candidate is not in MLflow: MLflow at http://127.0.0.1:9 does not answer" in log
+
+
+def test_a_result_that_is_damaged_is_left_out_and_said(shop: World) -> None:
+    training = shop.train(1.0)
+    _, evaluated = shop.evaluate(training)
+    data, entry = bytearray(shop.store.read(training.key)), shop.store.head(training.key)
+    data[len(data) // 2] ^= 1
+    assert entry
+    assert shop.store.replace(training.key, bytes(data), expected=entry.etag)
+    page, log = report(shop, {"ingest": shop.ingest, "train": training, "evaluate": evaluated})
+    assert "the page goes without train" in log
+    assert "Is it better?" in page
+
+
+def test_a_run_that_has_only_begun_has_a_page(shop: World) -> None:
+    page, _ = report(shop, {"ingest": shop.ingest})
+    assert "Not judged" in page
+    assert "3,000 rows in 1 day." in page
