@@ -161,7 +161,7 @@ class World:
         finished = Finished(
             content=document.digest, summary=document, metrics={"training_throughput_samples_per_sec": 12_345.0}
         )
-        request = ctx.request.model_copy(update={"fingerprint": digest_of([document.digest, trained_on])})
+        request = ctx.request.model_copy(update={"fingerprint": digest_of([document.digest, trained_on, code])})
         ctx = replace(ctx, request=request)
         return self.commit(replace(ctx, transaction=_moved(ctx, self.store)), finished)
 

@@ -29,6 +29,7 @@ _T = TypeVar("_T")
 _DATABASE = "mlflow.db"
 _PASSWORD = re.compile(r"//[^/@\s]*@")
 _TRIES = 8
+_WAIT_S = 0.2  # at most, after the first conflict; twice as long after each further one
 _LOCK_TRIES = 6  # of 30 s each: a first migration takes seconds, and many pipelines may start at once
 # No statistics sent, no git looked for, no bars drawn, and an answer within seconds or none.
 _SETTINGS = {
@@ -39,6 +40,7 @@ _SETTINGS = {
     "MLFLOW_RECORD_ENV_VARS_IN_MODEL_LOGGING": "false",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_CONFIGURE_LOGGING": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -137,7 +139,7 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
         database.unlink()
         if after == before or store.replace(key, after, expected=entry.etag if entry else None):
             return done
-        time.sleep(random.uniform(0, 0.2 * 2**attempt))  # noqa: S311 - so that writers do not meet again
+        time.sleep(random.uniform(0, _WAIT_S * 2**attempt))  # noqa: S311 - so that writers do not meet again
     raise Unavailable(f"{store.uri}/{key}: others kept writing to it", remedy="it is tried again; a server helps")
 
 

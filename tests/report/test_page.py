@@ -1,5 +1,4 @@
 import re
-from collections.abc import Iterator
 from datetime import date, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -46,12 +45,12 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Iterator[Told]:
+def told(tmp_path: Path) -> Told:
     shop = world.make(MemoryStore(str(tmp_path)), tmp_path / "scratch", groups=20)
     training = shop.train(1.0)
     judged, evaluated = shop.evaluate(training, shop.champion(shop.train(0.3, 1.0)))
     outcome = Outcome.model_validate_json(shop.store.read("runs/shop/run-1/evaluate.json"))
-    yield Told(
+    return Told(
         request=shop.context("report", {}).request,
         outcomes={"evaluate": outcome},
         snapshot=Snapshot.model_validate(shop.ingest.result.summary),

@@ -1,0 +1,264 @@
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from mlflow.tracking import MlflowClient
+
+from tasks.contracts import documents
+from tasks.contracts.documents import Registration
+from tasks.contracts.errors import ConfigurationError, Unavailable
+from tasks.contracts.request import Promotion
+from tasks.contracts.result import Published
+from tasks.evaluate import holdout
+from tasks.register import stage, versions
+from tasks.runtime.ledger import champion, records
+from tasks.runtime.store.file import FileStore
+from tasks.runtime.store.opening import open_store
+from tasks.runtime.tracking import local_uri
+from tests import world
+from tests.tracking import prepare
+from tests.world import World
+
+DERIVE = "def derive(df):\n    return df.assign(x=df.x.fillna(0.5), hour=df.seen.dt.hour)\n"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, mlflow_database: Path) -> World:
+    return world.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
+
+
+def register(shop: World, training: Published, evaluated: Published, attempt: str = "a1") -> Registration:
+    ctx = shop.register_context(training, evaluated, attempt)
+    finished = stage.run(ctx)
+    shop.commit(ctx, finished)
+    assert isinstance(finished.summary, Registration)
+    return finished.summary
+
+
+def night(shop: World, training: Published) -> Registration:
+    """Evaluate against whoever is champion, and register."""
+    live = champion(shop.store, shop.spec.model_name)
+    against = None
+    if live:
+        against = shop.champion(training, number=live.number, version=live.version).model_copy(
+            update={"digest": live.model_digest, "manifests": live.manifests}
+        )
+    _, evaluated = shop.evaluate(training, against)
+    return register(shop, training, evaluated)
+
+
+def client(shop: World) -> MlflowClient:
+    assert isinstance(shop.store, FileStore)
+    return MlflowClient(local_uri(shop.store), local_uri(shop.store))
+
+
+def test_the_first_model_becomes_version_one_and_champion(shop: World) -> None:
+    training = shop.train(1.0)
+    done = night(shop, training)
+    assert (done.version, done.promoted, done.withheld, done.ledger_number) == ("1", True, "", 1)
+    found = client(shop).get_model_version_by_alias("shop", "champion")
+    assert str(found.version) == "1"
+    assert found.tags["ratchet.snapshot"] == "tables/shop/1@3"
+    assert found.tags["ratchet.commit"] == "c0ffee"
+    (record,) = records(shop.store, "shop")
+    assert record.model_digest == training.result.content
+    assert set(record.manifests) == {"ingest", "train", "evaluate"}
+
+
+def test_the_run_tells_parameters_metrics_by_epoch_and_where_it_all_came_from(shop: World) -> None:
+    done = night(shop, shop.train(1.0))
+    run = client(shop).get_run(done.mlflow_run_id)
+    assert run.data.params["train.epochs"] == "2"
+    assert run.data.metrics["candidate.ndcg_at_10"] > 0.7
+    history = client(shop).get_metric_history(done.mlflow_run_id, "valid.loss")
+    assert [(point.step, round(point.value, 2)) for point in history] == [(1, 0.63), (2, 0.54)]
+    assert run.data.metrics["training_throughput_samples_per_sec"] == 12_345.0
+    assert run.data.tags["ratchet.snapshot_version"] == "3"
+    assert run.data.tags["ratchet.verdict"] == "promote"
+    assert run.info.status == "FINISHED"
+
+
+def test_registering_twice_gives_one_version_one_run_and_one_record(shop: World) -> None:
+    training = shop.train(1.0)
+    _, evaluated = shop.evaluate(training)
+    first, second = (register(shop, training, evaluated, attempt) for attempt in ("a1", "a2"))
+    assert first == second
+    assert len(client(shop).search_model_versions("name = 'shop'")) == 1
+    assert len(client(shop).search_runs(["1"])) == 1
+    assert len(client(shop).get_metric_history(first.mlflow_run_id, "valid.loss")) == 2
+    assert len(records(shop.store, "shop")) == 1
+
+
+def test_a_better_model_takes_over_and_the_alias_with_it(shop: World) -> None:
+    night(shop, shop.train(0.3, 1.0))
+    done = night(shop, shop.train(1.0))
+    assert (done.version, done.promoted, done.ledger_number) == ("2", True, 2)
+    assert records(shop.store, "shop")[1].baseline == 1
+    assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "2"
+
+
+@pytest.mark.parametrize("step", ["upload", "create_model_version", "settle", "point"])
+def test_a_crash_at_any_step_is_mended_by_the_next_try(shop: World, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = shop.train(1.0)
+    _, evaluated = shop.evaluate(training)
+    crash = ConnectionAbortedError("the lights went out")
+
+    def fail(*_: object, **__: object) -> None:
+        raise crash
+
+    with monkeypatch.context() as broken:
+        match step:
+            case "create_model_version":
+                broken.setattr(MlflowClient, "create_model_version", fail)
+            case "upload":
+                broken.setattr(MlflowClient, "log_artifacts", fail)
+            case _:
+                broken.setattr(stage, step, fail)
+        with pytest.raises(ConnectionAbortedError):
+            register(shop, training, evaluated)
+    done = register(shop, training, evaluated, "a2")
+    assert (done.version, done.promoted) == ("1", True)
+    assert len(client(shop).search_model_versions("name = 'shop'")) == 1
+    assert len(client(shop).search_runs(["1"])) == 1
+    assert len(records(shop.store, "shop")) == 1
+    assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "1"
+
+
+def test_an_alias_that_was_bent_is_set_by_the_ledger(shop: World) -> None:
+    night(shop, shop.train(0.3, 1.0))
+    training = shop.train(1.0)
+    night(shop, training)
+    client(shop).set_registered_model_alias("shop", "champion", "1")
+    _, evaluated = shop.evaluate(training)
+    register(shop, training, evaluated, "again")
+    assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "2"
+
+
+def test_where_production_has_moved_meanwhile_the_version_stands_and_production_stays(shop: World) -> None:
+    ours, theirs = shop.train(1.0), shop.train(1.0, 0.1)
+    _, evaluated = shop.evaluate(ours)
+    night(replace(shop, run_id="run-2"), theirs)
+    done = register(shop, ours, evaluated)
+    assert (done.version, done.promoted, done.ledger_number) == ("2", False, None)
+    assert "production has moved since the evaluation, to version 1 of run run-2" in done.withheld
+    assert len(records(shop.store, "shop")) == 1
+    assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "1"
+
+
+def test_of_two_promotions_at_once_one_wins_and_the_other_is_told(shop: World) -> None:
+    candidates = [(shop.train(1.0, tilt), f"run-{index}") for index, tilt in enumerate((0.0, 0.1))]
+    judged = [(training, shop.evaluate(training)[1], run) for training, run in candidates]
+    done: list[Registration] = []
+    threads = [
+        threading.Thread(target=lambda one=one: done.append(register(replace(shop, run_id=one[2]), *one[:2], one[2])))
+        for one in judged
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(one.promoted for one in done) == [False, True]
+    (record,) = records(shop.store, "shop")
+    assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == record.version
+
+
+def test_a_run_that_may_not_promote_registers_and_says_why_production_stays(shop: World) -> None:
+    held = replace(shop, promotion=Promotion(mode="never", reason="a backfill does not move production"))
+    done = night(held, shop.train(1.0))
+    assert (done.version, done.promoted, done.withheld) == ("1", False, "a backfill does not move production")
+    assert records(shop.store, "shop") == ()
+
+
+def test_what_was_not_judged_better_is_refused(shop: World) -> None:
+    training = shop.train(-1.0)
+    _, evaluated = shop.evaluate(training)
+    with pytest.raises(ConfigurationError, match="nothing to register"):
+        stage.run(shop.register_context(training, evaluated))
+
+
+def test_a_server_that_is_down_is_an_outage_and_nothing_is_promoted(shop: World) -> None:
+    down = replace(shop, tracking_uri="http://127.0.0.1:9")
+    training = shop.train(1.0)
+    _, evaluated = shop.evaluate(training)
+    with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1:9 does not answer"):
+        stage.run(down.register_context(training, evaluated))
+    assert records(shop.store, "shop") == ()
+
+
+def test_a_version_that_two_made_at_the_same_moment_is_one_in_the_end(
+    shop: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = shop.train(1.0)
+    _, evaluated = shop.evaluate(training)
+    register(shop, training, evaluated)
+    found, blind = (
+        versions._versions,
+        [True],
+    )  # the first look sees nothing, as if both had looked before either made it
+    monkeypatch.setattr(versions, "_versions", lambda *args: [] if blind and blind.pop() else found(*args))
+    assert register(shop, training, evaluated, "a2").version == "1"
+    assert len(client(shop).search_model_versions("name = 'shop'")) == 1
+
+
+FRESH = """
+import sys
+import mlflow, numpy, pandas
+frame = pandas.read_pickle(sys.argv[2])
+mlflow.set_tracking_uri(sys.argv[1])
+scores = mlflow.pyfunc.load_model("models:/shop@champion").predict(frame)
+import tasks.scoring.model
+assert "/code/tasks/" in tasks.scoring.model.__file__, tasks.scoring.model.__file__
+numpy.save(sys.argv[3], scores)
+"""
+
+
+def scores_of_a_fresh_process(shop: World, uri: str, tmp_path: Path, evaluated: Published) -> tuple[object, object]:
+    """Scores of the registered model, served where this checkout is not, and those of evaluation."""
+    held = holdout.read(shop.store, shop.spec, documents.snapshot(shop.ingest.result), (shop.data_date,), shop.scratch)
+    held.frame.to_pickle(tmp_path / "rows.pkl")
+    away = tmp_path / "away"
+    away.mkdir()
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FRESH, uri, tmp_path / "rows.pkl", tmp_path / "scores.npy"],
+        check=True,
+        cwd=away,
+        env={**os.environ, "PYTHONPATH": "", "MLFLOW_DISABLE_TELEMETRY": "true"},
+    )
+    shop.store.download(evaluated.result.outputs["scores"].key, tmp_path / "scores.parquet")
+    judged = pq.read_table(tmp_path / "scores.parquet")["candidate"].to_numpy()
+    return np.load(tmp_path / "scores.npy"), judged
+
+
+def test_the_registered_model_scores_raw_rows_as_evaluation_did_bit_for_bit(shop: World, tmp_path: Path) -> None:
+    training = shop.train(1.0, 0.3, code=DERIVE)
+    _, evaluated = shop.evaluate(training)
+    register(shop, training, evaluated)
+    assert isinstance(shop.store, FileStore)
+    served, judged = scores_of_a_fresh_process(shop, local_uri(shop.store), tmp_path, evaluated)
+    np.testing.assert_array_equal(served, judged)
+
+
+def test_through_a_server_it_is_the_same(mlflow_server: str, tmp_path: Path) -> None:
+    store = open_store(f"mem://{tmp_path}")
+    shop = replace(world.make(store, tmp_path / "scratch"), tracking_uri=mlflow_server)
+    training = shop.train(1.0, 0.3, code=DERIVE)
+    _, evaluated = shop.evaluate(training)
+    assert register(shop, training, evaluated).promoted
+    served, judged = scores_of_a_fresh_process(shop, mlflow_server, tmp_path, evaluated)
+    np.testing.assert_array_equal(served, judged)
+
+
+def test_in_a_bucket_registering_twice_gives_one_version(s3_uri: str, tmp_path: Path, mlflow_database: Path) -> None:
+    shop = world.make(prepare(open_store(s3_uri), mlflow_database), tmp_path / "scratch")
+    training = shop.train(1.0)
+    _, evaluated = shop.evaluate(training)
+    first, second = (register(shop, training, evaluated, attempt) for attempt in ("a1", "a2"))
+    assert first == second
+    assert first.promoted
+    assert any(entry.key.endswith("weights.safetensors") for entry in shop.store.list("mlflow/artifacts"))
