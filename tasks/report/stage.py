@@ -21,7 +21,7 @@ class Report(Document):
 
 
 def run(ctx: StageContext) -> Finished:
-    """Output `page.html`; also kept with the run's records. What cannot be read any more is left out and said in the log."""
+    """Output `page.html`, also kept with the run's records. What cannot be read is left out and said in the log."""
     results = _results(ctx)
     with ctx.phase("page"):
         path = ctx.scratch / "report.html"
