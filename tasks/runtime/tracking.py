@@ -194,6 +194,8 @@ def _quieten() -> None:
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # It misses pip in images that have none, and says so of every model.
+    logging.getLogger("mlflow.utils.environment").setLevel(logging.ERROR)
 
 
 def _without_password(uri: str) -> str:
