@@ -1,6 +1,7 @@
 """Airflow's DAG file: one DAG for each folder in `pipelines` that has a good pipeline.yaml."""
 
 from airflow.sdk import get_parsing_context
+
 from ratchet_airflow import folders
 from ratchet_airflow.dag import build
 

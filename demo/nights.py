@@ -5,7 +5,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from croniter import croniter
-from ratchet_airflow.run_id import store_run_id
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from demo.airflow_api import AirflowApi
 from demo.services import Services
+from ratchet_airflow.run_id import store_run_id
 from tasks.chain.execution import outcomes
 from tasks.chain.night import page_of
 from tasks.cli.pipelines import find

@@ -1,6 +1,7 @@
 """What Ratchet adds to Airflow. The code is in `ratchet_airflow`; Airflow's plugin loader runs only this file."""
 
 from airflow.plugins_manager import AirflowPlugin
+
 from ratchet_airflow import pages
 from ratchet_airflow.links import ModelLink, PageLink
 from ratchet_airflow.timetable import DayBeforeTimetable

@@ -145,6 +145,7 @@ def _train(plan: RunPlan) -> dict[str, str]:
         **flatten(plan.spec.train, "config.train"),
         "config.evaluate.metric": json.dumps(plan.spec.metric),
         "config.resources.train.gpus": str(plan.spec.resources["train"].gpus),
+        "config.resources.train.cpus": str(plan.spec.resources["train"].cpus),  # sums depend on how they are split
     }
 
 

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("torch", "pandas", "numpy", "pyarrow", "polars", "mlflow", "great_expectations", "deltalake", "boto3", "docker")
+HEAVY = (
+    "torch",
+    "pandas",
+    "numpy",
+    "pyarrow",
+    "polars",
+    "mlflow",
+    "great_expectations",
+    "deltalake",
+    "boto3",
+    "docker",
+)
 TRAINING_MAY_IMPORT = {"torch", "numpy", "safetensors"}
 
 

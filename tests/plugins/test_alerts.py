@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ratchet_airflow.alerts import AlertCallbacks
 
+from ratchet_airflow.alerts import AlertCallbacks
 from tasks.contracts.errors import DataRejected, Preempted, Unavailable
 from tasks.contracts.operations import Alerts
 from tests.plugins.webhook import Webhook

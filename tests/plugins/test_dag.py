@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
-from ratchet_airflow.dag import build
 
+from ratchet_airflow.dag import build
 from tasks.contracts.loading import load
 from tests.dags.pipelines import write
 

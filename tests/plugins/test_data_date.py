@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ratchet_airflow.data_date import data_date, run_kind
 
+from ratchet_airflow.data_date import data_date, run_kind
 from tasks.contracts.errors import ConfigurationError
 
 NOW = datetime(2026, 11, 21, 14, 30, tzinfo=UTC)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
-from ratchet_airflow import form
 
+from ratchet_airflow import form
 from tasks.contracts.loading import load
 from tests.dags.pipelines import write
 

@@ -3,7 +3,6 @@
 import logging
 
 from ratchet_airflow.progress import level_of, line_of
-
 from tasks.chain.events import Event, parse
 
 

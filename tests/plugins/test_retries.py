@@ -6,9 +6,9 @@ import pytest
 from airflow.sdk import RetryAction
 from hypothesis import given
 from hypothesis import strategies as st
+
 from ratchet_airflow.retries import RETRY_POLICY
 from ratchet_airflow.run_id import store_run_id
-
 from tasks.contracts import paths
 from tasks.contracts.errors import (
     ConfigurationError,

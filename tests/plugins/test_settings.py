@@ -1,8 +1,8 @@
 """What Airflow's environment says."""
 
 import pytest
-from ratchet_airflow import settings
 
+from ratchet_airflow import settings
 from tasks.contracts.errors import ConfigurationError
 
 

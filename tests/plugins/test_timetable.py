@@ -8,6 +8,7 @@ import pytest
 from airflow.timetables.base import TimeRestriction
 from hypothesis import given
 from hypothesis import strategies as st
+
 from ratchet_airflow.timetable import DayBeforeTimetable
 
 
