@@ -44,7 +44,7 @@ class Sandbox:
 @contextmanager
 def sandbox(home: Path, *, rows_per_day: int) -> Iterator[Sandbox]:
     """Start everything below `home`; end it when left."""
-    services = Services(ROOT, home)
+    services = Services(ROOT, home, airflow_port=0, mlflow_port=0)
     try:
         services.start()
         for _ in write(services.data, days=30, rows_per_day=rows_per_day, end=DAY, seed=0):

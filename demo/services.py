@@ -36,7 +36,9 @@ class Service:
 class Services:
     """Starts, finds and stops the servers whose state lies in `home`. What it did not start it never touches."""
 
-    def __init__(self, root: Path, home: Path) -> None:
+    def __init__(self, root: Path, home: Path, *, airflow_port: int = 8080, mlflow_port: int = 5000) -> None:
+        """airflow_port, mlflow_port: where they go if nobody listens there; 0 is any free port."""
+        self._wanted = {"airflow": airflow_port, "mlflow": mlflow_port}
         self.root = root
         self.home = home
         self.data = home / "data"
@@ -146,7 +148,9 @@ class Services:
         file = self._state("ports.json")
         if not file.is_file():
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({"airflow": _free_port(8080), "mlflow": _free_port(5000)}), encoding="utf-8")
+            file.write_text(
+                json.dumps({name: _free_port(port) for name, port in self._wanted.items()}), encoding="utf-8"
+            )
         found: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))
         return found
 

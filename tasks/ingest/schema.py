@@ -8,10 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.contracts.columns import ColumnType
-from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.pipeline import PipelineSpec
-
-PARTITION = "date"
 
 ARROW: dict[ColumnType, pa.DataType] = {
     "int64": pa.int64(),
@@ -24,14 +21,8 @@ ARROW: dict[ColumnType, pa.DataType] = {
 
 
 def taken(spec: PipelineSpec) -> dict[str, ColumnType]:
-    """The columns that come from the source, in the file's order. Raises ConfigurationError for a reserved name."""
-    columns = {name: column.type for name, column in spec.columns.items() if not column.derived}
-    if PARTITION in columns:
-        raise ConfigurationError(
-            f"columns.{PARTITION}: the name is taken by the snapshot's day",
-            remedy=f"give the column another name, or leave it out: every row's day is known as {PARTITION} anyway",
-        )
-    return columns
+    """The columns that come from the source, in the file's order."""
+    return {name: column.type for name, column in spec.columns.items() if not column.derived}
 
 
 def arrow_schema(columns: dict[str, ColumnType]) -> Any:

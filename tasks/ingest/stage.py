@@ -12,10 +12,11 @@ from tasks.contracts.columns import ColumnType
 from tasks.contracts.documents import Snapshot, SnapshotDay
 from tasks.contracts.errors import CorruptArtifact, DataRejected, PublishConflict
 from tasks.contracts.fingerprint import digest, digest_of, fingerprint, flatten
+from tasks.contracts.pipeline import PARTITION
 from tasks.contracts.request import SourceDay
 from tasks.contracts.result import Artifact
 from tasks.ingest.day import build
-from tasks.ingest.schema import PARTITION, arrow_schema, taken
+from tasks.ingest.schema import arrow_schema, taken
 from tasks.ingest.table import commit, file_key
 from tasks.runtime.code import code_parts
 from tasks.runtime.context import Finished, StageContext

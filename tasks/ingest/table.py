@@ -13,8 +13,8 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
 from tasks.contracts import paths
 from tasks.contracts.errors import Unavailable
+from tasks.contracts.pipeline import PARTITION
 from tasks.contracts.result import Artifact
-from tasks.ingest.schema import PARTITION
 from tasks.runtime.store.base import Store
 
 _ATTEMPTS = 20

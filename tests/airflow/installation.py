@@ -36,7 +36,7 @@ class Installation:
         self.home = home
         self.pipelines = home / "pipelines"
         self.pipelines.mkdir(parents=True)
-        self.services = Services(ROOT, home)
+        self.services = Services(ROOT, home, airflow_port=0, mlflow_port=0)
         self._settings = {**_QUICK, "RATCHET_PIPELINES": str(self.pipelines), **settings}
         self._api: AirflowApi | None = None
 

@@ -31,7 +31,9 @@ def modules_after(statement: str) -> set[str]:
 
 
 def test_each_layer_imports_only_what_is_below_it() -> None:
-    done = subprocess.run(["lint-imports"], cwd=ROOT, check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports")], cwd=ROOT, check=False, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout
 
 

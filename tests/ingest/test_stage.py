@@ -248,13 +248,6 @@ def test_a_lost_file_of_the_snapshot_is_made_again(nights: Nights) -> None:
     assert nights.store.head(snapshot(first).days[1].file.key) is not None
 
 
-def test_a_column_may_not_take_the_name_of_the_day(nights: Nights) -> None:
-    nights.document["columns"]["date"] = {"role": "ignore", "type": "date"}
-    nights.put_window()
-    with pytest.raises(ConfigurationError, match=r"columns\.date: the name is taken"):
-        nights.run("ingest")
-
-
 def test_a_derived_column_is_not_looked_for(nights: Nights) -> None:
     nights.document["columns"]["dear"] = {"role": "numeric", "type": "float64", "derived": True}
     nights.put_window()

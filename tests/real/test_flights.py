@@ -36,7 +36,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     arguments = ("run", PIPELINE, "--store", store, "--runner", "process", "--json")
     ended = ratchet(
         *arguments, "--from", FIRST.isoformat(), "--to", LAST.isoformat(),
-        environment={"RATCHET_FLIGHTS": str(FLIGHTS)}, timeout=3000,
+        environment={"RATCHET_FLIGHTS": str(FLIGHTS)},
     )  # fmt: skip
     assert ended.code == 65, ended.err[-3000:]  # the storm's days were refused, and the nights after them went on
     return {night["date"]: night for night in ended.json}

@@ -1,15 +1,17 @@
-"""`ratchet run` as a person calls it: a process, its output and its exit code."""
+"""`ratchet run` as a person calls it: its output and its exit code."""
 
+import io
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from tasks.cli.main import main
 from tasks.samples import clicks, payments
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,19 +42,17 @@ def sample(out: Path, *, days: int = 7, rows_per_day: int = 2000) -> Path:
     return out
 
 
-def ratchet(*arguments: str, environment: Mapping[str, str] | None = None, timeout: float = 300) -> Ended:
-    """Call it; the environment is this process's, without settings of its own, and what is given."""
+def ratchet(*arguments: str, environment: Mapping[str, str] | None = None) -> Ended:
+    """Call it in this process, which saves a start; its stages are processes or containers of their own.
+
+    The environment is this process's, without settings of its own, and what is given.
+    """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RATCHET_", "MLFLOW_"))}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tasks.cli.main", *arguments],
-        cwd=ROOT,
-        env={**inherited, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    return Ended(code=done.returncode, out=done.stdout, err=done.stderr)
+    out, err = io.StringIO(), io.StringIO()
+    settings = {**inherited, **(environment or {})}
+    with patch.dict(os.environ, settings, clear=True), redirect_stdout(out), redirect_stderr(err):
+        code = main(arguments)
+    return Ended(code=code, out=out.getvalue(), err=err.getvalue())
 
 
 def run(

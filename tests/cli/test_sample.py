@@ -1,0 +1,74 @@
+"""`ratchet sample`, `ratchet run` on a terminal, and the choice of a runner."""
+
+import io
+from datetime import date
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tasks.chain.events import Event
+from tasks.cli.display import Display
+from tasks.cli.main import main
+from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.request import Outcome
+from tasks.runners.choosing import choose_runner, stage_image
+
+
+@pytest.mark.parametrize("kind", ["clicks", "payments"])
+def test_sample_writes_the_days_that_were_asked_for(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["sample", kind, "--days", "2", "--rows-per-day", "200", "--end", "2026-03-20", "--out", str(tmp_path)]
+    assert main(arguments) == 0
+    assert f"2 days of {kind} up to 2026-03-20" in capsys.readouterr().out
+    assert sorted(path.parent.name for path in tmp_path.rglob("*.parquet")) == ["date=2026-03-19", "date=2026-03-20"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--days", "0"), "--days has to be above 0"),
+        (("--rows-per-day", "0"), "--rows-per-day has to be above 0"),
+        (("--end", "soon"), "--end: 'soon' is not a date"),
+    ],
+)
+def test_sample_refuses_what_cannot_be(
+    more: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sample", "clicks", "--out", str(tmp_path), *more]) == 64
+    assert said in capsys.readouterr().err
+
+
+def test_a_terminal_shows_a_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120)
+    monkeypatch.setattr("tasks.cli.display.Console", lambda **_: console)
+    with Display("ranker", date(2026, 3, 20), "stages run as processes") as display:
+        display.stage("ingest", None)
+        display.stage("ingest", Outcome(stage="ingest", state="done", seconds=1.5))
+        display.stage("validate", None)
+        display.event("validate", Event(name="progress", level="info", message="checked 3 of 30 days"))
+        display.event("validate", Event(name="warning", level="warning", message="one day is missing"))
+    shown = screen.getvalue()
+    for text in ("ranker 2026-03-20 (stages run as processes)", "1.5", "checked 3 of 30 days", "one day is missing"):
+        assert text in shown
+
+
+def test_processes_are_chosen_when_asked_for_and_said_loudly_where_there_is_no_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert choose_runner("process")[1:] == (None, "stages run as processes")
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    assert "NO DOCKER ENGINE" in choose_runner(None)[2]
+    with pytest.raises(ConfigurationError, match="no Docker engine: "):
+        choose_runner("docker")
+    with pytest.raises(ConfigurationError, match="runner 'podman' is unknown; allowed: process, docker"):
+        choose_runner("podman")
+
+
+def test_the_image_is_the_one_named_or_the_one_built_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_STAGE_IMAGE", "registry/stage:1")
+    assert stage_image(gpu=False) == "registry/stage:1"
+    monkeypatch.delenv("RATCHET_STAGE_IMAGE")
+    assert stage_image(gpu=True).startswith("ratchet-stage:gpu")

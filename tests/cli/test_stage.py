@@ -1,0 +1,137 @@
+"""`ratchet stage`: a request becomes a published result, or a cause and an exit code."""
+
+import json
+import signal
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tasks.chain.planning import load_plan, make_plan
+from tasks.chain.requests import compose
+from tasks.cli.main import main
+from tasks.cli.stage import _stop
+from tasks.contracts.errors import ConfigurationError, Preempted
+from tasks.contracts.loading import load
+from tasks.contracts.request import StageRequest
+from tasks.runtime.publishing import published
+from tasks.runtime.store.opening import open_store
+from tasks.samples import clicks
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "dags" / "pipelines" / "search-ranking"
+DAY = date(2026, 3, 20)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def request_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A request for ingest, of three days of clicks."""
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
+    for _ in clicks.write(tmp_path, days=3, rows_per_day=300, end=DAY, seed=0):
+        pass
+    plan = make_plan(
+        folder=FOLDER,
+        spec=load(FOLDER, {"source.window_days": 3}),
+        data_date=DAY,
+        run_id="r",
+        kind="local",
+        store_uri=str(tmp_path / "store"),
+    )
+    assert load_plan(str(tmp_path / "store"), "search-ranking", "r") == plan
+    request = compose(open_store(plan.store), plan, "ingest", {}, "a")
+    file = tmp_path / "request.json"
+    file.write_text(request.model_dump_json(by_alias=True), encoding="utf-8")
+    return file
+
+
+def last_line(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    line: dict[str, object] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return line
+
+
+def changed(file: Path, **changes: object) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), **changes}), encoding="utf-8")
+
+
+def test_a_request_becomes_a_published_result(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stage", str(request_file)]) == 0
+    assert last_line(capsys)["event"] == "published"
+    request = StageRequest.model_validate_json(request_file.read_bytes())
+    found = published(open_store(request.store), request.prefix)
+    assert found is not None
+    assert found.result.parts == request.parts
+    assert main(["stage", str(request_file)]) == 0
+    assert last_line(capsys)["reused"] is True
+
+
+def test_other_code_does_not_publish_under_this_fingerprint(
+    request_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = json.loads(request_file.read_text(encoding="utf-8"))["parts"]
+    changed(request_file, parts={**parts, "code.tasks.ingest.stage": "0" * 64})
+    assert main(["stage", str(request_file)]) == 64
+    assert "they differ in tasks.ingest.stage" in str(last_line(capsys)["message"])
+
+
+def test_data_that_is_not_there_is_rejected(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = json.loads(request_file.read_text(encoding="utf-8"))["source"]
+    changed(request_file, source=[*source[:-1], {**source[-1], "files": []}])
+    assert main(["stage", str(request_file)]) == 65
+    failure = last_line(capsys)
+    assert (failure["event"], failure["code"]) == ("failure", 65)
+    assert "2026-03-20" in str(failure["cause"])
+
+
+def test_a_bundle_that_was_changed_is_refused(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    request = StageRequest.model_validate_json(request_file.read_bytes())
+    store = open_store(request.store)
+    path = store.local(request.bundle.key)
+    assert path
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert main(["stage", str(request_file)]) == 64
+    assert "is damaged" in str(last_line(capsys)["cause"])
+
+
+def test_a_request_that_is_none_is_our_bug(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "r.json").write_text("{}", encoding="utf-8")
+    assert main(["stage", str(tmp_path / "r.json")]) == 70
+    assert "traceback" in last_line(capsys)
+
+
+def test_secrets_beside_the_request_reach_the_libraries(request_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = request_file.parent / "secrets"
+    secrets.mkdir()
+    (secrets / "aws-credentials").write_text("[default]\n", encoding="utf-8")
+    (secrets / "environment.json").write_text('{"DB_PASSWORD_OF_TEST": "x"}', encoding="utf-8")
+    monkeypatch.setenv("RATCHET_SECRETS", str(secrets))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("DB_PASSWORD_OF_TEST", "")
+    assert main(["stage", str(request_file)]) == 0
+    import os  # noqa: PLC0415 - only to look
+
+    assert os.environ["AWS_SHARED_CREDENTIALS_FILE"] == str(secrets / "aws-credentials")
+    assert os.environ["DB_PASSWORD_OF_TEST"] == "x"
+
+
+def test_a_notice_to_stop_ends_every_stage_but_training_at_once() -> None:
+    from threading import Event  # noqa: PLC0415
+
+    told = Event()
+    with pytest.raises(Preempted, match="ingest was told to stop"):
+        _stop("ingest", told)
+    told.clear()
+    _stop("train", told)
+    assert told.is_set()
+
+
+def test_a_run_that_was_never_planned_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no run 'nobody' in"):
+        load_plan(str(tmp_path), "search-ranking", "nobody")
