@@ -49,7 +49,7 @@ def page(airflow: Installation) -> Iterator[Page]:
 def test_the_dag_is_green(page: Page, airflow: Installation, night: tuple[str, dict[str, str]]) -> None:
     run_id, _ = night
     page.goto(f"{airflow.services.airflow_url}/dags/{PIPELINE}/runs/{run_id}")
-    expect(page.get_by_text("Success").first).to_be_visible()
+    expect(page.get_by_text("Success").first).to_be_visible(timeout=60_000)
 
 
 def test_a_run_from_the_form_does_what_the_form_says(
