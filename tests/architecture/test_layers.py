@@ -88,3 +88,12 @@ def _imports(module: str) -> set[str]:
 def test_there_is_no_drawer_for_odds_and_ends(drawer: str) -> None:
     for folder in ("tasks", "plugins", "dags", "demo", "benchmarks", "tests"):
         assert not list((ROOT / folder).rglob(f"{drawer}.py"))
+
+
+def test_the_tree_in_the_readme_names_every_file() -> None:
+    shown = (ROOT / "README.md").read_text(encoding="utf-8").partition("## The house\n")[2]
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    for name in listed:
+        path = Path(name)
+        if path.parts[0] != "tests" and path.name not in {"__init__.py", "README.md"}:
+            assert f"{path.name} " in shown, f"{name}: run scripts/tree.py"
