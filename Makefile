@@ -17,7 +17,7 @@ images: engine  ## The stage image
 	@scripts/images.sh || [ $$? -eq 3 ]
 
 demo: images  ## Two nights through a real Airflow, with verdicts, versions and a report
-	@PYTHONPATH=plugins $(PYTHON) -m demo up
+	@PYTHONPATH=plugins $(PYTHON) -m demo demo
 
 check: environment  ## Lint, types, layers, pipelines; no test is run
 	@scripts/check.sh
@@ -25,11 +25,17 @@ check: environment  ## Lint, types, layers, pipelines; no test is run
 test: images check  ## Everything: checks, then every test
 	@scripts/test.sh
 
+up: images  ## Airflow and MLflow on loopback for your own pipelines (RATCHET_DATA, RATCHET_STORE), without the demo
+	@PYTHONPATH=plugins $(PYTHON) -m demo up
+
+down:  ## End what `make up` started
+	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m demo down
+
 bench: images  ## All benchmarks; one: .venv/bin/python -m benchmarks NAME
 	@PYTHONPATH=plugins $(PYTHON) -m benchmarks
 
 stop:  ## End what `make demo` started, and only that
-	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m demo down
+	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m demo stop
 
 lock: environment  ## Resolve requirements*.in and docker/stage.in again
 	@scripts/lock.sh
@@ -39,4 +45,4 @@ clean: stop  ## Remove the demo's state, caches and byte code; the environment a
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 	@echo "clean: demo state, caches and byte code are gone"
 
-.PHONY: help environment engine images demo check test bench stop lock clean
+.PHONY: help environment engine images demo check test up down bench stop lock clean

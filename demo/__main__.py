@@ -1,34 +1,45 @@
-"""`make demo` and `make stop`: two nights of the search-ranking example through a real Airflow."""
+"""The embedded set-up: `make demo` takes the example through two nights, `make up` just starts the servers."""
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
 
 from rich.console import Console
 
-from demo.nights import Nights
+from demo.nights import Nights, addresses
 from demo.services import Services
 from tasks.contracts.errors import RatchetError
 
 ROOT = Path(__file__).resolve().parents[1]
-HOME = ROOT / ".ratchet" / "demo"
+HOMES = {"demo": ROOT / ".ratchet" / "demo", "local": ROOT / ".ratchet" / "local"}
+_OWN = ("RATCHET_DATA", "RATCHET_STORE")
 
 
 def main() -> int:
-    """Run `up` or `down`."""
+    """Run one of the verbs."""
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
-    parser.add_argument("verb", choices=("up", "down"))
+    parser.add_argument("verb", choices=("demo", "stop", "up", "down"))
     parser.add_argument("--rows-per-day", type=int, default=20_000)
     options = parser.parse_args()
     console = Console()
-    services = Services(ROOT, HOME)
-    if options.verb == "down":
+    if options.verb in {"demo", "stop"}:
+        services = Services(ROOT, HOMES["demo"])
+    else:  # one's own pipelines, on one's own data, in a store that the demo does not share
+        own = {name: _absolute(os.environ[name]) for name in _OWN if name in os.environ}
+        services = Services(ROOT, HOMES["local"], settings=own)
+    if options.verb in {"stop", "down"}:
         ended = services.stop()
-        console.print(f"stopped: {', '.join(ended)}" if ended else "nothing of the demo was running")
+        console.print(f"stopped: {', '.join(ended)}" if ended else "nothing was running")
         return 0
     started = time.monotonic()
     try:
+        if options.verb == "up":
+            services.start()
+            services.wait()
+            addresses(services, console)
+            return 0
         nights = Nights(services, console, rows_per_day=options.rows_per_day)
         ended_well = nights.run()
     except RatchetError as error:
@@ -36,6 +47,11 @@ def main() -> int:
         return int(error.code)
     console.print(f"the demo took {time.monotonic() - started:.0f} s; `make stop` ends what it started")
     return 0 if ended_well else 1
+
+
+def _absolute(place: str) -> str:
+    """A folder by its full path, as the servers run elsewhere; a URI as it is."""
+    return place if "://" in place else str(Path(place).resolve())
 
 
 if __name__ == "__main__":

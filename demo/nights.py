@@ -51,7 +51,7 @@ class Nights:
         api.wait_for_dag(PIPELINE)
         runs = self._start(api, last)
         states = [self._watch(api, day, run_id) for day, run_id in runs]
-        self._addresses()
+        addresses(self._services, self._console)
         return all(state == "success" for state in states)
 
     def _say(self, what: str) -> None:
@@ -120,7 +120,7 @@ class Nights:
         return state
 
     def _verdict(self, run_id: str) -> None:
-        store = open_store(str(self._services.store))
+        store = open_store(self._services.store)
         ended = outcomes(store, PIPELINE, store_run_id(run_id))
         evaluate, register = ended.get("evaluate"), ended.get("register")
         if evaluate and evaluate.result:
@@ -136,10 +136,15 @@ class Nights:
         if page := page_of(store, ended):
             self._say(f"report {page}")
 
-    def _addresses(self) -> None:
-        services = self._services
-        self._say(f"Airflow {services.airflow_url} (log in as {services.user}, password {services.password})")
-        self._say(f"MLflow  {services.mlflow_url}")
+
+def addresses(services: Services, console: Console) -> None:
+    """Say where the UIs are, and how to log in."""
+    for line in (
+        f"Airflow {services.airflow_url} (log in as {services.user}, password {services.password})",
+        f"MLflow  {services.mlflow_url}",
+        f"store   {services.store}",
+    ):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _table(title: str, tasks: dict[str, dict[str, Any]]) -> Table:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -36,13 +37,25 @@ class Service:
 class Services:
     """Starts, finds and stops the servers whose state lies in `home`. What it did not start it never touches."""
 
-    def __init__(self, root: Path, home: Path, *, airflow_port: int = 8080, mlflow_port: int = 5000) -> None:
-        """airflow_port, mlflow_port: where they go if nobody listens there; 0 is any free port."""
+    def __init__(
+        self,
+        root: Path,
+        home: Path,
+        *,
+        airflow_port: int = 8080,
+        mlflow_port: int = 5000,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """airflow_port, mlflow_port: where they go if nobody listens there; 0 is any free port.
+
+        settings: RATCHET_DATA and RATCHET_STORE, where they are not to lie in `home`.
+        """
         self._wanted = {"airflow": airflow_port, "mlflow": mlflow_port}
         self.root = root
         self.home = home
         self.data = home / "data"
-        self.store = home / "store"
+        self._source = settings.get("RATCHET_DATA", str(self.data))
+        self.store = settings.get("RATCHET_STORE", str(home / "store"))
         self.airflow_home = home / "airflow"
         self.user = "admin"
         self._started: list[subprocess.Popen[bytes]] = []
@@ -98,8 +111,8 @@ class Services:
             "PATH": f"{binaries}:{os.environ.get('PATH', '')}",
             "PYTHONPATH": f"{self.root}:{self.root / 'plugins'}",
             "PYTHONWARNINGS": "ignore",
-            "RATCHET_DATA": str(self.data),
-            "RATCHET_STORE": str(self.store),
+            "RATCHET_DATA": self._source,
+            "RATCHET_STORE": self.store,
             "MLFLOW_TRACKING_URI": self.mlflow_url,
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # background jobs of a kind that Ratchet has no use for

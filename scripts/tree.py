@@ -43,7 +43,7 @@ def tree() -> str:
         indent = "  " if "/" in name else ""
         lines.append(f"{indent}{path.name:<24} {_line(name, path)}".rstrip())
     lines.append(
-        "tests/                     a folder for each of the above; faults/ by number; airflow/ and real/ are whole runs"
+        "tests/                     a folder for each of the above; faults/ by number; airflow/ and real/ whole"
     )
     return "```\n" + "\n".join(lines) + "\n```\n"
 
