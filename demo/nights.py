@@ -41,7 +41,8 @@ class Nights:
         """Whether both nights ended green."""
         self._say("starting MLflow and Airflow on loopback")
         self._services.start()
-        last = self._last_scheduled_day()
+        tick = self._last_tick()
+        last = tick.date() - timedelta(days=1)
         self._say(f"making {_WINDOW_DAYS + 1} days of sample clicks up to {last}")
         for _ in write(self._services.data, days=_WINDOW_DAYS + 1, rows_per_day=self._rows_per_day, end=last, seed=0):
             pass
@@ -49,7 +50,7 @@ class Nights:
         self._services.wait()
         api = AirflowApi(self._services.airflow_url, self._services.user, self._services.password)
         api.wait_for_dag(PIPELINE)
-        runs = self._start(api, last)
+        runs = self._start(api, tick)
         states = [self._watch(api, day, run_id) for day, run_id in runs]
         addresses(self._services, self._console)
         return all(state == "success" for state in states)
@@ -57,37 +58,37 @@ class Nights:
     def _say(self, what: str) -> None:
         self._console.print(f"demo: {what}", highlight=False, markup=False, soft_wrap=True)
 
-    def _last_scheduled_day(self) -> date:
-        """The data date of the newest scheduled run: the day before the schedule's last tick."""
+    def _last_tick(self) -> datetime:
+        """When the schedule fired last; its run is about the day before."""
         schedule = load(find(PIPELINE)).schedule
         if schedule is None:
             raise Unavailable(f"{PIPELINE} has no schedule", remedy="give it one")
         tick: datetime = croniter(schedule.cron, datetime.now(UTC)).get_prev(datetime)
-        return tick.date() - timedelta(days=1)
+        return tick
 
-    def _start(self, api: AirflowApi, last: date) -> list[tuple[date, str]]:
+    def _start(self, api: AirflowApi, tick: datetime) -> list[tuple[date, str]]:
         """Have both nights run; (data date, run id) of each.
 
         In a new Airflow the second night is the one that the schedule makes by itself as soon as the DAG is switched
-        on; the first is triggered before, dated a day earlier, so that it goes first. Later both are triggered.
+        on; the first is triggered before, dated before that one, so that it goes first. Later both are triggered.
         """
+        last = tick.date() - timedelta(days=1)
         before = last - timedelta(days=1)
         first = not api.runs(PIPELINE)
-        stamp = datetime.now(UTC).strftime("%H%M%S")
-        due = datetime.now(UTC) - timedelta(days=2)
-        runs = [(before, self._trigger(api, before, f"demo-{before}-{stamp}", due))]
+        runs = [(before, self._trigger(api, before, tick - timedelta(hours=1) if first else None))]
         if not first:
-            runs.append((last, self._trigger(api, last, f"demo-{last}-{stamp}", due + timedelta(minutes=1))))
+            runs.append((last, self._trigger(api, last, None)))
         api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})
         if first:
             runs.append((last, self._scheduled(api, last)))
         return runs
 
-    def _trigger(self, api: AirflowApi, day: date, run_id: str, due: datetime) -> str:
+    def _trigger(self, api: AirflowApi, day: date, due: datetime | None) -> str:
+        """Trigger a run for a date as the form does; due: since when it could have run. Its id."""
         body = {
-            "dag_run_id": run_id,
+            "dag_run_id": f"demo-{day}-{datetime.now(UTC):%H%M%S}",
             "logical_date": None,
-            "run_after": due.isoformat(),
+            "run_after": due.isoformat() if due else None,
             "conf": {"date": day.isoformat()},
         }
         made = api.call("POST", f"/dags/{PIPELINE}/dagRuns", body)
