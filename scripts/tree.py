@@ -24,7 +24,7 @@ _SAYS = {
     "tasks/report/report.css": "the report's looks",
     "tasks/report/report.html": "the report's template",
     "tasks/validate/validation.html": "the validation page's template",
-    "benchmarks/README.md": "what was measured, when, on what",
+    "docs/report.png": "what a report looks like",
 }
 
 
