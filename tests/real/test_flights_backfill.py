@@ -52,7 +52,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
 def test_a_backfill_judges_each_date_and_stops_at_the_storm(airflow: Installation) -> None:
     airflow.api.wait_for_dag(PIPELINE)
     airflow.unpause(PIPELINE)
-    runs = airflow.backfill(PIPELINE, FIRST.isoformat(), LAST.isoformat())
+    made = airflow.backfill(PIPELINE, FIRST.isoformat(), LAST.isoformat())
+    runs = [run_id for run_id in made if run_id.startswith("backfill")]  # and not what the schedule starts
     assert len(runs) == (LAST - FIRST).days + 1
     ended = {}
     for run_id in runs:
