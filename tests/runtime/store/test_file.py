@@ -169,7 +169,7 @@ def test_a_failed_write_leaves_nothing(store: FileStore, monkeypatch: pytest.Mon
 
 
 def test_a_store_without_rights_says_whose_it_is(tmp_path: Path, outsider: None) -> None:
-    root = tmp_path / "store" if ROOT else Path("/root/store")
+    root = tmp_path / "store" if ROOT else Path("/srv/store")
     with pytest.raises(ConfigurationError, match=r"as user \d+.*own the store's folder"):
         FileStore(root).prepare()
 
