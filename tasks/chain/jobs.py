@@ -73,7 +73,7 @@ def _source_mounts(request: StageRequest) -> list[Mount]:
     folder = unquote(parts.path) if parts.scheme else request.source_root
     if not Path(folder).is_dir():
         raise ConfigurationError(f"source.uri: {folder} is not a folder", remedy="see where the source's files are")
-    return [Mount(path=str(Path(folder).resolve()), read_only=True)]
+    return [Mount(path=os.path.abspath(folder), read_only=True)]  # noqa: PTH100 - a link stays the path that the stage is told
 
 
 def _s3_endpoint() -> str:

@@ -1,6 +1,7 @@
 """`ratchet stage`: a request becomes a published result, or a cause and an exit code."""
 
 import json
+import logging
 import signal
 from collections.abc import Iterator
 from datetime import date
@@ -26,9 +27,11 @@ DAY = date(2026, 3, 20)
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
+    before, root = signal.getsignal(signal.SIGTERM), list(logging.getLogger().handlers)
     yield
     signal.signal(signal.SIGTERM, before)
+    logging.captureWarnings(capture=False)
+    logging.getLogger().handlers[:] = root
 
 
 @pytest.fixture
