@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from threading import Event
 
 import numpy as np
@@ -72,8 +72,8 @@ class World:
         """What a stage is given."""
         parts = {"stage": stage, "inputs": digest_of({name: given.key for name, given in inputs.items()})}
         parts["champion"] = champion.digest if champion else "none"
-        scratch = self.scratch / f"{stage}-{len(list(self.scratch.iterdir()))}"
-        (scratch / "work").mkdir(parents=True)
+        scratch = Path(mkdtemp(prefix=f"{stage}-", dir=self.scratch))
+        (scratch / "work").mkdir()
         (scratch / "pipeline").mkdir()
         packed = _code()
         self.store.create(paths.bundle(digest(packed)), packed)
