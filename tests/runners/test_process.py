@@ -84,14 +84,14 @@ def test_a_process_past_its_timeout_is_told_and_its_last_words_are_heard() -> No
         signal.signal(signal.SIGTERM, lambda *_: (print("saved"), sys.exit(75)))
         print("ready"); signal.pause()
     """
-    ended, lines = _run(_python(code, timeout_s=0.5, grace_s=10))
+    ended, lines = _run(_python(code, timeout_s=5, grace_s=10))
     assert (ended.exit_code, ended.timed_out) == (75, True)
     assert [line.text for line in lines] == ["ready", "saved"]
 
 
 def test_one_that_does_not_listen_is_killed_after_its_grace() -> None:
     code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
-    ended, _ = _run(_python(code, timeout_s=0.3, grace_s=0.2))
+    ended, _ = _run(_python(code, timeout_s=5, grace_s=0.2))
     assert (ended.exit_code, ended.timed_out, ended.out_of_memory) == (137, True, False)
 
 

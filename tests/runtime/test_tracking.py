@@ -17,13 +17,13 @@ TAG = "ratchet.train_fingerprint"
 
 
 def log_one(tracker: Tracker, value: str = "a") -> str:
-    run = tracker.run(tracker.experiment("shop"), tag=TAG, value=value, name="shop 2026-11-20")
+    run = tracker.run(tracker.experiment("notes"), tag=TAG, value=value, name="notes 2026-11-20")
     tracker.client.log_metric(run, "ndcg", 0.5)
     return run
 
 
 def runs(tracker: Tracker) -> list[str]:
-    found = tracker.client.search_runs([tracker.experiment("shop")])
+    found = tracker.client.search_runs([tracker.experiment("notes")])
     return sorted(run.data.tags[TAG] for run in found)
 
 
@@ -93,7 +93,7 @@ def test_in_a_bucket_artifacts_lie_beside_the_database(s3_uri: str, tmp_path: Pa
 
     def work(tracker: Tracker) -> str:
         tracker.client.log_artifact(log_one(tracker), str(tmp_path / "note.txt"))
-        return str(tracker.client.get_experiment_by_name("shop").artifact_location)
+        return str(tracker.client.get_experiment_by_name("notes").artifact_location)
 
     assert track(store, None, tmp_path, work) == f"{s3_uri}/mlflow/artifacts/shop"
     keys = [entry.key for entry in store.list("mlflow")]
