@@ -29,21 +29,27 @@ class Splitter:
         self._longest = longest
         self._held = bytearray()
         self._dropped = 0
-        self._after_return = False
+        self.after_return = False
+        """Whether the piece before ended in a carriage return: a line feed that follows belongs to it."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return bool(self._held or self._dropped)
 
     def feed(self, data: bytes) -> Iterator[Line]:
         """The lines that end in this piece."""
         begin = 0
-        if data and self._after_return:
+        if data and self.after_return:
             begin = data[:1] == b"\n"
-            self._after_return = False
+            self.after_return = False
         while found := _END.search(data, begin):
             self._hold(data[begin : found.start()])
             yield self._cut()
             begin = found.end()
             if found.group() == b"\r":
                 if begin == len(data):
-                    self._after_return = True
+                    self.after_return = True
                 elif data[begin : begin + 1] == b"\n":
                     begin += 1
         self._hold(data[begin:])
