@@ -1,11 +1,13 @@
 """A job in the words of the Docker Engine API: a container that may do little, and the files that are put into it."""
 
 import io
+import math
 import tarfile
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from tasks.runners.devices import GPUS_LABEL, Devices
 from tasks.runners.job import REQUEST, SECRETS, Job
 
 FOLDER = "/run/ratchet"
@@ -16,24 +18,28 @@ MARK = {"ratchet": "1"}
 _CPU_PERIOD_US = 100_000
 
 
-def container_config(job: Job, *, cpus: int | None) -> Mapping[str, Any]:
-    """The body of `POST /containers/create`. cpus: cores of the engine's machine, if known.
+def container_config(job: Job, *, cpus: int | None, devices: Devices | None = None) -> Mapping[str, Any]:
+    """The body of `POST /containers/create`. cpus: cores of the engine's machine, if known. devices: the GPUs it gets.
 
     No root, no capabilities, no new privileges, a read-only root file system. Writable: /tmp, a tmpfs that counts as
     memory, and the mounts that say so. Bounded: memory (no swap), processor time, processes, shared memory, log.
     """
     program, *arguments = job.command or ("ratchet", "stage", f"{FOLDER}/{REQUEST}")
     resources = job.resources
-    labels = {**job.labels, **MARK}
+    devices = devices or Devices()
+    labels = {**job.labels, **MARK, **({GPUS_LABEL: devices.listed} if devices.names else {})}
+    environment = {**job.environment(FOLDER, cpus=cpus), **devices.environment}
     return {
         "Image": job.image,
         "Entrypoint": [program],
         "Cmd": arguments,
         "User": job.user,
         "WorkingDir": "/tmp",  # noqa: S108 - the container's own
-        "Env": [f"{name}={value}" for name, value in sorted(job.environment(FOLDER, cpus=cpus).items())],
+        "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
         "Labels": labels,
         "StopSignal": "SIGTERM",
+        # Also what an engine that shuts down, or finds the container after a crash of its own, grants.
+        "StopTimeout": math.ceil(job.grace_s),
         "HostConfig": {
             "Init": True,
             "ReadonlyRootfs": True,
@@ -64,8 +70,9 @@ def container_config(job: Job, *, cpus: int | None) -> Mapping[str, Any]:
                     for mount in job.mounts
                 ),
             ],
-            "DeviceRequests": [{"Count": resources.gpus, "Capabilities": [["gpu"]]}] if resources.gpus else [],
-            "LogConfig": {"Type": "json-file", "Config": {"max-size": "32m", "max-file": "2"}},
+            "DeviceRequests": devices.requests,
+            # How far a follower may fall behind before lines are lost: engines write faster than they read back.
+            "LogConfig": {"Type": "json-file", "Config": {"max-size": "512m", "max-file": "2"}},
         },
     }
 

@@ -2,43 +2,50 @@
 
 import math
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
 import docker
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
-from docker.utils import kwargs_from_env
+from docker.errors import APIError, NotFound
 from requests import Response
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.contracts.exits import ExitCode
+from tasks.runners import position_file
 from tasks.runners.container import FOLDER, MARK, archive, container_config
+from tasks.runners.devices import claim
+from tasks.runners.engine import EngineSilent, answers, connect, engine_available
 from tasks.runners.entries import Position
 from tasks.runners.job import Job
-from tasks.runners.lines import Line, Splitter, Stream
+from tasks.runners.lines import Line
 from tasks.runners.runner import Status
 
-_CONFLICT = 409
-_SERVER_ERROR = 500
+__all__ = ["DockerRunner", "engine_available"]
 
-
-def engine_available() -> str | None:
-    """None if a Docker engine answers, otherwise why not."""
-    try:
-        with docker.APIClient(timeout=5, **kwargs_from_env()) as api:
-            api.ping()
-    except (DockerException, RequestException, ValueError) as error:
-        return _deepest(error)
-    return None
+_NOT_FOUND, _CONFLICT = 404, 409
+_QUIET_S = 30.0
+"""Seconds without a line after which a follower asks whether the engine is still there."""
+_KILLED = frozenset({137, 143, 255})
+"""How a container ends that was killed: SIGKILL, SIGTERM, and with the machine under the engine's feet."""
+_SHUTDOWN_S = 15.0
+"""Seconds that may pass from the end of a container to the silence of an engine that ended it while it shut down."""
 
 
 class DockerRunner:
     """Runs each job as a container. A handle is a container's id: valid in every process that reaches the engine."""
+
+    durable = True
+
+    def __init__(self) -> None:
+        self._silent_since = math.inf
+        self._back_since = math.inf
 
     def submit(self, job: Job) -> str:
         """Start a container for the job, with its files in it."""
@@ -46,8 +53,8 @@ class DockerRunner:
             raise ConfigurationError(f"{job.name} names no image", remedy="name one, or use the process runner")
         name = f"ratchet-{job.name}-{secrets.token_hex(4)}"
         try:
-            with _answers(job):
-                config = container_config(job, cpus=self._cpus)
+            with answers(job), claim(self._api, job) as devices:
+                config = container_config(job, cpus=self._cpus, devices=devices)
                 handle: str = self._api.create_container_from_config(config, name)["Id"]  # type: ignore[no-untyped-call]  # the stubs lag behind
                 self._api.put_archive(handle, str(PurePosixPath(FOLDER).parent), archive(job))
                 self._api.start(handle)
@@ -59,7 +66,7 @@ class DockerRunner:
 
     def status(self, handle: str) -> Status:
         """How the job stands now."""
-        with _answers():
+        with self._answers():
             try:
                 state: dict[str, Any] = self._api.inspect_container(handle)["State"]
             except NotFound:
@@ -73,7 +80,22 @@ class DockerRunner:
             running=False,
             exit_code=int(ExitCode.OUT_OF_MEMORY) if out_of_memory else exit_code,
             out_of_memory=out_of_memory,
+            cause="" if out_of_memory or exit_code not in _KILLED else self._why_killed(state),
         )
+
+    def _why_killed(self, state: Mapping[str, str]) -> str:
+        """In words, where an engine's restart explains it. Who follows sees one; else the default bridge is as old."""
+        ended = _seconds(state["FinishedAt"])
+        if self._silent_since - _SHUTDOWN_S < ended <= self._back_since:
+            return "the Docker engine was restarted"
+        try:
+            with self._answers():
+                began = _seconds(self._api.inspect_network("bridge")["Created"])
+        except (Unavailable, ConfigurationError, KeyError):
+            return ""
+        if _seconds(state["StartedAt"]) < began and ended < began + _SHUTDOWN_S:
+            return "it was killed, and the Docker engine has been restarted"
+        return ""
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Status:
         """Block until the job ends, or for `timeout_s` seconds at most; then how it stands."""
@@ -82,34 +104,32 @@ class DockerRunner:
             response.content  # noqa: B018 - comes when the container ends
         status = self.status(handle)
         if status.running and timeout_s is None:
-            raise Unavailable(f"the Docker engine no longer says how container {handle[:12]} ends")
+            raise EngineSilent(f"the Docker engine no longer says how container {handle[:12]} ends")
         return status
 
-    def logs(self, handle: str) -> Iterator[Line]:
-        """Lines from the start, following until the job ends, straight from the engine: nothing is kept here."""
-        splitters: dict[Stream, Splitter] = {"stdout": Splitter("stdout"), "stderr": Splitter("stderr")}
-        position = Position()
+    def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:
+        """Lines from a position on, following until the job ends, straight from the engine: nothing is kept here.
+
+        since: where to begin, the log's begin if not given. It moves along, and stands behind each line that is given.
+        """
+        position = Position() if since is None else since
         running = True
         while running:
             with suppress(HTTPError, RequestException):  # a stream that breaks is taken up again, if the engine answers
-                for stream, text in self._entries(handle, position, follow=True):
-                    yield from splitters[stream].feed(text)
+                yield from self._lines(handle, position, follow=True)
             running = self.wait(handle, 1).running
-        with _answers():
-            for stream, text in self._entries(handle, position, follow=False):
-                yield from splitters[stream].feed(text)
-        for splitter in splitters.values():
-            yield from splitter.close()
+        with self._answers():
+            yield from self._lines(handle, position, follow=False)
 
-    def _entries(self, handle: str, position: Position, *, follow: bool) -> Iterator[tuple[Stream, bytes]]:
+    def _lines(self, handle: str, position: Position, *, follow: bool) -> Iterator[Line]:
         params = {"follow": str(int(follow)), "stdout": "1", "stderr": "1", "timestamps": "1", **position.since}
-        with _answers():
-            response = self._open("GET", handle, "logs", params, None)
+        with self._answers():
+            response = self._open("GET", handle, "logs", params, _QUIET_S)
         with response:
-            if response.status_code == 404:  # noqa: PLR2004 - HTTP's own
+            if response.status_code == _NOT_FOUND:
                 raise _gone(handle)
             response.raise_for_status()
-            yield from position.entries(response.raw)
+            yield from position.lines(response.raw, last=not follow)
 
     def _open(self, method: str, handle: str, what: str, params: dict[str, str], timeout_s: float | None) -> Response:
         """A response whose body comes as the container goes on. The SDK's own calls leave sockets open on a timeout."""
@@ -117,38 +137,68 @@ class DockerRunner:
         timeout = (self._api.timeout, timeout_s)
         return self._api.request(method, url, params=params, stream=True, timeout=timeout)
 
-    def stop(self, handle: str, grace_s: float) -> None:
-        """SIGTERM, and SIGKILL after `grace_s` seconds."""
-        with _answers(), suppress(NotFound):
-            self._api.stop(handle, timeout=math.ceil(grace_s))
-
-    def remove(self, handle: str) -> None:
-        """Kill if needed, and remove the container with its volume."""
-        with _answers():
+    def notify(self, handle: str) -> None:
+        """SIGTERM, and no waiting: the job may go on for its grace. Quiet if it has ended. A paused one is woken up."""
+        self._wake(handle)
+        with self._answers():
             try:
-                self._api.remove_container(handle, v=True, force=True)
+                self._api.kill(handle, signal="SIGTERM")
             except NotFound:
                 return
             except APIError as error:
+                if error.status_code != _CONFLICT:  # a conflict: it does not run
+                    raise
+
+    def stop(self, handle: str, grace_s: float) -> None:
+        """SIGTERM, and SIGKILL after `grace_s` seconds. A paused container is woken up, and has its grace."""
+        self._wake(handle)
+        with self._answers(), suppress(NotFound):
+            self._api.stop(handle, timeout=math.ceil(grace_s))
+
+    def _wake(self, handle: str) -> None:
+        with self._answers(), suppress(APIError):  # it is gone, or was not paused
+            self._api.unpause(handle)
+
+    def remove(self, handle: str) -> None:
+        """Kill if needed, and remove the container with its volume and what is kept of it here."""
+        with self._answers():
+            try:
+                self._api.remove_container(handle, v=True, force=True)
+            except NotFound:
+                pass
+            except APIError as error:
                 if error.status_code != _CONFLICT:  # a conflict: somebody is removing it already
                     raise
+        position_file.discard(handle)
 
     def find(self, labels: Mapping[str, str]) -> list[str]:
         """Ids of all containers, running or ended, that carry all these labels; the newest first."""
         wanted = [f"{name}={value}" for name, value in {**labels, **MARK}.items()]
-        with _answers():
+        with self._answers():
             return [found["Id"] for found in self._api.containers(all=True, filters={"label": wanted})]
 
     def image_id(self, image: str) -> str:
         """The digest (`sha256:...`) that an image's name stands for in this engine."""
-        with _answers(image=image):
+        with answers(image=image):
             identity: str = self._api.inspect_image(image)["Id"]  # type: ignore[no-untyped-call]  # the same
         return identity
 
+    @contextmanager
+    def _answers(self) -> Iterator[None]:
+        """The engine's errors as ours, and since when it has been silent, if it is."""
+        try:
+            with answers():
+                yield
+        except EngineSilent:
+            if self._back_since <= time.time() or self._silent_since == math.inf:
+                self._silent_since, self._back_since = time.time(), math.inf
+            raise
+        if self._silent_since < math.inf and self._back_since == math.inf:
+            self._back_since = time.time()
+
     @cached_property
     def _api(self) -> docker.APIClient:
-        with _answers():
-            return docker.APIClient(**kwargs_from_env())
+        return connect()
 
     @cached_property
     def _cpus(self) -> int:
@@ -160,35 +210,6 @@ def _gone(handle: str) -> ConfigurationError:
     return ConfigurationError(f"container {handle[:12]} is gone", remedy="submit the job again")
 
 
-@contextmanager
-def _answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
-    """The engine's errors as ours: it does not answer, or it cannot do what is asked."""
-    try:
-        yield
-    except ImageNotFound as error:
-        name = image or (job.image if job else None) or "?"
-        raise ConfigurationError(
-            f"image {name} is not in the engine", remedy="build it: `make images`, or scripts/images.sh"
-        ) from error
-    except APIError as error:
-        what = f"{job.name}: " if job else ""
-        said = f"{what}the Docker engine refused: {error.explanation}"
-        if "device driver" in said:
-            raise ConfigurationError(
-                said, remedy="install the NVIDIA container toolkit, or set resources.<stage>.gpus to 0"
-            ) from error
-        if (error.status_code or _SERVER_ERROR) < _SERVER_ERROR:
-            raise ConfigurationError(said, remedy="see resources and the store's folder") from error
-        raise Unavailable(said) from error
-    except (DockerException, RequestException, HTTPError) as error:
-        raise Unavailable(
-            f"the Docker engine does not answer: {_deepest(error)}", remedy="start it: scripts/engine.sh"
-        ) from error
-
-
-def _deepest(error: BaseException) -> str:
-    """The innermost reason; the outer ones only wrap it."""
-    inner = error.__cause__ or error.__context__
-    while inner is not None:
-        error, inner = inner, inner.__cause__ or inner.__context__
-    return str(error) or type(error).__name__
+def _seconds(time_text: str) -> float:
+    """Seconds since 1970 of the engine's words for a time, which has nanoseconds."""
+    return datetime.fromisoformat(time_text[:19] + "+00:00").timestamp()

@@ -149,8 +149,7 @@ class _Reader:
         if self._whole:  # otherwise the line began in an entry before, and that is where to read it again
             mark.time, mark.count, mark.lines, mark.after_return, mark.held = self._time, self._count, 0, before, True
         ended = 0
-        for line in splitter.feed(text):
-            ended += 1
+        for ended, line in enumerate(splitter.feed(text), 1):
             mark.time, mark.count, mark.lines, mark.after_return = self._time, self._count, ended, before
             mark.held = True
             if ended > skip:

@@ -18,6 +18,7 @@ import tasks
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.contracts.exits import ExitCode
 from tasks.runners import guard
+from tasks.runners.entries import Position
 from tasks.runners.job import REQUEST, SECRETS, Job
 from tasks.runners.lines import Line
 from tasks.runners.output import Output
@@ -40,6 +41,8 @@ class ProcessRunner:
 
     Jobs die with the process that started them. Mounts, network and resource limits are not enforced.
     """
+
+    durable = False
 
     def __init__(self) -> None:
         self._processes: dict[str, _Process] = {}
@@ -77,9 +80,15 @@ class ProcessRunner:
             return self._known(handle).ended.result(timeout_s)
         return self.status(handle)
 
-    def logs(self, handle: str) -> Iterator[Line]:
+    def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:  # noqa: ARG002 - the seam's; a line is given once
         """Lines until the job ends. Of lines that nobody fetched, the newest are kept."""
         return self._known(handle).output.follow()
+
+    def notify(self, handle: str) -> None:
+        """SIGTERM to the whole group, and no waiting."""
+        process = self._processes.get(handle)
+        if process is not None and not process.ended.done():
+            _kill_group(process.pid, signal.SIGTERM)
 
     def stop(self, handle: str, grace_s: float) -> None:
         """SIGTERM to the whole group, and SIGKILL after `grace_s` seconds."""

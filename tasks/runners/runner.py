@@ -8,12 +8,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Protocol, Self
+from typing import Protocol
 
+from tasks.contracts.errors import Unavailable
+from tasks.runners.entries import Position
 from tasks.runners.job import Job
 from tasks.runners.lines import Line
+from tasks.runners.patience import patiently
+from tasks.runners.position_file import PositionFile
+from tasks.runners.timeout import Timeout
 
 TAIL_LINES = 100
+PATIENCE_S = 60.0
+"""Seconds that a follower waits for an engine that does not answer."""
+MOST_BREAKS = 10
+"""How often a log may break off, with the engine answering in between, before a line comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +31,13 @@ class Status:
 
     out_of_memory: the kernel killed it for its memory (then exit_code is 137), or it said so itself as far as the
     runner can tell. A 137 without it is a kill from outside, unless the stage's last failure event says otherwise.
+    cause: who killed it, in words, where the runner knows.
     """
 
     running: bool
     exit_code: int | None = None
     out_of_memory: bool = False
+    cause: str = ""
 
 
 class Runner(Protocol):
@@ -34,6 +45,11 @@ class Runner(Protocol):
 
     Every call raises Unavailable if what runs the jobs does not answer, ConfigurationError if a job cannot be run.
     """
+
+    @property
+    def durable(self) -> bool:
+        """Whether a job outlives the process that submitted it, so that another one may find it and go on with it."""
+        ...
 
     def submit(self, job: Job) -> str:
         """Start a job; its handle. Leaves nothing behind if it fails or is interrupted."""
@@ -47,8 +63,15 @@ class Runner(Protocol):
         """Block until the job ends, or for `timeout_s` seconds at most; then how it stands."""
         ...
 
-    def logs(self, handle: str) -> Iterator[Line]:
-        """Lines from the start, following until the job ends, in bounded memory. One follower a job."""
+    def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:
+        """Lines from a position on, following until the job ends, in bounded memory. One follower a job.
+
+        since: where to begin, if the runner is durable; it moves along. The log's begin if not given.
+        """
+        ...
+
+    def notify(self, handle: str) -> None:
+        """SIGTERM, and no waiting. Quiet if the job has ended."""
         ...
 
     def stop(self, handle: str, grace_s: float) -> None:
@@ -66,13 +89,14 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a job ended. seconds: wall time from submission. tail: its last lines."""
+    """How a job ended. seconds: wall time from submission. tail: its last lines. cause: as in Status."""
 
     exit_code: int
     out_of_memory: bool
     timed_out: bool
     seconds: float
     tail: tuple[Line, ...]
+    cause: str = ""
 
 
 def run_to_end(runner: Runner, job: Job, on_line: Callable[[Line], None]) -> Ended:
@@ -88,29 +112,43 @@ def run_to_end(runner: Runner, job: Job, on_line: Callable[[Line], None]) -> End
 
 
 def follow_to_end(
-    runner: Runner, handle: str, job: Job, on_line: Callable[[Line], None], *, started: float | None = None
+    runner: Runner,
+    handle: str,
+    job: Job,
+    on_line: Callable[[Line], None],
+    *,
+    started: float | None = None,
+    resume: bool = False,
+    abandon: Callable[[], None] | None = None,
 ) -> Ended:
     """`run_to_end` for a job that is already there, for example one found after its first caller was killed.
 
-    started: `time.monotonic()` of its submission; now, if not given.
+    started: `time.monotonic()` of its submission; now, if not given. resume: begin after the last line that an earlier
+    follower on this machine handed to its `on_line`. abandon: called instead of stopping and removing the job when the
+    caller is interrupted. A runner that is silent, as an engine that restarts, is waited for: PATIENCE_S seconds and
+    the job's grace, which such an engine gives it before it answers.
     """
     begin = time.monotonic() if started is None else started
     tail: deque[Line] = deque(maxlen=TAIL_LINES)
-    timeout = _Timeout(runner, handle, begin + job.timeout_s - time.monotonic(), job.grace_s)
+    patience_s = PATIENCE_S + job.grace_s
+    timeout = Timeout(runner, handle, begin + job.timeout_s - time.monotonic(), job.grace_s, patience_s)
     with _sigterm_raises():
         try:
             with timeout:
-                for line in runner.logs(handle):
+                for line in _lines(runner, handle, patience_s, resume=resume):
                     tail.append(line)
                     on_line(line)
-                status = runner.wait(handle)
+                status = patiently(lambda: runner.wait(handle), patience_s)
         except BaseException:
+            if abandon is not None:
+                abandon()
+                raise
             try:
                 runner.stop(handle, job.grace_s)
             finally:
                 runner.remove(handle)
             raise
-        runner.remove(handle)
+        patiently(lambda: runner.remove(handle), patience_s)
     if timeout.error is not None:
         raise timeout.error
     if status.exit_code is None:
@@ -121,35 +159,31 @@ def follow_to_end(
         timed_out=timeout.fired,
         seconds=time.monotonic() - begin,
         tail=tuple(tail),
+        cause=status.cause,
     )
 
 
-class _Timeout:
-    """Stops a job after a time, from a thread of its own. On leaving, it is called off, or waited for if it fired."""
-
-    def __init__(self, runner: Runner, handle: str, seconds: float, grace_s: float) -> None:
-        self.fired = False
-        self.error: Exception | None = None
-        self._runner, self._handle, self._grace_s = runner, handle, grace_s
-        self._timer = threading.Timer(max(0.0, seconds), self._fire)
-        self._timer.daemon = True
-
-    def _fire(self) -> None:
-        try:
-            if self._runner.status(self._handle).running:
-                self.fired = True
-                self._runner.stop(self._handle, self._grace_s)
-        except Exception as error:  # noqa: BLE001 - handed over to the caller's thread
-            self.error = error
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._timer.cancel()
-        if kind is None:
-            self._timer.join()
+def _lines(runner: Runner, handle: str, patience_s: float, *, resume: bool) -> Iterator[Line]:
+    """The lines of a job's log, each once, through silences of what runs it; how far is kept for who may go on."""
+    if not runner.durable:
+        yield from runner.logs(handle)
+        return
+    with PositionFile(handle) as kept:
+        position = kept.read() if resume else Position()
+        breaks = 0
+        while True:
+            try:
+                for line in runner.logs(handle, position):
+                    yield line
+                    kept.write(position)  # the consumer is done with it, for it asks for the next one
+                    breaks = 0
+            except Unavailable:
+                breaks += 1
+                if breaks > MOST_BREAKS:
+                    raise
+                patiently(lambda: runner.status(handle), patience_s)
+            else:
+                return
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 import io
 import tarfile
 
-from tasks.contracts.operations import Resources
 from tasks.runners.container import archive, container_config
+from tasks.runners.devices import Devices
 from tasks.runners.job import Job, Mount
 
 JOB = Job(
@@ -37,10 +37,22 @@ def test_without_a_command_the_stage_of_the_request_runs() -> None:
     assert (config["Entrypoint"], config["Cmd"]) == (["ratchet"], ["stage", "/run/ratchet/request.json"])
 
 
-def test_gpus_are_asked_for_by_count_and_only_if_wanted() -> None:
+def test_gpus_are_asked_for_by_name_and_only_if_wanted() -> None:
     assert container_config(JOB, cpus=2)["HostConfig"]["DeviceRequests"] == []
-    two = Job(name="a", request=b"", image="i", resources=Resources(gpus=2))
-    assert container_config(two, cpus=2)["HostConfig"]["DeviceRequests"] == [{"Count": 2, "Capabilities": [["gpu"]]}]
+    config = container_config(JOB, cpus=2, devices=Devices(names=("0", "GPU-2a")))
+    assert config["HostConfig"]["DeviceRequests"] == [{"DeviceIDs": ["0", "GPU-2a"], "Capabilities": [["gpu"]]}]
+    assert config["Labels"]["ratchet.gpus"] == "0,GPU-2a"
+    assert "RATCHET_GPU_DEVICES=0,GPU-2a" in config["Env"]
+
+
+def test_fake_gpus_are_counted_and_not_asked_for() -> None:
+    config = container_config(JOB, cpus=2, devices=Devices(names=("0",), fake=True))
+    assert config["HostConfig"]["DeviceRequests"] == []
+    assert config["Labels"]["ratchet.gpus"] == "0"
+
+
+def test_the_engine_itself_grants_the_grace() -> None:
+    assert container_config(Job(name="a", request=b"", image="i", grace_s=1.5), cpus=2)["StopTimeout"] == 2
 
 
 def test_a_mount_is_seen_under_its_own_path_and_read_only_unless_it_says_otherwise() -> None:

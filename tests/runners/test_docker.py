@@ -287,9 +287,10 @@ def test_a_folder_that_is_not_there_is_refused_and_nothing_stays(job: Any) -> No
         DockerRunner().submit(job(mounts=(Mount(path="/nonexistent/store"),)))
 
 
-def test_a_gpu_that_is_not_there_is_a_matter_of_configuration(job: Any) -> None:
+def test_a_gpu_that_is_not_there_is_a_matter_of_configuration(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if Path("/dev/nvidiactl").exists():
         pytest.skip("this machine has a GPU")
+    monkeypatch.setenv("RATCHET_GPUS", "0")
     with pytest.raises(ConfigurationError, match="device driver"):
         DockerRunner().submit(job(resources=Resources(gpus=1)))
 

@@ -82,7 +82,11 @@ def test_a_log_that_breaks_off_anywhere_and_is_read_on_comes_whole_and_once(
 ) -> None:
     whole = list(Position().lines(Body(_frames(log)), last=True))
     position, read = Position(), []
-    for length, most, by_another in breaks:  # the body is torn after so many bytes, the reader killed after so many lines
+    for (
+        length,
+        most,
+        by_another,
+    ) in breaks:  # the body is torn after so many bytes, the reader killed after so many lines
         lines = position.lines(Body(_frames(_from(log, position))[:length], piece))
         read += islice(lines, most)
         lines.close()  # type: ignore[attr-defined]  # it is a generator
