@@ -95,7 +95,7 @@ def test_in_a_bucket_artifacts_lie_beside_the_database(s3_uri: str, tmp_path: Pa
         tracker.client.log_artifact(log_one(tracker), str(tmp_path / "note.txt"))
         return str(tracker.client.get_experiment_by_name("notes").artifact_location)
 
-    assert track(store, None, tmp_path, work) == f"{s3_uri}/mlflow/artifacts/shop"
+    assert track(store, None, tmp_path, work) == f"{s3_uri}/mlflow/artifacts/notes"
     keys = [entry.key for entry in store.list("mlflow")]
     assert any(key.endswith("/artifacts/note.txt") for key in keys)
     assert "mlflow/mlflow.db" in keys
