@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.airflow_run import DAY, PIPELINE, ROOT, sandbox
 from benchmarks.measure import Result
-from tasks.chain.execution import outcome_of
+from tasks.chain.outcomes import outcome_of
 from tasks.chain.planning import make_plan
 from tasks.chain.requests import compose, why_skipped
 from tasks.contracts.loading import load

@@ -13,8 +13,8 @@ from rich.text import Text
 from demo.airflow_api import AirflowApi
 from demo.services import Services
 from ratchet_airflow.run_id import store_run_id
-from tasks.chain.execution import outcomes
 from tasks.chain.night import page_of
+from tasks.chain.outcomes import outcomes
 from tasks.cli.pipelines import find
 from tasks.contracts import documents
 from tasks.contracts.errors import Unavailable

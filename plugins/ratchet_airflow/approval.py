@@ -31,7 +31,7 @@ class ApproveOperator(ApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         """Ask, with the verdict and its figures, or go on."""
-        from tasks.chain.execution import outcomes  # noqa: PLC0415 - the DAG file is parsed without it
+        from tasks.chain.outcomes import outcomes  # noqa: PLC0415 - the DAG file is parsed without it
         from tasks.chain.planning import load_plan  # noqa: PLC0415
         from tasks.contracts.documents import judgement  # noqa: PLC0415
         from tasks.runtime.store.opening import open_store  # noqa: PLC0415

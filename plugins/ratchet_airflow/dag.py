@@ -10,6 +10,7 @@ from ratchet_airflow.alerts import AlertCallbacks
 from ratchet_airflow.form import params
 from ratchet_airflow.operators import PlanOperator, StageOperator
 from ratchet_airflow.page import page
+from ratchet_airflow.pools import share
 from ratchet_airflow.retries import BACKOFF, MAX_DELAY, RETRY_POLICY
 from ratchet_airflow.timetable import DayBeforeTimetable
 from tasks.contracts.operations import STAGES, StageSettings
@@ -59,6 +60,7 @@ def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCall
             if spec.register_.promote == "approve":
                 tasks.append(_approval(spec, shared))
             handling |= {"on_skipped_callback": callbacks.skipped, "on_success_callback": callbacks.registered}
+        handling |= share(spec.resources[stage])
         tasks.append(StageOperator(pipeline=spec.name, stage=stage, **handling))
     return tasks
 

@@ -50,6 +50,16 @@ def params(spec: PipelineSpec) -> dict[str, Param]:
                 f"Empty: `{spec.register_.promote}`; a backfill, or a date before production's: `never`."
             ),
         ),
+        "as_of": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, "then", "now"],
+            title="Data as of",
+            description_md=(
+                "`then`: the data as this date's own night saw it. `now`: as it is now, with what came later. "
+                "Empty: `then` for a backfill, else `now`."
+            ),
+        ),
         "rebuild": Param(
             False,  # noqa: FBT003 - the default of a check box
             type="boolean",

@@ -1,4 +1,4 @@
-"""Buttons of a task in the UI: the page that a stage made, and the registered version in MLflow."""
+"""Buttons of a task in the UI: the page that a stage made, and the registered version in MLflow, all nights."""
 
 from typing import Any
 
@@ -35,8 +35,20 @@ class ModelLink(BaseOperatorLink):
         return f"{tracking.rstrip('/')}/#/models/{made.model}/versions/{made.version}"
 
 
+class NightsLink(BaseOperatorLink):
+    """All dates of the pipeline in one table: what a backfill came to, among others."""
+
+    name = "Nights"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
+        """Called in the worker when the task has ended."""
+        return f"/ratchet/nights/{ti_key.dag_id}"
+
+
 def links_of(stage: Stage) -> tuple[BaseOperatorLink, ...]:
     """The buttons of a stage's task."""
-    if stage in {"validate", "report"}:
+    if stage == "validate":
         return (PageLink(),)
+    if stage == "report":
+        return (PageLink(), NightsLink())
     return (ModelLink(),) if stage == "register" else ()

@@ -2,21 +2,25 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.bases.resumablejobmixin import ResumableJobMixin
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ratchet_airflow import form, settings
 from ratchet_airflow.data_date import data_date, run_kind
 from ratchet_airflow.links import links_of
-from ratchet_airflow.progress import level_of, line_of
+from ratchet_airflow.progress import fields_of, level_of, line_of
 from ratchet_airflow.run_id import store_run_id
 from tasks.contracts.operations import Stage
+from tasks.contracts.request import Outcome
 from tasks.contracts.result import StageResult
 
-_KILL_GRACE_S = 3.0
-"""Airflow kills a task 5 seconds after it told it to stop. The container has to be gone by then."""
+if TYPE_CHECKING:
+    from tasks.chain.attempt import Attempt
+    from tasks.chain.events import Event
 
 
 class PlanOperator(BaseOperator):
@@ -41,19 +45,22 @@ class PlanOperator(BaseOperator):
         changed = form.overrides(asked)
         spec = load(self.folder, changed)
         day = data_date(context, self.timezone)
+        kind = run_kind(context)
         _, image, how = choose_runner(here.runner, gpu=spec.resources["train"].gpus > 0)
         plan = make_plan(
             folder=self.folder,
             spec=spec,
             data_date=day,
             run_id=store_run_id(context["run_id"]),
-            kind=run_kind(context),
+            kind=kind,
             store_uri=here.store,
             tracking_uri=here.tracking,
             overrides={key: str(value) for key, value in changed.items()},
             rebuild=bool(asked.get("rebuild")),
             promote=asked.get("promote"),
             image=image,
+            as_of=asked.get("as_of") or ("then" if kind == "backfill" else "now"),
+            origin=context["run_id"],
         )
         champion = f"version {plan.champion.version}" if plan.champion else "none yet"
         self.log.info("%s: data of %s and the %d days before it", spec.name, plan.data_date, len(plan.source) - 1)
@@ -64,13 +71,16 @@ class PlanOperator(BaseOperator):
         return f"{plan.store}/{paths.plan(spec.name, plan.run_id)}"
 
 
-class StageOperator(BaseOperator):
+class StageOperator(ResumableJobMixin, BaseOperator):
     """One stage: found in the cache, or run by the runner. Its value is the manifest's address.
 
-    Skipped where there is nothing to do, which is a verdict, not a failure.
+    Skipped where there is nothing to do, which is a verdict, not a failure. Durable: the name of the attempt is kept in
+    Airflow's task state store before its container starts. A try whose worker died leaves both behind, and the next one
+    follows the same container. Clearing the task drops the name; then what is left of an earlier try is ended first.
     """
 
     ui_color = "#e0f2f1"
+    external_id_key = "ratchet_attempt"
 
     def __init__(self, *, pipeline: str, stage: Stage, **kwargs: Any) -> None:
         super().__init__(task_id=stage, **kwargs)
@@ -80,11 +90,70 @@ class StageOperator(BaseOperator):
         self.result: StageResult | None = None
         """What came of it. Set by execute; the links and the callbacks after it read it."""
         self.why_skipped: str | None = None
-        self._labels: dict[str, str] = {}
+        self._outcome: Outcome | None = None
 
     def execute(self, context: Mapping[str, Any]) -> str:
         """Bring the stage to its end. Raises the RatchetError that says why it failed."""
-        from tasks.chain.execution import execute  # noqa: PLC0415 - the DAG file is parsed without it
+        from tasks.chain.execution import recorded  # noqa: PLC0415 - the DAG file is parsed without it
+
+        self._attempt = self._make_attempt(context)
+        outcome = recorded(self._attempt, lambda: self._attempt.ready() or self._resumed(context))
+        if outcome.state == "skipped":
+            self.why_skipped = outcome.because
+            raise AirflowSkipException(outcome.because)
+        self.log.info("%s: %s", "found in the cache" if outcome.cached else "built", outcome.because)
+        self.result = outcome.result
+        return f"{self._attempt.plan.store}/{outcome.manifest}"
+
+    def submit_job(self, context: Mapping[str, Any]) -> str | None:
+        """Begin. The attempt's name, or None if another run came to the result meanwhile."""
+        states = context.get("task_state_store")
+        self._attempt.fresh = states is None or states.get(self.external_id_key) is None
+        if states is not None:
+            # Before the container starts: a worker that dies in between loses a name, never a container.
+            states.set(self.external_id_key, self._attempt.name)
+        self._outcome = self._attempt.begin()
+        return None if self._outcome else self._attempt.name
+
+    def get_job_status(self, external_id: Any, context: Mapping[str, Any]) -> str:
+        """Whether the container of an attempt is there, running or ended."""
+        _ = context
+        return "there" if self._attempt.is_there(str(external_id)) else "gone"
+
+    def is_job_active(self, status: str) -> bool:
+        """Also one that has ended is followed: for the rest of its log, and for why it ended."""
+        return status == "there"
+
+    def is_job_succeeded(self, status: str) -> bool:
+        """Never told from a status: what succeeded was published, and is found in the cache."""
+        _ = status
+        return False
+
+    def poll_until_complete(self, external_id: Any, context: Mapping[str, Any]) -> None:
+        """Follow the attempt to its end; one of an earlier try is found again first."""
+        _ = context
+        if self._outcome is None and external_id != self._attempt.name:
+            self._outcome = self._attempt.begin(earlier=str(external_id))
+        if self._outcome is None:
+            self._outcome = self._attempt.follow()
+
+    def get_job_result(self, external_id: Any, context: Mapping[str, Any]) -> None:
+        """Nothing: the outcome is kept by `poll_until_complete`."""
+
+    def on_kill(self) -> None:
+        """Airflow gives a task five seconds to stop. The stage has its whole grace, in the care of another process."""
+        attempt = getattr(self, "_attempt", None)
+        if attempt is not None:
+            attempt.interrupt()
+
+    def _resumed(self, context: Mapping[str, Any]) -> Outcome:
+        self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
+        if self._outcome is None:
+            raise AssertionError("the mixin ends with submit_job or poll_until_complete, and each leaves an outcome")
+        return self._outcome
+
+    def _make_attempt(self, context: Mapping[str, Any]) -> "Attempt":
+        from tasks.chain.attempt import Attempt  # noqa: PLC0415 - the DAG file is parsed without it
         from tasks.chain.planning import load_plan  # noqa: PLC0415
         from tasks.runners.choosing import choose_runner  # noqa: PLC0415
 
@@ -93,23 +162,8 @@ class StageOperator(BaseOperator):
         runner, _, how = choose_runner(here.runner, gpu=plan.spec.resources[self.stage].gpus > 0)
         self.log.info("%s of %s for %s; %s", self.stage, self.pipeline, plan.data_date, how)
         task = context["ti"]
-        self._runner, self._labels = runner, {"ratchet.run": plan.run_id, "ratchet.stage": self.stage}
-        outcome = execute(
-            plan,
-            self.stage,
-            runner=runner,
-            attempt=f"try{task.try_number}-{str(task.id)[-12:]}",
-            on_event=lambda event: self.log.log(level_of(event), "%s", line_of(event)),
-        )
-        if outcome.state == "skipped":
-            self.why_skipped = outcome.because
-            raise AirflowSkipException(outcome.because)
-        self.log.info("%s: %s", "found in the cache" if outcome.cached else "built", outcome.because)
-        self.result = outcome.result
-        return f"{plan.store}/{outcome.manifest}"
+        name = f"try{task.try_number}-{str(task.id)[-12:]}-{token_hex(2)}"
+        return Attempt(plan, self.stage, runner, name=name, on_event=self._tell)
 
-    def on_kill(self) -> None:
-        """Stop what runs, within the few seconds that Airflow gives."""
-        if self._labels:
-            for handle in self._runner.find(self._labels):
-                self._runner.stop(handle, _KILL_GRACE_S)
+    def _tell(self, event: "Event") -> None:
+        self.log.log(level_of(event), line_of(event), **fields_of(event))

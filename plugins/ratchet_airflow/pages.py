@@ -32,7 +32,23 @@ def _made() -> Any:
             raise HTTPException(404, str(error)) from None
         return HTMLResponse(content, headers={"Content-Security-Policy": _INERT, "X-Content-Type-Options": "nosniff"})
 
+    @made.get("/nights/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])
+    def nights(dag_id: str) -> HTMLResponse:
+        return HTMLResponse(_nights(dag_id), headers={"Content-Security-Policy": _INERT})
+
     return made
+
+
+def _nights(pipeline: str) -> str:
+    """The nights of a pipeline, newest first."""
+    from ratchet_airflow import settings  # noqa: PLC0415 - see above
+    from tasks.chain.history import days_of, newest  # noqa: PLC0415
+    from tasks.chain.history_page import page  # noqa: PLC0415
+    from tasks.runtime.store.opening import open_store  # noqa: PLC0415
+
+    store = open_store(settings.read().store)
+    lines = (newest(store, pipeline, day) for day in reversed(days_of(store, pipeline)))
+    return page(pipeline, [line for line in lines if line is not None])
 
 
 def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:

@@ -1,12 +1,14 @@
-"""Events of a stage as lines of a task's log."""
+"""Events of a stage as records of a task's log: a level, a line, and fields beside it."""
 
 import logging
+from typing import Any
 
 from tasks.chain.events import Event
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_SHOWN_BEFORE = frozenset({"done", "total"})
-_ELSEWHERE = frozenset({"cause", "remedy", "code"})
+_ELSEWHERE = frozenset({"done", "total", "cause", "remedy", "code", "traceback"})
+_TAKEN = frozenset({"event", "level", "timestamp", "logger", "exc_info", "stack_info"})
+"""What Airflow's own records have under these names is something else."""
 
 
 def level_of(event: Event) -> int:
@@ -15,12 +17,19 @@ def level_of(event: Event) -> int:
 
 
 def line_of(event: Event) -> str:
-    """`[ 40%] epoch 2 of 3 (loss 0.31)`: one line, and for failures the traceback below it."""
-    fields = {key: value for key, value in event.fields.items() if key not in _SHOWN_BEFORE | _ELSEWHERE}
-    traceback = fields.pop("traceback", None)
-    shown = ", ".join(f"{key} {_number(value)}" for key, value in fields.items() if str(value) not in event.message)
-    line = f"{_share(event)}{event.message}{f' ({shown})' if shown else ''}"
+    """`[ 40%] epoch 2 of 3`: one line, and for failures the traceback below it."""
+    traceback = event.fields.get("traceback")
+    line = f"{_share(event)}{event.message}"
     return f"{line}\n{traceback}" if traceback else line
+
+
+def fields_of(event: Event) -> dict[str, Any]:
+    """What stands beside the line: epoch, step, loss, the stream of a text that was not on standard output."""
+    return {
+        (f"stage_{key}" if key in _TAKEN else key): round(value, 6) if isinstance(value, float) else value
+        for key, value in event.fields.items()
+        if key not in _ELSEWHERE and value != "stdout"
+    }
 
 
 def _share(event: Event) -> str:
@@ -28,7 +37,3 @@ def _share(event: Event) -> str:
     if not isinstance(done, (int, float)) or not isinstance(total, (int, float)) or total <= 0:
         return ""
     return f"[{min(1.0, max(0.0, done / total)):4.0%}] "
-
-
-def _number(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

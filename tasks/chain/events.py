@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tasks.runners.lines import Line
+
 _LEVELS = frozenset({"debug", "info", "warning", "error"})
 _OWN = frozenset({"time", "level", "stage", "event", "message"})
 
@@ -19,10 +21,10 @@ class Event:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse(line: str) -> Event:
+def parse(line: Line) -> Event:
     """A line of a stage's output. What is not an event of ours is text that some library or user code printed."""
     try:
-        found = json.loads(line)
+        found = json.loads(line.text) if line.stream == "stdout" else None
     except ValueError:
         found = None
     if isinstance(found, dict) and isinstance(found.get("event"), str) and isinstance(found.get("message"), str):
@@ -33,4 +35,4 @@ def parse(line: str) -> Event:
             message=found["message"],
             fields={key: value for key, value in found.items() if key not in _OWN},
         )
-    return Event(name="text", level="info", message=line)
+    return Event(name="text", level="info", message=line.text, fields={"stream": line.stream})

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from tasks.chain.execution import newest_build, outcome_of, why_built
+from tasks.chain.outcomes import newest_build, outcome_of, why_built
 from tasks.chain.planning import make_plan
 from tasks.chain.requests import compose, why_skipped
 from tasks.contracts.documents import Snapshot

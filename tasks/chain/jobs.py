@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from tasks.contracts.endpoints import network_for
 from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.fingerprint import digest
 from tasks.contracts.operations import Stage
 from tasks.contracts.request import StageRequest
 from tasks.contracts.source import FilesSource
@@ -55,6 +56,8 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
             "ratchet.run": request.run_id,
             "ratchet.attempt": request.attempt,
             "ratchet.fingerprint": request.fingerprint,
+            "ratchet.store": store_label(request.store),
+            "ratchet.grace": f"{settings.grace:.0f}",
         },
         mounts=tuple(mounts),
         secrets=_secrets(request, uses_s3=uses_s3),
@@ -64,6 +67,11 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
         grace_s=settings.grace,
         user=user,
     )
+
+
+def store_label(uri: str) -> str:
+    """What tells the containers of one installation from those of another: a digest, since a URI can name people."""
+    return digest(uri.encode())[:16]
 
 
 def _source_mounts(request: StageRequest) -> list[Mount]:

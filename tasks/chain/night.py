@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from tasks.chain.attempt import Attempt
 from tasks.chain.events import Event
-from tasks.chain.execution import execute, outcomes
+from tasks.chain.execution import execute
+from tasks.chain.outcomes import outcomes
 from tasks.contracts import documents
 from tasks.contracts.documents import Judgement, Registration
 from tasks.contracts.errors import RatchetError
@@ -59,11 +61,7 @@ def run_night(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: OnE
         on_stage(stage, None)
         try:
             outcome = execute(
-                plan,
-                stage,
-                runner=runner,
-                attempt=uuid.uuid4().hex[:16],
-                on_event=partial(on_event, stage),
+                Attempt(plan, stage, runner, name=uuid.uuid4().hex[:16], on_event=partial(on_event, stage))
             )
         except RatchetError as raised:
             error = error or raised

@@ -5,12 +5,13 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from tasks.chain.baseline import Mode, drift_reference, promotion
+from tasks.chain.history import seen_then
 from tasks.chain.pins import pins
 from tasks.contracts import bundle, dates, paths
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.fingerprint import digest
 from tasks.contracts.pipeline import PipelineSpec
-from tasks.contracts.request import RunKind, RunPlan
+from tasks.contracts.request import AsOf, RunKind, RunPlan
 from tasks.contracts.result import Artifact
 from tasks.runtime.sources import list_days
 from tasks.runtime.store.base import Store
@@ -30,11 +31,14 @@ def make_plan(
     rebuild: bool = False,
     promote: Mode | None = None,
     image: str | None = None,
+    as_of: AsOf = "now",
+    origin: str = "",
     publish: bool = True,
 ) -> RunPlan:
     """Decide a run and publish its plan and its bundle (unless it is only for show).
 
-    The same run_id gets the plan that was made first.
+    The same run_id gets the plan that was made first. as_of: `then` takes the source as the first run of this date saw
+    it that got through validation, whatever has come or changed since. origin: the orchestrator's own name of the run.
 
     Raises ConfigurationError (a folder or a source that cannot be), Unavailable (a store that does not answer).
     """
@@ -45,8 +49,12 @@ def make_plan(
     store.prepare()  # before anything lies there: a new folder is handed to the user of the stages only while empty
     packed = bundle.pack(folder)
     root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
+    if as_of == "then":
+        then = seen_then(store, spec.name, data_date)
+        source = tuple(then.get(each.day, each) for each in source)
     plan = RunPlan(
         run_id=run_id,
+        origin=origin,
         kind=kind,
         spec=spec,
         bundle=Artifact(key=paths.bundle(digest(packed)), sha256=digest(packed), bytes=len(packed)),
@@ -69,6 +77,7 @@ def make_plan(
         return plan
     store.create(plan.bundle.key, packed)
     store.create(key, plan.model_dump_json(by_alias=True, indent=1).encode())
+    store.create(paths.night(spec.name, data_date, run_id), b"")
     return _read(store, key) or plan
 
 

@@ -13,6 +13,8 @@ _VERBS = {
     "run": "all stages on this machine, without Airflow",
     "stage": "one stage from its request file (what a container runs)",
     "why": "for each stage of a run: reused or rebuilt, and because of what",
+    "nights": "a line for each date: verdict, gain, and whether production would have moved",
+    "reap": "end containers that no run follows any more",
     "sample": "example data worth learning from",
     "schema": "the JSON Schema of pipeline.yaml, for editors",
 }

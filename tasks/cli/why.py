@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from tasks.chain.execution import outcomes
+from tasks.chain.outcomes import outcomes
 from tasks.cli.pipelines import add_store
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.operations import STAGES

@@ -30,6 +30,8 @@ class RatchetError(Exception):
         super().__init__(cause)
         self.cause = cause
         self.remedy = remedy if remedy is not None else MEANINGS[self.code].remedy
+        self.last_lines: tuple[str, ...] = ()
+        """Of the stage's log, where a stage failed."""
 
     def __str__(self) -> str:
         return f"{self.cause}; to do: {self.remedy}" if self.remedy else self.cause

@@ -22,11 +22,13 @@ class ExitCode(IntEnum):
 class Retry(NamedTuple):
     """How an attempt that ended with a code is followed up.
 
-    again: whether another attempt can succeed. growing_delay: whether to wait longer each time.
+    again: whether another attempt can succeed. growing_delay: whether to wait longer each time. once: only after the
+    first attempt.
     """
 
     again: bool
     growing_delay: bool
+    once: bool = False
 
 
 class Meaning(NamedTuple):
@@ -40,6 +42,7 @@ class Meaning(NamedTuple):
 _NEVER = Retry(again=False, growing_delay=False)
 _AT_ONCE = Retry(again=True, growing_delay=False)
 _LATER = Retry(again=True, growing_delay=True)
+_ONCE = Retry(again=True, growing_delay=True, once=True)
 
 MEANINGS: dict[ExitCode, Meaning] = {
     ExitCode.DONE: Meaning("done", "nothing", _NEVER),
@@ -52,7 +55,7 @@ MEANINGS: dict[ExitCode, Meaning] = {
     ExitCode.UNAVAILABLE: Meaning(
         "something that the stage depends on did not answer", "it is retried with a growing delay", _LATER
     ),
-    ExitCode.BUG: Meaning("a bug in Ratchet or in the pipeline's own code", "read the traceback in the log", _LATER),
+    ExitCode.BUG: Meaning("a bug in Ratchet or in the pipeline's own code", "read the traceback in the log", _ONCE),
     ExitCode.TRY_AGAIN: Meaning(
         "the stage was told to stop and saved its work", "it resumes from its last checkpoint", _AT_ONCE
     ),
@@ -69,3 +72,27 @@ def meaning(code: int) -> Meaning:
     except ValueError:
         how = f"signal {code - 128 if code > 128 else -code}" if code > 128 or code < 0 else f"exit code {code}"  # noqa: PLR2004 - 128 + signal is the shell's convention
         return MEANINGS[ExitCode.BUG]._replace(cause=f"the stage ended with {how}")
+
+
+class Decision(NamedTuple):
+    """What follows a failed attempt, and why, in words that go into the log and the alert."""
+
+    again: bool
+    growing_delay: bool
+    reason: str
+
+
+def decide(code: int, *, attempt: int, attempts: int) -> Decision:
+    """The follow-up of attempt number `attempt` (the first is 1) of at most `attempts`, that ended with a code."""
+    cause, remedy, retry = meaning(code)
+    if not retry.again:
+        return Decision(again=False, growing_delay=False, reason=f"not tried again, since {cause}: {remedy}")
+    if retry.once and attempt > 1:
+        return Decision(
+            again=False, growing_delay=False, reason=f"not tried a third time, since it is {cause}: {remedy}"
+        )
+    if attempt >= attempts:
+        tries = "its only try is used" if attempts == 1 else f"all {attempts} tries are used"
+        return Decision(again=False, growing_delay=False, reason=f"not tried again, since {tries}: {cause}")
+    when = "after a growing delay" if retry.growing_delay else "at once"
+    return Decision(again=True, growing_delay=retry.growing_delay, reason=f"tried again {when}, since {cause}")

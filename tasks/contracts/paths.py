@@ -59,6 +59,16 @@ def outcome(pipeline: str, run_id: str, stage: str) -> str:
     return f"{run(pipeline, run_id)}/{segment(stage)}.json"
 
 
+def nights(pipeline: str, date_of_data: date | None = None) -> str:
+    """The prefix of the marks that say which runs a pipeline, or a date of it, had."""
+    return join("nights", pipeline, *([day(date_of_data)] if date_of_data else []))
+
+
+def night(pipeline: str, date_of_data: date, run_id: str) -> str:
+    """The mark of one run."""
+    return f"{nights(pipeline, date_of_data)}/{segment(run_id)}"
+
+
 def builds(pipeline: str, stage: str) -> str:
     """The prefix of the marks that say which fingerprints of a stage were built, and so what came before."""
     return join("builds", pipeline, stage)
@@ -72,6 +82,11 @@ def built(pipeline: str, stage: str, fingerprint: str) -> str:
 def checkpoints(pipeline: str, fingerprint: str) -> str:
     """The prefix of a training's checkpoints."""
     return join("checkpoints", pipeline, fingerprint)
+
+
+def lease(pipeline: str, stage: str, fingerprint: str) -> str:
+    """Who computes a fingerprint now."""
+    return join("leases", pipeline, stage, f"{fingerprint}.json")
 
 
 def ledger(model: str) -> str:

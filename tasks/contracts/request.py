@@ -13,6 +13,8 @@ from tasks.contracts.pipeline import PipelineSpec
 from tasks.contracts.result import Artifact, Sha256, StageResult
 
 RunKind = Literal["scheduled", "manual", "backfill", "local"]
+AsOf = Literal["then", "now"]
+"""Whether a run about the past sees the source as its date's own night saw it, or as it is now."""
 
 
 class SourceFile(Document):
@@ -50,6 +52,7 @@ class RunPlan(Document):
     """A run: everything that is decided before its first stage. Kept at `paths.plan`."""
 
     run_id: str
+    origin: str = Field("", description="What the orchestrator calls the run.")
     kind: RunKind
     spec: PipelineSpec
     bundle: Artifact = Field(description="The pipeline's folder, packed.")

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import docker
+from typing import TYPE_CHECKING, Any
 
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.runners.job import Job
+
+if TYPE_CHECKING:
+    import docker  # not at run time: who only counts devices, as each parse of a DAG file may, needs no engine
 
 GPUS_LABEL = "ratchet.gpus"
 SETTING = "RATCHET_GPUS"
@@ -83,7 +84,7 @@ def _listed_by_driver() -> tuple[str, ...]:
 
 
 @contextmanager
-def claim(api: docker.APIClient, job: Job) -> Iterator[Devices]:
+def claim(api: "docker.APIClient", job: Job) -> Iterator[Devices]:
     """The devices that a job gets. In the block its container has to be created with them, and started.
 
     Raises Unavailable if too few are free, saying who holds the others; ConfigurationError if the host has too few.
@@ -111,7 +112,7 @@ def claim(api: docker.APIClient, job: Job) -> Iterator[Devices]:
         yield Devices(names=tuple(free[:wanted]), fake=there.fake)
 
 
-def _holders(api: docker.APIClient) -> dict[str, str]:
+def _holders(api: "docker.APIClient") -> dict[str, str]:
     """Who has each device. What was created and not started has none: its submitter died, for the lock is ours."""
     holders: dict[str, str] = {}
     for container in api.containers(all=True, filters={"label": [GPUS_LABEL]}):

@@ -177,6 +177,15 @@ class DockerRunner:
         with self._answers():
             return [found["Id"] for found in self._api.containers(all=True, filters={"label": wanted})]
 
+    def labels(self, handle: str) -> Mapping[str, str]:
+        """What a container is labelled with. One that is gone counts as a configuration error."""
+        with self._answers():
+            try:
+                found: dict[str, str] = self._api.inspect_container(handle)["Config"]["Labels"]
+            except NotFound:
+                raise _gone(handle) from None
+        return found
+
     def image_id(self, image: str) -> str:
         """The digest (`sha256:...`) that an image's name stands for in this engine."""
         with answers(image=image):

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 from demo.airflow_api import AirflowApi
 from demo.services import Services
-from tasks.chain.execution import outcomes
+from tasks.chain.outcomes import outcomes
 from tasks.chain.planning import load_plan
 from tasks.contracts.operations import Stage
 from tasks.contracts.request import Outcome, RunPlan

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tasks.chain.events import parse
 from tasks.contracts.errors import DataRejected
 from tasks.contracts.exits import ExitCode
+from tasks.runners.lines import Line
 from tasks.runtime.logs import StageLog, forward_library_logs
 
 
@@ -22,25 +23,25 @@ def log() -> tuple[StageLog, io.StringIO]:
 def test_what_a_stage_logs_arrives_as_it_was_said() -> None:
     said, stream = log()
     said.progress("epoch 1: loss 0.5", done=1, total=3, loss=0.5)
-    event = parse(stream.getvalue())
+    event = parse(Line("stdout", stream.getvalue()))
     assert (event.name, event.level, event.message) == ("progress", "info", "epoch 1: loss 0.5")
     assert event.fields == {"done": 1, "total": 3, "loss": 0.5}
 
 
 @given(st.text())
 def test_any_other_line_is_text(line: str) -> None:
-    event = parse(line)
+    event = parse(Line("stdout", line))
     assert event.name == "text"
     assert event.message == line
 
 
 @pytest.mark.parametrize("line", ['{"event": 1, "message": "x"}', '{"event": "x"}', "[]", "3"])
 def test_json_that_is_no_event_is_text(line: str) -> None:
-    assert parse(line).name == "text"
+    assert parse(Line("stdout", line)).name == "text"
 
 
 def test_an_unknown_level_counts_as_info() -> None:
-    assert parse('{"event": "x", "message": "y", "level": "loud"}').level == "info"
+    assert parse(Line("stdout", '{"event": "x", "message": "y", "level": "loud"}')).level == "info"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_a_failure_is_one_line_with_cause_code_and_what_to_do(
 ) -> None:
     said, stream = log()
     assert said.failure(error) is code
-    event = parse(stream.getvalue())
+    event = parse(Line("stdout", stream.getvalue()))
     assert event.level == "error"
     assert event.fields["cause"] == cause
     assert event.fields["remedy"]
@@ -79,6 +80,11 @@ def test_what_libraries_warn_of_is_heard() -> None:
         logging.captureWarnings(capture=False)
         for handler in set(root.handlers) - set(before):
             root.removeHandler(handler)
-    events = [parse(line) for line in stream.getvalue().splitlines()]
+    events = [parse(Line("stdout", line)) for line in stream.getvalue().splitlines()]
     assert [event.level for event in events] == ["error", "warning", "warning"]
     assert events[0].fields == {"logger": "some.library"}
+
+
+def test_what_a_stage_prints_as_an_error_is_text_whatever_it_looks_like() -> None:
+    event = parse(Line("stderr", '{"event": "failure", "message": "y"}'))
+    assert (event.name, event.fields) == ("text", {"stream": "stderr"})

@@ -3,7 +3,7 @@
 import pytest
 
 from tasks.contracts import errors
-from tasks.contracts.exits import MEANINGS, ExitCode, meaning
+from tasks.contracts.exits import MEANINGS, ExitCode, decide, meaning
 
 
 def test_every_code_has_a_cause_a_remedy_and_a_decision() -> None:
@@ -14,8 +14,28 @@ def test_every_code_has_a_cause_a_remedy_and_a_decision() -> None:
 def test_what_cannot_succeed_is_not_tried_again() -> None:
     assert not MEANINGS[ExitCode.BAD_CONFIGURATION].retry.again
     assert not MEANINGS[ExitCode.DATA_REJECTED].retry.again
-    assert MEANINGS[ExitCode.UNAVAILABLE].retry == (True, True)
-    assert MEANINGS[ExitCode.TRY_AGAIN].retry == (True, False)
+    assert MEANINGS[ExitCode.UNAVAILABLE].retry == (True, True, False)
+    assert MEANINGS[ExitCode.TRY_AGAIN].retry == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("code", "attempt", "attempts", "again", "said"),
+    [
+        (64, 1, 3, False, "the configuration is wrong"),
+        (69, 1, 3, True, "tried again after a growing delay"),
+        (69, 3, 3, False, "all 3 tries are used"),
+        (69, 1, 1, False, "its only try is used"),
+        (75, 2, 3, True, "tried again at once"),
+        (137, 2, 3, True, "ran out of memory"),
+        (70, 1, 3, True, "a bug"),
+        (70, 2, 3, False, "not tried a third time"),
+        (139, 1, 3, True, "signal 11"),
+    ],
+)
+def test_a_decision_and_its_reason(code: int, attempt: int, attempts: int, again: object, said: str) -> None:
+    made = decide(code, attempt=attempt, attempts=attempts)
+    assert made.again is again
+    assert said in made.reason
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def pipelines(tmp_path: Path) -> Path:
 
 def test_every_good_folder_becomes_a_dag_and_parsing_imports_nothing_heavy(pipelines: Path) -> None:
     found = parse(pipelines)
-    assert list(found["dags"]) == ["other-ranking", "search-ranking"]
+    assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
     assert found["errors"] == {}
     assert {name.partition(".")[0] for name in found["modules"]}.isdisjoint(HEAVY)
 
@@ -78,7 +78,7 @@ def test_broken_pipelines_are_one_error_with_every_problem_and_harm_no_other(pip
     double = write(pipelines, "z") / "pipeline.yaml"
     double.write_text(double.read_text().replace("name: z", "name: search-ranking"))
     found = parse(pipelines)
-    assert list(found["dags"]) == ["other-ranking", "search-ranking"]
+    assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
     assert list(found["errors"]) == ["broken_pipelines.py"]
     text = found["errors"]["broken_pipelines.py"]
     assert "broken/pipeline.yaml:2: epochs: unknown key" in text

@@ -22,8 +22,8 @@ from tasks.contracts.errors import (
 )
 
 
-def decide(error: BaseException) -> tuple[RetryAction, timedelta | None]:
-    decision = RETRY_POLICY.evaluate(error, try_number=1, max_tries=3)
+def decide(error: BaseException, try_number: int = 1) -> tuple[RetryAction, timedelta | None]:
+    decision = RETRY_POLICY.evaluate(error, try_number=try_number, max_tries=3)
     return decision.action, decision.retry_delay
 
 
@@ -40,6 +40,19 @@ def test_what_was_cut_off_goes_on_at_once(error: RatchetError) -> None:
 @pytest.mark.parametrize("error", [Unavailable("x"), RatchetError("x"), CorruptArtifact("x")])
 def test_what_may_pass_is_retried_with_the_growing_delay(error: RatchetError) -> None:
     assert decide(error) == (RetryAction.RETRY, None)
+
+
+def test_a_bug_is_tried_once_more_and_an_outage_for_as_long_as_there_are_tries() -> None:
+    assert decide(RatchetError("x"), 2)[0] is RetryAction.FAIL
+    assert decide(Unavailable("x"), 3) == (RetryAction.RETRY, None)
+    assert decide(Unavailable("x"), 4)[0] is RetryAction.FAIL
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(DataRejected("x"), "the data was rejected"), (Unavailable("x"), "growing")]
+)
+def test_a_decision_says_its_reason(error: RatchetError, said: str) -> None:
+    assert said in str(RETRY_POLICY.evaluate(error, try_number=1, max_tries=3).reason)
 
 
 def test_what_is_not_ours_follows_airflows_own_rule() -> None:

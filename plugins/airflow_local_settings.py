@@ -1,0 +1,12 @@
+"""Airflow's cluster policies for Ratchet. Airflow looks for a module of this name on its path."""
+
+from typing import Any
+
+from ratchet_airflow.pools import yield_to_nights
+
+__all__ = ["task_instance_mutation_hook"]
+
+
+def task_instance_mutation_hook(task_instance: Any, dag_run: Any = None) -> None:
+    """Called in the scheduler for each task that it makes."""
+    yield_to_nights(task_instance, dag_run)

@@ -1,0 +1,79 @@
+"""Pools: how much of a kind of resource all runs may use at once.
+
+Ratchet makes them itself, so that no task waits for one that nobody made. A slot of `ratchet_cpu` and of
+`ratchet_backfill` is a core, a slot of `ratchet_gpu` a device: a stage takes as many as its resources say.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.operations import Resources
+
+CPU, GPU, BACKFILL = "ratchet_cpu", "ratchet_gpu", "ratchet_backfill"
+NIGHTLY_WEIGHT = 10
+"""Of a task; a backfill's counts a tenth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """slots: how many there are, which RATCHET_POOL_<KIND> can say."""
+
+    name: str
+    slots: int
+    description: str
+
+
+@cache
+def pools() -> Mapping[str, Pool]:
+    """The pools by name. Raises ConfigurationError for a setting that is no number above 0."""
+    cores = os.cpu_count() or 1
+    found = (
+        Pool(name=CPU, slots=_slots("CPU", cores), description="Cores for Ratchet's stages"),
+        Pool(name=GPU, slots=_slots("GPU", _devices()), description="GPUs for Ratchet's stages"),
+        Pool(name=BACKFILL, slots=_slots("BACKFILL", cores), description="Cores for the stages of backfills"),
+    )
+    return {pool.name: pool for pool in found}
+
+
+def share(resources: Resources) -> dict[str, Any]:
+    """The pool of a stage, and its slots there. One that wants more than there is takes all of them."""
+    pool, wanted = (pools()[GPU], resources.gpus) if resources.gpus else (pools()[CPU], math.ceil(resources.cpus))
+    return {"pool": pool.name, "pool_slots": min(wanted, pool.slots), "priority_weight": NIGHTLY_WEIGHT}
+
+
+def yield_to_nights(task_instance: Any, dag_run: Any) -> None:
+    """Put a task of a backfill behind those of nightly runs, and into the backfills' own pool unless it needs GPUs."""
+    if dag_run is None or dag_run.run_type != "backfill":
+        return
+    if task_instance.pool == CPU:
+        task_instance.pool = BACKFILL
+        task_instance.pool_slots = min(task_instance.pool_slots, pools()[BACKFILL].slots)
+    if task_instance.pool in pools():
+        task_instance.priority_weight = max(1, task_instance.priority_weight // NIGHTLY_WEIGHT)
+
+
+def keep_in_step() -> None:
+    """Make Airflow's pools what they should be. Only where Airflow's database can be reached: in the scheduler."""
+    from airflow.models.pool import Pool as Row  # noqa: PLC0415 - tasks and DAG files may not import models
+
+    for pool in pools().values():
+        Row.create_or_update_pool(pool.name, pool.slots, pool.description, include_deferred=False)
+
+
+def _slots(kind: str, default: int) -> int:
+    name = f"RATCHET_POOL_{kind}"
+    given = os.environ.get(name, str(max(1, default)))
+    if not given.isdigit() or int(given) == 0:
+        raise ConfigurationError(f"{name}={given!r} is not a number of slots", remedy="give a whole number above 0")
+    return int(given)
+
+
+def _devices() -> int:
+    from tasks.runners.devices import host_devices  # noqa: PLC0415 - only where pools are asked for
+
+    return len(host_devices().names)

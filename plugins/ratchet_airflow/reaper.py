@@ -1,0 +1,67 @@
+"""The reaper: a small DAG that ends containers which no run of this Airflow follows any more."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG, BaseOperator
+
+from ratchet_airflow import settings
+
+DAG_ID = "ratchet-reaper"
+_EVERY = "*/5 * * * *"
+_OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+_PAGE = """\
+Ends containers of stages that nobody follows any more: those whose task ended without them, for example because its
+worker was killed in the middle of stopping it. It looks only at containers with the labels of this installation.
+A container whose task runs, or is about to be tried again, is left alone.
+"""
+
+
+class ReapOperator(BaseOperator):
+    """Ends orphans. Its value is how many there were."""
+
+    ui_color = "#fbe9e7"
+
+    def execute(self, context: Mapping[str, Any]) -> int:
+        """Look once."""
+        from tasks.chain.history import plan_of  # noqa: PLC0415 - the DAG file is parsed without it
+        from tasks.chain.reaping import orphans, reap  # noqa: PLC0415
+        from tasks.runners.docker import DockerRunner, engine_available  # noqa: PLC0415
+        from tasks.runtime.store.opening import open_store  # noqa: PLC0415
+
+        if reason := engine_available():
+            self.log.info("no Docker engine (%s), so there are no containers", reason)
+            return 0
+        task, store, runner = context["ti"], open_store(settings.read().store), DockerRunner()
+
+        def is_alive(pipeline: str, run_id: str, stage: str) -> bool:
+            plan = plan_of(store, pipeline, run_id)
+            if plan is None or not plan.origin:
+                return False
+            states = task.get_task_states(dag_id=pipeline, task_ids=[stage], run_ids=[plan.origin])
+            state = states.get(plan.origin, {}).get(stage, "success")
+            return state not in _OVER
+
+        found = orphans(store, runner, is_alive)
+        for orphan in found:
+            self.log.warning("ending %s of %s, run %s: nobody follows it", orphan.stage, orphan.pipeline, orphan.run_id)
+            reap(runner, orphan)
+        return len(found)
+
+
+def build() -> DAG:
+    """The DAG. It runs from the start, also when the pipelines are paused."""
+    dag = DAG(
+        dag_id=DAG_ID,
+        description="Ends containers that no run follows any more",
+        doc_md=_PAGE,
+        schedule=_EVERY,
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        dagrun_timeout=timedelta(minutes=10),
+        tags=["ratchet"],
+    )
+    dag.add_task(ReapOperator(task_id="reap", retries=1, execution_timeout=timedelta(minutes=8)))
+    return dag

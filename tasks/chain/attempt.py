@@ -1,0 +1,206 @@
+"""One attempt at a stage: the cache, the lease, the container that is started or found again, and its end.
+
+A change here violates the promise of the project when two containers of one fingerprint compute at the same time, or a
+container goes on that nobody will ever look at again.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+
+from tasks.chain.events import Event, parse
+from tasks.chain.failures import failure_of
+from tasks.chain.jobs import job_for
+from tasks.chain.outcomes import outcome_of, outcomes, why_built
+from tasks.chain.requests import compose, why_skipped
+from tasks.contracts import paths
+from tasks.contracts.errors import Preempted, RatchetError
+from tasks.contracts.operations import Stage
+from tasks.contracts.request import Outcome, RunPlan, StageRequest
+from tasks.contracts.result import Published
+from tasks.runners.finisher import finish_later
+from tasks.runners.job import Job
+from tasks.runners.runner import Ended, Runner, follow_to_end
+from tasks.runtime.lease import Hold, Lease, Waiting, wanted
+from tasks.runtime.publishing import discard_damaged, published
+from tasks.runtime.store.base import Store
+from tasks.runtime.store.opening import open_store
+
+OnEvent = Callable[[Event], None]
+_POLL_S = 0.3
+_MOST_PREEMPTIONS = 20
+
+
+@dataclass
+class Attempt:
+    """One attempt. Call `ready`; unless it has an outcome `begin`; unless that has one `follow`.
+
+    name: names this attempt, and its container; no two attempts share it.
+    fresh: whether a container of an earlier attempt is ended rather than followed.
+    """
+
+    plan: RunPlan
+    stage: Stage
+    runner: Runner
+    name: str
+    on_event: OnEvent
+    fresh: bool = False
+    stopping: bool = False
+    """Set by whoever interrupts: then a stage that was told to stop is not started again."""
+    _request: StageRequest = field(init=False)
+    _because: str = field(init=False, default="")
+    _hold: Hold | None = field(init=False, default=None)
+    _handle: str = field(init=False, default="")
+    _found: bool = field(init=False, default=False)
+    _started: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._store: Store = open_store(self.plan.store)
+
+    def ready(self) -> Outcome | None:
+        """The outcome, if nothing has to be computed: skipped, or published before."""
+        so_far = outcomes(self._store, self.plan.spec.name, self.plan.run_id)
+        so_far.pop(self.stage, None)
+        if reason := why_skipped(self.stage, so_far):
+            return Outcome(stage=self.stage, state="skipped", because=reason)
+        self._request = compose(self._store, self.plan, self.stage, so_far, self.name)
+        found = self._cached()
+        if found is not None:
+            return outcome_of(found, cached=True, because="published before")
+        self._because = why_built(self._store, self._request)
+        return None
+
+    def begin(self, earlier: str | None = None) -> Outcome | None:
+        """Have the computation under way, or its outcome if another attempt came to one meanwhile.
+
+        earlier: the name of an attempt whose container is to be followed, if it is still there.
+        """
+        key = paths.lease(self.plan.spec.name, self.stage, self._request.fingerprint)
+        waiting = Waiting(self._store, key, wanted(self.plan.run_id, self.name))
+        told = False
+        while (hold := waiting.take()) is None:
+            if not told and (holder := waiting.holder) is not None:
+                told = True
+                self._say(f"run {holder.run_id} computes the same since {holder.started:%H:%M:%S}; waiting for it")
+            time.sleep(_POLL_S)
+            if (found := published(self._store, self._request.prefix)) is not None:
+                return _built_by_another(found)
+        self._hold = hold
+        try:
+            found = published(self._store, self._request.prefix)
+            if found is None:
+                self._start(earlier, waiting.predecessor)
+                return None
+        except BaseException:
+            self.release()
+            raise
+        self.release()
+        return _built_by_another(found)
+
+    def follow(self) -> Outcome:
+        """See the computation to its end. Raises the RatchetError that says why it failed."""
+        hold = self._hold
+        try:
+            error = self._to_end()
+        except RatchetError as raised:  # also that the container is gone, once somebody else has taken it over
+            error = raised
+        finally:
+            self.release()
+        lost = hold is not None and hold.lost.is_set()
+        made = published(self._store, self._request.prefix)
+        if made is None and lost and not self.stopping:
+            self._say("another attempt has taken this over")
+            return self.begin() or self.follow()
+        if error is not None and not (lost and made):
+            raise error
+        if made is None:
+            raise RatchetError(
+                f"{self.stage} ended well but published nothing", remedy="this is a bug of Ratchet; keep the log"
+            )
+        self._store.create(paths.built(self.plan.spec.name, self.stage, self._request.fingerprint), b"")
+        return outcome_of(made, cached=False, because=self._because)
+
+    def is_there(self, attempt: str) -> bool:
+        """Whether an attempt's container of this computation is there, running or ended."""
+        return bool(self.runner.find(self._labels(attempt)))
+
+    def interrupt(self) -> None:
+        """Tell the stage to stop, and return at once. It has its whole grace; what is left after that is removed."""
+        self.stopping = True
+        if self._handle:
+            self.runner.notify(self._handle)
+            if self.runner.durable:  # others end with whoever started them
+                finish_later(self._handle, self.plan.spec.stages[self.stage].grace)
+
+    def release(self) -> None:
+        """Give the lease back."""
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.release()
+
+    def _start(self, earlier: str | None, predecessor: Lease | None) -> None:
+        """Find the container of an earlier attempt, or start one when nothing computes this any more."""
+        if earlier is None and predecessor is not None and not self.fresh:
+            earlier = predecessor.attempt
+        if earlier is not None and (found := self.runner.find(self._labels(earlier))):
+            self._handle, self._found = found[0], True
+            self._started = predecessor.started if predecessor else datetime.now(UTC)
+            if self._hold is not None:
+                self._hold.follows(earlier, self._started)
+            self._say(f"the container of attempt {earlier} is still there; going on with it")
+            return
+        for leftover in self.runner.find(self._labels()):
+            self._say("the container of an earlier attempt is ended first")
+            self.runner.stop(leftover, self.plan.spec.stages[self.stage].grace)
+            self.runner.remove(leftover)
+        self._submit()
+
+    def _labels(self, attempt: str | None = None) -> dict[str, str]:
+        labels = {"ratchet.pipeline": self.plan.spec.name, "ratchet.fingerprint": self._request.fingerprint}
+        return {**labels, "ratchet.attempt": attempt} if attempt else labels
+
+    def _submit(self) -> None:
+        self._handle, self._found, self._started = self.runner.submit(self._job), False, datetime.now(UTC)
+
+    def _to_end(self) -> RatchetError | None:
+        """Follow, and start again what was told to stop by somebody else and saved its work."""
+        for preemptions in range(1, _MOST_PREEMPTIONS + 1):
+            error = failure_of(self._request, self._ended())
+            if not isinstance(error, Preempted) or self.stopping or preemptions == _MOST_PREEMPTIONS:
+                break
+            self._say(f"{error.cause}; it goes on at once ({preemptions} of at most {_MOST_PREEMPTIONS - 1} times)")
+            self._submit()
+        return error
+
+    def _ended(self) -> Ended:
+        elapsed = (datetime.now(UTC) - self._started).total_seconds()
+        return follow_to_end(
+            self.runner,
+            self._handle,
+            self._job,
+            lambda line: self.on_event(parse(line)),
+            started=time.monotonic() - elapsed,
+            resume=self._found,
+        )
+
+    @cached_property
+    def _job(self) -> Job:
+        image = self.plan.pins.image
+        return job_for(self._request, self._store, None if image == "process" else image)
+
+    def _cached(self) -> Published | None:
+        """What stands under the fingerprint, if its bytes are whole. What is damaged is moved aside and built again."""
+        prefix = self._request.prefix
+        if damaged := discard_damaged(self._store, prefix):
+            message = f"{prefix}: {', '.join(damaged)} damaged, so it is built again"
+            self.on_event(Event(name="warning", level="warning", message=message))
+        return published(self._store, prefix)
+
+    def _say(self, message: str) -> None:
+        self.on_event(Event(name="info", level="info", message=message))
+
+
+def _built_by_another(found: Published) -> Outcome:
+    return outcome_of(found, cached=True, because=f"another run built it (attempt {found.result.attempt})")

@@ -1,0 +1,61 @@
+"""Pools: who may use how much at once. That Airflow makes them is seen in tests/airflow."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from ratchet_airflow import pools
+from ratchet_airflow.pools import BACKFILL, CPU, GPU, share, yield_to_nights
+from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.operations import Resources
+
+
+@pytest.fixture(autouse=True)
+def four_cores_and_two_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("RATCHET_POOL_CPU", "4")
+    monkeypatch.setenv("RATCHET_POOL_BACKFILL", "1")
+    monkeypatch.setenv("RATCHET_GPUS", "0,1")
+    pools.pools.cache_clear()
+    yield
+    pools.pools.cache_clear()
+
+
+def test_a_stage_takes_as_many_slots_as_cores_or_as_devices() -> None:
+    assert (share(Resources(cpus=1.5))["pool"], share(Resources(cpus=1.5))["pool_slots"]) == (CPU, 2)
+    assert (share(Resources(gpus=2))["pool"], share(Resources(gpus=2))["pool_slots"]) == (GPU, 2)
+
+
+def test_one_that_wants_more_than_there_is_takes_all() -> None:
+    assert share(Resources(cpus=64))["pool_slots"] == 4
+    assert share(Resources(gpus=8))["pool_slots"] == 2
+
+
+@pytest.mark.parametrize(
+    ("pool", "slots", "kind", "expected"),
+    [
+        (CPU, 2, "backfill", (BACKFILL, 1, 3)),
+        (GPU, 2, "backfill", (GPU, 2, 3)),
+        ("default_pool", 1, "backfill", ("default_pool", 1, 30)),
+        (CPU, 2, "scheduled", (CPU, 2, 30)),
+        (CPU, 2, "manual", (CPU, 2, 30)),
+    ],
+)
+def test_backfills_yield_to_nights(pool: str, slots: int, kind: str, expected: tuple[str, int, int]) -> None:
+    task = SimpleNamespace(pool=pool, pool_slots=slots, priority_weight=30)
+    yield_to_nights(task, SimpleNamespace(run_type=kind))
+    assert (task.pool, task.pool_slots, task.priority_weight) == expected
+
+
+def test_a_task_without_a_run_is_left_alone() -> None:
+    task = SimpleNamespace(pool=CPU, pool_slots=2, priority_weight=30)
+    yield_to_nights(task, None)
+    assert task.pool == CPU
+
+
+@pytest.mark.parametrize("given", ["0", "many", "-1"])
+def test_a_setting_that_is_no_number_of_slots_is_named(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_POOL_CPU", given)
+    pools.pools.cache_clear()
+    with pytest.raises(ConfigurationError, match="RATCHET_POOL_CPU"):
+        pools.pools()
