@@ -55,9 +55,7 @@ def identity(pid: int) -> Identity:
 def alive(who: Identity) -> bool:
     """Whether it is still that process, and has not ended."""
     try:
-        process = psutil.Process(who.pid)
-        same = abs(process.create_time() - who.born) < _SAME_BIRTH_S
-        return bool(same and process.status() != psutil.STATUS_ZOMBIE)
+        return _same(who) and psutil.Process(who.pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
@@ -70,8 +68,11 @@ def ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def left_behind(who: Identity) -> bool:
-    """Whether the session that `who` led may be ended: its number is not that of somebody younger."""
-    return alive(who) or not psutil.pid_exists(who.pid)
+    """Whether the session that `who` led may be ended: its number does not belong to somebody younger."""
+    try:
+        return _same(who)
+    except psutil.NoSuchProcess:
+        return True  # the kernel gives no number away that is still a session's
 
 
 def end(sessions: Collection[int], grace_s: float) -> None:
@@ -102,3 +103,8 @@ def _send(pids: Collection[int], number: signal.Signals) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def _same(who: Identity) -> bool:
+    """Whether the process of that number is still that one, be it dead. Raises psutil.NoSuchProcess."""
+    return bool(abs(psutil.Process(who.pid).create_time() - who.born) < _SAME_BIRTH_S)

@@ -71,6 +71,7 @@ class Server:
 
     def _start(self, now: float) -> None:
         again = self.state.restarts + (self.state.state == "restarting")
+        self.state = self.state.model_copy(update={"restarts": again})
         try:
             self._process = processes.launch(self.service, self._home, Path(self.state.log))
         except OSError as error:
@@ -79,9 +80,7 @@ class Server:
         self._answered = now
         self._next_probe = now
         born = processes.identity(self._process.pid)
-        self._becomes(
-            "starting" if self.service.health or self.service.once else "running", process=born, restarts=again
-        )
+        self._becomes("starting" if self.service.health or self.service.once else "running", process=born)
 
     def _watch(self, process: subprocess.Popen[bytes], now: float) -> None:
         if processes.ended(process):

@@ -10,7 +10,8 @@ class Service:
     """A server, or something that has to be done once before servers start.
 
     address: where people find it; empty if nobody calls it. health: a URL that answers 200 while it is well; empty if
-    only its process tells. after: the name of what has to be done first. once: it ends by itself, with exit code 0.
+    only its process tells. after: the name of what has to be done, or to run, before it starts first. once: it ends by
+    itself, with exit code 0.
     start_s: how long it may take until it answers first. silent_s: how long it may not answer later on.
     """
 

@@ -21,16 +21,18 @@ from tasks.supervision.service import RestartPolicy, Service
 from tasks.supervision.state import Servers, read, write
 
 STOP_S = 20.0
-"""How long servers have to end after they were asked."""
+"""How long servers have to end after they were asked, where nothing else is said."""
 _TURN_S = 0.2
 _POLICY = RestartPolicy()
 
 
-def supervise(services: Sequence[Service], home: Path, *, policy: RestartPolicy = _POLICY) -> bool:
+def supervise(
+    services: Sequence[Service], home: Path, *, policy: RestartPolicy = _POLICY, stop_s: float = STOP_S
+) -> bool:
     """Run the services of a home until SIGTERM or SIGINT; SIGHUP: try again what was given up.
 
-    Returns False at once, with nothing done, if another process does so already. Call it in a process of its own,
-    from its main thread.
+    stop_s: how many seconds servers have to end after they were asked. Returns False at once, with nothing done, if
+    another process does so already. Call it in a process of its own, from its main thread.
     """
     home.mkdir(parents=True, exist_ok=True)
     with (home / "supervisor.lock").open("wb") as lock:
@@ -38,11 +40,11 @@ def supervise(services: Sequence[Service], home: Path, *, policy: RestartPolicy 
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        _Supervisor(services, home, policy).run()
+        _Supervisor(services, home, policy, stop_s).run()
     return True
 
 
-def end_left_behind(home: Path) -> list[str]:
+def end_left_behind(home: Path, grace_s: float = STOP_S) -> list[str]:
     """End what a supervisor of this home left when it was killed; the names of those servers."""
     known = read(home)
     if known is None or processes.alive(known.supervisor):
@@ -53,7 +55,7 @@ def end_left_behind(home: Path) -> list[str]:
         if server.process is not None and processes.left_behind(server.process)
     }
     names = [name for pid, name in led.items() if processes.members({pid})]
-    processes.end(led, STOP_S)
+    processes.end(led, grace_s)
     stopped = [
         server.model_copy(update={"state": "stopped", "process": None, "since": datetime.now(UTC)})
         if server.process is not None
@@ -65,15 +67,16 @@ def end_left_behind(home: Path) -> list[str]:
 
 
 class _Supervisor:
-    def __init__(self, services: Sequence[Service], home: Path, policy: RestartPolicy) -> None:
-        names = {service.name for service in services if service.once}
+    def __init__(self, services: Sequence[Service], home: Path, policy: RestartPolicy, stop_s: float) -> None:
+        names = [service.name for service in services]
         for service in services:
             if service.after and service.after not in names:
                 raise ConfigurationError(
-                    f"{service.name} waits for {service.after!r}; what is done once: {', '.join(names) or 'nothing'}",
+                    f"{service.name} waits for {service.after!r}; there are: {', '.join(names)}",
                     remedy="name one of them",
                 )
         self._home = home
+        self._stop_s = stop_s
         self._servers = {service.name: Server(service, home, policy, _say) for service in services}
         self._me = processes.identity(os.getpid())
         self._written: Servers | None = None
@@ -83,7 +86,7 @@ class _Supervisor:
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        for name in end_left_behind(self._home):
+        for name in end_left_behind(self._home, self._stop_s):
             _say(f"{name}: what an earlier supervisor left was ended")
         try:
             while not self._stopping:
@@ -104,15 +107,15 @@ class _Supervisor:
             if again:
                 server.try_again()
             before = server.service.after
-            server.look(may_start=not before or self._servers[before].state.state == "done")
+            server.look(may_start=not before or self._servers[before].state.state in {"done", "running"})
             self._note()
 
     def _stop(self) -> None:
         """Those that nobody calls first: what they run reports to the others."""
         quiet = [server for server in self._servers.values() if not server.service.health]
-        _end(quiet)
+        _end(quiet, self._stop_s)
         self._note()
-        _end(server for server in self._servers.values() if server.service.health)
+        _end((server for server in self._servers.values() if server.service.health), self._stop_s)
         self._note()
 
     def _note(self) -> None:
@@ -122,9 +125,9 @@ class _Supervisor:
             self._written = state
 
 
-def _end(servers: Iterable[Server]) -> None:
+def _end(servers: Iterable[Server], grace_s: float) -> None:
     ending = list(servers)
-    processes.end([server.session for server in ending if server.session is not None], STOP_S)
+    processes.end([server.session for server in ending if server.session is not None], grace_s)
     for server in ending:
         server.stopped()
 
