@@ -13,6 +13,7 @@ _VERBS = {
     "run": "all stages on this machine, without Airflow",
     "stage": "one stage from its request file (what a container runs)",
     "why": "for each stage of a run: reused or rebuilt, and because of what",
+    "status": "how the servers of `make up` and `make demo` stand",
     "sample": "example data worth learning from",
     "schema": "the JSON Schema of pipeline.yaml, for editors",
 }
