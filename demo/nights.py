@@ -102,7 +102,7 @@ class Nights:
                 if run["run_type"] == "scheduled" and run.get("partition_key") == day.isoformat():
                     return str(run["dag_run_id"])
             time.sleep(0.5)
-        raise Unavailable(f"the scheduler made no run for {day}", remedy=f"see {self._services.home}/airflow.log")
+        raise Unavailable(f"the scheduler made no run for {day}", remedy=f"see {self._services.home}/scheduler.log")
 
     def _watch(self, api: AirflowApi, day: date, run_id: str) -> str:
         """Show a run's tasks until it ends; its state."""

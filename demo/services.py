@@ -1,4 +1,4 @@
-"""The servers of the embedded set-up, on loopback: an MLflow server and Airflow standalone, both on SQLite."""
+"""The servers of the embedded set-up, on loopback and on SQLite: MLflow, and Airflow's four, kept running."""
 
 import contextlib
 import json
@@ -10,28 +10,31 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from urllib.error import URLError
-from urllib.request import urlopen
-
-import psutil
 
 from tasks.contracts.errors import Unavailable
+from tasks.supervision import processes, state
+from tasks.supervision.service import Service
+from tasks.supervision.supervisor import STOP_S, end_left_behind
 
 _READY_S = 180
-_STOP_S = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Service:
-    """A server: its name, its command, its environment, and the address that answers when it is ready."""
-
-    name: str
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-    health: str
+_LOCK_S = 30
+"""How long a statement waits for SQLite's lock."""
+_PATIENCE = {
+    # A task whose worker was killed counts as lost after 60 s, one whose scheduler was killed after 30 s: at the next
+    # look after SCHEDULER_HEALTH_CHECK_THRESHOLD.
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "10",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
+    # A task outlives an API server that is away for two minutes. One request waits longer than the API server waits
+    # for SQLite's lock: asked twice, a change of state is refused the second time.
+    "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": str(_LOCK_S + 10),
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "24",
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MIN": "1",
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "10",
+}
 
 
 class Services:
@@ -58,34 +61,67 @@ class Services:
         self.store = settings.get("RATCHET_STORE", str(home / "store"))
         self.airflow_home = home / "airflow"
         self.user = "admin"
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: subprocess.Popen[bytes] | None = None
+        self._asked = datetime.min.replace(tzinfo=UTC)
 
     def start(self) -> None:
-        """Start what does not run yet. Returns at once; `wait` waits until both answer."""
+        """Start what does not run yet. Returns at once; `wait` waits until all run."""
         self.home.mkdir(parents=True, exist_ok=True)
         self._ports()
         self._password_file()
-        for service in self._services():
-            if self._process(service.name) is None:
-                self._launch(service)
+        self._asked = datetime.now(UTC)
+        known = self._known()
+        if known is not None:
+            os.kill(known.supervisor.pid, signal.SIGHUP)  # what was given up is tried again
+            return
+        with (self.home / "supervisor.log").open("ab") as out:
+            self._started = subprocess.Popen(  # noqa: S603 - this program
+                [sys.executable, "-m", "demo.keeping", str(self.root), str(self.home)],
+                env=self.environment(),
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def wait(self) -> None:
-        """Wait until every server answers. Raises Unavailable with the log's place if one does not, or dies."""
-        for service in self._services():
-            self._wait_for(service)
+        """Wait until every server runs. Raises Unavailable with the log's place if one does not."""
+        until = time.monotonic() + _READY_S
+        while True:
+            known = self._known()
+            waiting = [] if known is None else [s for s in known.servers if s.state not in {"running", "done"}]
+            if known is not None and not waiting:
+                return
+            for server in waiting:
+                if server.state == "given up" and server.since > self._asked:
+                    raise Unavailable(f"{server.name} does not start: {server.cause}", remedy=f"see {server.log}")
+            if self._started is not None and self._started.poll() is not None and known is None:
+                raise Unavailable("the supervisor ended", remedy=f"see {self.home / 'supervisor.log'}")
+            if time.monotonic() > until:
+                names = ", ".join(server.name for server in waiting) or "the supervisor"
+                raise Unavailable(f"{names} did not start within {_READY_S} s", remedy=f"see the logs in {self.home}")
+            time.sleep(0.2)
 
     def stop(self) -> list[str]:
         """End the servers that `start` started; their names."""
+        known = self._known()
         ended = []
-        for service in reversed(self._services()) if self._state("ports.json").is_file() else ():
-            process = self._process(service.name)
-            if process is not None:
-                _end(process)
-                ended.append(service.name)
-            self._state(f"{service.name}.json").unlink(missing_ok=True)
-        for started in self._started:
-            started.wait()  # ended above
-        return ended
+        if known is not None:
+            ended = [server.name for server in known.servers if server.process is not None]
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(known.supervisor.pid, signal.SIGTERM)
+            until = time.monotonic() + 2 * STOP_S + 5  # those that are called end after those that call
+            while processes.alive(known.supervisor) and time.monotonic() < until:
+                time.sleep(0.1)
+            if processes.alive(known.supervisor):
+                os.kill(known.supervisor.pid, signal.SIGKILL)
+        if self._started is not None:
+            if known is None:
+                self._started.terminate()  # it had not begun, or has ended
+            self._started.wait()
+            self._started = None
+        return [*ended, *(name for name in end_left_behind(self.home) if name not in ended)]
 
     @property
     def airflow_url(self) -> str:
@@ -124,6 +160,7 @@ class Services:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",  # a task follows the one before it at once
+            **_PATIENCE,
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.airflow_url}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.user}:admin",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._password_file()),
@@ -131,27 +168,58 @@ class Services:
             "AIRFLOW__API__PORT": str(self._ports()["airflow"]),
             "AIRFLOW__API__BASE_URL": self.airflow_url,
             "AIRFLOW__API__WORKERS": "1",
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.airflow_home / 'airflow.db'}",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.airflow_home / 'airflow.db'}?timeout={_LOCK_S}",
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.airflow_home / "logs"),
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         }
 
-    def _services(self) -> tuple[Service, ...]:
-        ports, binaries = self._ports(), Path(sys.executable).parent
+    def services(self) -> tuple[Service, ...]:
+        """Every server, and what has to be done before."""
+        binaries = Path(sys.executable).parent
+        environment = self.environment()
         mlflow = (
-            str(binaries / "mlflow"), "server", "--host", "127.0.0.1", "--port", str(ports["mlflow"]), "--workers", "1",
-            "--backend-store-uri", f"sqlite:///{self.home / 'mlflow.db'}",
+            str(binaries / "mlflow"), "server", "--host", "127.0.0.1", "--port", str(self._ports()["mlflow"]),
+            "--workers", "1", "--backend-store-uri", f"sqlite:///{self.home / 'mlflow.db'}",
             "--artifacts-destination", str(self.home / "mlflow-artifacts"), "--serve-artifacts",
         )  # fmt: skip
+        airflow = str(binaries / "airflow")
         return (
-            Service(name="mlflow", command=mlflow, environment=self.environment(), health=f"{self.mlflow_url}/health"),
+            Service(name="migrate", command=(airflow, "db", "migrate"), environment=environment, once=True),
             Service(
-                name="airflow",
-                command=(str(binaries / "airflow"), "standalone"),
-                environment=self.environment(),
-                health=f"{self.airflow_url}/api/v2/monitor/health",
+                name="mlflow",
+                command=mlflow,
+                environment=environment,
+                address=self.mlflow_url,
+                health=f"{self.mlflow_url}/health",
+            ),
+            Service(
+                name="api-server",
+                command=(airflow, "api-server"),
+                environment=environment,
+                address=self.airflow_url,
+                health=f"{self.airflow_url}/api/v2/version",
+                after="migrate",
+            ),
+            # The API server reads the logs of this machine by itself, so nobody else has to serve them.
+            Service(
+                name="scheduler",
+                command=(airflow, "scheduler", "--skip-serve-logs"),
+                environment=environment,
+                after="migrate",
+            ),
+            Service(name="dag-processor", command=(airflow, "dag-processor"), environment=environment, after="migrate"),
+            Service(  # needed last, and all of them at once are slower than one after the other
+                name="triggerer",
+                command=(airflow, "triggerer", "--skip-serve-logs"),
+                environment=environment,
+                after="api-server",
             ),
         )
+
+    def _known(self) -> state.Servers | None:
+        """What the supervisor of this home says, if it lives."""
+        known = state.read(self.home)
+        return known if known is not None and processes.alive(known.supervisor) else None
 
     def _state(self, name: str) -> Path:
         return self.home / name
@@ -175,48 +243,6 @@ class Services:
             file.write_text(json.dumps({self.user: secrets.token_urlsafe(12)}), encoding="utf-8")
         return file
 
-    def _launch(self, service: Service) -> None:
-        log = self._state(f"{service.name}.log")
-        with log.open("ab") as out:
-            process = subprocess.Popen(  # noqa: S603 - the commands above
-                service.command,
-                env=dict(service.environment),
-                cwd=self.home,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._started.append(process)
-        born = psutil.Process(process.pid).create_time()
-        self._state(f"{service.name}.json").write_text(json.dumps({"pid": process.pid, "born": born}), encoding="utf-8")
-
-    def _process(self, name: str) -> psutil.Process | None:
-        """The process that was started under a name, if it is still that one."""
-        try:
-            state = json.loads(self._state(f"{name}.json").read_text(encoding="utf-8"))
-            process = psutil.Process(state["pid"])
-            alive = process.create_time() == state["born"] and process.status() != psutil.STATUS_ZOMBIE
-        except (FileNotFoundError, psutil.NoSuchProcess):
-            return None
-        return process if alive else None
-
-    def _wait_for(self, service: Service) -> None:
-        until = time.monotonic() + _READY_S
-        log = self._state(f"{service.name}.log")
-        while not _answers(service.health):
-            if self._process(service.name) is None:
-                raise Unavailable(f"{service.name} ended while it started", remedy=f"see the end of {log}")
-            if time.monotonic() > until:
-                raise Unavailable(f"{service.name} did not answer within {_READY_S} s", remedy=f"see the end of {log}")
-            time.sleep(0.3)
-
-
-def _answers(url: str) -> bool:
-    with contextlib.suppress(URLError, OSError), urlopen(url, timeout=5) as response:  # noqa: S310 - loopback
-        return bool(response.status == 200)  # noqa: PLR2004 - HTTP's OK
-    return False
-
 
 def _free_port(wanted: int) -> int:
     """The wanted port if nobody listens there, else any free one."""
@@ -228,16 +254,3 @@ def _free_port(wanted: int) -> int:
                 continue
             return int(probe.getsockname()[1])
     raise Unavailable("no free port on 127.0.0.1", remedy="end something that listens there")
-
-
-def _end(process: psutil.Process) -> None:
-    """End a server and everything that it started: first asked, then made."""
-    family = [process, *process.children(recursive=True)]
-    for member in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            member.send_signal(signal.SIGTERM)
-    _, left = psutil.wait_procs(family, timeout=_STOP_S)
-    for member in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            member.kill()
-    psutil.wait_procs(left, timeout=_STOP_S)

@@ -19,6 +19,7 @@ from tasks.chain.planning import load_plan
 from tasks.contracts.operations import Stage
 from tasks.contracts.request import Outcome, RunPlan
 from tasks.runtime.store.opening import open_store
+from tasks.supervision.state import ServerState, read
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +50,21 @@ class Installation:
     def stop(self) -> None:
         """End what was started, and only that."""
         self.services.stop()
+
+    def server(self, name: str) -> ServerState:
+        """How one of the servers stands."""
+        known = read(self.home)
+        assert known is not None
+        return next(server for server in known.servers if server.name == name)
+
+    def running(self, name: str, *, restarts: int) -> ServerState:
+        """Wait until a server runs that was started again so many times."""
+
+        def found() -> ServerState | None:
+            server = self.server(name)
+            return server if (server.state, server.restarts) == ("running", restarts) else None
+
+        return self.until(found, seconds=150)
 
     @property
     def api(self) -> AirflowApi:

@@ -1,0 +1,136 @@
+"""Keeps servers running until it is told to stop, and writes down how they stand.
+
+A change here violates the promise of the project when: two supervisors keep the servers of one home; a server outlives
+a supervisor that was told to stop; or what another program started is ended.
+"""
+
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from tasks.contracts.errors import ConfigurationError
+from tasks.supervision import processes
+from tasks.supervision.server import Server
+from tasks.supervision.service import RestartPolicy, Service
+from tasks.supervision.state import Servers, read, write
+
+STOP_S = 20.0
+"""How long servers have to end after they were asked, where nothing else is said."""
+_TURN_S = 0.2
+_POLICY = RestartPolicy()
+
+
+def supervise(
+    services: Sequence[Service], home: Path, *, policy: RestartPolicy = _POLICY, stop_s: float = STOP_S
+) -> bool:
+    """Run the services of a home until SIGTERM or SIGINT; SIGHUP: try again what was given up.
+
+    stop_s: how many seconds servers have to end after they were asked. Returns False at once, with nothing done, if
+    another process does so already. Call it in a process of its own, from its main thread.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "supervisor.lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        _Supervisor(services, home, policy, stop_s).run()
+    return True
+
+
+def end_left_behind(home: Path, grace_s: float = STOP_S) -> list[str]:
+    """End what a supervisor of this home left when it was killed; the names of those servers."""
+    known = read(home)
+    if known is None or processes.alive(known.supervisor):
+        return []
+    led = {
+        server.process.pid: server.name
+        for server in known.servers
+        if server.process is not None and processes.left_behind(server.process)
+    }
+    names = [name for pid, name in led.items() if processes.members({pid})]
+    processes.end(led, grace_s)
+    stopped = [
+        server.model_copy(update={"state": "stopped", "process": None, "since": datetime.now(UTC)})
+        if server.process is not None
+        else server
+        for server in known.servers
+    ]
+    write(home, known.model_copy(update={"servers": tuple(stopped)}))
+    return names
+
+
+class _Supervisor:
+    def __init__(self, services: Sequence[Service], home: Path, policy: RestartPolicy, stop_s: float) -> None:
+        names = [service.name for service in services]
+        for service in services:
+            if service.after and service.after not in names:
+                raise ConfigurationError(
+                    f"{service.name} waits for {service.after!r}; there are: {', '.join(names)}",
+                    remedy="name one of them",
+                )
+        self._home = home
+        self._stop_s = stop_s
+        self._servers = {service.name: Server(service, home, policy, _say) for service in services}
+        self._me = processes.identity(os.getpid())
+        self._written: Servers | None = None
+        self._stopping = False
+        self._again = False
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        for name in end_left_behind(self._home, self._stop_s):
+            _say(f"{name}: what an earlier supervisor left was ended")
+        try:
+            while not self._stopping:
+                self._turn()
+                time.sleep(_TURN_S)
+        finally:
+            self._stop()
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._again = True
+        else:
+            self._stopping = True
+
+    def _turn(self) -> None:
+        again, self._again = self._again, False
+        for server in self._servers.values():
+            if again:
+                server.try_again()
+            before = server.service.after
+            server.look(may_start=not before or self._servers[before].state.state in {"done", "running"})
+            self._note()
+
+    def _stop(self) -> None:
+        """Those that nobody calls first: what they run reports to the others."""
+        quiet = [server for server in self._servers.values() if not server.service.health]
+        _end(quiet, self._stop_s)
+        self._note()
+        _end((server for server in self._servers.values() if server.service.health), self._stop_s)
+        self._note()
+
+    def _note(self) -> None:
+        state = Servers(supervisor=self._me, servers=tuple(server.state for server in self._servers.values()))
+        if state != self._written:
+            write(self._home, state)
+            self._written = state
+
+
+def _end(servers: Iterable[Server], grace_s: float) -> None:
+    ending = list(servers)
+    processes.end([server.session for server in ending if server.session is not None], grace_s)
+    for server in ending:
+        server.stopped()
+
+
+def _say(what: str) -> None:
+    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {what}", file=sys.stderr, flush=True)  # noqa: T201 - its log

@@ -1,0 +1,81 @@
+"""One Airflow whose servers are killed, stopped and locked out, with a small pipeline for each fault."""
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.airflow.installation import ROOT, Installation
+
+FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
+_EXAMPLE = "search-ranking"
+_SMALLER = {
+    "window_days: 30": "window_days: 4",
+    "hidden: [256, 128]": "hidden: [32]",
+    "to: [mlops]": "to: []",
+    _EXAMPLE: "{name}",
+}
+RUNS_S = 240
+"""A run takes 20 s where nothing happens; a lost task is noticed within 60."""
+
+
+class Faulted(Installation):
+    """An Airflow with a run of a pipeline under way, and what came of it."""
+
+    def night(self, pipeline: str) -> str:
+        """Switch a pipeline on; the run that its schedule makes at once."""
+        self.unpause(pipeline)
+        return self.until(lambda: next((run["dag_run_id"] for run in self.api.runs(pipeline)), None))
+
+    def until_running(self, pipeline: str, run_id: str, task: str) -> None:
+        """Wait until a task has begun."""
+        self.until(lambda: self.api.tasks(pipeline, run_id).get(task, {}).get("state") == "running" or None)
+
+    def ended_once(self, pipeline: str, run_id: str) -> None:
+        """The run has ended well; each stage is published once, and there is one version, in production."""
+        from mlflow import MlflowClient  # noqa: PLC0415 - takes seconds, and only these tests need it
+
+        from tasks.contracts.operations import STAGES  # noqa: PLC0415 - as above
+        from tasks.runtime.ledger import records  # noqa: PLC0415 - as above
+        from tasks.runtime.store.opening import open_store  # noqa: PLC0415 - as above
+
+        states = self.wait(pipeline, run_id, seconds=RUNS_S)
+        assert set(states.values()) == {"success"}, states
+        store = open_store(str(self.services.store))
+        ended = self.outcomes(pipeline, run_id)
+        assert set(ended) == set(STAGES)
+        for stage, outcome in ended.items():
+            prefix = f"published/{pipeline}/{stage}/"
+            manifests = [entry.key for entry in store.list(prefix) if entry.key.endswith("/manifest.json")]
+            assert manifests == [outcome.manifest]
+        assert len(records(store, pipeline)) == 1
+        versions = MlflowClient(self.services.mlflow_url).search_model_versions(f"name='{pipeline}'")
+        assert [version.version for version in versions] == ["1"]
+
+
+@pytest.fixture(scope="session")
+def faulted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulted]:
+    """A running Airflow that knows a pipeline per fault, each still switched off. Stages run as processes."""
+    from tasks.samples.clicks import write  # noqa: PLC0415 - only where an Airflow is really started
+
+    if str(ROOT / "plugins") not in sys.path:
+        sys.path.append(str(ROOT / "plugins"))
+    made = Faulted(tmp_path_factory.mktemp("faulted"), {"RATCHET_RUNNER": "process"})
+    yesterday = datetime.now(UTC).date() - timedelta(days=1)
+    for _ in write(made.services.data, days=5, rows_per_day=3000, end=yesterday, seed=0):
+        pass
+    text = (ROOT / "dags" / "pipelines" / _EXAMPLE / "pipeline.yaml").read_text(encoding="utf-8")
+    for name in FAULTS:
+        smaller = text
+        for usual, changed in _SMALLER.items():
+            assert usual in text
+            smaller = smaller.replace(usual, changed.format(name=name))
+        folder = made.pipelines / name
+        folder.mkdir()
+        (folder / "pipeline.yaml").write_text(smaller, encoding="utf-8")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
