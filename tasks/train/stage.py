@@ -256,7 +256,7 @@ def _memory_named(batch_size: int, accumulation: int) -> Iterator[None]:
         if not _is_out_of_memory(error):
             raise
         split = f", in {accumulation} micro-batches" if accumulation > 1 else ""
-        said = str(error).partition("\n")[0].partition(". See ")[0]
+        said = str(error).partition("\n")[0].partition(". See ")[0] or type(error).__name__
         raise OutOfMemory(
             f"train ran out of memory in a step of {batch_size:,} rows{split}: {said:.200}",
             remedy="the next try computes the step in twice as many micro-batches; for good, raise "
