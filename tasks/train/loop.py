@@ -7,7 +7,7 @@ a CPU), or a state with a loss that is not finite is saved.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -15,9 +15,10 @@ from torch import Tensor
 
 from tasks.scoring.networks import Network
 from tasks.train.checkpoint import Checkpoints, Saved, optimizer_tensors, restore_optimizer
+from tasks.train.computation import Computation
 from tasks.train.data import Reader, Rows
 from tasks.train.losses import Loss, Mass
-from tasks.train.settings import CHUNK_ROWS, Settings
+from tasks.train.settings import Settings
 
 _LOG_EVERY_S = 1.0
 _WARM_UP = 0.05
@@ -91,7 +92,7 @@ class Loop:
         self._network = network
         self._settings = settings
         self._valid = valid
-        self._loss, self._mass = loss, mass
+        self._computation = Computation(network, settings, loss=loss, mass=mass)
         self._checkpoints = checkpoints
         self._hooks = hooks
         self._rows = len(train)
@@ -136,7 +137,7 @@ class Loop:
             self._loads += 1
             self._set_rate()
             self._optimizer.zero_grad(set_to_none=True)
-            self._unchecked.append(self._add_gradients(rows))
+            self._unchecked.append(self._computation.add_gradients(rows))
             self._optimizer.step()
             self._step += 1
             now = time.monotonic()
@@ -190,53 +191,14 @@ class Loop:
     def _scale(self) -> dict[str, float]:
         return {"epochs": self._settings.epochs, "steps": self._steps}
 
-    def _add_gradients(self, batch: Rows) -> Tensor:
-        """Gradients of a step, added up over its micro-batches; the whole batch's loss, to rounding."""
-        parts = batch.parts(self._settings.accumulation)
-        if len(parts) == 1:
-            return self._backward(batch, 1.0)
-        masses = [self._mass(part) for part in parts]
-        whole = sum(masses) or 1.0  # nothing that counts: every loss is zero
-        return torch.stack([self._backward(part, mass / whole) for part, mass in zip(parts, masses, strict=True)]).sum()
-
-    def _backward(self, part: Rows, share: float) -> Tensor:
-        rows = part.to(self._device)
-        loss = self._loss_of(self._network.scores(rows.numeric, rows.places), rows)
-        if share != 1.0:
-            loss = loss * share
-        loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
-        return loss.detach()
-
-    def _loss_of(self, scores: Tensor, rows: Rows) -> Tensor:
-        label = rows.label
-        if self._settings.objective == "regression":
-            label = (label - self._network.label_mean) / self._network.label_scale
-        group = None
-        if rows.sizes is not None:
-            group = torch.repeat_interleave(torch.arange(len(rows.sizes), device=label.device), rows.sizes)
-        return self._loss(scores, label, rows.weight, group)
-
     def _validate(self) -> tuple[float | None, float | None]:
         if self._valid is None:
             return None, None
         self._network.eval()
-        rows = self._valid
         with torch.inference_mode():
-            raw = self._scores(rows)
-            targets = replace(rows, numeric=rows.numeric[:0], places=rows.places[:0]).to(self._device)
-            loss = float(self._loss_of(raw, targets))
-            return loss, self._hooks.metric(rows, self._hooks.finish(raw))
-
-    def _scores(self, rows: Rows) -> Tensor:
-        """Raw outputs for any number of rows, with as many at a time as a micro-batch has."""
-        size = max(max(self._settings.batch_size, CHUNK_ROWS) // self._settings.accumulation, 1)
-        chunks = [slice(begin, begin + size) for begin in range(0, len(rows), size)]
-        return torch.cat(
-            [
-                self._network.scores(rows.numeric[some].to(self._device), rows.places[some].to(self._device))
-                for some in chunks
-            ]
-        )
+            raw = self._computation.scores(self._valid)
+            loss = float(self._computation.loss(raw, self._valid))
+            return loss, self._hooks.metric(self._valid, self._hooks.finish(raw))
 
     def _is_better(self, done: EpochDone) -> bool:
         """Without a valid metric the last epoch is the best."""

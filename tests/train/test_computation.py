@@ -27,7 +27,7 @@ def uneven(objective: str) -> Rows:
 def test_gradients_and_loss_are_the_whole_batch_s(objective: str, accumulation: int) -> None:
     def step(**changes: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
         made = network(objective)
-        loss = loop(objective, net=made, batch_size=2000, **changes)._add_gradients(uneven(objective))
+        loss = loop(objective, net=made, batch_size=2000, **changes)._computation.add_gradients(uneven(objective))
         return loss, [parameter.grad for parameter in made.parameters() if parameter.grad is not None]
 
     whole, parts = step(), step(accumulation=accumulation)
@@ -59,7 +59,7 @@ def test_validation_in_chunks_gives_the_scores_of_all_rows_at_once() -> None:
     made, valid = network("binary", "dcn"), rows("binary", 1000)
     made.eval()
     with torch.inference_mode():
-        chunked = loop("binary", net=made, batch_size=128)._scores(valid)
+        chunked = loop("binary", net=made, batch_size=128)._computation.scores(valid)
         whole = made.scores(valid.numeric, valid.places)
     torch.testing.assert_close(chunked, whole, rtol=1e-6, atol=1e-6)
     assert torch.equal(chunked.argsort(), whole.argsort())
