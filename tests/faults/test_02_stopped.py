@@ -43,7 +43,7 @@ def test_docker_stop_in_the_middle_of_an_epoch_loses_no_step_and_changes_no_bit(
             if event.name == "progress" and event.fields["step"] < event.fields["steps"] and not seen:
                 seen.append(int(event.fields["done"]))
                 (container,) = containers(made)
-                subprocess.run(["docker", "stop", "--time", str(NOTICE_S), container], check=True, timeout=NOTICE_S)
+                subprocess.run(["docker", "stop", "--time", str(NOTICE_S), container], check=True, timeout=2 * NOTICE_S)
 
         with pytest.raises(Preempted, match="training was told to stop and has saved its state"):
             made.train(plan, stop)
