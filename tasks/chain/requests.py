@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 
+from tasks.chain.accumulation import accumulation, accumulation_parts
 from tasks.chain.baseline import already_promoted, baseline
 from tasks.contracts import documents
 from tasks.contracts.documents import Champion
@@ -55,6 +56,10 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     }
     if stage == "register":
         parts["promotion"] = promotion.mode
+    micro_batches = 1
+    if stage == "train":
+        micro_batches = accumulation(store, plan, parts)
+        parts |= accumulation_parts(micro_batches)
     if stage == "report":
         parts |= {
             f"outcome.{name}": f"{outcome.state} {outcome.content or outcome.because}"
@@ -77,6 +82,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         tracking_uri=plan.tracking_uri,
         pins=plan.pins,
         overrides=plan.overrides,
+        accumulation=micro_batches,
         fingerprint=fingerprint(parts),
         parts=parts,
     )

@@ -107,6 +107,17 @@ class Epoch(Document):
     samples_per_sec: float
 
 
+MAX_ACCUMULATION = 64
+"""Micro-batches of a step, at most: a training that needs more is not short of memory for its batch."""
+
+
+class Accumulation(Document):
+    """What the store remembers of a training that ran out of memory; later runs that need as much begin with it."""
+
+    accumulation: int = Field(ge=1, le=MAX_ACCUMULATION, description="Micro-batches of a step.")
+    run_id: str = Field(description="The run that ran out of memory with half as many.")
+
+
 class TrainedModel(Document):
     """train: a model that scores raw rows. Outputs: `weights` (safetensors), `description` (JSON)."""
 
@@ -116,6 +127,7 @@ class TrainedModel(Document):
     epochs: tuple[Epoch, ...]
     best_epoch: int = Field(ge=1)
     batch_size: int
+    accumulation: int = Field(1, ge=1, description="Micro-batches in which a step of batch_size rows was computed.")
     parameters: int
     rows: int = Field(description="Rows trained on in an epoch.")
     resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt went on from.")

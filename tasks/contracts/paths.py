@@ -89,6 +89,11 @@ def lease(pipeline: str, stage: str, fingerprint: str) -> str:
     return join("leases", pipeline, stage, f"{fingerprint}.json")
 
 
+def accumulation(pipeline: str, key: str) -> str:
+    """In how many micro-batches a training fits into memory. `key`: a digest of what its memory depends on."""
+    return join("accumulation", pipeline, f"{key}.json")
+
+
 def ledger(model: str) -> str:
     """The prefix of a model's ledger."""
     return join("ledger", model)

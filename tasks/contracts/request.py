@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from tasks.contracts import paths
-from tasks.contracts.documents import Champion
+from tasks.contracts.documents import MAX_ACCUMULATION, Champion
 from tasks.contracts.model import Document
 from tasks.contracts.operations import STAGES, Stage
 from tasks.contracts.pipeline import PipelineSpec
@@ -98,6 +98,9 @@ class StageRequest(Document):
     tracking_uri: str | None = None
     pins: Pins
     overrides: dict[str, str] = Field(default_factory=dict)
+    accumulation: int = Field(
+        1, ge=1, le=MAX_ACCUMULATION, description="Only for train: micro-batches in which a step is computed."
+    )
     fingerprint: Sha256
     parts: dict[str, str]
 

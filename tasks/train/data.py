@@ -3,17 +3,15 @@
 The order is a pure function of (seed, epoch, step, world size): nothing of the reader has to be saved to resume.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-CHUNK_ROWS = 64
-"""Rows that stay neighbours. Copying runs of rows is several times faster than gathering single ones; a batch is made
-of many runs from all over the training days, so that its rows are as good as independent."""
+from tasks.train.settings import CHUNK_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +44,32 @@ class Rows:
             label=self.label.to(device, non_blocking=True),
             weight=move(self.weight),
             sizes=move(self.sizes),
+        )
+
+    def parts(self, count: int) -> "list[Rows]":
+        """The same rows in at most `count` parts of about as many rows, none of them empty; groups stay whole."""
+        if count == 1:
+            return [self]
+        cuts = np.linspace(0, len(self), count + 1).astype(np.int64)
+        groups = None
+        if self.sizes is not None:
+            ends = np.append(0, np.cumsum(self.sizes.cpu().numpy()))
+            groups = np.unique(np.searchsorted(ends, cuts))
+            cuts = ends[groups]
+        cuts = np.unique(cuts)
+        return [self._part(number, cuts, groups) for number in range(len(cuts) - 1)]
+
+    def _part(self, number: int, cuts: NDArray[np.int64], groups: NDArray[np.int64] | None) -> "Rows":
+        some = slice(int(cuts[number]), int(cuts[number + 1]))
+        sizes = None
+        if self.sizes is not None and groups is not None:
+            sizes = self.sizes[int(groups[number]) : int(groups[number + 1])]
+        return Rows(
+            numeric=self.numeric[some],
+            places=self.places[some],
+            label=self.label[some],
+            weight=None if self.weight is None else self.weight[some],
+            sizes=sizes,
         )
 
 
@@ -104,17 +128,27 @@ def _chunks(rows: Rows, chunk_rows: int) -> tuple[NDArray[np.int64], NDArray[np.
     return np.append(0, ends[last - 1]), groups
 
 
-def join(days: Sequence[Rows]) -> Rows:
-    """Days after one another."""
+def join(days: Iterable[Rows], count: int) -> Rows:
+    """Days after one another, `count` rows in all. Of no more than one day at a time there are two copies."""
+    joined: Rows | None = None
+    sizes: list[Tensor] = []
+    begin = 0
+    for day in days:
+        joined = _room(day, count) if joined is None else joined
+        some = slice(begin, begin := begin + len(day))
+        joined.numeric[some], joined.places[some], joined.label[some] = day.numeric, day.places, day.label
+        if joined.weight is not None and day.weight is not None:
+            joined.weight[some] = day.weight
+        if day.sizes is not None:
+            sizes.append(day.sizes)
+    if joined is None or begin != count:
+        raise ValueError(f"{begin} rows instead of {count}")
+    return replace(joined, sizes=torch.cat(sizes)) if sizes else joined
 
-    def together(tensors: Sequence[Tensor | None]) -> Tensor | None:
-        there = [tensor for tensor in tensors if tensor is not None]
-        return torch.cat(there) if there else None
 
-    return Rows(
-        numeric=torch.cat([day.numeric for day in days]),
-        places=torch.cat([day.places for day in days]),
-        label=torch.cat([day.label for day in days]),
-        weight=together([day.weight for day in days]),
-        sizes=together([day.sizes for day in days]),
-    )
+def _room(like: Rows, count: int) -> Rows:
+    def room(tensor: Tensor) -> Tensor:
+        return tensor.new_empty((count, *tensor.shape[1:]))
+
+    weight = None if like.weight is None else room(like.weight)
+    return Rows(numeric=room(like.numeric), places=room(like.places), label=room(like.label), weight=weight, sizes=None)

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from tasks.scoring.networks import Network
 from tasks.train.checkpoint import Checkpoints, Saved, optimizer_tensors, restore_optimizer
+from tasks.train.computation import Computation
 from tasks.train.data import Reader, Rows
-from tasks.train.losses import Loss
+from tasks.train.losses import Loss, Mass
 from tasks.train.settings import Settings
 
 _LOG_EVERY_S = 1.0
@@ -48,8 +49,10 @@ class EpochDone:
 class Hooks:
     """What the loop tells and asks.
 
-    progress: (message, steps done, steps in all, fields). stopping: told to stop? metric: the valid metric of (rows,
-    finished scores), None where it has no value. finish: from raw outputs to what the metric is measured on.
+    progress: (message, steps done, steps in all, fields); the fields are epoch, epochs, step and steps (of the epoch),
+    loss, samples_per_sec and eta (seconds), and at an epoch's end the rest of its line of the history. stopping: told
+    to stop? metric: the valid metric of (rows, finished scores), None where it has no value. finish: from raw outputs
+    to what the metric is measured on.
     """
 
     progress: Callable[[str, int, int, dict[str, float]], None]
@@ -82,13 +85,14 @@ class Loop:
         train: Rows,
         valid: Rows | None,
         loss: Loss,
+        mass: Mass,
         checkpoints: Checkpoints,
         hooks: Hooks,
     ) -> None:
         self._network = network
         self._settings = settings
         self._valid = valid
-        self._loss = loss
+        self._computation = Computation(network, settings, loss=loss, mass=mass)
         self._checkpoints = checkpoints
         self._hooks = hooks
         self._rows = len(train)
@@ -128,15 +132,13 @@ class Loop:
         saved = logged = begin = time.monotonic()
         while self._step < self._steps:
             waited = time.perf_counter()
-            rows = self._reader.read(batches[self._step]).to(self._device)
+            rows = self._reader.read(batches[self._step])
             self._loading += time.perf_counter() - waited
             self._loads += 1
             self._set_rate()
-            loss = self._loss_of(rows)
             self._optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+            self._unchecked.append(self._computation.add_gradients(rows))
             self._optimizer.step()
-            self._unchecked.append(loss.detach())
             self._step += 1
             now = time.monotonic()
             if now - logged >= _LOG_EVERY_S:
@@ -174,7 +176,9 @@ class Loop:
         self._epoch += 1
         self._step, self._epoch_loss, self._epoch_seconds = 0, 0.0, 0.0
         self._save()
-        fields = {key: value for key, value in asdict(done).items() if value is not None}
+        left = (self._settings.epochs - done.epoch) * done.seconds
+        fields: dict[str, float] = {"step": self._steps, **self._scale, "eta": left}
+        fields |= {key: value for key, value in asdict(done).items() if value is not None}
         shown = f", valid metric {metric:.4f}" if metric is not None else ""
         message = f"epoch {done.epoch}/{self._settings.epochs}: loss {done.loss:.4f}{shown}"
         self._hooks.progress(message, (self._epoch - 1) * self._steps, self._total, fields)
@@ -183,23 +187,17 @@ class Loop:
     def _total(self) -> int:
         return self._settings.epochs * self._steps
 
-    def _loss_of(self, rows: Rows) -> Tensor:
-        scores = self._network.scores(rows.numeric, rows.places)
-        label = rows.label
-        if self._settings.objective == "regression":
-            label = (label - self._network.label_mean) / self._network.label_scale
-        group = None
-        if rows.sizes is not None:
-            group = torch.repeat_interleave(torch.arange(len(rows.sizes), device=self._device), rows.sizes)
-        return self._loss(scores, label, rows.weight, group)
+    @property
+    def _scale(self) -> dict[str, float]:
+        return {"epochs": self._settings.epochs, "steps": self._steps}
 
     def _validate(self) -> tuple[float | None, float | None]:
         if self._valid is None:
             return None, None
         self._network.eval()
         with torch.inference_mode():
-            loss = float(self._loss_of(self._valid))
-            raw = self._network.scores(self._valid.numeric, self._valid.places)
+            raw = self._computation.scores(self._valid)
+            loss = float(self._computation.loss(raw, self._valid))
             return loss, self._hooks.metric(self._valid, self._hooks.finish(raw))
 
     def _is_better(self, done: EpochDone) -> bool:
@@ -248,7 +246,8 @@ class Loop:
         loss = self._epoch_loss / max(self._step, 1)
         eta = (self._total - done) * seconds / max(self._step, 1)
         message = f"epoch {self._epoch}/{self._settings.epochs}: loss {loss:.4f}, {rate:,.0f} rows/s, {eta:.0f} s left"
-        self._hooks.progress(message, done, self._total, {"loss": loss, "samples_per_sec": rate, "eta": eta})
+        fields = {"epoch": self._epoch, "step": self._step, **self._scale}
+        self._hooks.progress(message, done, self._total, {**fields, "loss": loss, "samples_per_sec": rate, "eta": eta})
 
     def _save(self) -> None:
         model = {f"model.{name}": tensor for name, tensor in self._network.state_dict().items()}

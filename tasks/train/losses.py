@@ -6,8 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tasks.train.data import Rows
+
 Loss = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 """(scores, labels, weights or None, group of each row or None) -> a scalar."""
+
+Mass = Callable[[Rows], float]
+"""How much of what a loss is a mean over is in some rows. Parts of a batch, each weighed by its share of the mass, add
+up to the loss of the whole batch."""
 
 
 def listwise(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
@@ -52,4 +58,30 @@ LOSSES: dict[str, Loss] = {
     "binary": binary,
     "regression": regression,
     "multiclass": multiclass,
+}
+
+
+def mass_of_rows(rows: Rows) -> float:
+    """Each row counts the same: also what a loss of the pipeline's own is taken to be a mean over."""
+    return float(len(rows))
+
+
+def _mass_of_weights(rows: Rows) -> float:
+    return mass_of_rows(rows) if rows.weight is None else float(rows.weight.double().sum())
+
+
+def _mass_of_groups(rows: Rows) -> float:
+    """Groups that `listwise` counts."""
+    if rows.sizes is None:
+        raise ValueError("a ranking needs groups")
+    wanted = rows.label if rows.weight is None else rows.label * rows.weight
+    group = torch.repeat_interleave(torch.arange(len(rows.sizes)), rows.sizes)
+    return float((torch.zeros(len(rows.sizes)).index_add(0, group, wanted) > 0).sum())
+
+
+MASSES: dict[str, Mass] = {
+    "ranking": _mass_of_groups,
+    "binary": _mass_of_weights,
+    "regression": _mass_of_weights,
+    "multiclass": _mass_of_weights,
 }

@@ -1,7 +1,8 @@
 """train: a model from encoded days. Adapts the contract to the loop; the loop itself knows nothing of Ratchet."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from tasks.contracts import documents, paths
 from tasks.contracts.documents import Epoch, FeatureDay, FeatureSet, TrainedModel
-from tasks.contracts.errors import ConfigurationError, Preempted, RatchetError
+from tasks.contracts.errors import ConfigurationError, OutOfMemory, Preempted, RatchetError
 from tasks.contracts.judging import LOWER_IS_BETTER
 from tasks.runtime.artifacts import fetch, read_bytes
 from tasks.runtime.context import Finished, StageContext
@@ -27,7 +28,7 @@ from tasks.scoring.networks import Network
 from tasks.train.checkpoint import Checkpoints
 from tasks.train.data import Rows, join
 from tasks.train.loop import Hooks, Loop, NotFinite, Stopped, Trained
-from tasks.train.losses import LOSSES, Loss
+from tasks.train.losses import LOSSES, MASSES, Loss, Mass, mass_of_rows
 from tasks.train.settings import Settings, auto_batch_size
 
 _CODE = "model.py"
@@ -45,31 +46,42 @@ def run(ctx: StageContext) -> Finished:
         train = _read(ctx, network, features, features.split.train)
         valid = _read(ctx, network, features, features.split.valid) if features.split.valid else None
     batch_size = auto_batch_size(len(train)) if settings.batch_size == "auto" else settings.batch_size
+    accumulation = ctx.request.accumulation
+    if accumulation > 1:
+        ctx.log.event(
+            "accumulation",
+            f"a step of {batch_size:,} rows is computed in {accumulation} micro-batches, to need less memory",
+            batch_size=batch_size,
+            accumulation=accumulation,
+        )
     checkpoints = Checkpoints(
         StoreShelf(ctx.store, paths.checkpoints(spec.name, ctx.request.fingerprint)),
         keep=settings.checkpoint.keep,
         warn=ctx.log.warning,
     )
-    loop = Loop(
-        network.to(device),
-        Settings(
-            objective=settings.objective,
-            epochs=settings.epochs,
-            batch_size=batch_size,
-            learning_rate=settings.learning_rate,
-            weight_decay=settings.weight_decay,
-            seed=settings.seed,
-            patience=settings.patience,
-            checkpoint_every_s=settings.checkpoint.every,
-            lower_is_better=spec.metric in LOWER_IS_BETTER,
-        ),
-        train=train,
-        valid=valid.to(device) if valid else None,
-        loss=_loss(ctx),
-        checkpoints=checkpoints,
-        hooks=_hooks(ctx, network),
-    )
-    with ctx.phase("train"):
+    loss, mass = _loss(ctx)
+    with ctx.phase("train"), _memory_named(batch_size, accumulation):
+        loop = Loop(
+            network.to(device),
+            Settings(
+                objective=settings.objective,
+                epochs=settings.epochs,
+                batch_size=batch_size,
+                learning_rate=settings.learning_rate,
+                weight_decay=settings.weight_decay,
+                seed=settings.seed,
+                patience=settings.patience,
+                checkpoint_every_s=settings.checkpoint.every,
+                lower_is_better=spec.metric in LOWER_IS_BETTER,
+                accumulation=accumulation,
+            ),
+            train=train,
+            valid=valid,
+            loss=loss,
+            mass=mass,
+            checkpoints=checkpoints,
+            hooks=_hooks(ctx, network),
+        )
         trained = _run(loop)
     weights, description, _ = model.dump(described, network)
     ctx.transaction.add_bytes("weights", weights)
@@ -82,6 +94,7 @@ def run(ctx: StageContext) -> Finished:
         epochs=tuple(Epoch(**asdict(done)) for done in trained.history),
         best_epoch=trained.best_epoch,
         batch_size=batch_size,
+        accumulation=accumulation,
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         rows=len(train),
         resumed_from=trained.resumed_from,
@@ -166,7 +179,8 @@ def _fit(network: Network, fitted: Fitted) -> Network:
 
 
 def _read(ctx: StageContext, network: Network, features: FeatureSet, days: Sequence[Any]) -> Rows:
-    return join([_day(ctx, network, day) for day in features.of(tuple(days))])
+    encoded = features.of(tuple(days))
+    return join((_day(ctx, network, day) for day in encoded), sum(day.rows for day in encoded))
 
 
 def _day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
@@ -190,23 +204,28 @@ def _day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
     )
 
 
-def _loss(ctx: StageContext) -> Loss:
-    """The objective's loss, or `loss(scores, labels, weights, groups)` of the pipeline's own model.py."""
+def _loss(ctx: StageContext) -> tuple[Loss, Mass]:
+    """The objective's loss, or `loss(scores, labels, weights, groups)` of model.py, and what it is a mean over.
+
+    A loss of the pipeline's own is taken to be a mean over rows.
+    """
     module = load_module(ctx.folder, _CODE) if ctx.spec.train.model.kind.startswith(_CODE) else None
     own = getattr(module, "loss", None)
     if own is None:
-        return LOSSES[ctx.spec.train.objective]
+        return LOSSES[ctx.spec.train.objective], MASSES[ctx.spec.train.objective]
 
     def loss(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
         try:
             made = own(scores, label, weight, group)
         except Exception as error:
+            if _is_out_of_memory(error):
+                raise
             raise ConfigurationError(blame(error, ctx.folder, _CODE), remedy=f"mend loss in {_CODE}") from error
         if not isinstance(made, Tensor) or made.dim():
             raise ConfigurationError(f"{_CODE}: loss gave {made!r:.80}", remedy="return a tensor with one number")
         return made
 
-    return loss
+    return loss, mass_of_rows
 
 
 def _hooks(ctx: StageContext, network: Network) -> Hooks:
@@ -225,6 +244,30 @@ def _hooks(ctx: StageContext, network: Network) -> Hooks:
         stopping=ctx.stopping.is_set,
         metric=measured,
         finish=lambda raw: model.finish(network, ctx.spec.train.objective, raw),
+    )
+
+
+@contextmanager
+def _memory_named(batch_size: int, accumulation: int) -> Iterator[None]:
+    """Memory that ran out, on a GPU or the host, as OutOfMemory with what it was needed for."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_out_of_memory(error):
+            raise
+        split = f", in {accumulation} micro-batches" if accumulation > 1 else ""
+        said = str(error).partition("\n")[0].partition(". See ")[0] or type(error).__name__
+        raise OutOfMemory(
+            f"train ran out of memory in a step of {batch_size:,} rows{split}: {said:.200}",
+            remedy="the next try computes the step in twice as many micro-batches; for good, raise "
+            "resources.train.memory or take a larger GPU, lower train.batch_size, or make train.model smaller",
+        ) from error
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Also the RuntimeError by which torch says that the host has no memory left."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
     )
 
 

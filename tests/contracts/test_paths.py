@@ -37,6 +37,7 @@ def test_no_name_leaves_its_place(name: str) -> None:
         (lambda: paths.table("p", "0" * 64), f"tables/p/{'0' * 16}"),
         (lambda: paths.plan("p", "r"), "runs/p/r/plan.json"),
         (lambda: paths.outcome("p", "r", "train"), "runs/p/r/train.json"),
+        (lambda: paths.accumulation("p", "0a"), "accumulation/p/0a.json"),
         (lambda: paths.built("p", "train", "0a"), "builds/p/train/0a"),
         (lambda: paths.checkpoints("p", "0a"), "checkpoints/p/0a"),
         (lambda: paths.ledger_record("m", 7), "ledger/m/00000007.json"),

@@ -97,6 +97,7 @@ class Nights:
         inputs: dict[Any, Published] | None = None,
         planned: tuple[str, tuple[SourceDay, ...]] | None = None,
         parts: dict[str, str] | None = None,
+        accumulation: int = 1,
     ) -> Published:
         """Run one stage to its published manifest."""
         self._runs += 1
@@ -128,6 +129,7 @@ class Nights:
             kind="local",
             store=self.store.uri,
             pins=Pins(commit="unknown", image="process", python="3.11", libraries={}),
+            accumulation=accumulation,
             fingerprint=fingerprint(identity),
             parts=identity,
         )

@@ -1,6 +1,6 @@
 """A training in miniature: rows that can be learnt from, a network for them, and a shelf in memory."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from tasks.scoring.networks import Network
 from tasks.train.checkpoint import Checkpoints
 from tasks.train.data import Rows
 from tasks.train.loop import Hooks, Loop
-from tasks.train.losses import LOSSES
+from tasks.train.losses import LOSSES, MASSES
 from tasks.train.settings import Settings
 
 CLASSES = 3
@@ -104,6 +104,7 @@ def loop(
     valid: Rows | None = None,
     stop_after: int | None = None,
     warnings: list[str] | None = None,
+    progress: Callable[[str, int, int, dict[str, float]], None] = lambda *_: None,
     **changes: Any,
 ) -> Loop:
     """A training; stop_after: told to stop after so many steps."""
@@ -124,9 +125,10 @@ def loop(
         train=train or rows(objective),
         valid=valid,
         loss=LOSSES[objective],
+        mass=MASSES[objective],
         checkpoints=Checkpoints(shelf or MemoryShelf(), keep=2, warn=said.append),
         hooks=Hooks(
-            progress=lambda *_: None,
+            progress=progress,
             stopping=stopping,
             metric=metric,
             finish=lambda raw: finish(made, objective, raw),

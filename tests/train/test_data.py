@@ -1,5 +1,8 @@
 """Each row once an epoch, groups whole, and an order that depends on seed, epoch and step alone."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.train.data import Reader, Rows, join
-from tasks.train.settings import auto_batch_size
+from tasks.train.settings import auto_batch_size, step_rows
 
 
 def numbered(count: int, sizes: list[int] | None) -> Rows:
@@ -72,13 +75,52 @@ def test_batches_hold_as_many_rows_as_asked_for() -> None:
 
 
 def test_days_are_joined_after_one_another() -> None:
-    joined = join([numbered(3, [1, 2]), numbered(2, [2])])
+    joined = join([numbered(3, [1, 2]), numbered(2, [2])], 5)
     assert joined.label.tolist() == [0, 1, 2, 0, 1]
     assert joined.sizes is not None
     assert joined.sizes.tolist() == [1, 2, 2]
-    assert join([numbered(3, None)]).sizes is None
+    assert joined.weight is not None
+    assert joined.weight.tolist() == [0, 1, 2, 0, 1]
+    plain = join([replace(numbered(3, None), weight=None)], 3)
+    assert plain.sizes is None
+    assert plain.weight is None
+
+
+def test_days_that_hold_other_than_they_should_are_not_joined() -> None:
+    with pytest.raises(ValueError, match="3 rows instead of 4"):
+        join([numbered(3, None)], 4)
+
+
+@given(st.integers(1, 300), st.integers(1, 64))
+def test_parts_are_of_about_as_many_rows_and_none_is_empty(count: int, wanted: int) -> None:
+    parts = numbered(count, None).parts(wanted)
+    assert len(parts) == min(count, wanted)
+    assert {len(part) for part in parts} <= {count // len(parts), -(-count // len(parts))}
+    assert torch.cat([part.numeric[:, 0] for part in parts]).tolist() == list(range(count))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 64))
+def test_parts_never_cut_a_group(sizes: list[int], wanted: int) -> None:
+    rows = numbered(sum(sizes), sizes)
+    parts = rows.parts(wanted)
+    assert len(parts) <= wanted
+    assert all(0 < len(part) < len(rows) / wanted + max(sizes) for part in parts)
+    met = [part.sizes for part in parts if part.sizes is not None]
+    assert [int(some.sum()) for some in met] == [len(part) for part in parts]
+    assert torch.cat(met).tolist() == sizes
+    assert torch.cat([part.label for part in parts]).tolist() == list(range(len(rows)))
 
 
 @pytest.mark.parametrize(("rows", "size"), [(1, 256), (20_000, 256), (50_000, 512), (100_000, 1024), (10**8, 4096)])
 def test_the_automatic_batch_size_depends_on_the_rows_alone(rows: int, size: int) -> None:
     assert auto_batch_size(rows) == size
+
+
+@pytest.mark.parametrize(
+    ("asked", "rows", "step"), [("auto", 20_000, 256), (1000, 20_000, 1000), (1000, 500, 500), (8, 20_000, 64)]
+)
+def test_a_step_has_a_chunk_of_rows_at_least(asked: Any, rows: int, step: int) -> None:
+    assert step_rows(asked, rows) == step
+    if asked != "auto":
+        reader = Reader(numbered(rows, None), batch_size=asked, seed=0)
+        assert abs(len(reader.read(reader.epoch(1)[0])) - step) < 64

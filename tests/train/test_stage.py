@@ -1,3 +1,4 @@
+import json
 import threading
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tasks.contracts import documents
-from tasks.contracts.errors import ConfigurationError, CorruptArtifact, Preempted, RatchetError
+from tasks.contracts.errors import ConfigurationError, CorruptArtifact, OutOfMemory, Preempted, RatchetError
 from tasks.contracts.result import Published
 from tasks.runtime.artifacts import read_bytes
 from tasks.runtime.context import StageContext
@@ -58,9 +59,14 @@ class Trainings:
     nights: Nights
     inputs: dict[Any, Published]
 
-    def train(self, run: str = "0") -> Published:
+    def train(self, run: str = "0", accumulation: int = 1) -> Published:
         """`run` names the fingerprint: the same again is the same training."""
-        return self.nights.run("train", inputs=self.inputs, parts={"run": run})
+        return self.nights.run("train", inputs=self.inputs, parts={"run": run}, accumulation=accumulation)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """What the stages have said so far."""
+        lines = map(json.loads, self.nights.log.getvalue().splitlines())
+        return [line for line in lines if line["event"] == name]
 
     def settings(self, **changes: Any) -> None:
         self.nights.document["train"].update(changes)
@@ -210,6 +216,69 @@ def loss(scores, labels, weights, groups):
         (trainings.nights.pipeline / "model.py").write_text(bad, encoding="utf-8")
         with pytest.raises(ConfigurationError, match=message):
             trainings.train(run=name)
+
+
+OWN_LOSS = """
+import torch
+from torch import nn
+
+class Mine(nn.Linear):
+    def __init__(self, inputs):
+        super().__init__(inputs, 1)
+
+def loss(scores, labels, weights, groups):
+    if scores.requires_grad and len(scores) > LIMIT:
+        raise ERROR
+    return (scores - labels).square().mean()
+"""
+
+
+@pytest.mark.parametrize("objective", ["ranking", "regression"])
+def test_micro_batches_give_the_model_of_the_whole_batch(tmp_path: Path, objective: str) -> None:
+    trainings = prepare(tmp_path, objective)
+    whole, split = trainings.train(run="1"), trainings.train(run="2", accumulation=4)
+    one, other = (documents.trained(published.result) for published in (whole, split))
+    assert (one.accumulation, one.batch_size) == (1, 128)
+    assert (other.accumulation, other.batch_size) == (4, 128)
+    assert [epoch.loss for epoch in other.epochs] == pytest.approx([epoch.loss for epoch in one.epochs], rel=1e-3)
+    (said,) = trainings.events("accumulation")
+    assert said["message"] == "a step of 128 rows is computed in 4 micro-batches, to need less memory"
+    assert {"epoch", "step", "steps", "loss", "samples_per_sec", "eta"} <= set(trainings.events("progress")[-1])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB. See documentation for more')",
+        "MemoryError()",
+        'RuntimeError("[enforce fail] DefaultCPUAllocator: can\'t allocate memory: you tried to allocate 9 bytes")',
+    ],
+)
+def test_memory_that_runs_out_in_a_step_is_named_with_its_rows_and_micro_batches(tmp_path: Path, error: str) -> None:
+    text = OWN_LOSS.replace("LIMIT", "90").replace("ERROR", error)
+    trainings = prepare(tmp_path, "binary", model=text)
+    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4}, batch_size=256)
+    with pytest.raises(OutOfMemory, match=r"train ran out of memory in a step of 256 rows") as caught:
+        trainings.train(run="1")
+    assert caught.value.code == 137
+    assert "resources.train.memory" in caught.value.remedy
+    with pytest.raises(OutOfMemory, match=r"in a step of 256 rows, in 2 micro-batches: \S+"):
+        trainings.train(run="2", accumulation=2)
+    fitting = documents.trained(trainings.train(run="4", accumulation=4).result)
+    assert (fitting.batch_size, fitting.accumulation) == (256, 4)
+
+
+def test_what_training_shows_of_a_gpu_s_error_is_its_first_sentences(tmp_path: Path) -> None:
+    text = OWN_LOSS.replace("LIMIT", "0").replace(
+        "ERROR", "torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB. See documentation for more')"
+    )
+    trainings = prepare(tmp_path, "binary", model=text)
+    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4})
+    with pytest.raises(OutOfMemory) as caught:
+        trainings.train()
+    assert caught.value.cause == (
+        "train ran out of memory in a step of 128 rows: CUDA out of memory. Tried to allocate 2.00 GiB"
+    )
 
 
 NO_NUMBER = """

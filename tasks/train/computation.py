@@ -1,0 +1,64 @@
+"""What is computed of rows: raw outputs, the loss, its gradients. No more rows at a time than a micro-batch has.
+
+A change here violates the promise of the project when a step in micro-batches is, beyond rounding, another step than
+that of the whole batch.
+"""
+
+import torch
+from torch import Tensor
+
+from tasks.scoring.networks import Network
+from tasks.train.data import Rows
+from tasks.train.losses import Loss, Mass
+from tasks.train.settings import CHUNK_ROWS, Settings
+
+
+class Computation:
+    """Rows come from the host's memory; what is computed stays on the network's device."""
+
+    def __init__(self, network: Network, settings: Settings, *, loss: Loss, mass: Mass) -> None:
+        self._network = network
+        self._loss, self._mass = loss, mass
+        self._standardised = settings.objective == "regression"
+        self._parts = settings.accumulation
+        self._at_a_time = max(max(settings.batch_size, CHUNK_ROWS) // settings.accumulation, 1)
+        self._device = next(network.parameters()).device
+
+    def add_gradients(self, batch: Rows) -> Tensor:
+        """Add up the gradients of a step over its micro-batches. Returns the whole batch's loss, to rounding."""
+        parts = batch.parts(self._parts)
+        if len(parts) == 1:
+            return self._backward(batch, 1.0)
+        masses = [self._mass(part) for part in parts]
+        whole = sum(masses) or 1.0  # nothing that counts: every loss is zero
+        return torch.stack([self._backward(part, mass / whole) for part, mass in zip(parts, masses, strict=True)]).sum()
+
+    def _backward(self, part: Rows, share: float) -> Tensor:
+        rows = part.to(self._device)
+        loss = self.loss(self._network.scores(rows.numeric, rows.places), rows)
+        if share != 1.0:
+            loss = loss * share
+        loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+        return loss.detach()
+
+    def scores(self, rows: Rows) -> Tensor:
+        """Raw outputs for any number of rows."""
+        chunks = [slice(begin, begin + self._at_a_time) for begin in range(0, len(rows), self._at_a_time)]
+        return torch.cat(
+            [
+                self._network.scores(rows.numeric[some].to(self._device), rows.places[some].to(self._device))
+                for some in chunks
+            ]
+        )
+
+    def loss(self, scores: Tensor, rows: Rows) -> Tensor:
+        """The loss of raw outputs for all of some rows."""
+        label = rows.label.to(self._device)
+        weight = None if rows.weight is None else rows.weight.to(self._device)
+        if self._standardised:
+            label = (label - self._network.label_mean) / self._network.label_scale
+        group = None
+        if rows.sizes is not None:
+            sizes = rows.sizes.to(self._device)
+            group = torch.repeat_interleave(torch.arange(len(sizes), device=self._device), sizes)
+        return self._loss(scores, label, weight, group)

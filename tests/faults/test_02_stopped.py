@@ -1,0 +1,60 @@
+"""A training that is told to stop saves its work, and goes on from there to the same bytes."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tasks.chain.events import Event
+from tasks.contracts.errors import Preempted
+from tests.faults.trainings import containers, trained, trainings
+
+pytestmark = [pytest.mark.docker, pytest.mark.heavy]
+
+STEPS = 63
+NOTICE_S = 30
+
+# Slow to train, so that there is a middle of an epoch on any machine.
+SLOW = """
+import time
+from torch import nn
+
+class Mine(nn.Sequential):
+    def __init__(self, inputs):
+        super().__init__(nn.Linear(inputs, 8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 1))
+
+    def forward(self, x):
+        if self.training:
+            time.sleep(0.05)
+        return super().forward(x)
+"""
+
+
+def test_docker_stop_in_the_middle_of_an_epoch_loses_no_step_and_changes_no_bit(
+    tmp_path: Path, stage_image: str
+) -> None:
+    with trainings(tmp_path, stage_image, model=SLOW, rows_per_day=2000) as made:
+        given = {"train.batch_size": 64, "train.epochs": 2}
+        plan = made.plan("stopped", **given)
+        made.prepare(plan)
+        seen: list[int] = []
+
+        def stop(event: Event) -> None:
+            if event.name == "progress" and event.fields["step"] < event.fields["steps"] and not seen:
+                seen.append(int(event.fields["done"]))
+                (container,) = containers(made)
+                subprocess.run(["docker", "stop", "--time", str(NOTICE_S), container], check=True, timeout=2 * NOTICE_S)
+
+        with pytest.raises(Preempted, match="training was told to stop and has saved its state"):
+            made.train(plan, stop)
+        assert containers(made) == []
+        resumed = trained(made.train(plan))
+        assert resumed.resumed_from is not None
+        assert 0 < seen[0] <= resumed.resumed_from < STEPS
+
+        undisturbed = made.plan("undisturbed", **given, **{"train.checkpoint.every": "19m"})  # another fingerprint
+        made.prepare(undisturbed)
+        whole = trained(made.train(undisturbed))
+        assert whole.resumed_from is None
+        assert resumed.digest == whole.digest
+        assert [epoch.loss for epoch in resumed.epochs] == [epoch.loss for epoch in whole.epochs]

@@ -1,0 +1,71 @@
+"""A training that does not fit into its container: the cause is named, and the next try takes smaller micro-batches."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tasks.chain.accumulation import halve
+from tasks.chain.execution import outcomes
+from tasks.chain.requests import compose
+from tasks.contracts.errors import OutOfMemory
+from tasks.contracts.request import Outcome, RunPlan
+from tests.faults.trainings import DAY, Trainings, containers, trained, trainings
+
+pytestmark = [pytest.mark.docker, pytest.mark.heavy]
+
+ROWS = 2048
+"""Of a day; two days are trained on, in one step."""
+
+# 128 KiB a row after each of two layers: 512 MiB each for a whole step of 4096 rows, before its gradients.
+WIDE = """
+from torch import nn
+
+class Mine(nn.Sequential):
+    def __init__(self, inputs):
+        super().__init__(nn.Linear(inputs, 32768), nn.ReLU(), nn.Linear(32768, 1))
+"""
+MEMORY = {"resources.train.memory": "1000m"}
+
+
+def attempt(made: Trainings, plan: RunPlan) -> Outcome | OutOfMemory:
+    """Train, or say how it ran out of memory."""
+    try:
+        return made.train(plan)
+    except OutOfMemory as error:
+        return error
+
+
+def next_accumulation(made: Trainings, plan: RunPlan, so_far: RunPlan) -> int:
+    """What the training of a plan would be asked for, after what has come before it in another."""
+    return compose(made.store, plan, "train", outcomes(made.store, "faulty", so_far.run_id), "look").accumulation
+
+
+def test_a_step_that_does_not_fit_is_halved_until_it_does_and_the_next_night_begins_with_that(
+    tmp_path: Path, stage_image: str
+) -> None:
+    with trainings(tmp_path, stage_image, model=WIDE, rows_per_day=ROWS) as made:
+        given = {"train.batch_size": 2 * ROWS, "train.epochs": 2}
+        plan = made.plan("small", **given, **MEMORY)
+        made.prepare(plan)
+        tried = [next_accumulation(made, plan, plan)]
+        while isinstance(ended := attempt(made, plan), OutOfMemory):
+            assert ended.cause == "train needed more than its 1000 MiB of memory"
+            assert outcomes(made.store, "faulty", plan.run_id)["train"].state == "failed"
+            assert containers(made) == []
+            assert halve(made.store, plan, used=tried[-1]) == 2 * tried[-1]
+            tried.append(next_accumulation(made, plan, plan))
+        assert tried in ([1, 2], [1, 2, 4])  # by how the kernel counts
+        document = trained(ended)
+        assert (document.accumulation, document.batch_size) == (tried[-1], 2 * ROWS)
+
+        tomorrow = made.plan("tomorrow", day=DAY + timedelta(days=1), **given, **MEMORY)
+        assert next_accumulation(made, tomorrow, plan) == tried[-1]
+
+        roomy = made.plan("roomy", **given, **{"resources.train.memory": "6g"})
+        made.prepare(roomy)
+        whole = trained(made.train(roomy))
+        assert whole.accumulation == 1
+        for one, other in zip(whole.epochs, document.epochs, strict=True):
+            assert other.loss == pytest.approx(one.loss, rel=1e-3)
+            assert other.valid_metric == pytest.approx(one.valid_metric, rel=1e-2)
