@@ -59,6 +59,16 @@ def outcome(pipeline: str, run_id: str, stage: str) -> str:
     return f"{run(pipeline, run_id)}/{segment(stage)}.json"
 
 
+def alerts(pipeline: str, run_id: str) -> str:
+    """The prefix of what people were told about a run."""
+    return join("alerts", pipeline, run_id)
+
+
+def alert(pipeline: str, run_id: str, event: str) -> str:
+    """One event of a run that people were told of. Whoever creates it tells them."""
+    return f"{alerts(pipeline, run_id)}/{segment(event)}.json"
+
+
 def builds(pipeline: str, stage: str) -> str:
     """The prefix of the marks that say which fingerprints of a stage were built, and so what came before."""
     return join("builds", pipeline, stage)
