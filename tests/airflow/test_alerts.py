@@ -39,15 +39,20 @@ def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhoo
     os.kill(airflow.until(process), signal.SIGKILL)
     states = airflow.wait(name, run_id)
     assert (states["run"], states["features"], states["train"]) == ("failed", "failed", "upstream_failed")
-    told = airflow.until(lambda: messages(webhook, f"{name} ") or None)
+    told = airflow.until(lambda: messages(webhook, "killed 20", "features") or None)
     look_again(airflow)
     airflow.until(lambda: True if callback_was_called(airflow, name, run_id) else None)
-    (only,) = messages(webhook, f"{name} ")
+    (only,) = messages(webhook, "killed 20", "features")
     assert only == told[0]
     assert only["title"].endswith("features failed")
     assert "Cause: its process ended without a word" in only["message"]
     assert f"Link: {airflow.services.airflow_url}/dags/{name}/runs/" in only["message"]
     remove_containers(run_id)
+
+
+def test_a_run_that_misses_finish_by_is_told_once(airflow: Installation, webhook: Webhook) -> None:
+    (late,) = messages(webhook, "killed 20", "run is late")
+    assert "Cause: it was to end within 1s and is " in late["message"]
 
 
 def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(airflow: Installation, webhook: Webhook) -> None:
@@ -56,7 +61,7 @@ def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(airflow: In
     assert airflow.wait(name, run_id)["run"] == "failed"
     assert airflow.api.tasks(name, run_id)["features"]["try_number"] == 3
     look_again(airflow)
-    first, last = messages(webhook, f"{name} ")
+    first, last = messages(webhook, "unlucky 20", "features")
     assert "features failed and will be tried again" in first["title"]
     assert "Try: 1 of 3" in first["message"]
     assert "Decision: tried again by itself, as try 2 of 3" in first["message"]
@@ -92,6 +97,7 @@ def add(airflow: Installation, webhook: Webhook, name: str, features: str, *, re
     text = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8").replace("[mlops]", "[oncall]")
     text = text.replace(f"name: {PIPELINE}", f"name: {name}").replace(f"model: {PIPELINE}", f"model: {name}")
     text = text.replace("stages: {", f"stages: {{features: {{retries: {retries}, retry_delay: 1s}}, ")
+    text = text.replace("finish_by: 4h", "finish_by: 1s")
     assert f"retries: {retries}" in text
     folder = airflow.pipelines / name
     folder.mkdir()
@@ -106,9 +112,9 @@ def first_run(airflow: Installation, name: str) -> str:
     return airflow.until(lambda: next((str(run["dag_run_id"]) for run in airflow.api.runs(name)), None))
 
 
-def messages(webhook: Webhook, words: str) -> list[dict[str, str]]:
-    """What was delivered with these words in its title."""
-    return [message for message in list(webhook.received) if words in message["title"]]
+def messages(webhook: Webhook, *words: str) -> list[dict[str, str]]:
+    """What was delivered with all these words in its title."""
+    return [message for message in list(webhook.received) if all(word in message["title"] for word in words)]
 
 
 def look_again(airflow: Installation) -> None:

@@ -38,8 +38,8 @@ def ended(where: Situation) -> str:
 
 
 def retry(where: Situation, cause: str) -> str:
-    """A cause for which a stage is tried again. Figures do not make another cause of it."""
-    return event(where, RETRY, where.episode, re.sub(r"\d+", "#", cause))
+    """A cause for which a stage is tried again. Figures, or other last words in brackets, make no other cause of it."""
+    return event(where, RETRY, where.episode, re.sub(r"\d+", "#", re.sub(r"\s*\([^()]*\)$", "", cause)))
 
 
 class Claims:

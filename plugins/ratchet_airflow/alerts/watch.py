@@ -35,7 +35,7 @@ def look(now: datetime | None = None) -> int:
     told = 0
     for run in runs:
         try:
-            told += _look_at(run, now or datetime.now(UTC))
+            told += look_at(run, now or datetime.now(UTC))
         except Exception:  # noqa: BLE001 - one pipeline's trouble hides no other's
             _log.exception("the alerts of %s %s could not be made", run.dag_id, run.run_id)
     for backfill in backfills:
@@ -46,7 +46,8 @@ def look(now: datetime | None = None) -> int:
     return told
 
 
-def _look_at(run: Run, now: datetime) -> int:
+def look_at(run: Run, now: datetime) -> int:
+    """Tell what is due about one run. How many alerts this was."""
     spec, date = _spec(run)
     claims = Claims()
     whole = Situation(
