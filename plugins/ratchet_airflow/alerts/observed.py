@@ -55,6 +55,10 @@ class Run:
         """Its page."""
         return f"{_base_url()}/dags/{self.dag_id}/runs/{quote(self.run_id)}"
 
+    def page(self, path: str) -> str:
+        """Another page of Airflow's server."""
+        return f"{_base_url()}{path}"
+
     def task_link(self, task: Task) -> str:
         """A task's log, at its last try."""
         return f"{self.link}/tasks/{task.task_id}?try_number={task.try_number}"

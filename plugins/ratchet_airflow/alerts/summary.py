@@ -59,4 +59,5 @@ def _result(run: Run, store: Store, claims: Claims) -> tuple[str, str]:
     stage = next((task.task_id for task in run.tasks if task.state == "failed"), "run")
     told = claims.told(Situation(pipeline=run.dag_id, run_id=run.run_id, stage=stage), (FAILURE,))
     recorded = next((outcome.because for outcome in found.values() if outcome.state == "failed"), SILENT)
-    return "failed", f"{stage}: {told[-1]['cause'] if told else recorded}"
+    cause = told[-1]["cause"] if told else recorded
+    return "failed", f"{stage}: {cause.removeprefix(f'{stage}: ')}"

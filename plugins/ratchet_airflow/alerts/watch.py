@@ -17,7 +17,9 @@ from ratchet_airflow.alerts.observed import Backfill, Run, observe
 from ratchet_airflow.alerts.situation import Situation, episode_of
 from ratchet_airflow.alerts.summary import summarise
 from ratchet_airflow.alerts.telling import tell
+from ratchet_airflow.links import page_of
 from ratchet_airflow.run_id import store_run_id
+from tasks.chain.execution import outcomes
 from tasks.chain.planning import load_plan
 from tasks.contracts.errors import RatchetError
 from tasks.contracts.pipeline import PipelineSpec
@@ -85,7 +87,8 @@ def look_at(run: Run, now: datetime) -> int:
                 max_tries=task.max_tries,
                 link=run.task_link(task),
             )
-            told += tell(describe("failure", where), where, failure(where), spec.alerts, claims)
+            said = describe("failure", where, report=_report(run))
+            told += tell(said, where, failure(where), spec.alerts, claims)
     return told
 
 
@@ -106,6 +109,17 @@ def _spec(run: Run) -> tuple[PipelineSpec, str]:
         (found,) = folders.read_one(folders.root(run.file), run.dag_id)
         return found.spec, run.partition
     return plan.spec, plan.data_date.isoformat()
+
+
+def _report(run: Run) -> str:
+    """The page of the run's report, which is made however the stages ended; empty if it was not."""
+    try:
+        made = outcomes(open_store(settings.read().store), run.dag_id, store_run_id(run.run_id)).get("report")
+    except (RatchetError, OSError):
+        return ""
+    if made is None or made.result is None or "page.html" not in made.result.outputs:
+        return ""
+    return run.page(page_of(run.dag_id, made.result))
 
 
 def _doing(run: Run) -> str:
