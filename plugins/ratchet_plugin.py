@@ -2,16 +2,16 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from ratchet_airflow import pages, starting
+from ratchet_airflow import listener, pages
 from ratchet_airflow.links import ModelLink, NightsLink, PageLink
 from ratchet_airflow.timetable import DayBeforeTimetable
 
 
 class RatchetPlugin(AirflowPlugin):
-    """The timetable that DAGs are serialised with, the links of their tasks, and the pages behind them."""
+    """The timetable that DAGs are serialised with, the links of their tasks, the pages behind them, and the watch."""
 
     name = "ratchet"
-    listeners = [starting]  # noqa: RUF012 - Airflow's own way
+    listeners = [listener]  # noqa: RUF012 - Airflow's own way
     timetables = [DayBeforeTimetable]  # noqa: RUF012 - the same
     fastapi_apps = [{"app": pages.app, "url_prefix": pages.PREFIX, "name": "Ratchet"}]  # noqa: RUF012 - the same
     operator_extra_links = [PageLink(), ModelLink(), NightsLink()]  # noqa: RUF012 - the same

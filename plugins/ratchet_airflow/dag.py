@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseOperator, chain
 
-from ratchet_airflow.alerts import AlertCallbacks
+from ratchet_airflow.alerts.callbacks import AlertCallbacks
 from ratchet_airflow.form import params
 from ratchet_airflow.operators import PlanOperator, StageOperator
 from ratchet_airflow.page import page
@@ -36,7 +36,7 @@ def build(spec: PipelineSpec, folder: Path) -> DAG:
         max_active_runs=1,  # nights are judged in order, each against the champion that the one before left
         dagrun_timeout=_run_timeout(spec),
         tags=sorted({"ratchet", spec.train.objective, spec.owner}),
-        on_failure_callback=callbacks.run_timed_out,
+        on_failure_callback=callbacks.run_failed,
     )
     tasks = _tasks(spec, folder, timezone, callbacks)
     dag.params.update(params(spec))  # not above: there each default is checked against its schema, 2 ms
@@ -51,7 +51,13 @@ def build(spec: PipelineSpec, folder: Path) -> DAG:
 
 def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCallbacks) -> list[BaseOperator]:
     """The tasks in order, report last."""
-    shared = {"owner": spec.owner, "on_failure_callback": callbacks.failure, "on_retry_callback": callbacks.retry}
+    shared = {
+        "owner": spec.owner,
+        "on_execute_callback": callbacks.started,
+        "on_success_callback": callbacks.succeeded,
+        "on_failure_callback": callbacks.failure,
+        "on_retry_callback": callbacks.retry,
+    }
     plan = PlanOperator(task_id="plan", folder=folder, timezone=timezone, **shared, **_handling(_PLANNING))
     tasks: list[BaseOperator] = [plan]
     for stage in STAGES:
@@ -59,7 +65,10 @@ def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCall
         if stage == "register":
             if spec.register_.promote == "approve":
                 tasks.append(_approval(spec, shared))
-            handling |= {"on_skipped_callback": callbacks.skipped, "on_success_callback": callbacks.registered}
+            handling |= {
+                "on_skipped_callback": callbacks.skipped,
+                "on_success_callback": [callbacks.succeeded, callbacks.registered],
+            }
         handling |= share(spec.resources[stage])
         tasks.append(StageOperator(pipeline=spec.name, stage=stage, **handling))
     return tasks

@@ -7,6 +7,7 @@ from airflow.sdk.bases.operatorlink import BaseOperatorLink
 from ratchet_airflow import settings
 from tasks.contracts.documents import registration
 from tasks.contracts.operations import Stage
+from tasks.contracts.result import StageResult
 
 
 class PageLink(BaseOperatorLink):
@@ -18,7 +19,7 @@ class PageLink(BaseOperatorLink):
         """Called in the worker when the task has ended. Empty if there is no page."""
         if operator.result is None or "page.html" not in operator.result.outputs:
             return ""
-        return f"/ratchet/pages/{ti_key.dag_id}/{operator.result.stage}/{operator.result.fingerprint}"
+        return page_of(ti_key.dag_id, operator.result)
 
 
 class ModelLink(BaseOperatorLink):
@@ -43,6 +44,11 @@ class NightsLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
         """Called in the worker when the task has ended."""
         return f"/ratchet/nights/{ti_key.dag_id}"
+
+
+def page_of(pipeline: str, result: StageResult) -> str:
+    """Where Airflow's server shows the page of a result, which has to have one."""
+    return f"/ratchet/pages/{pipeline}/{result.stage}/{result.fingerprint}"
 
 
 def links_of(stage: Stage) -> tuple[BaseOperatorLink, ...]:

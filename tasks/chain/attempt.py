@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
+from tasks.chain.accumulation import halve
 from tasks.chain.events import Event, parse
 from tasks.chain.failures import failure_of
 from tasks.chain.jobs import job_for
 from tasks.chain.outcomes import outcome_of, outcomes, why_built
 from tasks.chain.requests import compose, why_skipped
 from tasks.contracts import paths
-from tasks.contracts.errors import Preempted, RatchetError
+from tasks.contracts.errors import ConfigurationError, OutOfMemory, Preempted, RatchetError
 from tasks.contracts.operations import Stage
 from tasks.contracts.request import Outcome, RunPlan, StageRequest
 from tasks.contracts.result import Published
@@ -114,13 +115,28 @@ class Attempt:
             self._say("another attempt has taken this over")
             return self.begin() or self.follow()
         if error is not None and not (lost and made):
-            raise error
+            raise self._smaller(error) if isinstance(error, OutOfMemory) and self.stage == "train" else error
         if made is None:
             raise RatchetError(
                 f"{self.stage} ended well but published nothing", remedy="this is a bug of Ratchet; keep the log"
             )
         self._store.create(paths.built(self.plan.spec.name, self.stage, self._request.fingerprint), b"")
         return outcome_of(made, cached=False, because=self._because)
+
+    def _smaller(self, error: OutOfMemory) -> RatchetError:
+        """What ran out of memory, with what the next try does about it."""
+        parts = halve(self._store, self.plan, used=self._request.accumulation)
+        if parts is None:
+            hopeless = ConfigurationError(
+                f"{error.cause}, and its micro-batches cannot be smaller", remedy="raise resources.train.memory"
+            )
+            hopeless.last_lines = error.last_lines
+            return hopeless
+        error.remedy = (
+            f"nothing now: the next try, and the nights after it, compute a step in {parts} micro-batches; "
+            "with more resources.train.memory they would not have to"
+        )
+        return error
 
     def is_there(self, attempt: str) -> bool:
         """Whether an attempt's container of this computation is there, running or ended."""

@@ -11,7 +11,7 @@ from tasks.chain.execution import execute
 from tasks.chain.outcomes import outcomes
 from tasks.contracts import documents
 from tasks.contracts.documents import Judgement, Registration
-from tasks.contracts.errors import RatchetError
+from tasks.contracts.errors import OutOfMemory, RatchetError
 from tasks.contracts.operations import STAGES, Stage
 from tasks.contracts.request import Outcome, RunPlan
 from tasks.contracts.result import StageResult
@@ -60,9 +60,7 @@ def run_night(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: OnE
             continue
         on_stage(stage, None)
         try:
-            outcome = execute(
-                Attempt(plan, stage, runner, name=uuid.uuid4().hex[:16], on_event=partial(on_event, stage))
-            )
+            outcome = _to_end(plan, stage, runner, partial(on_event, stage))
         except RatchetError as raised:
             error = error or raised
             outcome = Outcome(stage=stage, state="failed", because=raised.cause)
@@ -80,3 +78,14 @@ def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:
     key = report.result.outputs["page.html"].key
     path = store.local(key)
     return str(path) if path else f"{store.uri}/{key}"
+
+
+def _to_end(plan: RunPlan, stage: Stage, runner: Runner, on_event: Callable[[Event], None]) -> Outcome:
+    """Run a stage; a training that runs out of memory again and again, with half the micro-batch each time."""
+    while True:
+        try:
+            return execute(Attempt(plan, stage, runner, name=uuid.uuid4().hex[:16], on_event=on_event))
+        except OutOfMemory as error:
+            if stage != "train":
+                raise
+            on_event(Event(name="warning", level="warning", message=str(error)))

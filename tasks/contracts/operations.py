@@ -64,12 +64,19 @@ DEFAULT_SETTINGS: dict[Stage, StageSettings] = {
 }
 
 
+Occasion = Literal["failure", "refused", "retry", "recovered", "rejected", "promoted", "late", "stuck", "backfill"]
+
+
 class Alerts(Document):
     """Who is told of what. A name stands for an address that an operator keeps outside the file."""
 
     to: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=60)], ...] = Field(
         (), description="Names; each stands for an address that is kept outside of the file."
     )
-    on: tuple[Literal["failure", "retry", "rejected", "promoted"], ...] = Field(
-        ("failure", "retry", "rejected"), description="What they are told of."
+    on: tuple[Occasion, ...] = Field(
+        ("failure", "refused", "retry", "recovered", "rejected", "late", "stuck", "backfill"),
+        description="What they are told of. failure: a stage is given up, refused data included. refused: only the "
+        "latter. retry: once for each cause. recovered: a stage that they were told of succeeded. rejected: the "
+        "candidate did not go in. promoted: it did. late: schedule.finish_by has passed. stuck: no task moves. "
+        "backfill: one summary for all its runs.",
     )

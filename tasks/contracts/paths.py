@@ -69,6 +69,16 @@ def night(pipeline: str, date_of_data: date, run_id: str) -> str:
     return f"{nights(pipeline, date_of_data)}/{segment(run_id)}"
 
 
+def alerts(pipeline: str, run_id: str) -> str:
+    """The prefix of what people were told about a run."""
+    return join("alerts", pipeline, run_id)
+
+
+def alert(pipeline: str, run_id: str, event: str) -> str:
+    """One event of a run that people were told of. Whoever creates it tells them."""
+    return f"{alerts(pipeline, run_id)}/{segment(event)}.json"
+
+
 def builds(pipeline: str, stage: str) -> str:
     """The prefix of the marks that say which fingerprints of a stage were built, and so what came before."""
     return join("builds", pipeline, stage)

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tasks.chain.attempt import Attempt, OnEvent
 from tasks.chain.events import Event
-from tasks.chain.execution import OnEvent, execute
+from tasks.chain.execution import execute
 from tasks.chain.planning import make_plan
 from tasks.contracts import documents
 from tasks.contracts.documents import TrainedModel
@@ -76,11 +77,11 @@ class Trainings:
     def prepare(self, plan: RunPlan) -> None:
         """Run what comes before a training, as processes."""
         for stage in BEFORE:
-            execute(plan, stage, runner=ProcessRunner(), attempt=uuid.uuid4().hex[:16], on_event=_quiet)
+            execute(Attempt(plan, stage, ProcessRunner(), name=uuid.uuid4().hex[:16], on_event=_quiet))
 
     def train(self, plan: RunPlan, on_event: OnEvent = _quiet) -> Outcome:
         """Run the training in a container."""
-        return execute(plan, "train", runner=DockerRunner(), attempt=uuid.uuid4().hex[:16], on_event=on_event)
+        return execute(Attempt(plan, "train", DockerRunner(), name=uuid.uuid4().hex[:16], on_event=on_event))
 
 
 @contextmanager

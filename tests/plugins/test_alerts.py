@@ -4,21 +4,26 @@ import json
 import logging
 import socket
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from ratchet_airflow.alerts import AlertCallbacks
-from tasks.contracts.errors import DataRejected, Preempted, Unavailable
-from tasks.contracts.operations import Alerts
+from tasks.contracts.errors import DataRejected, Preempted, RatchetError, Unavailable
+from tests.plugins.alerting import LINK, RUN_LINK, callbacks, context
+from tests.plugins.mail import Mailbox
 from tests.plugins.webhook import Webhook
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
 
-LINK = "http://127.0.0.1:8080/dags/search-ranking/runs/r1/tasks/validate?try_number=1"
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where it is kept what was told."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    monkeypatch.setenv("RATCHET_STORE", str(folder))
+    return folder
 
 
 @pytest.fixture
@@ -35,44 +40,62 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def callbacks(
-    on: tuple[str, ...] = ("failure", "retry", "rejected"), to: tuple[str, ...] = ("ml-ops",)
-) -> AlertCallbacks:
-    return AlertCallbacks(pipeline="search-ranking", timezone="UTC", alerts=Alerts.model_validate({"to": to, "on": on}))
-
-
-def context(error: BaseException | None, **task: Any) -> dict[str, Any]:
-    """What Airflow gives a callback of the first of three tries."""
-    run = SimpleNamespace(
-        run_after=datetime(2026, 11, 21, 2, tzinfo=UTC),
-        partition_key="2026-11-20",
-        logical_date=None,
-        data_interval_start=None,
-        data_interval_end=None,
-    )
-    instance = SimpleNamespace(
-        task_id="validate", try_number=1, max_tries=2, log_url=LINK, task=SimpleNamespace(**task)
-    )
-    return {"exception": error, "ti": instance, "dag_run": run, "params": {"date": None}, "run_id": "r1"}
-
-
 def test_a_failure_says_what_where_why_and_what_to_do(
     hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
-    callbacks().failure(context(DataRejected("price: 40 % null, 1 % allowed", remedy="mend the source")))
+    error = DataRejected("price: 40 % null, 1 % allowed", remedy="mend the source")
+    error.last_lines = ["checked 12 rules", "refused"]  # type: ignore[attr-defined] # as the operator adds them
+    callbacks().failure(context(error))
     (received,) = hook.received
-    assert received["title"] == "search-ranking 2026-11-20: validate failed"
+    assert received["title"] == "search-ranking 2026-11-20: validate refused the data"
     assert received["message"].splitlines() == [
         "Pipeline: search-ranking",
         "Stage: validate",
         "Date: 2026-11-20",
         "Try: 1 of 3",
         "Cause: price: 40 % null, 1 % allowed",
+        "Decision: not tried again: another try would end the same way",
+        "Last lines: ",
+        "  checked 12 rules",
+        "  refused",
         "What to do: mend the source",
         f"Link: {LINK}",
+        f"Run: {RUN_LINK}",
     ]
     assert received["type"] == "failure"
+
+
+def test_an_alert_arrives_as_mail(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Mailbox().listening() as box:
+        monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", box.url)
+        callbacks().failure(context(RatchetError("train ended with signal 11", remedy="read the log"), try_number=3))
+        (mail,) = box.received
+    assert mail["To"] == "mlops@example.org"
+    assert mail["Subject"] == "search-ranking 2026-11-20: validate failed"
+    body = mail.get_body(("plain", "html"))
+    assert body is not None
+    assert "Cause: train ended with signal 11" in body.get_content()
+    assert "Try: 3 of 3" in body.get_content()
+
+
+def test_only_the_last_ten_lines_of_a_log_are_shown(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
+    error = RatchetError("no")
+    error.last_lines = [f"line {number}" for number in range(100)]  # type: ignore[attr-defined] # as above
+    callbacks().failure(context(error))
+    assert [line for line in hook.received[0]["message"].splitlines() if "line " in line and line.startswith("  ")] == [
+        f"  line {number}" for number in range(90, 100)
+    ]
+
+
+def test_no_password_leaves_the_house(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
+    error = Unavailable("postgresql://reader:s3cret-canary@db/clicks?x=1 does not answer", remedy="token=s3cret-canary")
+    error.last_lines = ["AWS_SECRET_ACCESS_KEY=s3cret-canary"]  # type: ignore[attr-defined] # as above
+    callbacks().failure(context(error))
+    assert "postgresql://reader:***@db/clicks?x=1 does not answer" in hook.received[0]["message"]
+    assert "s3cret-canary" not in json.dumps(hook.received) + log.read_text()
 
 
 def test_every_alert_is_a_json_line_and_a_log_record(log: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -80,7 +103,7 @@ def test_every_alert_is_a_json_line_and_a_log_record(log: Path, caplog: pytest.L
         callbacks(to=()).failure(context(DataRejected("no rows")))
     (line,) = log.read_text().splitlines()
     assert json.loads(line)["cause"] == "no rows"
-    assert "search-ranking 2026-11-20: validate failed: no rows" in caplog.text
+    assert "search-ranking 2026-11-20: validate refused the data: no rows" in caplog.text
 
 
 def test_several_addresses_all_get_it(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,8 +149,9 @@ def test_a_run_that_took_too_long_is_told_once_for_the_whole_run(
     hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
-    callbacks().run_timed_out({"reason": "timed_out", "run_id": "r1"})
-    callbacks().run_timed_out({"reason": "task_failure", "run_id": "r1"})
+    callbacks().run_failed({"reason": "timed_out", "run_id": "r1"})
+    callbacks().run_failed({"reason": "timed_out", "run_id": "r1"})
+    callbacks().run_failed({"reason": "task_failure", "run_id": "r1"})
     (received,) = hook.received
     assert "the run took longer than it may" in received["message"]
 
@@ -138,7 +162,8 @@ def test_a_server_that_refuses_fails_nothing(
 ) -> None:
     hook.status = status
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", f"{hook.url}?key=s3cret-canary")
-    callbacks().failure(context(DataRejected("no rows")))
+    with caplog.at_level(logging.DEBUG):
+        callbacks().failure(context(DataRejected("no rows")))
     assert "not every address took the alert" in caplog.text
     assert "s3cret-canary" not in caplog.text
 
@@ -172,4 +197,4 @@ def test_a_log_that_cannot_be_written_stops_no_delivery(
 
 def test_a_callback_with_nothing_to_say_still_fails_nothing(log: Path) -> None:
     callbacks(to=()).failure({})
-    assert json.loads(log.read_text())["cause"] == "Airflow did not say"
+    assert json.loads(log.read_text())["cause"].startswith("its process ended without a word")

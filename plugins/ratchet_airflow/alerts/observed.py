@@ -1,0 +1,148 @@
+"""What Airflow's database says about the runs of Ratchet's pipelines. Only for processes beside the scheduler."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from urllib.parse import quote
+
+TAG = "ratchet"
+"""Every DAG of Ratchet has it."""
+ENDED = frozenset({"success", "failed"})
+_DONE = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+_PEOPLE = frozenset({"awaiting_input", "deferred"})
+State = Literal["queued", "running", "success", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A task of a run. moved: when it was last queued, started or ended."""
+
+    task_id: str
+    state: str | None
+    try_number: int
+    max_tries: int
+    moved: datetime | None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has come to its end."""
+        return self.state in _DONE
+
+    @property
+    def waits_for_people(self) -> bool:
+        """Whether it may take as long as people like."""
+        return self.state in _PEOPLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run. file: its DAG's. partition: the data date, where Airflow knows it."""
+
+    dag_id: str
+    file: str
+    run_id: str
+    state: str
+    partition: str
+    queued: datetime
+    started: datetime | None
+    ended: datetime | None
+    backfill: int | None
+    tasks: tuple[Task, ...]
+
+    @property
+    def link(self) -> str:
+        """Its page."""
+        return f"{_base_url()}/dags/{self.dag_id}/runs/{quote(self.run_id)}"
+
+    def page(self, path: str) -> str:
+        """Another page of Airflow's server."""
+        return f"{_base_url()}{path}"
+
+    def task_link(self, task: Task) -> str:
+        """A task's log, at its last try."""
+        return f"{self.link}/tasks/{task.task_id}?try_number={task.try_number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backfill:
+    """A backfill. runs: in order of their dates. left_out: dates for which it made no run."""
+
+    number: int
+    dag_id: str
+    runs: tuple[Run, ...]
+    left_out: int
+
+    @property
+    def ended(self) -> bool:
+        """Whether each run has come to its end."""
+        return all(run.state in ENDED for run in self.runs)
+
+    @property
+    def link(self) -> str:
+        """The page of the pipeline's backfills."""
+        return f"{_base_url()}/dags/{self.dag_id}/backfills"
+
+
+def observe(*, ended_within: timedelta) -> tuple[list[Run], list[Backfill]]:
+    """Every run that goes on or ended lately, and the backfills that these are part of."""
+    from airflow.models import DagModel, DagRun, DagTag  # noqa: PLC0415 - seconds, and only the watch needs it
+    from airflow.utils.session import create_session  # noqa: PLC0415 - the same
+    from sqlalchemy import or_, select  # noqa: PLC0415 - the same
+
+    lately = datetime.now(UTC) - ended_within
+    with create_session() as session:
+        ours = select(DagTag.dag_id).where(DagTag.name == TAG)
+        files = dict(session.execute(select(DagModel.dag_id, DagModel.fileloc).where(DagModel.dag_id.in_(ours))).all())
+        wanted = select(DagRun).where(
+            DagRun.dag_id.in_(ours), or_(DagRun.state.in_(["queued", "running"]), DagRun.end_date > lately)
+        )
+        runs = [_run(row, files.get(row.dag_id)) for row in session.scalars(wanted)]
+        numbers = sorted({run.backfill for run in runs if run.backfill is not None})
+        return runs, [_backfill(session, number, files) for number in numbers]
+
+
+def _backfill(session: Any, number: int, files: dict[str, str | None]) -> Backfill:
+    from airflow.models import DagRun  # noqa: PLC0415 - as above
+    from airflow.models.backfill import BackfillDagRun  # noqa: PLC0415 - as above
+    from sqlalchemy import func, select  # noqa: PLC0415 - as above
+
+    rows = session.scalars(select(DagRun).where(DagRun.backfill_id == number))
+    runs = sorted((_run(row, files.get(row.dag_id)) for row in rows), key=lambda run: (run.partition, run.run_id))
+    without = select(func.count()).where(BackfillDagRun.backfill_id == number, BackfillDagRun.dag_run_id.is_(None))
+    return Backfill(number=number, dag_id=runs[0].dag_id, runs=tuple(runs), left_out=session.scalar(without) or 0)
+
+
+def _run(row: Any, file: str | None) -> Run:
+    return Run(
+        dag_id=row.dag_id,
+        file=file or "",
+        run_id=row.run_id,
+        state=str(getattr(row.state, "value", row.state)),
+        partition=row.partition_key or "",
+        queued=row.queued_at or row.start_date or row.run_after,
+        started=row.start_date,
+        ended=row.end_date,
+        backfill=row.backfill_id,
+        tasks=tuple(_task(task) for task in row.task_instances),
+    )
+
+
+def _task(row: Any) -> Task:
+    return Task(
+        task_id=row.task_id,
+        state=str(getattr(row.state, "value", row.state)) if row.state else None,
+        try_number=row.try_number,
+        max_tries=row.max_tries,
+        moved=_latest((row.queued_dttm, row.start_date, row.end_date)),
+    )
+
+
+def _latest(moments: Iterable[datetime | None]) -> datetime | None:
+    return max((moment for moment in moments if moment), default=None)
+
+
+def _base_url() -> str:
+    from airflow.configuration import conf  # noqa: PLC0415 - as above
+
+    return str(conf.get("api", "base_url", fallback="http://localhost:8080/")).rstrip("/")

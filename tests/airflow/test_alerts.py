@@ -1,0 +1,147 @@
+"""Alerts of a real Airflow: each event is told once, whatever was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.airflow.conftest import PIPELINE, day, pipeline_file
+from tests.airflow.installation import Installation
+from tests.plugins.webhook import Webhook
+
+pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("airflow")]
+UNLUCKY = """import os
+
+
+def derive(df):
+    print("no luck", flush=True)
+    os._exit(69)
+"""
+SLOW = """import time
+
+
+def derive(df):
+    time.sleep(120)
+"""
+
+
+def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhook: Webhook) -> None:
+    name = add(airflow, webhook, "killed", SLOW, retries=0)
+    run_id = first_run(airflow, name)
+
+    def process() -> int | None:
+        task = airflow.api.tasks(name, run_id)["features"]
+        return task["pid"] if task["state"] == "running" else None
+
+    os.kill(airflow.until(process), signal.SIGKILL)
+    states = airflow.wait(name, run_id)
+    assert (states["run"], states["features"], states["train"]) == ("failed", "failed", "upstream_failed")
+    told = airflow.until(lambda: messages(webhook, "killed 20", "features") or None)
+    look_again(airflow)
+    airflow.until(lambda: True if callback_was_called(airflow, name, run_id) else None)
+    (only,) = messages(webhook, "killed 20", "features")
+    assert only == told[0]
+    assert only["title"].endswith("features failed")
+    assert "Cause: its process ended without a word" in only["message"]
+    assert f"Link: {airflow.services.airflow_url}/dags/{name}/runs/" in only["message"]
+    remove_containers(run_id)
+
+
+def test_a_run_that_misses_finish_by_is_told_once(airflow: Installation, webhook: Webhook) -> None:
+    (late,) = messages(webhook, "killed 20", "run is late")
+    assert "Cause: it was to end within 1s and is " in late["message"]
+
+
+def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(airflow: Installation, webhook: Webhook) -> None:
+    name = add(airflow, webhook, "unlucky", UNLUCKY, retries=2)
+    run_id = first_run(airflow, name)
+    assert airflow.wait(name, run_id)["run"] == "failed"
+    assert airflow.api.tasks(name, run_id)["features"]["try_number"] == 3
+    look_again(airflow)
+    first, last = messages(webhook, "unlucky 20", "features")
+    assert "features failed and will be tried again" in first["title"]
+    assert "Try: 1 of 3" in first["message"]
+    assert "Decision: tried again by itself, as try 2 of 3" in first["message"]
+    assert last["title"].endswith("features failed")
+    assert "Try: 3 of 3" in last["message"]
+    assert "no luck" in last["message"]
+
+
+def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook: Webhook) -> None:
+    name = "unlucky"
+    wanted = [day(5), day(4), day(3)]
+    runs = airflow.backfill(name, wanted[0], wanted[-1])
+    for run_id in runs:
+        assert airflow.wait(name, run_id)["run"] == "failed"
+    airflow.until(lambda: messages(webhook, "backfill") or None)
+    look_again(airflow)
+    (summary,) = messages(webhook, "backfill")
+    assert summary["title"] == f"{name} {wanted[0]} to {wanted[-1]}: backfill has ended"
+    assert "Cause: 3 dates: 3 failed" in summary["message"]
+    for date in wanted:
+        assert f"  {date}  failed: features: " in summary["message"]
+        assert messages(webhook, f"{name} {date}: ") == []
+        assert any(alert["title"].startswith(f"{name} {date}: features") for alert in airflow.alerts())
+
+
+def add(airflow: Installation, webhook: Webhook, name: str, features: str, *, retries: int) -> str:
+    """A pipeline whose features come from `features`, and whose alerts go to an Airflow connection."""
+    known = airflow.command("connections", "list", "-o", "plain")
+    if "ratchet_alerts_oncall" not in known:
+        airflow.command(
+            "connections", "add", "ratchet_alerts_oncall", "--conn-type", "generic", "--conn-password", webhook.url
+        )
+    text = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8").replace("[mlops]", "[oncall]")
+    text = text.replace(f"name: {PIPELINE}", f"name: {name}").replace(f"model: {PIPELINE}", f"model: {name}")
+    text = text.replace("stages: {", f"stages: {{features: {{retries: {retries}, retry_delay: 1s}}, ")
+    text = text.replace("finish_by: 4h", "finish_by: 1s")
+    assert f"retries: {retries}" in text
+    folder = airflow.pipelines / name
+    folder.mkdir()
+    (folder / "features.py").write_text(features, encoding="utf-8")
+    (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
+    return name
+
+
+def first_run(airflow: Installation, name: str) -> str:
+    """The id of the run that starts when the pipeline is switched on."""
+    airflow.unpause(name)
+    return airflow.until(lambda: next((str(run["dag_run_id"]) for run in airflow.api.runs(name)), None))
+
+
+def messages(webhook: Webhook, *words: str) -> list[dict[str, str]]:
+    """What was delivered with all these words in its title."""
+    return [message for message in list(webhook.received) if all(word in message["title"] for word in words)]
+
+
+def look_again(airflow: Installation) -> None:
+    """One more look of the watch, which is to find nothing that was not told."""
+    with airflow._environment():
+        environment = {**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"}
+    subprocess.run([sys.executable, "-m", "ratchet_airflow.alerts.watch"], env=environment, timeout=120, check=True)
+
+
+def callback_was_called(airflow: Installation, name: str, run_id: str) -> bool:
+    """Whether the DAG processor has called the DAG's own callback."""
+    folder: Path = airflow.services.airflow_home / "logs" / "dag_processor"
+    said = "Executing on_failure dag callback"
+    return any(
+        said in line and name in line for file in folder.rglob("*.log") for line in file.read_text().splitlines()
+    )
+
+
+def remove_containers(run_id: str) -> None:
+    """Remove what the killed task left."""
+    listed = ["docker", "ps", "-aq", "--filter", f"label=ratchet.run={stored(run_id)}"]
+    for container in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split():
+        subprocess.run(["docker", "rm", "-f", container], capture_output=True, check=False)
+
+
+def stored(run_id: str) -> str:
+    """A run's id as labels have it."""
+    from ratchet_airflow.run_id import store_run_id  # noqa: PLC0415 - the plugins folder is put on the path by then
+
+    return store_run_id(run_id)
