@@ -2,7 +2,7 @@
 
 Airflow 3.3 calls these hooks where the event is noticed. Run events come from the scheduler, in the middle of its loop
 and before the state is committed; so nothing happens here but a note to a thread, and the thread starts the watch as a
-process of its own, one at a time, with a time limit.
+process of its own, one at a time, with a time limit. While no run goes on, nothing can be late, and nothing is started.
 """
 
 import logging
@@ -15,13 +15,16 @@ from airflow.listeners import hookimpl
 
 from ratchet_airflow.pools import keep_in_step
 
-_EVERY_S = 120.0
-"""Between two looks when nothing happens. RATCHET_WATCH_SECONDS is another number."""
+_EVERY_S = 300.0
+"""Between two looks while a run goes on. A look takes 5 s of a core. RATCHET_WATCH_SECONDS is another number."""
 _LIMIT_S = 120.0
 _SETTLE_S = 1.0
 """Until the scheduler has committed what it told of, and for the events of one moment to become one look."""
+GOING_ON = 3
+"""The watch's exit code while a run goes on, so that it is to look again."""
 _log = logging.getLogger("ratchet.alerts")
 _noted = threading.Event()
+_going_on = threading.Event()
 
 
 @hookimpl
@@ -30,6 +33,12 @@ def on_starting(component: object) -> None:
     if type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
         keep_in_step()
         threading.Thread(target=_watch, name="ratchet-watch", daemon=True).start()
+
+
+@hookimpl
+def on_dag_run_running(dag_run: object, msg: str) -> None:  # noqa: ARG001 - Airflow's signature
+    """There is something that may become late."""
+    _going_on.set()
 
 
 @hookimpl
@@ -53,17 +62,31 @@ def _watch() -> None:
         "_AIRFLOW_PROCESS_CONTEXT": "server",  # it reads Airflow's database, as the scheduler does
     }
     pause = threading.Event()
+    _going_on.set()  # until the first look says otherwise
     while True:
         if _noted.wait(every):
             pause.wait(_SETTLE_S)
+        elif not _going_on.is_set():
+            continue
         _noted.clear()
-        command = [sys.executable, "-m", "ratchet_airflow.alerts.watch"]
-        try:
-            ended = subprocess.run(  # noqa: S603 - this Python, and a module of ours
-                command, env=environment, timeout=_LIMIT_S, start_new_session=True, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            _log.warning("the watch for alerts did not end well: %s", error)
-        else:
-            if ended.returncode != 0:
-                _log.warning("the watch for alerts ended with exit code %d", ended.returncode)
+        _going_on.clear()
+        if _look(environment) != 0:
+            _going_on.set()
+
+
+def _look(environment: dict[str, str]) -> int:
+    """The watch's exit code: 0 if no run goes on."""
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "ratchet_airflow.alerts.watch"],
+            env=environment,
+            timeout=_LIMIT_S,
+            start_new_session=True,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        _log.warning("the watch for alerts did not end well: %s", error)
+        return 1
+    if ended.returncode not in {0, GOING_ON}:
+        _log.warning("the watch for alerts ended with exit code %d", ended.returncode)
+    return ended.returncode

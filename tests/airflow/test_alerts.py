@@ -121,7 +121,9 @@ def look_again(airflow: Installation) -> None:
     """One more look of the watch, which is to find nothing that was not told."""
     with airflow._environment():
         environment = {**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"}
-    subprocess.run([sys.executable, "-m", "ratchet_airflow.alerts.watch"], env=environment, timeout=120, check=True)
+    command = [sys.executable, "-m", "ratchet_airflow.alerts.watch"]
+    ended = subprocess.run(command, env=environment, timeout=120, check=False)
+    assert ended.returncode in {0, 3}
 
 
 def callback_was_called(airflow: Installation, name: str, run_id: str) -> bool:

@@ -7,17 +7,20 @@ move, and sums up backfills that have ended.
 """
 
 import logging
+import os
+import sys
 from datetime import UTC, datetime, timedelta
 
 from ratchet_airflow import folders, settings
 from ratchet_airflow.alerts.claims import Claims, event, failure
 from ratchet_airflow.alerts.describing import describe
 from ratchet_airflow.alerts.judging_runs import late_by, standing_since
-from ratchet_airflow.alerts.observed import Backfill, Run, observe
+from ratchet_airflow.alerts.observed import ENDED, Backfill, Run, observe
 from ratchet_airflow.alerts.situation import Situation, episode_of
 from ratchet_airflow.alerts.summary import summarise
 from ratchet_airflow.alerts.telling import tell
 from ratchet_airflow.links import page_of
+from ratchet_airflow.listener import GOING_ON
 from ratchet_airflow.run_id import store_run_id
 from tasks.chain.outcomes import outcomes
 from tasks.chain.planning import load_plan
@@ -31,21 +34,20 @@ _LATELY = timedelta(hours=1)
 _log = logging.getLogger("ratchet.alerts")
 
 
-def look(now: datetime | None = None) -> int:
-    """Tell whatever is due. How many alerts this was. now: in UTC; the clock's by default."""
+def look(now: datetime | None = None) -> bool:
+    """Tell whatever is due. Whether a run goes on. now: in UTC; the clock's by default."""
     runs, backfills = observe(ended_within=_LATELY)
-    told = 0
     for run in runs:
         try:
-            told += look_at(run, now or datetime.now(UTC))
+            look_at(run, now or datetime.now(UTC))
         except Exception:  # noqa: BLE001 - one pipeline's trouble hides no other's
             _log.exception("the alerts of %s %s could not be made", run.dag_id, run.run_id)
     for backfill in backfills:
         try:
-            told += _sum_up(backfill)
+            _sum_up(backfill)
         except Exception:  # noqa: BLE001 - the same
             _log.exception("the summary of backfill %d of %s could not be made", backfill.number, backfill.dag_id)
-    return told
+    return any(run.state not in ENDED for run in runs)
 
 
 def look_at(run: Run, now: datetime) -> int:
@@ -92,13 +94,13 @@ def look_at(run: Run, now: datetime) -> int:
     return told
 
 
-def _sum_up(backfill: Backfill) -> int:
+def _sum_up(backfill: Backfill) -> None:
     if not backfill.ended:
-        return 0
+        return
     spec, _ = _spec(backfill.runs[-1])
     claims = Claims()
     where, name, alert = summarise(backfill, open_store(settings.read().store), claims)
-    return int(tell(alert, where, name, spec.alerts, claims))
+    tell(alert, where, name, spec.alerts, claims)
 
 
 def _spec(run: Run) -> tuple[PipelineSpec, str]:
@@ -128,4 +130,5 @@ def _doing(run: Run) -> str:
 
 
 if __name__ == "__main__":
-    look()
+    os.nice(10)  # what runs comes first
+    sys.exit(GOING_ON if look() else 0)
