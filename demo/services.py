@@ -28,7 +28,7 @@ _PATIENCE = {
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "10",
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
-    # A task outlives an API server that is away for two minutes. One request waits longer than the API server waits
+    # A task waits for an API server that is away for two minutes. One request waits longer than the API server waits
     # for SQLite's lock: asked twice, a change of state is refused the second time.
     "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": str(_LOCK_S + 10),
     "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "24",

@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -35,19 +36,35 @@ def supervise(
     another process does so already. Call it in a process of its own, from its main thread.
     """
     home.mkdir(parents=True, exist_ok=True)
+    with _alone(home) as alone:
+        if alone:
+            _Supervisor(services, home, policy, stop_s).run()
+    return alone
+
+
+def end_left_behind(home: Path, grace_s: float = STOP_S) -> list[str]:
+    """End what a supervisor of this home left when it was killed; the names of those servers. None if one lives."""
+    if read(home) is None:
+        return []
+    with _alone(home) as alone:
+        return _end_left_behind(home, grace_s) if alone else []
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[bool]:
+    """Whether nobody else keeps the servers of this home; nobody else begins to while this is held."""
     with (home / "supervisor.lock").open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
-        _Supervisor(services, home, policy, stop_s).run()
-    return True
+            yield False
+        else:
+            yield True
 
 
-def end_left_behind(home: Path, grace_s: float = STOP_S) -> list[str]:
-    """End what a supervisor of this home left when it was killed; the names of those servers."""
+def _end_left_behind(home: Path, grace_s: float) -> list[str]:
     known = read(home)
-    if known is None or processes.alive(known.supervisor):
+    if known is None:
         return []
     led = {
         server.process.pid: server.name
@@ -56,13 +73,9 @@ def end_left_behind(home: Path, grace_s: float = STOP_S) -> list[str]:
     }
     names = [name for pid, name in led.items() if processes.members({pid})]
     processes.end(led, grace_s)
-    stopped = [
-        server.model_copy(update={"state": "stopped", "process": None, "since": datetime.now(UTC)})
-        if server.process is not None
-        else server
-        for server in known.servers
-    ]
-    write(home, known.model_copy(update={"servers": tuple(stopped)}))
+    ended = {"state": "stopped", "process": None, "since": datetime.now(UTC)}
+    servers = (s if s.state == "stopped" else s.model_copy(update=ended) for s in known.servers)
+    write(home, known.model_copy(update={"servers": tuple(servers)}))
     return names
 
 
@@ -86,7 +99,7 @@ class _Supervisor:
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        for name in end_left_behind(self._home, self._stop_s):
+        for name in _end_left_behind(self._home, self._stop_s):
             _say(f"{name}: what an earlier supervisor left was ended")
         try:
             while not self._stopping:

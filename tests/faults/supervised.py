@@ -30,7 +30,9 @@ class Faulted(Installation):
 
     def until_running(self, pipeline: str, run_id: str, task: str) -> None:
         """Wait until a task has begun."""
-        self.until(lambda: self.api.tasks(pipeline, run_id).get(task, {}).get("state") == "running" or None)
+        self.until(
+            lambda: self.api.tasks(pipeline, run_id).get(task, {}).get("state") == "running" or None, seconds=RUNS_S
+        )
 
     def ended_once(self, pipeline: str, run_id: str) -> None:
         """The run has ended well; each stage is published once, and there is one version, in production."""

@@ -148,10 +148,22 @@ def test_a_killed_supervisor_leaves_nothing_that_the_next_one_does_not_end(kept:
     kept.process.wait()
     gone(first)  # told by the kernel
     assert processes.members({stubborn})
+    (kept.home / "prepared").unlink()
     kept.process = kept.start()
     gone(stubborn, worker)
-    (kept.home / "prepared").unlink()
     assert kept.running("answers") != first
+
+
+def test_stopping_after_the_supervisor_was_killed_ends_what_it_left(kept: Kept) -> None:
+    stubborn = kept.running("stubborn")
+    assert end_left_behind(kept.home) == []  # it lives, and so do its servers
+    kept.process.kill()
+    kept.process.wait()
+    assert "stubborn" in end_left_behind(kept.home, 0.1)
+    gone(stubborn)
+    known = read(kept.home)
+    assert known is not None
+    assert {server.state for server in known.servers} == {"stopped"}
 
 
 def test_there_is_one_supervisor_of_a_home(kept: Kept) -> None:
