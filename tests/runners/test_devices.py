@@ -1,11 +1,13 @@
 """Which GPUs a job gets. The engine and the containers are real; the devices are a list of names of the test's own."""
 
+import pickle
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import docker
 import pytest
@@ -17,7 +19,13 @@ from tasks.runners.devices import LOCK, Devices, host_devices
 from tasks.runners.docker import DockerRunner
 from tasks.runners.job import Job
 
-WAITS = ("python", "-I", "-S", "-c", "import os, signal; print(os.environ['RATCHET_GPU_DEVICES']); signal.pause()")
+WAITS = (
+    "python",
+    "-I",
+    "-S",
+    "-c",
+    "import os, signal; print(os.environ['RATCHET_GPU_DEVICES'], flush=True); signal.pause()",
+)
 
 
 @pytest.fixture
@@ -64,11 +72,10 @@ def test_a_setting_that_lists_none_is_refused(setting: str, monkeypatch: pytest.
         host_devices()
 
 
-def test_without_the_setting_the_driver_lists_them(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = f"{tmp_path}/nvidia-smi"
-    with open(program, "w", encoding="utf-8") as file:
-        file.write("#!/bin/sh\necho 'GPU 0: NVIDIA H200 (UUID: GPU-1)'\necho 'GPU 1: NVIDIA H200 (UUID: GPU-2)'\n")
-    subprocess.run(["chmod", "+x", program], check=True)
+def test_without_the_setting_the_driver_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H200 (UUID: GPU-1)'\necho 'GPU 1: NVIDIA H200 (UUID: GPU-2)'\n")
+    program.chmod(0o755)
     monkeypatch.delenv("RATCHET_GPUS", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
     assert host_devices() == Devices(names=("0", "1"))
@@ -116,8 +123,6 @@ SUBMITS = """if 1:
 
 @pytest.mark.docker
 def test_of_eight_that_race_for_two_devices_two_win(job: Job, mark: str) -> None:
-    import pickle
-
     def submit(_: int) -> "subprocess.CompletedProcess[bytes]":
         return subprocess.run(
             [sys.executable, "-c", SUBMITS], input=pickle.dumps(job), capture_output=True, check=False
