@@ -63,7 +63,6 @@ attempt("remount", lambda: libc.mount(b"none", b"/", None, 32, None) == 0)
 attempt("root", lambda: os.setuid(0) is None)
 attempt("user namespace", lambda: libc.unshare(0x10000000) == 0)
 attempt("mount namespace", lambda: libc.unshare(0x00020000) == 0)
-attempt("trace init", lambda: libc.ptrace(16, 1, 0, 0) == 0)
 attempt("clock", lambda: time.clock_settime(time.CLOCK_REALTIME, 0) is None)
 attempt("host name", lambda: socket.sethostname("x") is None)
 attempt("raw socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
@@ -164,7 +163,12 @@ def test_of_the_machines_folders_and_secrets_it_sees_its_own(attack: Attack, sta
     assert ended.exit_code == 0
     assert reached.pop("secrets") == ["hunter2"]
     assert not reached.pop("environment")
-    assert {name for name, worked in reached.items() if worked} <= {f"write {store}", "list /home"}
+    assert {name for name, worked in reached.items() if worked} <= {
+        f"list {source}",
+        f"list {store}",
+        f"write {store}",
+        "list /home",
+    }
     assert [path.name for path in tmp_path.rglob("x")] == ["x"]
     assert not list((tmp_path / "other").iterdir())
 
