@@ -9,6 +9,7 @@ state=$PWD/.ratchet/engine
 pidfile=$state/dockerd.pid
 log=$state/dockerd.log
 wait_s=${RATCHET_ENGINE_WAIT:-60}
+run=${RATCHET_ENGINE_RUN:-/var/run} # where dockerd keeps its socket and its notes
 
 say() { echo "engine: $*"; }
 none() {
@@ -17,8 +18,8 @@ none() {
 }
 
 answers() {
-    if [[ -z ${DOCKER_HOST:-} && -S /var/run/docker.sock ]] && command -v curl >/dev/null; then
-        [[ $(curl -s -m 5 --unix-socket /var/run/docker.sock http://engine/_ping) == OK ]]
+    if [[ -z ${DOCKER_HOST:-} && -S $run/docker.sock ]] && command -v curl >/dev/null; then
+        [[ $(curl -s -m 5 --unix-socket "$run/docker.sock" http://engine/_ping) == OK ]]
     elif command -v docker >/dev/null; then
         timeout 10 docker version --format '{{.Server.Version}}' >/dev/null 2>&1
     else
@@ -51,6 +52,16 @@ stop() {
     say "stopped"
 }
 
+# An engine that was killed leaves the numbers of its processes behind. One that still waits to be reaped, or that some
+# other program took over, counts as alive, and a new engine would not start.
+forget_the_dead() {
+    local file pid
+    for file in "$run/docker.pid" "$run/docker/containerd/containerd.pid"; do
+        pid=$(cat "$file" 2>/dev/null) || continue
+        [[ -n $(started_at "$pid") && $(cat "/proc/$pid/comm" 2>/dev/null) =~ ^(dockerd|containerd)$ ]] || rm -f "$file"
+    done
+}
+
 install() {
     [[ $(id -u) == 0 ]] || none "no Docker engine answers, and only root can install one"
     command -v apt-get >/dev/null || none "no Docker engine answers, and this is neither Debian nor Ubuntu"
@@ -66,6 +77,7 @@ start() {
     command -v dockerd >/dev/null || install
     answers && return 0 # a package may have started its service
     [[ $(id -u) == 0 ]] || none "no Docker engine answers, and only root can start one"
+    forget_the_dead
     say "starting dockerd in the background (log: $log)"
     # The lock must not be inherited: it would be held for as long as the engine lives.
     setsid dockerd --log-level=warn >"$log" 2>&1 </dev/null 9>&- &

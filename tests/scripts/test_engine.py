@@ -64,3 +64,28 @@ def test_what_was_started_here_is_stopped(tmp_path: Path) -> None:
         assert _engine(tmp_path, "stop").stdout == "engine: stopped\n"
         assert ours.wait(1) < 0
     assert _engine(tmp_path, "stop").stdout == "engine: none was started here\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts an engine")
+def test_what_a_killed_engine_noted_of_itself_does_not_keep_a_new_one_from_starting(tmp_path: Path) -> None:
+    programs, run = tmp_path / "bin", tmp_path / "run"
+    (run / "docker/containerd").mkdir(parents=True)
+    programs.mkdir()
+    for name, text in {
+        "docker": f"test -e {run}/started",
+        "dockerd": f"find {run} -name '*.pid' >{run}/started; exec sleep 600",
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    dead = subprocess.Popen(["true"])  # not waited for: it stays in /proc as a process that ended
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "RATCHET_ENGINE_RUN": str(run)}
+    with subprocess.Popen(["sleep", "600"]) as bystander:
+        (run / "docker.pid").write_text(f"{bystander.pid}")
+        (run / "docker/containerd/containerd.pid").write_text(f"{dead.pid}")
+        ended = _engine(tmp_path, **environment)
+        assert (ended.returncode, (run / "started").read_text()) == (0, ""), ended.stdout
+        assert _engine(tmp_path, "stop", **environment).stdout == "engine: stopped\n"
+        assert bystander.poll() is None
+        bystander.kill()
+    dead.wait()

@@ -1,0 +1,152 @@
+"""Which GPUs a job gets. The engine and the containers are real; the devices are a list of names of the test's own."""
+
+import pickle
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import docker
+import pytest
+from docker.utils import kwargs_from_env
+
+from tasks.contracts.errors import ConfigurationError, Unavailable
+from tasks.contracts.operations import Resources
+from tasks.runners.devices import LOCK, Devices, host_devices
+from tasks.runners.docker import DockerRunner
+from tasks.runners.job import Job
+
+WAITS = (
+    "python",
+    "-I",
+    "-S",
+    "-c",
+    "import os, signal; print(os.environ['RATCHET_GPU_DEVICES'], flush=True); signal.pause()",
+)
+
+
+@pytest.fixture
+def mark() -> str:
+    """Devices are the whole engine's, so each test has its own names for them."""
+    return uuid.uuid4().hex[:8]
+
+
+@pytest.fixture
+def job(mark: str, stage_image: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    """Wants one of two devices, and keeps it. What it left is removed."""
+    monkeypatch.setenv("RATCHET_GPUS", f"fake:{mark}a,{mark}b")
+    labels = {"ratchet.test": "1", "ratchet.pipeline": "ads", "ratchet.stage": "train", "ratchet.run": mark}
+    yield Job(
+        name="job", request=b"", image=stage_image, command=WAITS, labels=labels, resources=Resources(gpus=1, cpus=0.5)
+    )
+    runner = DockerRunner()
+    for handle in runner.find({"ratchet.run": mark}):
+        runner.remove(handle)
+
+
+def _told(handle: str) -> str:
+    return next(iter(DockerRunner().logs(handle))).text
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("0,1", Devices(names=("0", "1"))),
+        (" GPU-8c3f-11 , 1,", Devices(names=("GPU-8c3f-11", "1"))),
+        ("fake:0", Devices(names=("0",), fake=True)),
+        ("", Devices()),
+    ],
+)
+def test_the_setting_lists_devices(setting: str, expected: Devices, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_GPUS", setting)
+    assert host_devices() == expected
+
+
+@pytest.mark.parametrize("setting", ["0,0", "0;1", "../x", "a b"])
+def test_a_setting_that_lists_none_is_refused(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_GPUS", setting)
+    with pytest.raises(ConfigurationError, match=r"RATCHET_GPUS = .* is no list of devices"):
+        host_devices()
+
+
+def test_without_the_setting_the_driver_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H200 (UUID: GPU-1)'\necho 'GPU 1: NVIDIA H200 (UUID: GPU-2)'\n")
+    program.chmod(0o755)
+    monkeypatch.delenv("RATCHET_GPUS", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    assert host_devices() == Devices(names=("0", "1"))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert host_devices() == Devices()
+
+
+@pytest.mark.docker
+def test_two_get_different_ones_a_third_is_refused_and_a_kill_frees_one(job: Job, mark: str) -> None:
+    runner = DockerRunner()
+    first, second = runner.submit(job), runner.submit(job)
+    assert (_told(first), _told(second)) == (f"{mark}a", f"{mark}b")
+    with pytest.raises(Unavailable) as refused:
+        runner.submit(job)
+    assert refused.value.cause == (
+        f"job wants 1 GPU, and 0 of 2 are free; held: "
+        f"{mark}a by ads train {mark} ({first[:12]}); {mark}b by ads train {mark} ({second[:12]})"
+    )
+    with docker.APIClient(**kwargs_from_env()) as api:
+        api.kill(first)
+        api.wait(first)
+    third = runner.submit(job)
+    assert _told(third) == f"{mark}a"
+    assert sorted(runner.find({"ratchet.run": mark})) == sorted([first, second, third])
+
+
+@pytest.mark.docker
+def test_more_than_the_host_has_can_never_be(job: Job, mark: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"wants 3 GPUs, and this host has 2 \\({mark}a,{mark}b\\)"):
+        DockerRunner().submit(replace(job, resources=Resources(gpus=3)))
+
+
+SUBMITS = """if 1:
+    import pickle, sys
+    from tasks.contracts.errors import Unavailable
+    from tasks.runners.docker import DockerRunner
+    job = pickle.loads(sys.stdin.buffer.read())
+    try:
+        print(DockerRunner().submit(job))
+    except Unavailable as error:
+        print(error.cause, file=sys.stderr)
+        sys.exit(69)
+"""
+
+
+@pytest.mark.docker
+def test_of_eight_that_race_for_two_devices_two_win(job: Job, mark: str) -> None:
+    def submit(_: int) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            [sys.executable, "-c", SUBMITS], input=pickle.dumps(job), capture_output=True, check=False
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        ended = list(pool.map(submit, range(8)))
+    assert sorted(one.returncode for one in ended) == [0, 0, *[69] * 6], [one.stderr for one in ended]
+    winners = [one.stdout.decode().strip() for one in ended if one.returncode == 0]
+    assert sorted(map(_told, winners)) == [f"{mark}a", f"{mark}b"]
+    assert sorted(DockerRunner().find({"ratchet.run": mark})) == sorted(winners)
+
+
+@pytest.mark.docker
+def test_a_submitter_that_is_killed_holds_up_nobody(job: Job, mark: str) -> None:
+    holds = f"import fcntl, signal; file = open({str(LOCK)!r}); fcntl.flock(file, 2); print('held', flush=True); signal.pause()"
+    DockerRunner().remove(DockerRunner().submit(job))  # makes the file
+    with (
+        subprocess.Popen([sys.executable, "-c", holds], stdout=subprocess.PIPE) as holder,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        submitted = pool.submit(DockerRunner().submit, job)
+        assert not submitted.done()
+        holder.kill()
+        assert _told(submitted.result(60)) == f"{mark}a"

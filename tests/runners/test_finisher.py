@@ -1,0 +1,146 @@
+"""Real containers that are told to stop by processes that are gone before they end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+from docker.utils import kwargs_from_env
+
+from tasks.runners.docker import DockerRunner
+from tasks.runners.finisher import finish, finish_later
+from tasks.runners.job import Job
+
+pytestmark = pytest.mark.docker
+
+SAVES = """if 1:
+    import signal, sys, time
+    def leave(*_):
+        time.sleep(1)
+        print("saved", flush=True)
+        sys.exit(75)
+    signal.signal(signal.SIGTERM, leave)
+    print("ready", flush=True)
+    while True:
+        signal.pause()
+"""
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)\nwhile True: signal.pause()"
+
+
+@pytest.fixture
+def submit(stage_image: str) -> Iterator[Callable[[str], str]]:
+    """Starts a program in a container, and waits for its first word."""
+    labels = {"ratchet.test": "1", "ratchet.test.id": uuid.uuid4().hex}
+    runner = DockerRunner()
+
+    def make(program: str) -> str:
+        command = ("python", "-I", "-S", "-c", program)
+        handle = runner.submit(Job(name="job", request=b"", image=stage_image, command=command, labels=labels))
+        assert next(iter(runner.logs(handle))).text == "ready"
+        return handle
+
+    yield make
+    for handle in runner.find(labels):
+        runner.remove(handle)
+
+
+def _finisher_of(handle: str) -> list[Path]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"tasks.runners.finisher" in words and handle.encode() in words:
+            found.append(process)
+    return found
+
+
+def _until(condition: Callable[[], object], limit_s: float = 30) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "not within its limit"
+        time.sleep(0.02)
+
+
+def _there(handle: str) -> bool:
+    with docker.APIClient(**kwargs_from_env()) as api:
+        return bool(api.containers(all=True, filters={"id": handle}))
+
+
+def test_a_notice_returns_at_once_and_the_stage_saves_its_work(submit: Callable[[str], str]) -> None:
+    runner, handle = DockerRunner(), submit(SAVES)
+    begin = time.monotonic()
+    runner.notify(handle)
+    assert time.monotonic() - begin < 1
+    assert runner.wait(handle).exit_code == 75
+    runner.notify(handle)
+    runner.remove(handle)
+    runner.notify(handle)
+
+
+def test_a_paused_container_is_woken_up_for_its_notice(submit: Callable[[str], str]) -> None:
+    runner, handle = DockerRunner(), submit(SAVES)
+    with docker.APIClient(**kwargs_from_env()) as api:
+        api.pause(handle)
+    runner.notify(handle)
+    assert runner.wait(handle, 20).exit_code == 75
+    runner.remove(handle)
+
+
+CALLER = """if 1:
+    import os, sys, time
+    from tasks.runners.docker import DockerRunner
+    from tasks.runners.finisher import finish_later
+    begin = time.monotonic()
+    DockerRunner().notify(sys.argv[1])
+    finish_later(sys.argv[1], float(sys.argv[2]))
+    assert time.monotonic() - begin < 4
+    os.write(1, b"told")
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("program", "grace_s"), [(SAVES, 60), (DEAF, 1)])
+def test_the_finisher_outlives_its_caller_and_removes_the_container(
+    submit: Callable[[str], str], program: str, grace_s: float
+) -> None:
+    handle = submit(program)
+    caller = [sys.executable, "-c", CALLER, handle, str(grace_s)]
+    with subprocess.Popen(caller, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(4) == b"told"
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.stdout.read() == b""  # nobody else holds the pipe
+    _until(lambda: not _there(handle))
+    _until(lambda: not _finisher_of(handle))
+
+
+def test_the_finisher_shares_nothing_with_its_caller_and_has_a_limit(submit: Callable[[str], str]) -> None:
+    handle = submit(DEAF)
+    with Path(os.devnull).open("rb") as inheritable:
+        os.set_inheritable(inheritable.fileno(), True)  # noqa: FBT003 - the system's own
+        finish_later(handle, 300)
+        _until(lambda: _finisher_of(handle))
+        (finisher,) = _finisher_of(handle)
+        _until(lambda: "SigIgn:\t0000000000000000" not in (finisher / "status").read_text())
+        assert os.getsid(int(finisher.name)) != os.getsid(0)
+        assert os.getpgid(int(finisher.name)) != os.getpgid(0)
+        for number in (0, 1, 2):
+            assert (finisher / f"fd/{number}").readlink() == Path(os.devnull)
+        mine = os.fstat(inheritable.fileno())
+        others = [file for file in (finisher / "fd").iterdir() if int(file.name) > 2 and file.exists()]
+        assert not any(os.path.samestat(file.stat(), mine) for file in others)
+    os.kill(int(finisher.name), signal.SIGALRM)  # its own alarm, 360 s from now, is the same signal
+    _until(lambda: not _finisher_of(handle))
+    DockerRunner().remove(handle)
+
+
+def test_a_container_that_is_gone_is_no_matter() -> None:
+    finish("0" * 64, 10)

@@ -1,0 +1,126 @@
+"""A follower that is killed, and another that goes on where it stopped."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tasks.contracts.errors import ConfigurationError
+from tasks.runners.docker import DockerRunner
+from tasks.runners.entries import Mark, Position
+from tasks.runners.job import Job
+from tasks.runners.lines import Line
+from tasks.runners.position_file import PositionFile, discard
+from tasks.runners.runner import follow_to_end
+
+NUMBERS = """if 1:
+    import sys, time
+    for i in range(3000):
+        sys.stdout.write(f"{i}\\n" if i % 5 else f"{i}\\r")
+        if i % 7 == 0:
+            sys.stdout.flush()
+            print(f"{i}", file=sys.stderr)
+            time.sleep(0.005)
+        if i % 100 == 50:
+            sys.stdout.write("half "); sys.stdout.flush(); time.sleep(0.01); sys.stdout.write("and half\\n")
+"""
+FOLLOWER = """if 1:
+    import os, sys
+    from tasks.runners.docker import DockerRunner
+    from tasks.runners.job import Job
+    from tasks.runners.runner import follow_to_end
+    file = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)
+    job = Job(name="job", request=b"")
+    follow_to_end(DockerRunner(), sys.argv[1], job, lambda line: os.write(file, f"{line.stream} {line.text}\\n".encode()), resume=True)
+"""
+
+
+@pytest.fixture
+def job(stage_image: str) -> Iterator[Job]:
+    labels = {"ratchet.test": "1", "ratchet.test.id": uuid.uuid4().hex}
+    yield Job(name="job", request=b"", image=stage_image, command=("python", "-I", "-S", "-c", NUMBERS), labels=labels)
+    for handle in DockerRunner().find(labels):
+        DockerRunner().remove(handle)
+
+
+@pytest.mark.docker
+def test_followers_that_are_killed_and_followed_by_others_hear_every_line_once(job: Job, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    heard.touch()
+    runner = DockerRunner()
+    handle = runner.submit(job)
+    for wanted in (2_000, 6_000, 12_000):
+        with subprocess.Popen([sys.executable, "-c", FOLLOWER, handle, heard]) as follower:
+            deadline = time.monotonic() + 60
+            while heard.stat().st_size < wanted:
+                assert follower.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
+            follower.kill()
+    lines: list[Line] = []
+    ended = follow_to_end(runner, handle, job, lines.append, resume=True)
+    assert ended.exit_code == 0
+    all_heard = heard.read_text().splitlines() + [f"{line.stream} {line.text}" for line in lines]
+    assert lines
+    assert [line for line in all_heard if line.startswith("stderr")] == [f"stderr {i}" for i in range(0, 3000, 7)]
+    halves = "half and half"
+    expected = [line for i in range(3000) for line in ([f"{i}", halves] if i % 100 == 50 else [f"{i}"])]
+    assert [line.removeprefix("stdout ") for line in all_heard if line.startswith("stdout")] == expected
+    assert not (Path(tempfile.gettempdir()) / f"ratchet-positions-{os.getuid()}" / handle).exists()
+
+
+@pytest.mark.docker
+def test_without_resume_the_log_comes_from_its_begin(job: Job) -> None:
+    runner = DockerRunner()
+    handle = runner.submit(job)
+    first = next(iter(runner.logs(handle)))
+    lines: list[Line] = []
+    follow_to_end(runner, handle, job, lines.append)
+    assert lines.count(first) == 1
+
+
+@pytest.mark.docker
+def test_a_caller_that_is_interrupted_may_leave_the_end_to_somebody_else(job: Job) -> None:
+    runner = DockerRunner()
+    handle = runner.submit(job)
+    left: list[str] = []
+
+    def interrupt(_: Line) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        follow_to_end(runner, handle, job, interrupt, abandon=lambda: left.append(handle))
+    assert left == [handle]
+    assert runner.find(job.labels) == [handle]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path / f"ratchet-positions-{os.getuid()}"
+
+
+def test_what_is_kept_is_for_this_user_alone_and_comes_back(folder: Path) -> None:
+    position = Position((Mark(b"2026-11-21T10:46:00.000000001Z", 2, 1), Mark()))
+    with PositionFile("a") as kept:
+        assert kept.read() == Position()
+        kept.write(position)
+    with PositionFile("a") as kept:
+        assert kept.read() == position
+    assert [oct(path.stat().st_mode & 0o777) for path in (folder, folder / "a")] == ["0o700", "0o600"]
+    discard("a")
+    discard("a")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_others_may_write_to_is_refused(folder: Path) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(ConfigurationError, match="not a private folder"):
+        PositionFile("a")
