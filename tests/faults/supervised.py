@@ -9,12 +9,39 @@ import pytest
 from tests.airflow.installation import ROOT, Installation
 
 FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
+SLOW = ("worker-killed", "late-attempt", "marked-failed")
+"""Pipelines whose training takes a minute and a half, and counts its steps aloud: more than TICKS."""
+TICKS = 120
+_SLOW_MODEL = """
+import time
+
+from torch import nn
+
+
+class Mine(nn.Module):
+    def __init__(self, inputs):
+        super().__init__()
+        self.layer = nn.Linear(inputs, 1)
+        self.ticks = 0
+
+    def forward(self, x):
+        if self.training:
+            self.ticks += 1
+            print(f"tick {self.ticks}", flush=True)
+            time.sleep(0.5)
+        return self.layer(x)
+"""
 _EXAMPLE = "search-ranking"
 _SMALLER = {
     "window_days: 30": "window_days: 4",
     "hidden: [256, 128]": "hidden: [32]",
     "to: [mlops]": "to: []",
     _EXAMPLE: "{name}",
+}
+_SLOWER = {
+    "{kind: dcn, embedding_dim: 16, hidden: [32]}": '{kind: "model.py:Mine", embedding_dim: 4}',
+    "batch_size: auto": "batch_size: 100",
+    "timeout: 4h}}": "timeout: 4h, grace: 1m}}",
 }
 RUNS_S = 400
 """A run takes 20 s where nothing happens, and minutes on a busy machine; a lost task is noticed within 70."""
@@ -57,24 +84,32 @@ class Faulted(Installation):
 
 
 @pytest.fixture(scope="session")
-def faulted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulted]:
-    """A running Airflow that knows a pipeline per fault, each still switched off. Stages run as processes."""
+def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Iterator[Faulted]:
+    """A running Airflow that knows a pipeline per fault, each still switched off. Stages run in containers."""
     from tasks.samples.clicks import write  # noqa: PLC0415 - only where an Airflow is really started
 
     if str(ROOT / "plugins") not in sys.path:
         sys.path.append(str(ROOT / "plugins"))
-    made = Faulted(tmp_path_factory.mktemp("faulted"), {"RATCHET_RUNNER": "process"})
+    home = tmp_path_factory.mktemp("faulted")
+    for folder in (home, *home.parents[:2]):
+        folder.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
+    made = Faulted(home, {"RATCHET_RUNNER": "docker", "RATCHET_STAGE_IMAGE": stage_image})
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     for _ in write(made.services.data, days=5, rows_per_day=3000, end=yesterday, seed=0):
         pass
     text = (ROOT / "dags" / "pipelines" / _EXAMPLE / "pipeline.yaml").read_text(encoding="utf-8")
-    for name in FAULTS:
+    for name in (*FAULTS, *SLOW):
         smaller = text
         for usual, changed in _SMALLER.items():
             assert usual in text
             smaller = smaller.replace(usual, changed.format(name=name))
         folder = made.pipelines / name
         folder.mkdir()
+        if name in SLOW:
+            (folder / "model.py").write_text(_SLOW_MODEL, encoding="utf-8")
+            for usual, changed in _SLOWER.items():
+                assert usual in smaller
+                smaller = smaller.replace(usual, changed)
         (folder / "pipeline.yaml").write_text(smaller, encoding="utf-8")
     try:
         made.start()

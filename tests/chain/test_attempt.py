@@ -1,0 +1,182 @@
+"""Attempts at a training in real containers: found again, waited for, ended first, and reaped."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tasks.chain.attempt import Attempt
+from tasks.chain.events import Event
+from tasks.chain.execution import execute
+from tasks.chain.reaping import orphans, reap
+from tasks.contracts.request import RunPlan
+from tasks.runners.docker import DockerRunner
+from tests.faults.trainings import Trainings, containers, trained, trainings
+
+pytestmark = [pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("attempts")]
+ROOT = Path(__file__).resolve().parents[2]
+COUNTING = """
+import time
+from torch import nn
+
+class Mine(nn.Module):
+    def __init__(self, inputs):
+        super().__init__()
+        self.layer = nn.Linear(inputs, 1)
+        self.ticks = 0
+
+    def forward(self, x):
+        if self.training:
+            self.ticks += 1
+            print(f"tick {self.ticks}", flush=True)
+            time.sleep(0.05)
+        return self.layer(x)
+"""
+FOLLOWER = """
+import sys
+from tasks.chain.attempt import Attempt
+from tasks.chain.execution import execute
+from tasks.chain.planning import load_plan
+from tasks.runners.docker import DockerRunner
+
+plan = load_plan(sys.argv[1], "faulty", sys.argv[2])
+say = lambda event: print(event.message, flush=True)
+execute(Attempt(plan, "train", DockerRunner(), name="first", on_event=say))
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Iterator[Trainings]:
+    with trainings(tmp_path_factory.mktemp("attempts"), stage_image, model=COUNTING, rows_per_day=2000) as prepared:
+        yield prepared
+
+
+def plan_of(made: Trainings, name: str, seed: int) -> RunPlan:
+    """A run up to its training; runs with one seed train the same."""
+    plan = made.plan(
+        name, **{"train.batch_size": 64, "train.epochs": 3, "train.seed": seed, "stages.train.grace": "20s"}
+    )
+    made.prepare(plan)
+    return plan
+
+
+def attempt(plan: RunPlan, name: str, said: list[str], *, fresh: bool = False) -> Attempt:
+    def listen(event: Event) -> None:
+        said.append(event.message)
+
+    return Attempt(plan, "train", DockerRunner(), name=name, on_event=listen, fresh=fresh)
+
+
+def ticks(said: list[str]) -> list[int]:
+    return [int(line.removeprefix("tick ")) for line in said if line.startswith("tick ")]
+
+
+def until(what: Callable[[], object], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def follower_killed(made: Trainings, plan: RunPlan) -> list[str]:
+    """What another process heard of a training that it had started, until it was killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", FOLLOWER, made.store.uri, plan.run_id],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    heard: list[str] = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        heard.append(line.rstrip("\n"))
+        if heard[-1] == "tick 5":
+            process.kill()
+    process.wait()
+    assert "tick 5" in heard
+    return heard
+
+
+def test_a_killed_followers_container_is_found_and_its_log_goes_on(made: Trainings) -> None:
+    plan = plan_of(made, "found", 1)
+    heard = follower_killed(made, plan)
+    before = containers(made)
+    said: list[str] = []
+    outcome = execute(attempt(plan, "second", said))
+    assert len(before) == 1
+    assert any("the container of attempt first is still there" in line for line in said)
+    counted = ticks([*heard, *said])
+    assert counted == list(range(1, len(counted) + 1))
+    assert trained(outcome).resumed_from is None
+    assert containers(made) == []
+
+
+def test_a_fresh_attempt_ends_what_is_left_first_and_resumes_from_what_that_saved(made: Trainings) -> None:
+    plan = plan_of(made, "fresh", 2)
+    follower_killed(made, plan)
+    said: list[str] = []
+    outcome = execute(attempt(plan, "second", said, fresh=True))
+    assert "the container of an earlier attempt is ended first" in said
+    assert (trained(outcome).resumed_from or 0) > 0
+    assert containers(made) == []
+
+
+def test_of_two_runs_that_would_compute_the_same_one_waits_and_reuses(made: Trainings) -> None:
+    plans = [plan_of(made, name, 3) for name in ("one", "other")]
+    said: list[list[str]] = [[], []]
+    with ThreadPoolExecutor(2) as pool:
+        works = [pool.submit(execute, attempt(plan, f"a{at}", said[at])) for at, plan in enumerate(plans)]
+        outcomes = [work.result() for work in works]
+    assert sorted(outcome.cached for outcome in outcomes) == [False, True]
+    assert sorted(bool(ticks(lines)) for lines in said) == [False, True]
+    waited = next(lines for lines in said if not ticks(lines))
+    assert any("computes the same since" in line for line in waited)
+
+
+def test_an_interrupted_attempt_returns_at_once_and_the_stage_has_its_grace(made: Trainings) -> None:
+    plan = plan_of(made, "interrupted", 4)
+    said: list[str] = []
+    going = attempt(plan, "first", said)
+    failed: list[BaseException] = []
+
+    def follow() -> None:
+        try:
+            execute(going)
+        except BaseException as error:  # noqa: BLE001 - looked at below
+            failed.append(error)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    until(lambda: ticks(said))
+    began = time.monotonic()
+    going.interrupt()
+    assert time.monotonic() - began < 4
+    thread.join(60)
+    assert "has saved its state" in str(failed[0])
+    until(lambda: containers(made) == [], 60)
+    outcome = execute(attempt(plan, "second", said))
+    assert (trained(outcome).resumed_from or 0) > 0
+
+
+def test_the_reaper_ends_what_nobody_follows_and_nothing_else(made: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.runtime.lease.STALE_S", 7.0)  # more than a beat
+    plan = plan_of(made, "reaped", 5)
+    runner, store = DockerRunner(), made.store
+    follower_killed(made, plan)
+    assert orphans(store, runner, lambda *_: True) == []
+    (orphan,) = orphans(store, runner, lambda *_: False)
+    assert (orphan.pipeline, orphan.stage, orphan.run_id) == ("faulty", "train", plan.run_id)
+    reap(runner, orphan)
+    assert containers(made) == []
+    said: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(execute, attempt(plan, "second", said))
+        until(lambda: ticks(said))
+        assert orphans(store, runner, lambda *_: False) == []
+        assert (trained(work.result()).resumed_from or 0) > 0
