@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from tasks.contracts.errors import ConfigurationError
-from tasks.runners.docker import DockerRunner, engine_available
+from tasks.runners.docker import DockerRunner
+from tasks.runners.engine import engine_available
 from tasks.runners.process import ProcessRunner
 from tasks.runners.runner import Runner
 

@@ -21,13 +21,11 @@ from tasks.contracts.exits import ExitCode
 from tasks.runners import position_file
 from tasks.runners.container import FOLDER, MARK, archive, container_config
 from tasks.runners.devices import claim
-from tasks.runners.engine import EngineSilent, answers, connect, engine_available
+from tasks.runners.engine import EngineSilent, answers, connect
 from tasks.runners.entries import Position
 from tasks.runners.job import Job
 from tasks.runners.lines import Line
 from tasks.runners.runner import Status
-
-__all__ = ["DockerRunner", "engine_available"]
 
 _NOT_FOUND, _CONFLICT = 404, 409
 _QUIET_S = 30.0

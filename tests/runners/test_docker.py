@@ -17,7 +17,8 @@ from docker.utils import kwargs_from_env
 
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.contracts.operations import Resources
-from tasks.runners.docker import DockerRunner, engine_available
+from tasks.runners.docker import DockerRunner
+from tasks.runners.engine import engine_available
 from tasks.runners.job import Job, Mount
 from tasks.runners.lines import Line
 from tasks.runners.runner import Ended, follow_to_end, run_to_end
