@@ -105,8 +105,8 @@ class Attempt:
         hold = self._hold
         try:
             error = self._to_end()
-        except RatchetError as raised:  # also that the container is gone, once somebody else has taken it over
-            error = raised
+        except RatchetError as raised:  # also that the container is gone, once somebody else has seen to it
+            error = Preempted(f"{self.stage} was told to stop") if self.stopping else raised
         finally:
             self.release()
         lost = hold is not None and hold.lost.is_set()

@@ -43,9 +43,10 @@ def _failure(request: StageRequest, ended: Ended) -> RatchetError:
     said = failures[-1].fields if failures else {}
     known = meaning(ended.exit_code)
     code = ExitCode(ended.exit_code) if ended.exit_code in set(ExitCode) else ExitCode.BUG
-    if code is ExitCode.OUT_OF_MEMORY and not said:
-        why = f" ({ended.cause})" if ended.cause else ""
-        return Unavailable(f"{stage} was killed from outside{why}", remedy="see who ended its container or process")
+    if not said and ended.cause and code is not ExitCode.TRY_AGAIN:
+        return Unavailable(f"{stage}: {ended.cause}", remedy="nothing, if that was meant; else see who did it")
+    if not said and code is ExitCode.OUT_OF_MEMORY:
+        return Unavailable(f"{stage} was killed from outside", remedy="see who ended its container or process")
     last = next((line.text for line in reversed(ended.tail) if line.text.strip()), "")
     cause = said.get("cause") or f"{stage}: {known.cause}" + (f" ({last[:200]})" if last else "")
     return _ERRORS.get(code, RatchetError)(str(cause), remedy=str(said.get("remedy") or known.remedy))

@@ -15,6 +15,7 @@ from tasks.chain.attempt import Attempt
 from tasks.chain.events import Event
 from tasks.chain.execution import execute
 from tasks.chain.reaping import orphans, reap
+from tasks.contracts.errors import Preempted
 from tasks.contracts.request import RunPlan
 from tasks.runners.docker import DockerRunner
 from tests.faults.trainings import Trainings, containers, trained, trainings
@@ -86,19 +87,18 @@ def until(what: Callable[[], object], seconds: float = 120) -> None:
 
 def follower_killed(made: Trainings, plan: RunPlan) -> list[str]:
     """What another process heard of a training that it had started, until it was killed."""
-    process = subprocess.Popen(
+    heard: list[str] = []
+    with subprocess.Popen(
         [sys.executable, "-c", FOLLOWER, made.store.uri, plan.run_id],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         text=True,
-    )
-    heard: list[str] = []
-    assert process.stdout is not None
-    for line in process.stdout:
-        heard.append(line.rstrip("\n"))
-        if heard[-1] == "tick 5":
-            process.kill()
-    process.wait()
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            heard.append(line.rstrip("\n"))
+            if heard[-1] == "tick 5":
+                process.kill()
     assert "tick 5" in heard
     return heard
 
@@ -111,8 +111,10 @@ def test_a_killed_followers_container_is_found_and_its_log_goes_on(made: Trainin
     outcome = execute(attempt(plan, "second", said))
     assert len(before) == 1
     assert any("the container of attempt first is still there" in line for line in said)
-    counted = ticks([*heard, *said])
-    assert counted == list(range(1, len(counted) + 1))
+    first, second = ticks(heard), ticks(said)
+    if second[0] == first[-1]:  # it was killed with this line just handed on, and not yet noted
+        second = second[1:]
+    assert [*first, *second] == list(range(1, len(first) + len(second) + 1))
     assert trained(outcome).resumed_from is None
     assert containers(made) == []
 
@@ -158,7 +160,7 @@ def test_an_interrupted_attempt_returns_at_once_and_the_stage_has_its_grace(made
     going.interrupt()
     assert time.monotonic() - began < 4
     thread.join(60)
-    assert "has saved its state" in str(failed[0])
+    assert isinstance(failed[0], Preempted)
     until(lambda: containers(made) == [], 60)
     outcome = execute(attempt(plan, "second", said))
     assert (trained(outcome).resumed_from or 0) > 0
