@@ -23,7 +23,7 @@ _DISORDER = timedelta(seconds=1)
 
 _ALL = (1 << 64) - 1
 """Of an entry's lines: even what stood after the last line end, at the end of a log."""
-_MARK = struct.Struct("<40sQQ??6x")
+_MARK = struct.Struct("<40sQQ???5x")
 
 
 class Readable(Protocol):
@@ -39,7 +39,8 @@ class Mark:
     """Where the next line of a stream begins: in which entry, and after how many line ends of that entry.
 
     time, count: of the entry, as the engine writes it, and which of this stream's entries of that very time it is.
-    after_return: the entry before ended in a carriage return. held: a line has begun and has not ended.
+    after_return, ends_in_return: the entry before ended in a carriage return; this one did. held: a line has begun and
+    has not ended.
     """
 
     time: bytes = b""
@@ -47,6 +48,7 @@ class Mark:
     lines: int = 0
     after_return: bool = False
     held: bool = False
+    ends_in_return: bool = False
 
 
 @dataclass(slots=True)
@@ -68,7 +70,10 @@ class Position:
     def pack(self) -> bytes:
         """As bytes of a fixed number."""
         return b"".join(
-            [_MARK.pack(mark.time, mark.count, mark.lines, mark.after_return, mark.held) for mark in self.marks]
+            [
+                _MARK.pack(mark.time, mark.count, mark.lines, mark.after_return, mark.held, mark.ends_in_return)
+                for mark in self.marks
+            ]
         )
 
     @classmethod
@@ -76,10 +81,7 @@ class Position:
         """What `pack` gave, or None if it is something else."""
         if len(packed) != 2 * _MARK.size:
             return None
-        stdout, stderr = (
-            Mark(time.rstrip(b"\0"), count, lines, after_return, held)
-            for time, count, lines, after_return, held in _MARK.iter_unpack(packed)
-        )
+        stdout, stderr = (Mark(time.rstrip(b"\0"), *rest) for time, *rest in _MARK.iter_unpack(packed))
         position = cls((stdout, stderr))
         try:
             position.since  # noqa: B018 - it reads the times
@@ -108,6 +110,7 @@ class _Reader:
         self._stream: Stream = stream
         self._mark = mark
         self._splitter = Splitter(stream)
+        self._splitter.after_return = mark.ends_in_return  # the engine may leave out the entry, which is given already
         self._known, self._known_count, self._lines_given = mark.time, mark.count, mark.lines
         self._past = not mark.time  # whether what comes is beyond where the mark stood at first
         self._time, self._count = b"", 0  # of the newest entry of the body
@@ -130,7 +133,7 @@ class _Reader:
         if self._whole and 1 < length < LONGEST_LINE and text.find(b"\n") == length - 1 and b"\r" not in text:
             # One whole line, as nearly always: the same as below, and several times quicker.
             mark.time, mark.count, mark.lines, mark.after_return, mark.held = time, self._count, 1, False, False
-            self._splitter.after_return = False
+            self._splitter.after_return = mark.ends_in_return = False
             yield Line(self._stream, text[:-1].decode("utf-8", "replace"))
         else:
             yield from self._split(text, 0)
@@ -155,7 +158,7 @@ class _Reader:
             if ended > skip:
                 yield line
         self._whole = not splitter.holds
-        mark.held = splitter.holds
+        mark.held, mark.ends_in_return = splitter.holds, splitter.after_return
 
     def close(self) -> Iterator[Line]:
         """What stood after the last line end, if anything. Past it there is nothing."""
