@@ -8,6 +8,8 @@ from urllib.request import Request, urlopen
 
 from tasks.contracts.errors import Unavailable
 
+_PATIENCE_S = 90
+
 
 class AirflowApi:
     """A logged-in client of one Airflow."""
@@ -54,16 +56,22 @@ class AirflowApi:
             headers["Authorization"] = f"Bearer {self._token}"
         data = json.dumps(body).encode() if body is not None else None
         request = Request(self._url + path, data=data, method=method, headers=headers)  # noqa: S310 - loopback
-        try:
-            with urlopen(request, timeout=30) as response:  # noqa: S310 - the same
-                return json.loads(response.read() or b"null")
-        except HTTPError as error:
-            said = error.read().decode(errors="replace")[:300]
-            raise Unavailable(
-                f"Airflow answers {error.code} to {method} {path}: {said}", remedy="see its log"
-            ) from error
-        except (URLError, OSError) as error:
-            raise Unavailable(f"Airflow does not answer at {self._url}: {error}", remedy="see its log") from error
+        until = time.monotonic() + (_PATIENCE_S if method == "GET" else 0)
+        while True:
+            try:
+                with urlopen(request, timeout=30) as response:  # noqa: S310 - the same
+                    return json.loads(response.read() or b"null")
+            except HTTPError as error:
+                said = error.read().decode(errors="replace")[:300]
+                raise Unavailable(
+                    f"Airflow answers {error.code} to {method} {path}: {said}", remedy="see its log"
+                ) from error
+            except (URLError, OSError) as error:  # a server that is being restarted is waited for
+                if time.monotonic() > until:
+                    raise Unavailable(
+                        f"Airflow does not answer at {self._url}: {error}", remedy="see its log"
+                    ) from error
+                time.sleep(1)
 
 
 def _quoted(run_id: str) -> str:

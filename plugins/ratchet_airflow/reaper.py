@@ -27,7 +27,8 @@ class ReapOperator(BaseOperator):
         """Look once."""
         from tasks.chain.history import plan_of  # noqa: PLC0415 - the DAG file is parsed without it
         from tasks.chain.reaping import orphans, reap  # noqa: PLC0415
-        from tasks.runners.docker import DockerRunner, engine_available  # noqa: PLC0415
+        from tasks.runners.docker import DockerRunner  # noqa: PLC0415
+        from tasks.runners.engine import engine_available  # noqa: PLC0415
         from tasks.runtime.store.opening import open_store  # noqa: PLC0415
 
         if reason := engine_available():

@@ -5,7 +5,8 @@ import argparse
 from tasks.chain.history import is_local
 from tasks.chain.reaping import orphans, reap
 from tasks.cli.pipelines import add_store
-from tasks.runners.docker import DockerRunner, engine_available
+from tasks.runners.docker import DockerRunner
+from tasks.runners.engine import engine_available
 from tasks.runtime.store.opening import open_store
 
 
