@@ -1,5 +1,6 @@
 """One Airflow whose servers are killed, stopped and locked out, with a small pipeline for each fault."""
 
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,10 @@ from tests.airflow.installation import ROOT, Installation
 FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
 SLOW = ("worker-killed", "late-attempt", "marked-failed")
 """Pipelines whose training takes a minute and a half, and counts its steps aloud: more than TICKS."""
+CANARY = "canary-7f3a9c51e2"
+"""A secret that must be found nowhere."""
+SECRET = "with-a-secret"
+"""A pipeline whose source is a database that is named with the secret, and cannot be opened."""
 TICKS = 120
 _SLOW_MODEL = """
 import time
@@ -38,6 +43,13 @@ _SMALLER = {
     "to: [mlops]": "to: []",
     _EXAMPLE: "{name}",
 }
+_NO_DATABASE = """\
+source:
+  kind: sql
+  uri: sqlite:////nowhere/${SHOP_PASSWORD}/shop.db
+  query: select * from clicks where shown_at >= :date
+  window_days: 4
+"""
 _SLOWER = {
     "{kind: dcn, embedding_dim: 16, hidden: [32]}": '{kind: "model.py:Mine", embedding_dim: 4}',
     "batch_size: auto": "batch_size: 100",
@@ -93,18 +105,21 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
     home = tmp_path_factory.mktemp("faulted")
     for folder in (home, *home.parents[:2]):
         folder.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
-    made = Faulted(home, {"RATCHET_RUNNER": "docker", "RATCHET_STAGE_IMAGE": stage_image})
+    made = Faulted(home, {"RATCHET_RUNNER": "docker", "RATCHET_STAGE_IMAGE": stage_image, "SHOP_PASSWORD": CANARY})
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     for _ in write(made.services.data, days=5, rows_per_day=3000, end=yesterday, seed=0):
         pass
     text = (ROOT / "dags" / "pipelines" / _EXAMPLE / "pipeline.yaml").read_text(encoding="utf-8")
-    for name in (*FAULTS, *SLOW):
+    for name in (*FAULTS, *SLOW, SECRET):
         smaller = text
         for usual, changed in _SMALLER.items():
             assert usual in text
             smaller = smaller.replace(usual, changed.format(name=name))
         folder = made.pipelines / name
         folder.mkdir()
+        if name == SECRET:
+            smaller = re.sub(r"source:\n(  .*\n)+", _NO_DATABASE, smaller)
+            assert "SHOP_PASSWORD" in smaller
         if name in SLOW:
             (folder / "model.py").write_text(_SLOW_MODEL, encoding="utf-8")
             for usual, changed in _SLOWER.items():
