@@ -13,7 +13,7 @@ from functools import cached_property
 from tasks.chain.accumulation import halve
 from tasks.chain.events import Event, parse
 from tasks.chain.failures import failure_of
-from tasks.chain.jobs import job_for
+from tasks.chain.jobs import job_for, store_label
 from tasks.chain.outcomes import outcome_of, outcomes, why_built
 from tasks.chain.requests import compose, why_skipped
 from tasks.contracts import paths
@@ -50,6 +50,8 @@ class Attempt:
     fresh: bool = False
     stopping: bool = False
     """Set by whoever interrupts: then a stage that was told to stop is not started again."""
+    lost: bool = field(init=False, default=False)
+    """Whether another attempt has taken this over; then how it ends is that attempt's to say."""
     _request: StageRequest = field(init=False)
     _because: str = field(init=False, default="")
     _hold: Hold | None = field(init=False, default=None)
@@ -86,6 +88,8 @@ class Attempt:
                 told = True
                 self._say(f"run {holder.run_id} computes the same since {holder.started:%H:%M:%S}; waiting for it")
             time.sleep(_POLL_S)
+            if self.stopping:
+                raise Preempted(f"{self.stage} was told to stop while it waited for another run")
             if (found := published(self._store, self._request.prefix)) is not None:
                 return _built_by_another(found)
         self._hold = hold
@@ -102,19 +106,17 @@ class Attempt:
 
     def follow(self) -> Outcome:
         """See the computation to its end. Raises the RatchetError that says why it failed."""
-        hold = self._hold
         try:
             error = self._to_end()
         except RatchetError as raised:  # also that the container is gone, once somebody else has seen to it
             error = Preempted(f"{self.stage} was told to stop") if self.stopping else raised
         finally:
             self.release()
-        lost = hold is not None and hold.lost.is_set()
         made = published(self._store, self._request.prefix)
-        if made is None and lost and not self.stopping:
+        if made is None and self.lost and not self.stopping:
             self._say("another attempt has taken this over")
             return self.begin() or self.follow()
-        if error is not None and not (lost and made):
+        if error is not None and not (self.lost and made):
             raise self._smaller(error) if isinstance(error, OutOfMemory) and self.stage == "train" else error
         if made is None:
             raise RatchetError(
@@ -146,15 +148,17 @@ class Attempt:
         """Tell the stage to stop, and return at once. It has its whole grace; what is left after that is removed."""
         self.stopping = True
         if self._handle:
-            self.runner.notify(self._handle)
-            if self.runner.durable:  # others end with whoever started them
+            if self.runner.durable:
+                # Not a word to the engine from here: a signal's handler may run in the middle of another word to it.
                 finish_later(self._handle, self.plan.spec.stages[self.stage].grace)
+            else:
+                self.runner.notify(self._handle)
 
     def release(self) -> None:
         """Give the lease back."""
         hold, self._hold = self._hold, None
         if hold is not None:
-            hold.release()
+            self.lost = not hold.release()
 
     def _start(self, earlier: str | None, predecessor: Lease | None) -> None:
         """Find the container of an earlier attempt, or start one when nothing computes this any more."""
@@ -174,7 +178,11 @@ class Attempt:
         self._submit()
 
     def _labels(self, attempt: str | None = None) -> dict[str, str]:
-        labels = {"ratchet.pipeline": self.plan.spec.name, "ratchet.fingerprint": self._request.fingerprint}
+        labels = {
+            "ratchet.store": store_label(self._request.store),
+            "ratchet.pipeline": self.plan.spec.name,
+            "ratchet.fingerprint": self._request.fingerprint,
+        }
         return {**labels, "ratchet.attempt": attempt} if attempt else labels
 
     def _submit(self) -> None:

@@ -20,15 +20,17 @@ def execute(attempt: Attempt) -> Outcome:
 
 
 def recorded(attempt: Attempt, work: Callable[[], Outcome]) -> Outcome:
-    """Do some work that ends with an attempt's outcome, and put that on record, whatever it is."""
+    """Do some work that ends with an attempt's outcome, and put that on record, unless it was taken over meanwhile."""
     store, started = open_store(attempt.plan.store), time.monotonic()
     try:
         outcome = work()
     except RatchetError as error:
         seconds = time.monotonic() - started
         failed = Outcome(stage=attempt.stage, state="failed", seconds=seconds, because=error.cause)
-        record(store, attempt.plan, failed)
+        if not attempt.lost:
+            record(store, attempt.plan, failed)
         raise
     outcome = outcome.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
-    record(store, attempt.plan, outcome)
+    if not attempt.lost:
+        record(store, attempt.plan, outcome)
     return outcome

@@ -1,4 +1,4 @@
-"""The end of a container that was told to stop, seen to by a small process of its own, whoever told it may be gone.
+"""The end of a container, seen to by a small process of its own, whoever asked for it may be gone.
 
 Run as `python -m tasks.runners.finisher HANDLE GRACE_S`.
 """
@@ -20,7 +20,7 @@ OVERTIME_S = 60
 
 
 def finish_later(handle: str, grace_s: float) -> None:
-    """Return at once, and have the container's end awaited for `grace_s` seconds; then it is killed, and removed.
+    """Return at once, and have the container told to stop, killed if it is still there after `grace_s`, and removed.
 
     For containers only. The process is in a session of its own, shares no open file with the caller, and is nobody's
     child: it goes on when the caller is killed. It reaches the engine that the caller's environment names.
@@ -41,11 +41,13 @@ def finish_later(handle: str, grace_s: float) -> None:
 
 
 def finish(handle: str, grace_s: float) -> None:
-    """Wait until the container ends, at most `grace_s` seconds, and remove it. Quiet if it is gone."""
+    """Tell the container to stop, wait for its end, at most `grace_s` seconds, and remove it. Quiet if it is gone."""
     from tasks.runners.docker import DockerRunner  # noqa: PLC0415 - the clock and the alarm start before
 
     runner, deadline = DockerRunner(), time.monotonic() + grace_s
     with contextlib.suppress(ConfigurationError):  # it is gone
+        with contextlib.suppress(Unavailable):
+            runner.notify(handle)
         while (left := deadline - time.monotonic()) > 0:
             try:
                 if not runner.wait(handle, left).running:

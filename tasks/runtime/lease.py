@@ -53,13 +53,16 @@ class Hold:
         self._lease = self._lease.model_copy(update={"attempt": attempt, "started": started})
         self._beat()
 
-    def release(self) -> None:
-        """Give the lease back, if it is still ours."""
+    def release(self) -> bool:
+        """Give the lease back. Whether it was still ours."""
         self._over.set()
         self._thread.join()
         found = _read(self._store, self._key)
-        if found and found[0].holder == self._lease.holder:
-            self._store.delete(self._key, expected=found[1])
+        if found is None or found[0].holder != self._lease.holder:
+            self.lost.set()
+            return False
+        self._store.delete(self._key, expected=found[1])
+        return True
 
     def _live(self) -> None:
         while not self._over.wait(BEAT_S) and not self.lost.is_set():

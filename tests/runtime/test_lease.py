@@ -47,7 +47,7 @@ def until(what: Callable[[], bool], seconds: float = 20) -> None:
 def test_a_free_lease_is_taken_and_given_back(store: Store) -> None:
     hold = held(take(store, "run-1", "a"))
     assert take(store, "run-2", "b") is None
-    hold.release()
+    assert hold.release()
     assert holder_of(store, KEY) is None
     held(take(store, "run-2", "b")).release()
 
@@ -98,7 +98,7 @@ def test_a_later_try_of_the_same_run_takes_over_at_once_and_the_earlier_one_is_t
     first = held(take(store, "run-1", "a"))
     second = held(take(store, "run-1", "b"))
     until(first.lost.is_set)
-    first.release()
+    assert not first.release()
     found = holder_of(store, KEY)
     assert found is not None
     assert found.holder == "b"
