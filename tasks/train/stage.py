@@ -15,8 +15,10 @@ from tasks.contracts import documents, paths
 from tasks.contracts.documents import Epoch, FeatureDay, FeatureSet, TrainedModel
 from tasks.contracts.errors import ConfigurationError, OutOfMemory, Preempted, RatchetError
 from tasks.contracts.judging import LOWER_IS_BETTER
+from tasks.contracts.request import StageRequest
 from tasks.runtime.artifacts import fetch, read_bytes
 from tasks.runtime.context import Finished, StageContext
+from tasks.runtime.lease import holder_of
 from tasks.runtime.store.base import Store
 from tasks.runtime.user_code import blame, load_module
 from tasks.scoring import model
@@ -55,7 +57,7 @@ def run(ctx: StageContext) -> Finished:
             accumulation=accumulation,
         )
     checkpoints = Checkpoints(
-        StoreShelf(ctx.store, paths.checkpoints(spec.name, ctx.request.fingerprint)),
+        StoreShelf(ctx.store, ctx.request),
         keep=settings.checkpoint.keep,
         warn=ctx.log.warning,
     )
@@ -103,14 +105,23 @@ def run(ctx: StageContext) -> Finished:
 
 
 class StoreShelf:
-    """A folder of the store as the place of checkpoints."""
+    """A folder of the store as the place of checkpoints.
 
-    def __init__(self, store: Store, prefix: str) -> None:
+    Refuses what an attempt saves that another has succeeded: one that was frozen and woke up must not write between the
+    checkpoints of its successor.
+    """
+
+    def __init__(self, store: Store, request: StageRequest) -> None:
         self._store = store
-        self._prefix = prefix
+        self._attempt = request.attempt
+        self._prefix = paths.checkpoints(request.spec.name, request.fingerprint)
+        self._lease = paths.lease(request.spec.name, request.stage, request.fingerprint)
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file durably, over what is there."""
+        holder = holder_of(self._store, self._lease)
+        if holder is not None and holder.attempt != self._attempt:
+            raise RatchetError(f"attempt {holder.attempt} trains this now", remedy="nothing: this one came too late")
         key = f"{self._prefix}/{name}"
         entry = self._store.head(key)
         if not self._store.replace(key, data, expected=entry.etag if entry else None):

@@ -9,15 +9,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.contracts import documents
+from tasks.contracts import documents, paths
 from tasks.contracts.errors import ConfigurationError, CorruptArtifact, OutOfMemory, Preempted, RatchetError
 from tasks.contracts.result import Published
 from tasks.runtime.artifacts import read_bytes
 from tasks.runtime.context import StageContext
+from tasks.runtime.lease import Waiting, wanted
+from tasks.runtime.store.opening import open_store
 from tasks.scoring.files import lay_out
 from tasks.scoring.measures import Rows, constant, measure
 from tasks.scoring.model import load
 from tasks.scoring.rows import read_rows
+from tasks.train.stage import StoreShelf
+from tests import world
 from tests.features.encoding import validated
 from tests.ingest.night import LAST, Nights
 
@@ -330,3 +334,18 @@ def test_without_validation_days_the_last_epoch_is_taken(tmp_path: Path) -> None
     trained = documents.trained(trainings.train().result)
     assert trained.best_epoch == 3
     assert trained.epochs[0].valid_metric is None
+
+
+def test_what_a_superseded_attempt_saves_is_refused(tmp_path: Path) -> None:
+    shop = world.make(open_store((tmp_path / "store").as_uri()), tmp_path / "scratch")
+    shop.store.prepare()
+    late, current = (shop.context("train", {}, attempt=name).request for name in ("late", "current"))
+    StoreShelf(shop.store, late).put("step-0000000001.json", b"{}")
+    key = paths.lease(late.spec.name, "train", late.fingerprint)
+    hold = Waiting(shop.store, key, wanted(current.run_id, "current")).take()
+    assert hold is not None
+    StoreShelf(shop.store, current).put("step-0000000002.json", b"{}")
+    with pytest.raises(RatchetError, match="attempt current trains this now"):
+        StoreShelf(shop.store, late).put("step-0000000003.json", b"{}")
+    assert hold.release()
+    assert list(StoreShelf(shop.store, current).names()) == ["step-0000000001.json", "step-0000000002.json"]
