@@ -36,6 +36,8 @@ _PATIENCE = {
     "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "10",
 }
 
+_IDLE = "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME"
+
 
 class Services:
     """Starts, finds and stops the servers whose state lies in `home`. What it did not start it never touches."""
@@ -159,7 +161,8 @@ class Services:
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.root / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "4",
-            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",  # a task follows the one before it at once
+            # A task follows the one before it at once. On a machine with other work, less often is kinder.
+            _IDLE: os.environ.get(_IDLE, "0.1"),
             **_PATIENCE,
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.airflow_url}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.user}:admin",

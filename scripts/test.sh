@@ -15,6 +15,6 @@ if [ ${#wanted[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/nul
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null
 fi
 rm -f .coverage .coverage.*
-"$bin/python" -m pytest -n "$workers" --dist loadgroup --cov --cov-report= "$@"
+"$bin/python" -m pytest -n "$workers" --dist loadgroup --cov --cov-report= --durations=25 "$@"
 "$bin/coverage" report --include='tasks/contracts/*' --fail-under=100
 "$bin/coverage" report --omit='tasks/contracts/*' --fail-under=90

@@ -25,7 +25,8 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 ENDED = ("success", "failed")
 _QUICK = {
-    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "2",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "4",
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.7",  # several Airflows share few cores here
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
 }
 
