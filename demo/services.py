@@ -26,7 +26,7 @@ _PATIENCE = {
     # A task whose worker was killed counts as lost after 60 s, one whose scheduler was killed after 30 s: at the next
     # look after SCHEDULER_HEALTH_CHECK_THRESHOLD.
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
-    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "10",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
     # A task waits for an API server that is away for two minutes. One request waits longer than the API server waits
     # for SQLite's lock: asked twice, a change of state is refused the second time.
@@ -163,7 +163,7 @@ class Services:
             "AIRFLOW__CORE__PARALLELISM": "4",
             # A task follows the one before it at once. On a machine with other work, less often is kinder.
             _IDLE: os.environ.get(_IDLE, "0.1"),
-            **_PATIENCE,
+            **{name: os.environ.get(name, usual) for name, usual in _PATIENCE.items()},
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.airflow_url}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.user}:admin",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._password_file()),

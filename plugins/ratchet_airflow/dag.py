@@ -11,7 +11,7 @@ from ratchet_airflow.form import params
 from ratchet_airflow.operators import PlanOperator, StageOperator
 from ratchet_airflow.page import page
 from ratchet_airflow.pools import share
-from ratchet_airflow.retries import BACKOFF, MAX_DELAY, RETRY_POLICY
+from ratchet_airflow.retries import BACKOFF, LOST_DELAY, MAX_DELAY, StageRetryPolicy
 from ratchet_airflow.timetable import DayBeforeTimetable
 from tasks.contracts.operations import STAGES, StageSettings
 from tasks.contracts.pipeline import PipelineSpec
@@ -85,10 +85,10 @@ def _approval(spec: PipelineSpec, shared: dict[str, Any]) -> BaseOperator:
 def _handling(settings: StageSettings) -> dict[str, Any]:
     return {
         "retries": settings.retries,
-        "retry_delay": timedelta(seconds=settings.retry_delay),
+        "retry_delay": LOST_DELAY,
         "retry_exponential_backoff": BACKOFF,
-        "max_retry_delay": max(MAX_DELAY, timedelta(seconds=settings.retry_delay)),
-        "retry_policy": RETRY_POLICY,
+        "max_retry_delay": MAX_DELAY,
+        "retry_policy": StageRetryPolicy(settings.retry_delay),
         "execution_timeout": timedelta(seconds=settings.timeout + settings.grace + _MARGIN_S),
     }
 

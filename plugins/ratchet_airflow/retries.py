@@ -1,5 +1,6 @@
 """How Airflow follows up a failed stage: the table of exit codes as Airflow's retry policy."""
 
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -9,12 +10,16 @@ from tasks.contracts.errors import RatchetError
 from tasks.contracts.exits import Decision, decide
 
 BACKOFF = 2.0
-"""Each delay is this many times the one before; Airflow adds a jitter that differs from run to run."""
+"""Each delay is this many times the one before."""
 MAX_DELAY = timedelta(minutes=30)
+LOST_DELAY = timedelta(seconds=1)
+"""Airflow's own delay, for a try whose worker was killed and so made no decision: it was waited for long enough."""
+_JITTER = 0.25
+"""Delays differ by so much in either direction, so that what failed together does not come back together."""
 
 
 def decision(error: BaseException | None, *, try_number: int, max_tries: int) -> Decision | None:
-    """What follows a try. None for what is not an error of ours: Airflow's own rule decides then.
+    """What follows a try. None for what is not an error of ours: that is tried again as often as there are tries.
 
     max_tries: as Airflow has it, the number of retries.
     """
@@ -26,25 +31,30 @@ def decision(error: BaseException | None, *, try_number: int, max_tries: int) ->
 class StageRetryPolicy(RetryPolicy):
     """What cannot succeed fails at once; what was preempted goes on at once; the rest waits longer each time."""
 
+    def __init__(self, delay_s: float) -> None:
+        """delay_s: seconds before the first retry of what has to wait."""
+        self.delay_s = delay_s
+
     def evaluate(self, exception: BaseException, try_number: int, max_tries: int, context: Any = None) -> RetryDecision:
         """Called in the worker. Airflow logs the reason and keeps it with the task instance."""
         _ = context
         made = decision(exception, try_number=try_number, max_tries=max_tries)
         if made is None:
-            return RetryDecision.default()
+            return RetryDecision.retry(self._grown(try_number)) if try_number <= max_tries else RetryDecision.default()
         if not made.again:
             return RetryDecision.fail(made.reason)
-        return RetryDecision.retry(None if made.growing_delay else timedelta(0), made.reason)
+        return RetryDecision.retry(self._grown(try_number) if made.growing_delay else timedelta(0), made.reason)
 
     def serialize(self) -> dict[str, Any]:
-        """Nothing: the table is in the code."""
-        return {}
+        """The delay; the table is in the code."""
+        return {"delay_s": self.delay_s}
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> "StageRetryPolicy":
-        """The one policy."""
-        _ = data
-        return cls()
+        """What `serialize` was called on."""
+        return cls(data["delay_s"])
 
-
-RETRY_POLICY = StageRetryPolicy()
+    def _grown(self, try_number: int) -> timedelta:
+        longest = max(MAX_DELAY.total_seconds(), self.delay_s)
+        grown = min(longest, self.delay_s * BACKOFF ** (try_number - 1))
+        return timedelta(seconds=grown * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret

@@ -16,7 +16,9 @@ CANARY = "canary-7f3a9c51e2"
 """A secret that must be found nowhere."""
 SECRET = "with-a-secret"
 """A pipeline whose source is a database that is named with the secret, and cannot be opened."""
-TICKS = 120
+LOST_S = 30
+"""Without a heartbeat; half of what is usual, so that tests wait half as long."""
+TICKS = 90
 _SLOW_MODEL = """
 import time
 
@@ -73,6 +75,19 @@ class Faulted(Installation):
             lambda: self.api.tasks(pipeline, run_id).get(task, {}).get("state") == "running" or None, seconds=RUNS_S
         )
 
+    def published_once(self, pipeline: str, run_id: str) -> dict[str, str]:
+        """The run has ended well, and each stage is published once; the states of its tasks."""
+        from tasks.runtime.store.opening import open_store  # noqa: PLC0415 - takes a while, and only these tests need it
+
+        states = self.wait(pipeline, run_id, seconds=RUNS_S)
+        assert states["run"] == "success", states
+        store = open_store(str(self.services.store))
+        for stage, outcome in self.outcomes(pipeline, run_id).items():
+            prefix = f"published/{pipeline}/{stage}/"
+            manifests = [entry.key for entry in store.list(prefix) if entry.key.endswith("/manifest.json")]
+            assert manifests == ([outcome.manifest] if outcome.manifest else [])
+        return states
+
     def ended_once(self, pipeline: str, run_id: str) -> None:
         """The run has ended well; each stage is published once, and there is one version, in production."""
         from mlflow import MlflowClient  # noqa: PLC0415 - takes seconds, and only these tests need it
@@ -81,15 +96,10 @@ class Faulted(Installation):
         from tasks.runtime.ledger import records  # noqa: PLC0415 - as above
         from tasks.runtime.store.opening import open_store  # noqa: PLC0415 - as above
 
-        states = self.wait(pipeline, run_id, seconds=RUNS_S)
+        states = self.published_once(pipeline, run_id)
         assert set(states.values()) == {"success"}, states
         store = open_store(str(self.services.store))
-        ended = self.outcomes(pipeline, run_id)
-        assert set(ended) == set(STAGES)
-        for stage, outcome in ended.items():
-            prefix = f"published/{pipeline}/{stage}/"
-            manifests = [entry.key for entry in store.list(prefix) if entry.key.endswith("/manifest.json")]
-            assert manifests == [outcome.manifest]
+        assert set(self.outcomes(pipeline, run_id)) == set(STAGES)
         assert len(records(store, pipeline)) == 1
         versions = MlflowClient(self.services.mlflow_url).search_model_versions(f"name='{pipeline}'")
         assert [version.version for version in versions] == ["1"]
@@ -105,7 +115,15 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
     home = tmp_path_factory.mktemp("faulted")
     for folder in (home, *home.parents[:2]):
         folder.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
-    made = Faulted(home, {"RATCHET_RUNNER": "docker", "RATCHET_STAGE_IMAGE": stage_image, "SHOP_PASSWORD": CANARY})
+    made = Faulted(
+        home,
+        {
+            "RATCHET_RUNNER": "docker",
+            "RATCHET_STAGE_IMAGE": stage_image,
+            "SHOP_PASSWORD": CANARY,
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": f"{LOST_S}",
+        },
+    )
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     for _ in write(made.services.data, days=5, rows_per_day=3000, end=yesterday, seed=0):
         pass

@@ -45,7 +45,7 @@ def test_a_failure_says_what_where_why_and_what_to_do(
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
     error = DataRejected("price: 40 % null, 1 % allowed", remedy="mend the source")
-    error.last_lines = ["checked 12 rules", "refused"]  # type: ignore[attr-defined] # as the operator adds them
+    error.last_lines = ("checked 12 rules", "refused")
     callbacks().failure(context(error))
     (received,) = hook.received
     assert received["title"] == "search-ranking 2026-11-20: validate refused the data"
@@ -55,7 +55,8 @@ def test_a_failure_says_what_where_why_and_what_to_do(
         "Date: 2026-11-20",
         "Try: 1 of 3",
         "Cause: price: 40 % null, 1 % allowed",
-        "Decision: not tried again: another try would end the same way",
+        "Decision: not tried again, since the data was rejected: look at the validation page; "
+        "mend the source, or the rule that is named",
         "Last lines: ",
         "  checked 12 rules",
         "  refused",

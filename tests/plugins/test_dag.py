@@ -52,7 +52,7 @@ def test_every_task_has_retries_with_growing_delay_a_timeout_and_alerts(tmp_path
 def test_the_file_sets_retries_and_times(tmp_path: Path) -> None:
     train = dag_of(tmp_path).get_task("train")
     assert train.retries == 4
-    assert train.retry_delay == timedelta(seconds=10)
+    assert train.retry_policy.delay_s == 10
     runner_gives_up = timedelta(hours=2, minutes=1)
     assert train.execution_timeout > runner_gives_up
 
