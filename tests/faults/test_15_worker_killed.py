@@ -131,7 +131,9 @@ def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_containe
     faulted.until_running(pipeline, run_id, "train")
     faulted.until(lambda: containers(faulted, pipeline, run_id) or None, seconds=60)
     assert containers(faulted, pipeline, run_id) != [container]
-    faulted.published_once(pipeline, run_id)
+    assert faulted.wait(pipeline, run_id, seconds=300)["run"] == "success"
+    manifests = [entry.key for entry in store.list(f"published/{pipeline}/train/") if "manifest" in entry.key]
+    assert len(manifests) == 1
     result = faulted.outcomes(pipeline, run_id)["train"].result
     assert result is not None
     assert (documents.trained(result).resumed_from or 0) > 0
