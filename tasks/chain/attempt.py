@@ -167,15 +167,22 @@ class Attempt:
         if earlier is not None and (found := self.runner.find(self._labels(earlier))):
             self._handle, self._found = found[0], True
             self._started = predecessor.started if predecessor else datetime.now(UTC)
-            if self._hold is not None:
-                self._hold.follows(earlier, self._started)
+            self._names(earlier, self._started)
             self._say(f"the container of attempt {earlier} is still there; going on with it")
             return
         for leftover in self.runner.find(self._labels()):
             self._say("the container of an earlier attempt is ended first")
+            if predecessor is not None:  # what it saves at its end counts: until then the computation is still its own
+                self._names(predecessor.attempt, predecessor.started)
             self.runner.stop(leftover, self.plan.spec.stages[self.stage].grace)
             self.runner.remove(leftover)
+        self._names(self.name, datetime.now(UTC))
         self._submit()
+
+    def _names(self, attempt: str, started: datetime) -> None:
+        """Let the lease name the computation that is under way, if it names another."""
+        if self._hold is not None and self._hold.computes != attempt:
+            self._hold.follows(attempt, started)
 
     def _labels(self, attempt: str | None = None) -> dict[str, str]:
         labels = {

@@ -48,8 +48,13 @@ class Hold:
         self._thread = threading.Thread(target=self._live, name="lease", daemon=True)
         self._thread.start()
 
+    @property
+    def computes(self) -> str:
+        """The attempt whose computation the lease names."""
+        return self._lease.attempt
+
     def follows(self, attempt: str, started: datetime) -> None:
-        """Say that what is computed is an earlier attempt's computation."""
+        """Say whose computation is under way: an earlier attempt's, or the holder's own."""
         self._lease = self._lease.model_copy(update={"attempt": attempt, "started": started})
         self._beat()
 
