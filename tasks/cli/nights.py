@@ -61,7 +61,8 @@ def _plain(line: NightLine) -> dict[str, object]:
 
 
 def _table(lines: list[NightLine]) -> Table:
-    table = Table("date", "run", "verdict", "gain", "would promote", "version", "why", box=None)
+    table = Table("date", "run", "verdict", "gain", "would promote", "version", box=None)
+    table.add_column("why", no_wrap=True, overflow="ellipsis")
     for line in lines:
         gain = (
             f"{percent(line.gain.value)} ({percent(line.gain.low)} to {percent(line.gain.high)})" if line.gain else ""

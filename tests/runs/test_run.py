@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from tasks.chain.history import plan_of, runs_of
+from tasks.chain.planning import make_plan
 from tasks.runtime.ledger import records
 from tasks.runtime.store.opening import open_store
 from tests.runs.nights import DAY, ROOT, SMALL, ratchet, run, sample
@@ -64,6 +67,57 @@ def test_why_and_plan_tell_what_is_reused_and_what_would_be_rebuilt(
     nobody = ratchet("why", "search-ranking/nobody", "--store", store)
     assert nobody.code == 64
     assert "no run 'nobody' of search-ranking" in nobody.err
+
+
+def test_nights_tell_a_line_for_each_date_and_a_page(
+    nights: tuple[str, list[dict[str, object]]], tmp_path: Path
+) -> None:
+    store, (first, _) = nights
+    asked = ("nights", "search-ranking", "--store", store)
+    lines = ratchet(*asked, "--json").json
+    assert [line["day"] for line in lines] == ["2026-03-19", "2026-03-20"]
+    assert (lines[0]["standing"], lines[0]["would_promote"], lines[0]["promoted"]) == ("promote", True, True)
+    assert lines[0]["cause"] == first["reason"]
+    assert lines[0]["gain"]["low"] > 0
+    page = tmp_path / "nights.html"
+    told = ratchet(*asked, "--from", "2026-03-20", "--html", str(page))
+    assert "1 dates; " in told.out
+    assert "2026-03-20" in page.read_text(encoding="utf-8")
+    assert "2026-03-19" not in page.read_text(encoding="utf-8")
+    shown = ratchet(*asked).out
+    assert "2 dates; " in shown
+    nobody = ratchet("nights", "nobody", "--store", store)
+    assert (nobody.code, "no run of 'nobody'" in nobody.err) == (64, True)
+
+
+def test_a_past_date_is_planned_with_the_data_that_its_own_night_saw(
+    nights: tuple[str, list[dict[str, object]]], data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = nights
+    monkeypatch.setenv("RATCHET_DATA", data)
+    kept = open_store(store)
+    own = plan_of(kept, "search-ranking", runs_of(kept, "search-ranking", DAY)[0])
+    assert own is not None
+    late = next((Path(data) / "clicks" / f"date={DAY - timedelta(days=2)}").iterdir()).with_name("late.parquet")
+    late.write_bytes(next(late.parent.iterdir()).read_bytes())
+    try:
+        planned = {
+            as_of: make_plan(
+                folder=ROOT / "dags" / "pipelines" / "search-ranking",
+                spec=own.spec,
+                data_date=DAY,
+                run_id=f"past-{as_of}",
+                kind="backfill",
+                store_uri=store,
+                as_of=as_of,
+                publish=False,
+            )
+            for as_of in ("then", "now")
+        }
+    finally:
+        late.unlink()
+    assert planned["then"].source == own.source
+    assert planned["now"].source != own.source
 
 
 def test_fault_21_two_runs_of_the_same_date_at_once_make_one_version(data: str, tmp_path: Path) -> None:
