@@ -25,6 +25,7 @@ STORM = {"2013-02-08", "2013-02-09"}
 pytestmark = [
     pytest.mark.skipif(not FLIGHTS.is_dir(), reason="the flights are not here"),
     pytest.mark.heavy,
+    pytest.mark.xdist_group("flights"),  # its nights are run once
     pytest.mark.timeout(3600),
 ]
 

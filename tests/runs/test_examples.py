@@ -8,7 +8,7 @@ import pytest
 from tests.runs.nights import DAY, run, sample
 from tests.s3 import S3Server
 
-pytestmark = [pytest.mark.docker, pytest.mark.heavy]
+pytestmark = [pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("examples")]
 EXAMPLES = {"search-ranking": "ndcg@10", "payments-fraud": "pr_auc"}
 STAGES = ["ingest", "validate", "features", "train", "evaluate", "register", "report"]
 

@@ -13,7 +13,7 @@ from tasks.runtime.ledger import records
 from tasks.runtime.store.opening import open_store
 from tests.runs.nights import DAY, ROOT, SMALL, ratchet, run, sample
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("runs")]
 
 
 @pytest.fixture(scope="module")
