@@ -1,7 +1,7 @@
 """train: a model from encoded days. Adapts the contract to the loop; the loop itself knows nothing of Ratchet."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -11,15 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tasks.contracts import documents, paths
+from tasks.contracts import documents
 from tasks.contracts.documents import Epoch, FeatureDay, FeatureSet, TrainedModel
 from tasks.contracts.errors import ConfigurationError, OutOfMemory, Preempted, RatchetError
 from tasks.contracts.judging import LOWER_IS_BETTER
-from tasks.contracts.request import StageRequest
 from tasks.runtime.artifacts import fetch, read_bytes
 from tasks.runtime.context import Finished, StageContext
-from tasks.runtime.lease import holder_of
-from tasks.runtime.store.base import Store
+from tasks.runtime.shelf import StoreShelf
 from tasks.runtime.user_code import blame, load_module
 from tasks.scoring import model
 from tasks.scoring.description import Architecture, CategoricalColumn, Description, NumericColumn
@@ -102,42 +100,6 @@ def run(ctx: StageContext) -> Finished:
         resumed_from=trained.resumed_from,
     )
     return Finished(content=document.digest, summary=document, metrics=_metrics(trained, len(train), checkpoints))
-
-
-class StoreShelf:
-    """A folder of the store as the place of checkpoints.
-
-    Refuses what an attempt saves that another has succeeded: one that was frozen and woke up must not write between the
-    checkpoints of its successor.
-    """
-
-    def __init__(self, store: Store, request: StageRequest) -> None:
-        self._store = store
-        self._attempt = request.attempt
-        self._prefix = paths.checkpoints(request.spec.name, request.fingerprint)
-        self._lease = paths.lease(request.spec.name, request.stage, request.fingerprint)
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file durably, over what is there."""
-        holder = holder_of(self._store, self._lease)
-        if holder is not None and holder.attempt != self._attempt:
-            raise RatchetError(f"attempt {holder.attempt} trains this now", remedy="nothing: this one came too late")
-        key = f"{self._prefix}/{name}"
-        entry = self._store.head(key)
-        if not self._store.replace(key, data, expected=entry.etag if entry else None):
-            raise RatchetError(f"{key}: somebody else is training under the same fingerprint", remedy="let one finish")
-
-    def get(self, name: str) -> bytes:
-        """Read a file. Raises FileNotFoundError."""
-        return self._store.read(f"{self._prefix}/{name}")
-
-    def names(self) -> Iterable[str]:
-        """All files."""
-        return [entry.key.rpartition("/")[2] for entry in self._store.list(self._prefix)]
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
-        self._store.delete(f"{self._prefix}/{name}")
 
 
 def _prepare(ctx: StageContext) -> torch.device:

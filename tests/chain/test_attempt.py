@@ -18,27 +18,11 @@ from tasks.chain.reaping import orphans, reap
 from tasks.contracts.errors import Preempted
 from tasks.contracts.request import RunPlan
 from tasks.runners.docker import DockerRunner
+from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings
 
 pytestmark = [pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("attempts")]
 ROOT = Path(__file__).resolve().parents[2]
-COUNTING = """
-import time
-from torch import nn
-
-class Mine(nn.Module):
-    def __init__(self, inputs):
-        super().__init__()
-        self.layer = nn.Linear(inputs, 1)
-        self.ticks = 0
-
-    def forward(self, x):
-        if self.training:
-            self.ticks += 1
-            print(f"tick {self.ticks}", flush=True)
-            time.sleep(0.05)
-        return self.layer(x)
-"""
 FOLLOWER = """
 import sys
 from tasks.chain.attempt import Attempt
@@ -54,7 +38,9 @@ execute(Attempt(plan, "train", DockerRunner(), name="first", on_event=say))
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Iterator[Trainings]:
-    with trainings(tmp_path_factory.mktemp("attempts"), stage_image, model=COUNTING, rows_per_day=2000) as prepared:
+    with trainings(
+        tmp_path_factory.mktemp("attempts"), stage_image, model=ticking(0.05), rows_per_day=2000
+    ) as prepared:
         yield prepared
 
 

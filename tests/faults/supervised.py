@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.airflow.installation import ROOT, Installation
+from tests.faults.ticking import ticking
 
 FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
 SLOW = ("worker-killed", "late-attempt", "marked-failed")
@@ -19,25 +20,6 @@ SECRET = "with-a-secret"
 LOST_S = 30
 """Without a heartbeat; half of what is usual, so that tests wait half as long."""
 TICKS = 90
-_SLOW_MODEL = """
-import time
-
-from torch import nn
-
-
-class Mine(nn.Module):
-    def __init__(self, inputs):
-        super().__init__()
-        self.layer = nn.Linear(inputs, 1)
-        self.ticks = 0
-
-    def forward(self, x):
-        if self.training:
-            self.ticks += 1
-            print(f"tick {self.ticks}", flush=True)
-            time.sleep(0.5)
-        return self.layer(x)
-"""
 _EXAMPLE = "search-ranking"
 _SMALLER = {
     "window_days: 30": "window_days: 4",
@@ -139,7 +121,7 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
             smaller = re.sub(r"source:\n(  .*\n)+", _NO_DATABASE, smaller)
             assert "SHOP_PASSWORD" in smaller
         if name in SLOW:
-            (folder / "model.py").write_text(_SLOW_MODEL, encoding="utf-8")
+            (folder / "model.py").write_text(ticking(0.5), encoding="utf-8")
             for usual, changed in _SLOWER.items():
                 assert usual in smaller
                 smaller = smaller.replace(usual, changed)

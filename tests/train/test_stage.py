@@ -15,12 +15,12 @@ from tasks.contracts.result import Published
 from tasks.runtime.artifacts import read_bytes
 from tasks.runtime.context import StageContext
 from tasks.runtime.lease import Waiting, wanted
+from tasks.runtime.shelf import StoreShelf
 from tasks.runtime.store.opening import open_store
 from tasks.scoring.files import lay_out
 from tasks.scoring.measures import Rows, constant, measure
 from tasks.scoring.model import load
 from tasks.scoring.rows import read_rows
-from tasks.train.stage import StoreShelf
 from tests import world
 from tests.features.encoding import validated
 from tests.ingest.night import LAST, Nights

@@ -1,0 +1,26 @@
+"""A model that counts its training steps aloud, and takes its time over each."""
+
+_MODEL = """
+import time
+
+from torch import nn
+
+
+class Mine(nn.Module):
+    def __init__(self, inputs):
+        super().__init__()
+        self.layer = nn.Linear(inputs, 1)
+        self.ticks = 0
+
+    def forward(self, x):
+        if self.training:
+            self.ticks += 1
+            print(f"tick {{self.ticks}}", flush=True)
+            time.sleep({seconds})
+        return self.layer(x)
+"""
+
+
+def ticking(seconds: float) -> str:
+    """A pipeline's model.py, with a pause in each step."""
+    return _MODEL.format(seconds=seconds)
