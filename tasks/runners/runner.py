@@ -119,14 +119,12 @@ def follow_to_end(
     *,
     started: float | None = None,
     resume: bool = False,
-    abandon: Callable[[], None] | None = None,
 ) -> Ended:
     """`run_to_end` for a job that is already there, for example one found after its first caller was killed.
 
     started: `time.monotonic()` of its submission; now, if not given. resume: begin after the last line that an earlier
-    follower on this machine handed to its `on_line`. abandon: called instead of stopping and removing the job when the
-    caller is interrupted. A runner that is silent, as an engine that restarts, is waited for: PATIENCE_S seconds and
-    the job's grace, which such an engine gives it before it answers.
+    follower on this machine handed to its `on_line`. A runner that is silent, as an engine that restarts, is
+    waited for: PATIENCE_S seconds and the job's grace, which such an engine gives it before it answers.
     """
     begin = time.monotonic() if started is None else started
     tail: deque[Line] = deque(maxlen=TAIL_LINES)
@@ -140,9 +138,6 @@ def follow_to_end(
                     on_line(line)
                 status = patiently(lambda: runner.wait(handle), patience_s)
         except BaseException:
-            if abandon is not None:
-                abandon()
-                raise
             try:
                 runner.stop(handle, job.grace_s)
             finally:

@@ -85,21 +85,6 @@ def test_without_resume_the_log_comes_from_its_begin(job: Job) -> None:
     assert lines.count(first) == 1
 
 
-@pytest.mark.docker
-def test_a_caller_that_is_interrupted_may_leave_the_end_to_somebody_else(job: Job) -> None:
-    runner = DockerRunner()
-    handle = runner.submit(job)
-    left: list[str] = []
-
-    def interrupt(_: Line) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        follow_to_end(runner, handle, job, interrupt, abandon=lambda: left.append(handle))
-    assert left == [handle]
-    assert runner.find(job.labels) == [handle]
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
