@@ -25,16 +25,32 @@ check: environment  ## Lint, types, layers, pipelines; no test is run
 test: images check  ## Everything: checks, then every test
 	@scripts/test.sh
 
-up: images  ## Airflow and MLflow on loopback for your own pipelines (RATCHET_DATA, RATCHET_STORE), without the demo
-	@PYTHONPATH=plugins $(PYTHON) -m demo up
-
-down:  ## End what `make up` started
-	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m demo down
+serve: images  ## The demo's servers for your own pipelines (RATCHET_DATA, RATCHET_STORE), without the demo
+	@PYTHONPATH=plugins $(PYTHON) -m demo serve
 
 bench: images  ## All benchmarks; one: .venv/bin/python -m benchmarks NAME
 	@PYTHONPATH=plugins $(PYTHON) -m benchmarks
 
-stop:  ## End what `make demo` started, and only that
+up: engine  ## The team set-up, by docker-compose.yaml: PostgreSQL, Redis, S3, MLflow, Airflow on Celery workers
+	@scripts/compose.sh
+	@$(PYTHON) -m team up
+
+down: environment  ## End the team set-up; its data stay
+	@$(PYTHON) -m team down
+
+ps: environment  ## How each container of the team set-up is, and the addresses
+	@$(PYTHON) -m team ps
+
+logs: environment  ## What the team set-up says; SERVICE=worker for one service
+	@$(PYTHON) -m team logs $(SERVICE)
+
+backup: environment  ## Databases, buckets and secrets of the team set-up into a new folder
+	@$(PYTHON) -m team backup
+
+restore: environment  ## Put back what `make backup` saved: FROM=FOLDER
+	@$(PYTHON) -m team restore $(FROM)
+
+stop:  ## End what `make demo` and `make serve` started, and only that
 	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m demo stop
 
 lock: environment  ## Resolve requirements*.in and docker/stage.in again
@@ -45,4 +61,4 @@ clean: stop  ## Remove the demo's state, caches and byte code; the environment a
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 	@echo "clean: demo state, caches and byte code are gone"
 
-.PHONY: help environment engine images demo check test up down bench stop lock clean
+.PHONY: help environment engine images demo check test serve up down ps logs backup restore bench stop lock clean

@@ -1,4 +1,4 @@
-"""The embedded set-up: `make demo` takes the example through two nights, `make up` just starts the servers."""
+"""The embedded set-up: `make demo` takes the example through two nights, `make serve` just starts the servers."""
 
 import argparse
 import os
@@ -20,22 +20,22 @@ _OWN = ("RATCHET_DATA", "RATCHET_STORE")
 def main() -> int:
     """Run one of the verbs."""
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
-    parser.add_argument("verb", choices=("demo", "stop", "up", "down"))
+    parser.add_argument("verb", choices=("demo", "serve", "stop"))
     parser.add_argument("--rows-per-day", type=int, default=20_000)
     options = parser.parse_args()
     console = Console()
-    if options.verb in {"demo", "stop"}:
+    if options.verb == "stop":
+        ended = [name for home in HOMES.values() for name in Services(ROOT, home).stop()]
+        console.print(f"stopped: {', '.join(ended)}" if ended else "nothing was running")
+        return 0
+    if options.verb == "demo":
         services = Services(ROOT, HOMES["demo"])
     else:  # one's own pipelines, on one's own data, in a store that the demo does not share
         own = {name: _absolute(os.environ[name]) for name in _OWN if name in os.environ}
         services = Services(ROOT, HOMES["local"], settings=own)
-    if options.verb in {"stop", "down"}:
-        ended = services.stop()
-        console.print(f"stopped: {', '.join(ended)}" if ended else "nothing was running")
-        return 0
     started = time.monotonic()
     try:
-        if options.verb == "up":
+        if options.verb == "serve":
             services.start()
             services.wait()
             addresses(services, console)

@@ -67,7 +67,7 @@ def keep_in_step() -> None:
 
 def _slots(kind: str, default: int) -> int:
     name = f"RATCHET_POOL_{kind}"
-    given = os.environ.get(name, str(max(1, default)))
+    given = os.environ.get(name) or str(max(1, default))
     if not given.isdigit() or int(given) == 0:
         raise ConfigurationError(f"{name}={given!r} is not a number of slots", remedy="give a whole number above 0")
     return int(given)

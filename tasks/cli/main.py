@@ -15,7 +15,7 @@ _VERBS = {
     "why": "for each stage of a run: reused or rebuilt, and because of what",
     "nights": "a line for each date: verdict, gain, and whether production would have moved",
     "reap": "end containers that no run follows any more",
-    "status": "how the servers of `make up` and `make demo` stand",
+    "status": "how the servers of `make serve` and `make demo` stand",
     "sample": "example data worth learning from",
     "schema": "the JSON Schema of pipeline.yaml, for editors",
 }

@@ -16,7 +16,7 @@ _HEADINGS = ("server", "state", "since (UTC)", "restarts", "address", "last caus
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.add_argument(
-        "--home", type=Path, help="the folder of one set-up (default: those of `make up` and `make demo`)"
+        "--home", type=Path, help="the folder of one set-up (default: those of `make serve` and `make demo`)"
     )
     parser.add_argument("--json", action="store_true", help="for programs: a list of set-ups with their servers")
     parser.set_defaults(run=_run)
@@ -32,7 +32,7 @@ def _run(options: argparse.Namespace) -> int:
             _show(home, state)
         if not known:
             places = " or ".join(map(str, homes))
-            print(f"nothing was started in {places}; `make demo` shows the example, `make up` starts the servers alone")
+            print(f"nothing was started in {places}; `make demo` shows the example, `make serve` starts the servers alone")
     wanted = [state for state in known.values() if not _stopped(state)]
     fine = bool(wanted) and all(
         processes.alive(state.supervisor) and all(server.state in {"running", "done"} for server in state.servers)
@@ -46,7 +46,7 @@ def _show(home: Path, state: Servers) -> None:
     if _stopped(state):
         print(f"{home}: stopped")
         return
-    print(f"{home}:" if supervised else f"{home}: THE SUPERVISOR IS GONE; `make up` or `make demo` starts all again")
+    print(f"{home}:" if supervised else f"{home}: THE SUPERVISOR IS GONE; `make serve` or `make demo` starts all again")
     rows = [
         (
             server.name,
@@ -64,7 +64,7 @@ def _show(home: Path, state: Servers) -> None:
         print("  " + "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]]))
     for server in state.servers:
         if server.state == "given up":
-            print(f"  {server.name} is not started again: see {server.log}; `make up` or `make demo` tries anew")
+            print(f"  {server.name} is not started again: see {server.log}; `make serve` or `make demo` tries anew")
 
 
 def _document(home: Path, state: Servers) -> dict[str, object]:

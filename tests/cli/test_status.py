@@ -38,7 +38,7 @@ def test_all_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_that_was_given_up_is_not_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, known(server("mlflow", "running"), server("scheduler", "given up", cause="x")))
     assert main(["status", "--home", str(tmp_path)]) == 69
-    assert "scheduler is not started again: see /h/scheduler.log; `make up`" in capsys.readouterr().out
+    assert "scheduler is not started again: see /h/scheduler.log; `make serve`" in capsys.readouterr().out
 
 
 def test_a_killed_supervisor_is_seen_and_its_servers_are_looked_at(

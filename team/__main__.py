@@ -1,0 +1,180 @@
+"""The team set-up: `make up` and its kin."""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tasks.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from tasks.runners.devices import host_devices
+from team import backup, preflight, secret_files
+from team.settings import Settings, read
+from team.stack import Member, Stack
+
+ROOT = Path(__file__).resolve().parents[1]
+_WELL_S = 420
+_IMAGES = {"stage": "RATCHET_STAGE_IMAGE", "airflow": "RATCHET_AIRFLOW_IMAGE"}
+
+
+def main() -> int:
+    """Run one of the verbs."""
+    parser = argparse.ArgumentParser(prog="python -m team", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("up", help="start the stack, or bring it to what .env and the checkout say now")
+    down = verbs.add_parser("down", help="end the stack; its data stay")
+    down.add_argument("--volumes", action="store_true", help="and delete all its data, secrets included")
+    verbs.add_parser("ps", help="how each container is; ends with 69 if one is not well")
+    logs = verbs.add_parser("logs", help="what the services say")
+    logs.add_argument("services", nargs="*", metavar="SERVICE")
+    logs.add_argument("--follow", action="store_true")
+    verbs.add_parser("backup", help="databases, buckets and secrets into a new folder")
+    restore = verbs.add_parser("restore", help="put all of a backup back, over what is there")
+    restore.add_argument("folder", type=Path)
+    verbs.add_parser("files", help="make the secrets alone, for who runs docker-compose.yaml by hand")
+    options = parser.parse_args()
+    console = Console(highlight=False)
+    try:
+        return _run(options, console)
+    except RatchetError as error:
+        console.print(f"{options.verb}: {error}", style="red", markup=False)
+        return int(error.code)
+
+
+def _run(options: argparse.Namespace, console: Console) -> int:
+    settings = read(ROOT / ".env")
+    images = _images(settings) if options.verb in {"up", "restore"} else {}
+    stack = Stack(ROOT, settings, images)
+    match options.verb:
+        case "up":
+            return _up(stack, console)
+        case "down":
+            return _down(stack, console, volumes=options.volumes)
+        case "ps":
+            return _ps(stack, console)
+        case "logs":
+            follow = ["--follow"] if options.follow else []
+            stack.compose("logs", "--tail=200", *follow, *options.services, quiet=False)
+        case "backup":
+            console.print(f"backup: {backup.save(stack, console)}")
+        case "restore":
+            backup.restore(stack, options.folder, console)
+            return _started(stack, console)
+        case "files":
+            secret_files.write(stack.secrets, settings, stack.owner)
+            console.print(f"the secrets are in {stack.secrets}")
+    return 0
+
+
+def _up(stack: Stack, console: Console) -> int:
+    found = preflight.problems(stack.root, stack.home, stack.settings)
+    if found:
+        for problem in found:
+            console.print(f"up: {problem}", style="red", markup=False)
+        return int(ConfigurationError.code)
+    secret_files.write(stack.secrets, stack.settings, stack.owner)
+    return _started(stack, console)
+
+
+def _started(stack: Stack, console: Console) -> int:
+    """Start all services, tell of each as it gets well, and say where everything is."""
+    began = time.monotonic()
+    console.print("up: starting the services; the first time takes about two minutes")
+    stack.compose("up", "--detach", "--remove-orphans", *stack.scale())
+    told: set[str] = set()
+    while True:
+        members = stack.members()
+        for member in members:
+            if member.well and member.name not in told:
+                told.add(member.name)
+                console.print(f"up: {member.service:<14} {member.state:<8} {time.monotonic() - began:4.0f} s")
+        ill = [member for member in members if not member.well]
+        if not ill:
+            break
+        if time.monotonic() - began > _WELL_S or any(member.state == "failed" for member in ill):
+            _tell_of(ill, stack, console)
+            return int(Unavailable.code)
+        time.sleep(0.5)
+    _addresses(stack, console)
+    return 0
+
+
+def _down(stack: Stack, console: Console, *, volumes: bool) -> int:
+    """End the stack, and the stage containers that it started."""
+    if stack.members():
+        stack.compose("stop", "scheduler", "worker", "worker-gpu")  # so that nobody goes on with what ends now
+        stages = stack.end_stages()
+        if stages:
+            console.print(f"down: {stages} running stages were told to save and end")
+    stack.compose("down", "--remove-orphans", *(["--volumes"] if volumes else []))
+    if volumes:
+        stack.forget()
+    console.print("down: nothing of it runs; " + ("its data are deleted" if volumes else "its data stay for `make up`"))
+    return 0
+
+
+def _ps(stack: Stack, console: Console) -> int:
+    members = stack.members()
+    if not members:
+        console.print("nothing runs; `make up` starts the stack")
+        return int(Unavailable.code)
+    table = Table("service", "container", "state", box=None, pad_edge=False)
+    for member in members:
+        table.add_row(member.service, member.name, member.state, style=None if member.well else "red")
+    console.print(table)
+    ill = [member for member in members if not member.well]
+    if ill:
+        return int(Unavailable.code)
+    _addresses(stack, console)
+    return 0
+
+
+def _tell_of(ill: list[Member], stack: Stack, console: Console) -> None:
+    for member in ill:
+        console.print(f"up: {member.name} is {member.state}; the end of its log:", style="red", markup=False)
+        for line in stack.last_words(member):
+            console.print(f"    {line}", markup=False)
+
+
+def _addresses(stack: Stack, console: Console) -> None:
+    settings, secrets = stack.settings, stack.secrets
+    admin = secret_files.ADMIN
+    console.print(
+        f"Airflow  http://127.0.0.1:{settings.airflow_port}   {admin}, password in {secrets}/airflow-admin-password"
+    )
+    if settings.mlflow_url:
+        console.print(f"MLflow   {settings.mlflow_url}")
+    else:
+        console.print(
+            f"MLflow   http://127.0.0.1:{settings.mlflow_port}   {admin}, password in {secrets}/mlflow-admin-password"
+        )
+    if settings.s3_endpoint:
+        console.print(f"S3       {settings.s3_endpoint}")
+    else:
+        console.print(
+            f"S3       http://127.0.0.1:{settings.s3_port}   credentials in {secrets}/s3-admin; "
+            f"data go to {settings.data}"
+        )
+
+
+def _images(settings: Settings) -> dict[str, str]:
+    """Build or pull what is missing. What Compose is told of this host: the tags of our own images, and its GPUs."""
+    _script("images.sh", "team")
+    tags = {variable: _script("images.sh", what).splitlines()[-1] for what, variable in _IMAGES.items()}
+    return tags if settings.gpus is not None else {**tags, "RATCHET_GPUS": host_devices().listed}
+
+
+def _script(name: str, *arguments: str) -> str:
+    done = subprocess.run(  # noqa: S603 - a script of this checkout
+        [ROOT / "scripts" / name, *arguments], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        raise Unavailable(f"scripts/{name} {' '.join(arguments)} ended with {done.returncode}", remedy="see above")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

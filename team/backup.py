@@ -1,0 +1,160 @@
+"""Backups: all that cannot be made again, in one folder: the databases, the buckets, and the secrets that open them.
+
+The databases are dumped before the buckets are read, and results in the store never change: what a dump names is there.
+"""
+
+import hashlib
+import json
+import shutil
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from configparser import ConfigParser
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from tasks.contracts.errors import ConfigurationError, CorruptArtifact
+from team.stack import Stack
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+_DATABASES = ("airflow", "mlflow")
+_MANIFEST = "manifest.json"
+_IN_MEMORY = 64 << 20
+
+
+def save(stack: Stack, console: Console) -> Path:
+    """Make a backup of a running stack; its folder, named by the time, readable by its owner alone."""
+    _own_only(stack)
+    place = stack.home.parent / "backups" / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    unfinished = place.with_name(f".{place.name}")
+    unfinished.mkdir(parents=True, mode=0o700)
+    for name in _DATABASES:
+        with _told(console, f"database {name}"), (unfinished / f"{name}.dump").open("xb") as out:
+            stack.compose("exec", "-T", "postgres", "pg_dump", "-U", "postgres", "-Fc", "--create", name, stdout=out)
+    client = _client(stack)
+    for bucket in _buckets(stack):
+        with _told(console, f"bucket {bucket}"):
+            _save_bucket(client, bucket, unfinished / f"{bucket}.tar")
+    shutil.copytree(stack.secrets, unfinished / "secrets")
+    files = {path.name: _sha256(path) for path in sorted(unfinished.iterdir()) if path.is_file()}
+    (unfinished / _MANIFEST).write_text(json.dumps(files, indent=1), encoding="utf-8")
+    unfinished.rename(place)
+    return place
+
+
+def restore(stack: Stack, folder: Path, console: Console) -> None:
+    """Put a backup back: its secrets, then, with nothing else running, its databases and buckets.
+
+    What the buckets hold beside it stays. Raises CorruptArtifact for a damaged folder, before anything is changed.
+    """
+    _own_only(stack)
+    check(folder)
+    stack.compose("down", "--remove-orphans")
+    stack.secrets.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    shutil.rmtree(stack.secrets, ignore_errors=True)
+    shutil.copytree(folder / "secrets", stack.secrets)
+    for path in stack.secrets.iterdir():  # a copy is root's where root copies
+        shutil.chown(path, stack.owner if path.name != "made.json" else stack.secrets.stat().st_uid)
+    with _told(console, "starting the database and S3"):
+        stack.compose("up", "--detach", "postgres", "s3")
+        stack.wait_for("postgres", "s3")
+    for name in _DATABASES:
+        with _told(console, f"database {name}"), (folder / f"{name}.dump").open("rb") as dump:
+            stack.compose(
+                "exec", "-T", "postgres", "pg_restore", "-U", "postgres", "-d", "postgres",
+                "--clean", "--if-exists", "--create", "--exit-on-error", stdin=dump,
+            )  # fmt: skip
+    client = _client(stack)
+    for bucket in _buckets(stack):
+        with _told(console, f"bucket {bucket}"):
+            _restore_bucket(client, bucket, folder / f"{bucket}.tar")
+
+
+def check(folder: Path) -> None:
+    """Raises ConfigurationError for a folder that is no backup, CorruptArtifact for one that is damaged."""
+    manifest = folder / _MANIFEST
+    if not manifest.is_file():
+        raise ConfigurationError(
+            f"{folder} is no backup: it has no {_MANIFEST}", remedy="name a folder of `make backup`"
+        )
+    files: dict[str, str] = json.loads(manifest.read_text(encoding="utf-8"))
+    for name, sha256 in files.items():
+        if not (folder / name).is_file() or _sha256(folder / name) != sha256:
+            raise CorruptArtifact(f"{folder / name} is gone or damaged", remedy="restore another backup")
+
+
+def _own_only(stack: Stack) -> None:
+    if {"postgres", "s3"} & set(stack.settings.elsewhere):
+        raise ConfigurationError(
+            "the database or S3 of this set-up is elsewhere", remedy="back it up there; docs/team.md says what matters"
+        )
+
+
+def _save_bucket(client: "S3Client", bucket: str, file: Path) -> None:
+    with tarfile.open(file, "x", format=tarfile.PAX_FORMAT) as tar:
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+            for found in page.get("Contents", []):
+                with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as content:
+                    try:
+                        client.download_fileobj(bucket, found["Key"], content)
+                    except client.exceptions.ClientError as error:
+                        if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:  # noqa: PLR2004 - deleted since
+                            continue
+                        raise
+                    entry = tarfile.TarInfo(found["Key"])
+                    entry.size, entry.mtime = content.tell(), int(found["LastModified"].timestamp())
+                    content.seek(0)
+                    tar.addfile(entry, content)
+
+
+def _restore_bucket(client: "S3Client", bucket: str, file: Path) -> None:
+    if bucket not in {found["Name"] for found in client.list_buckets()["Buckets"]}:
+        client.create_bucket(Bucket=bucket)
+    with tarfile.open(file) as tar:
+        for entry in tar:
+            content = tar.extractfile(entry)
+            if content is not None:
+                client.upload_fileobj(content, bucket, entry.name)
+
+
+def _client(stack: Stack) -> "S3Client":
+    import boto3  # noqa: PLC0415 - slow to import
+    from botocore.config import Config  # noqa: PLC0415 - the same
+
+    parser = ConfigParser(interpolation=None)
+    parser.read(stack.secrets / "s3-admin")
+    client: S3Client = boto3.client(
+        "s3",
+        endpoint_url=f"http://127.0.0.1:{stack.settings.s3_port}",
+        region_name=stack.settings.s3_region,
+        aws_access_key_id=parser["default"]["aws_access_key_id"],
+        aws_secret_access_key=parser["default"]["aws_secret_access_key"],
+        config=Config(s3={"addressing_style": "path"}),
+    )
+    return client
+
+
+def _buckets(stack: Stack) -> list[str]:
+    settings = stack.settings
+    return sorted(
+        {place.removeprefix("s3://").split("/")[0] for place in (settings.store, settings.data, settings.artifacts)}
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _told(console: Console, what: str) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    console.print(f"{what}: {time.monotonic() - began:.1f} s")

@@ -1,0 +1,142 @@
+"""`python -m team.initialise`: the stack's first step, safe to run again.
+
+Waits for the database, the broker and S3; migrates Airflow's and MLflow's databases; makes the buckets, the pools, the
+first user of Airflow, and the user of MLflow that stages log in as. Runs in a container of the Airflow image.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from configparser import ConfigParser
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tasks.contracts.errors import RatchetError, Unavailable
+
+_SECRETS = Path("/run/secrets")
+_PATIENCE_S = 180
+_OWN_MLFLOW = "mlflow"
+"""The host of the stack's own server."""
+
+
+def main() -> int:
+    """Each step, told as it goes."""
+    try:
+        with _step("waiting for the database, the broker and S3"):
+            for variable in (
+                "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN",
+                "MLFLOW_BACKEND_STORE_URI",
+                "AIRFLOW__CELERY__BROKER_URL",
+                "AWS_ENDPOINT_URL",
+            ):
+                _wait_for(os.environ[variable])
+        with _step("buckets"):
+            _buckets()
+        if urlsplit(os.environ["MLFLOW_TRACKING_URI"]).hostname == _OWN_MLFLOW:
+            with _step("MLflow's database and its user"):
+                _mlflow()
+        with _step("Airflow's database"):
+            subprocess.run(["airflow", "db", "migrate"], check=True, stdout=subprocess.DEVNULL)  # noqa: S607 - the image's
+        with _step("Airflow's pools and first user"):
+            _airflow()
+    except RatchetError as error:
+        print(f"init: {error}", file=sys.stderr)  # noqa: T201 - the container's log
+        return int(error.code)
+    return 0
+
+
+@contextmanager
+def _step(what: str) -> Iterator[None]:
+    print(f"init: {what} ...", flush=True)  # noqa: T201 - the container's log
+    began = time.monotonic()
+    yield
+    print(f"init: {what}: done in {time.monotonic() - began:.1f} s", flush=True)  # noqa: T201 - the same
+
+
+def _wait_for(url: str) -> None:
+    """Wait until something listens there. The URL may hold a password: it is never told."""
+    parts = urlsplit(url)
+    usual = {"https": 443, "http": 80, "redis": 6379}.get(parts.scheme, 5432)
+    host, port = parts.hostname or "", parts.port or usual
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=5).close()
+        except OSError as error:
+            if time.monotonic() > until:
+                raise Unavailable(
+                    f"{host}:{port} does not answer: {error}", remedy="see `make ps` and `make logs`"
+                ) from error
+            time.sleep(1)
+        else:
+            return
+
+
+def _buckets() -> None:
+    import boto3  # noqa: PLC0415 - slow to import
+    from botocore.config import Config  # noqa: PLC0415 - the same
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - the same
+
+    client = boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
+    until = time.monotonic() + _PATIENCE_S
+    named = [urlsplit(os.environ[name]) for name in ("RATCHET_STORE", "RATCHET_DATA", "RATCHET_ARTIFACTS")]
+    for bucket in (place.netloc for place in named if place.scheme == "s3"):
+        while True:
+            try:
+                client.head_bucket(Bucket=bucket)
+                break
+            except ClientError as error:
+                if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:  # noqa: PLR2004 - not there
+                    client.create_bucket(Bucket=bucket)
+                    break
+                failure: Exception = error
+            except BotoCoreError as error:
+                failure = error
+            if time.monotonic() > until:
+                raise Unavailable(
+                    f"bucket {bucket} cannot be made: {failure}", remedy="make it, or mend the S3 credentials"
+                ) from failure
+            time.sleep(1)
+
+
+def _mlflow() -> None:
+    from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore  # noqa: PLC0415 - slow to import
+    from mlflow.store.db import utils  # noqa: PLC0415 - the same
+
+    uri = os.environ["MLFLOW_BACKEND_STORE_URI"]
+    engine = utils.create_sqlalchemy_engine_with_retry(uri)
+    utils._safe_initialize_tables(engine)  # noqa: SLF001 - MLflow's `server` does the same
+    utils._upgrade_db(engine)  # noqa: SLF001 - MLflow's `db upgrade` does the same
+    store = SqlAlchemyStore()
+    store.init_db(uri)
+    parser = ConfigParser(interpolation=None)
+    parser.read(_SECRETS / "mlflow-credentials")
+    login = parser["mlflow"]
+    if not store.has_user(login["mlflow_tracking_username"]):
+        store.create_user(login["mlflow_tracking_username"], login["mlflow_tracking_password"])
+
+
+def _airflow() -> None:
+    from airflow.providers.fab.auth_manager.cli_commands.utils import (  # noqa: PLC0415 - slow to import
+        get_application_builder,
+    )
+
+    from ratchet_airflow import pools  # noqa: PLC0415 - the same
+
+    pools.keep_in_step()
+    password = (_SECRETS / "airflow-admin-password").read_text(encoding="utf-8")
+    with get_application_builder() as builder:
+        manager = builder.sm
+        if manager.find_user("admin") is None:
+            role = manager.find_role("Admin")
+            made = manager.add_user("admin", "Ratchet", "Admin", "admin@localhost", role, password)
+            if not made:
+                raise Unavailable("Airflow's first user could not be made", remedy="see the log above")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

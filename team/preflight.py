@@ -1,0 +1,112 @@
+"""What has to hold before the stack is started: each that does not is one line, with what to do."""
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.utils import kwargs_from_env
+
+from tasks.contracts.errors import ConfigurationError, RatchetError
+from tasks.runners.engine import connect, engine_available
+from team import stack
+from team.settings import Settings
+
+_API = (1, 41)
+_FREE_BYTES = 5 << 30
+_SKEW_S = 30
+
+
+def problems(root: Path, home: Path, settings: Settings) -> list[str]:
+    """Everything that stands in the way, none if all is well. Nothing is changed."""
+    found = [*_engine(), *_compose(), *_folder(home), *_clock(root)]
+    if not found:  # the rest asks the engine
+        api = connect()
+        found = [*_ports(api, settings), *_disk(api), *_time_of(api)]
+    return found
+
+
+def _engine() -> Iterator[str]:
+    cause = engine_available()
+    if cause is not None:
+        yield f"the Docker engine does not answer: {cause}; start it (scripts/engine.sh), or join its group"
+        return
+    with docker.APIClient(**kwargs_from_env()) as api:
+        version: str = api.version()["ApiVersion"]
+    if tuple(int(part) for part in version.split(".")) < _API:
+        needed = ".".join(map(str, _API))
+        yield f"the Docker engine speaks API {version}; needed is {needed} (Docker 20.10) or later: upgrade it"
+
+
+def _compose() -> Iterator[str]:
+    yield from _said(stack.program)
+
+
+def _folder(home: Path) -> Iterator[str]:
+    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        yield f"{existing} may not be written to; its owner has to run this, or give it to you (chown)"
+    secrets = home / "secrets"
+    if secrets.is_dir() and (secrets.stat().st_mode & 0o077 or secrets.stat().st_uid != os.getuid()):
+        yield f"{secrets} is open to others, or somebody else's: `chmod 700` it, and run this as its owner"
+
+
+def _clock(root: Path) -> Iterator[str]:
+    written = (root / "docker-compose.yaml").stat().st_mtime
+    if time.time() < written - _SKEW_S:
+        yield f"the clock says {_local(time.time())}, and docker-compose.yaml is of {_local(written)}: set the clock"
+
+
+def _time_of(api: docker.APIClient) -> Iterator[str]:
+    theirs = datetime.fromisoformat(api.info()["SystemTime"][:19] + "+00:00").timestamp()
+    if abs(theirs - time.time()) > _SKEW_S:
+        yield (
+            f"the engine's clock says {_local(theirs)}, this machine's {_local(time.time())}: S3 refuses requests that "
+            "are signed at another time; set them by NTP"
+        )
+
+
+def _ports(api: docker.APIClient, settings: Settings) -> Iterator[str]:
+    ours: list[dict[str, Any]] = api.containers(filters={"label": [f"com.docker.compose.project={settings.project}"]})
+    held = {port.get("PublicPort") for container in ours for port in container["Ports"]}
+    wanted = {"airflow": settings.airflow_port, "mlflow": settings.mlflow_port, "s3": settings.s3_port}
+    for service, port in wanted.items():
+        if service in settings.elsewhere or port in held:
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                yield (
+                    f"port {port} on 127.0.0.1 cannot be had for {service}: {(error.strerror or '').lower()}; "
+                    f"set RATCHET_{service.upper()}_PORT in .env, or end what listens there"
+                )
+
+
+def _disk(api: docker.APIClient) -> Iterator[str]:
+    folder = Path(api.info()["DockerRootDir"])
+    if not folder.is_dir():  # the engine is elsewhere
+        return
+    free = shutil.disk_usage(folder).free
+    if free < _FREE_BYTES:
+        yield (
+            f"{folder} has {free / 1e9:.1f} GB left; at least {_FREE_BYTES / 1e9:.0f} GB are needed: "
+            "`docker system prune` frees some"
+        )
+
+
+def _said(asked: Callable[[], object]) -> Iterator[str]:
+    try:
+        asked()
+    except RatchetError as error:
+        yield f"{error.cause}; {error.remedy}" if isinstance(error, ConfigurationError) else str(error)
+
+
+def _local(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(sep=" ", timespec="seconds")

@@ -1,0 +1,192 @@
+"""The stack's passwords and keys: made once, by chance, and handed to each service as files of its own.
+
+`made.json` holds what was drawn; every other file follows from it and from the settings, and is written anew each time.
+"""
+
+import base64
+import json
+import os
+import secrets
+import string
+from collections.abc import Mapping
+from configparser import ConfigParser
+from io import StringIO
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.operations import STAGES
+from team.settings import Settings
+
+ADMIN = "admin"
+"""The first user, of Airflow and of MLflow."""
+_DRAWN = (
+    "postgres", "airflow-database", "mlflow-database", "redis", "airflow-admin", "mlflow-admin", "mlflow-stages",
+    "jwt", "session", "mlflow-session",
+)  # fmt: skip
+_LETTERS = string.ascii_letters + string.digits
+_LENGTH = 32
+_WRITTEN_BY: Mapping[str, tuple[str, ...]] = {
+    "ingest": ("tables",),
+    "train": ("checkpoints",),
+    "register": ("ledger",),
+}
+"""What a stage may write in the store beside results and the records of its run."""
+
+
+def write(folder: Path, settings: Settings, owner: int) -> None:
+    """Make what is missing. owner: the user id under which the services run; no one else can read the files.
+
+    Raises ConfigurationError where the folder belongs to somebody else.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.stat().st_uid != os.getuid():
+        raise ConfigurationError(f"{folder} belongs to somebody else", remedy="run this as who made it, or remove it")
+    folder.chmod(0o700)
+    made = _made(folder)
+    for name, content in contents(made, settings).items():
+        _write(folder / name, content, owner)
+
+
+def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """The files by name."""
+    database = settings.database_url
+    airflow = _database(database, "airflow", made["airflow-database"], driver="postgresql+psycopg2")
+    mlflow = _database(database, "mlflow", made["mlflow-database"], driver="postgresql")
+    broker = f"redis://:{made['redis']}@redis:6379"
+    files = {
+        "postgres-password": made["postgres"],
+        "airflow-database-password": made["airflow-database"],
+        "mlflow-database-password": made["mlflow-database"],
+        "airflow-admin-password": made["airflow-admin"],
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": airflow,
+        "AIRFLOW__CORE__FERNET_KEY": made["fernet"],
+        "AIRFLOW__API_AUTH__JWT_SECRET": made["jwt"],
+        "AIRFLOW__API__SECRET_KEY": made["session"],
+        "AIRFLOW__CELERY__BROKER_URL": f"{broker}/0",
+        "AIRFLOW__CELERY__RESULT_BACKEND": f"{broker}/1",
+        "REDISCLI_AUTH": made["redis"],
+        "redis.conf": f"requirepass {made['redis']}\ndir /data\nappendonly yes\nsave 60 1\n",
+        "MLFLOW_BACKEND_STORE_URI": mlflow,
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": made["mlflow-session"],
+        "mlflow-auth.ini": _ini(
+            "mlflow",
+            default_permission="READ",
+            database_uri=mlflow,
+            admin_username=ADMIN,
+            admin_password=made["mlflow-admin"],
+            authorization_function="mlflow.server.auth:authenticate_request_basic_auth",
+            grant_default_workspace_access="false",
+        ),
+        "mlflow-credentials": _ini(
+            "mlflow", mlflow_tracking_username="ratchet", mlflow_tracking_password=made["mlflow-stages"]
+        ),
+        "mlflow-admin-password": made["mlflow-admin"],
+        **_s3(made),
+    }
+    if settings.s3_credentials is not None:
+        given = _given(settings.s3_credentials, "RATCHET_S3_CREDENTIALS")
+        files |= {name: given for name in files if name.startswith("s3-")}
+    if settings.mlflow_credentials is not None:
+        files["mlflow-credentials"] = _given(settings.mlflow_credentials, "RATCHET_MLFLOW_CREDENTIALS")
+    return files
+
+
+def _made(folder: Path) -> dict[str, str]:
+    file = folder / "made.json"
+    found: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    missing = {name: _drawn() for name in (*_DRAWN, *(f"s3-{name}" for name in _IDENTITIES)) if name not in found}
+    if "fernet" not in found:
+        missing["fernet"] = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+    if missing:
+        _write(file, json.dumps({**found, **missing}, indent=1, sort_keys=True), os.getuid())
+    return {**found, **missing}
+
+
+def _drawn() -> str:
+    """Letters and digits alone: safe in a URL, in SQL and in a configuration file. About 190 bits."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+
+
+def _database(given: str | None, name: str, password: str, *, driver: str) -> str:
+    if given is None:
+        return f"{driver}://{name}:{password}@postgres:5432/{name}"
+    parts = urlsplit(given)
+    login = f"{quote(parts.username or '')}:{quote(parts.password or '')}@" if parts.username else ""
+    return f"{driver}://{login}{parts.hostname}:{parts.port or 5432}/{name}" + (
+        f"?{parts.query}" if parts.query else ""
+    )
+
+
+_READS = ["Read:ratchet", "List:ratchet"]
+_SOURCES = ["Read:sources", "List:sources"]
+
+
+def _actions(stage: str) -> list[str]:
+    prefixes = ("published", "runs", *_WRITTEN_BY.get(stage, ()))
+    sources = _SOURCES if stage == "ingest" else []
+    return [*_READS, *sources, *(f"Write:ratchet/{prefix}/*" for prefix in prefixes)]
+
+
+_IDENTITIES: Mapping[str, list[str]] = {
+    "admin": ["Admin", "Read", "Write", "List", "Tagging"],
+    "orchestrator": [*_READS, "Write:ratchet", *_SOURCES],
+    "reader": _READS,
+    "mlflow": ["Read:mlflow", "List:mlflow", "Write:mlflow"],
+    **{f"ratchet-{stage}": _actions(stage) for stage in STAGES},
+}
+"""Who may do what in S3, in SeaweedFS's words."""
+
+
+def _s3(made: Mapping[str, str]) -> dict[str, str]:
+    identities = [
+        {"name": name, "credentials": [{"accessKey": name, "secretKey": made[f"s3-{name}"]}], "actions": actions}
+        for name, actions in _IDENTITIES.items()
+    ]
+
+    def credentials(default: str, *more: str) -> str:
+        profiles = {"default": default, **{name: name for name in more}}
+        return "\n".join(
+            f"[{profile}]\naws_access_key_id = {name}\naws_secret_access_key = {made[f's3-{name}']}"
+            for profile, name in profiles.items()
+        )
+
+    stages = [name for name in _IDENTITIES if name.startswith("ratchet-")]
+    return {
+        "s3.json": json.dumps({"identities": identities}, indent=1),
+        "s3-admin": credentials("admin"),
+        "s3-orchestrator": credentials("orchestrator"),
+        "s3-reader": credentials("reader"),
+        "s3-mlflow": credentials("mlflow"),
+        "s3-worker": credentials("orchestrator", *stages),
+    }
+
+
+def _ini(section: str, **values: str) -> str:
+    parser = ConfigParser(interpolation=None)
+    parser[section] = values
+    text = StringIO()
+    parser.write(text)
+    return text.getvalue()
+
+
+def _given(file: Path, setting: str) -> str:
+    try:
+        return file.expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(
+            f"{setting}: {file} cannot be read: {error.strerror}", remedy="name a file that you may read"
+        ) from error
+
+
+def _write(file: Path, content: str, owner: int) -> None:
+    """Replace a file whose content has changed, in one step, readable by its owner alone."""
+    if file.is_file() and file.read_text(encoding="utf-8") == content and file.stat().st_uid == owner:
+        file.chmod(0o400)
+        return
+    temporary = file.with_name(f".{file.name}-{secrets.token_hex(4)}")
+    temporary.touch(mode=0o600)
+    temporary.write_text(content, encoding="utf-8")
+    os.chown(temporary, owner, -1)
+    temporary.chmod(0o400)
+    temporary.replace(file)

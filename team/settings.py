@@ -1,0 +1,146 @@
+"""What a team says about its set-up: the keys of .env, each with a good default."""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from tasks.contracts.errors import ConfigurationError
+
+_LINE = re.compile(r"^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$")
+
+
+class Settings(BaseModel):
+    """The keys of .env in lower case, without `RATCHET_`; docs/team.md says what each is for.
+
+    A service of the stack is not started where a setting names another one: database_url, s3_endpoint, mlflow_url.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    project: str = Field("ratchet", pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")
+    airflow_port: int = Field(8080, ge=1, le=65535)
+    mlflow_port: int = Field(5000, ge=1, le=65535)
+    s3_port: int = Field(8333, ge=1, le=65535)
+    workers: int = Field(1, ge=0, le=64)
+    gpu_workers: int = Field(1, ge=0, le=64)
+    worker_tasks: int = Field(8, ge=1, le=256)
+    heartbeat_timeout: int = Field(60, ge=10)
+    store: str = Field("s3://ratchet", pattern=r"^s3://[a-z0-9.-]{3,63}$")
+    data: str = Field("s3://sources", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
+    artifacts: str = Field("s3://mlflow", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
+    gpus: str | None = None
+    cache_limit: str = "20g"
+    pool_cpu: int | None = Field(None, ge=1)
+    pool_gpu: int | None = Field(None, ge=1)
+    pool_backfill: int | None = Field(None, ge=1)
+    database_url: str | None = None
+    s3_endpoint: str | None = None
+    s3_region: str = "us-east-1"
+    s3_credentials: Path | None = None
+    mlflow_url: str | None = None
+    mlflow_credentials: Path | None = None
+
+    @field_validator("database_url", "s3_endpoint", "mlflow_url")
+    @classmethod
+    def _has_a_host(cls, url: str | None) -> str | None:
+        if url is not None and not urlsplit(url).hostname:
+            raise ValueError("not a URL with a host")
+        return url
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """The services of the stack that something else stands in for."""
+        named = {"postgres": self.database_url, "s3": self.s3_endpoint, "mlflow": self.mlflow_url}
+        return tuple(service for service, url in named.items() if url)
+
+    @property
+    def stage_network(self) -> str:
+        """The network of stage containers: closed, unless what they have to reach is outside."""
+        return f"{self.project}_front" if {"s3", "mlflow"} & set(self.elsewhere) else f"{self.project}_stages"
+
+    def variables(self) -> dict[str, str]:
+        """What docker-compose.yaml asks for."""
+        named = {
+            "COMPOSE_PROJECT_NAME": self.project,
+            "RATCHET_AIRFLOW_PORT": self.airflow_port,
+            "RATCHET_MLFLOW_PORT": self.mlflow_port,
+            "RATCHET_S3_PORT": self.s3_port,
+            "RATCHET_WORKER_TASKS": self.worker_tasks,
+            "RATCHET_HEARTBEAT_TIMEOUT": self.heartbeat_timeout,
+            "RATCHET_STORE": self.store,
+            "RATCHET_DATA": self.data,
+            "RATCHET_ARTIFACTS": self.artifacts,
+            "RATCHET_GPUS": self.gpus,
+            "RATCHET_CACHE_LIMIT": self.cache_limit,
+            "RATCHET_POOL_CPU": self.pool_cpu,
+            "RATCHET_POOL_GPU": self.pool_gpu,
+            "RATCHET_POOL_BACKFILL": self.pool_backfill,
+            "RATCHET_STAGE_NETWORK": f"{self.project}_stages",
+            "RATCHET_STAGES_RUN_ON": self.stage_network,
+            "AWS_ENDPOINT_URL": self.s3_endpoint,
+            "AWS_REGION": self.s3_region,
+            "MLFLOW_TRACKING_URI": self.mlflow_url,
+        }
+        return {name: str(value) for name, value in named.items() if value is not None}
+
+
+def read(file: Path, environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of an .env file, if it is there, and over them those of the environment.
+
+    Raises ConfigurationError with every unknown key, bad line and bad value at once, each with its line.
+    """
+    found, places, problems = _parsed(file)
+    for name, key in _KEYS.items():
+        if environment.get(name):
+            found[key], places[key] = environment[name], "environment"
+    try:
+        settings = Settings.model_validate({key: value for key, value in found.items() if value})
+    except ValidationError as error:
+        for each in error.errors():
+            key = str(each["loc"][0])
+            problems.append(f"{places[key]}: RATCHET_{key.upper()}: {found[key]!r}: {each['msg'].lower()}")
+    if problems:
+        raise ConfigurationError("; ".join(problems), remedy="mend .env; docs/team.md has every key")
+    return settings
+
+
+def _parsed(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """Values and places by the name of the setting, and what is wrong."""
+    found: dict[str, str] = {}
+    places: dict[str, str] = {}
+    problems: list[str] = []
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        place = f"{file.name}:{number}"
+        matched = _LINE.match(text)
+        if matched is None:
+            problems.append(f"{place}: not NAME=VALUE")
+            continue
+        name, value = matched[1], _unquoted(matched[2])
+        if name not in _KEYS:
+            near = difflib.get_close_matches(name, _KEYS, n=1)
+            meant = f"; did you mean {near[0]}?" if near else f"; allowed: {', '.join(sorted(_KEYS))}"
+            problems.append(f"{place}: {name}: unknown key{meant}")
+        elif _KEYS[name] in found:
+            problems.append(f"{place}: {name}: a second time; the first is {places[_KEYS[name]]}")
+        else:
+            found[_KEYS[name]], places[_KEYS[name]] = value, place
+    return found, places, problems
+
+
+def _unquoted(value: str) -> str:
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
+    return value.partition(" #")[0].rstrip()
+
+
+_KEYS = {f"RATCHET_{name.upper()}": name for name in Settings.model_fields}

@@ -1,0 +1,176 @@
+"""The containers of the stack: Docker Compose told what to do, and what the engine says of how they are."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import NotFound
+
+from tasks.contracts.errors import ConfigurationError, Unavailable
+from tasks.runners.engine import answers, connect
+from team.settings import Settings
+
+INSTALLATION = "ratchet.installation"
+"""The label by which the engine's filter marks the stage containers of a stack."""
+ONCE = frozenset({"init"})
+"""Services that do their work and end."""
+_COMPOSE_S = 600
+_LONGEST_GRACE_S = 150
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A container of the stack. state: starting, healthy, unhealthy, done, failed, or the engine's own word."""
+
+    service: str
+    name: str
+    state: str
+    container: str
+
+    @property
+    def well(self) -> bool:
+        """Whether it is as it should be."""
+        return self.state in {"healthy", "done"}
+
+
+class Stack:
+    """One installation of docker-compose.yaml: its settings, its secrets, its containers."""
+
+    def __init__(self, root: Path, settings: Settings, images: Mapping[str, str]) -> None:
+        """root: the checkout. images: what to set RATCHET_..._IMAGE to."""
+        self.root = root
+        self.settings = settings
+        self.home = root / ".ratchet" / "team" / settings.project
+        self.secrets = self.home / "secrets"
+        self._images = images
+
+    @property
+    def owner(self) -> int:
+        """The user id of the services: the caller's own, or one without any rights for root."""
+        return os.getuid() or 10001
+
+    def environment(self) -> dict[str, str]:
+        """What Compose is started with."""
+        ours = ("RATCHET_", "COMPOSE_", "AWS_", "MLFLOW_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        return {
+            **kept,
+            **self.settings.variables(),
+            **self._images,
+            "RATCHET_UID": str(self.owner),
+            "RATCHET_SECRETS": str(self.secrets),
+            "COMPOSE_HTTP_TIMEOUT": "180",
+        }
+
+    def compose(self, *words: str, quiet: bool = True, stdin: Any = None, stdout: Any = None) -> None:
+        """`docker compose WORDS`. Raises Unavailable with its last words if it fails."""
+        command = [*program(), "--env-file", os.devnull, "--project-directory", str(self.root), *words]
+        errors = subprocess.PIPE if quiet else None
+        done = subprocess.run(  # noqa: S603 - a program found by name, and words of ours
+            command,
+            cwd=self.root,
+            env=self.environment(),
+            stdin=stdin or subprocess.DEVNULL,
+            stdout=stdout or (subprocess.DEVNULL if quiet else None),
+            stderr=errors,
+            timeout=_COMPOSE_S if quiet else None,
+            check=False,
+        )
+        if done.returncode:
+            said = (done.stderr or b"").decode(errors="replace").strip().splitlines()
+            raise Unavailable(
+                f"docker compose {words[0]} failed: {' / '.join(said[-3:]) or f'exit code {done.returncode}'}",
+                remedy="see `make logs`",
+            )
+
+    def scale(self) -> list[str]:
+        """How many of each service, where that is not one."""
+        counts = {"worker": self.settings.workers, "worker-gpu": self.settings.gpu_workers}
+        counts |= dict.fromkeys(self.settings.elsewhere, 0)
+        return [word for service, count in counts.items() for word in ("--scale", f"{service}={count}")]
+
+    def members(self) -> list[Member]:
+        """Every container of the stack, by service."""
+        with answers():
+            found = self._api.containers(
+                all=True, filters={"label": [f"com.docker.compose.project={self.settings.project}"]}
+            )
+            return sorted(
+                (self._member(container["Id"], container["Labels"]) for container in found), key=lambda each: each.name
+            )
+
+    def of(self, service: str) -> Member:
+        """The first container of a service. Raises Unavailable if there is none."""
+        for member in self.members():
+            if member.service == service:
+                return member
+        raise Unavailable(f"{service} is not there", remedy="`make up` starts the stack")
+
+    def wait_for(self, *services: str, seconds: float = 180) -> None:
+        """Wait until these services are well. Raises Unavailable if one is not within the time."""
+        until = time.monotonic() + seconds
+        while ill := [member for member in self.members() if member.service in services and not member.well]:
+            if time.monotonic() > until:
+                raise Unavailable(f"{ill[0].name} is {ill[0].state}", remedy="see `make logs`")
+            time.sleep(0.5)
+
+    def end_stages(self) -> int:
+        """Stop the stage containers of this installation, each with the grace that it was promised; how many."""
+        with answers():
+            found = self._api.containers(all=True, filters={"label": [f"{INSTALLATION}={self.settings.project}"]})
+            running = [container for container in found if container["State"] == "running"]
+            for container in running:
+                self._api.kill(container["Id"], signal="SIGTERM")
+            for container in found:
+                with suppress(NotFound):
+                    self._api.stop(container["Id"], timeout=_LONGEST_GRACE_S)
+                    self._api.remove_container(container["Id"], v=True, force=True)
+        return len(running)
+
+    def forget(self) -> None:
+        """Delete what is kept of the installation outside of the engine: its secrets."""
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def last_words(self, member: Member, lines: int = 15) -> list[str]:
+        """The end of a container's log."""
+        with answers():
+            said: bytes = self._api.logs(member.container, tail=lines)
+        return said.decode(errors="replace").splitlines()
+
+    def _member(self, container: str, labels: Mapping[str, str]) -> Member:
+        service = labels["com.docker.compose.service"]
+        inspected = self._api.inspect_container(container)
+        state: dict[str, Any] = inspected["State"]
+        word = state.get("Health", {}).get("Status") or state["Status"]
+        if service in ONCE and state["Status"] == "exited":
+            word = "done" if state["ExitCode"] == 0 else "failed"
+        elif state["Status"] != "running":
+            word = f"{state['Status']} ({state['ExitCode']})"
+        return Member(service=service, name=inspected["Name"].lstrip("/"), state=word, container=container)
+
+    @cached_property
+    def _api(self) -> docker.APIClient:
+        return connect()
+
+
+def program() -> Sequence[str]:
+    """`docker compose`, or docker-compose where that is not there."""
+    for words in (("docker", "compose"), ("docker-compose",)):
+        if (
+            shutil.which(words[0])
+            and not subprocess.run(  # noqa: S603 - asked for its version
+                [*words, "version"], capture_output=True, check=False
+            ).returncode
+        ):
+            return words
+    raise ConfigurationError(
+        "Docker Compose is not there", remedy="install it: apt-get install docker-compose, or Docker's own plugin"
+    )
