@@ -16,6 +16,7 @@ def rewritten(content: bytes) -> bytes:
     """The same folders and files, and nothing else that a tar file could hold. Raises Refused, never naming content."""
     packed = io.BytesIO()
     seen: set[str] = set()
+    end = 0
     try:
         with (
             tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar,
@@ -27,10 +28,12 @@ def rewritten(content: bytes) -> bytes:
                 entry = tarfile.TarInfo(found.name)
                 entry.gid, entry.mode, entry.type, entry.size = found.gid, found.mode, found.type, found.size
                 out.addfile(entry, tar.extractfile(found) if found.isreg() else None)
+                end = found.offset_data + -(-found.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
     except (tarfile.TarError, ValueError, OSError) as error:
         raise Refused("the archive, which is no plain tar file", "what Ratchet's runner packs") from error
-    if not seen:
-        raise Refused("an empty archive", "what Ratchet's runner packs")
+    # Python stops quietly at a header that is cut off.
+    if not seen or len(content) - end < 2 * tarfile.BLOCKSIZE or content[end:].strip(b"\0"):
+        raise Refused("an archive that is empty, cut off or goes on after its end", "what Ratchet's runner packs")
     return packed.getvalue()
 
 

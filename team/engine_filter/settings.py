@@ -15,8 +15,9 @@ PREFIX = "ENGINE_FILTER_"
 _RESERVED_NETWORKS = frozenset({"host", "default", "none"})
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$")]
+_PART = "[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
 Repository = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9]+([._:-][a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$", max_length=200)
+    str, StringConstraints(pattern=rf"^(?:{_PART}(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*$", max_length=200)
 ]
 
 
@@ -24,8 +25,8 @@ class Settings(BaseModel):
     """What this filter permits. Lists are words with commas.
 
     listen: `address:port`. images: repositories without a tag. networks: what a container may be on, besides none.
-    cache_volume: the one named volume, none if empty. installation: whose containers these are. max_containers: how many
-    of them at once; the other limits are those of one container.
+    cache_volume: the one named volume, none if empty. installation: whose containers these are. max_containers: how
+    many of them at once; the other limits are those of one container.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
