@@ -13,6 +13,8 @@ from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.runners.job import Job
 
 _SERVER_ERROR = 500
+_AWAY = frozenset({502, 503, 504})
+"""What a proxy before the engine answers while the engine does not."""
 
 
 class EngineSilent(Unavailable):
@@ -52,6 +54,8 @@ def answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
             raise ConfigurationError(
                 said, remedy="install the NVIDIA container toolkit, or set resources.<stage>.gpus to 0"
             ) from error
+        if error.status_code in _AWAY:
+            raise EngineSilent(said, remedy="start it: scripts/engine.sh") from error
         if (error.status_code or _SERVER_ERROR) < _SERVER_ERROR:
             raise ConfigurationError(said, remedy="see resources and the store's folder") from error
         raise Unavailable(said) from error

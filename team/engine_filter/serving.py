@@ -1,0 +1,70 @@
+"""The filter as a process: a listening socket, a server, and an end within seconds of SIGTERM."""
+
+import asyncio
+import signal
+import socket
+
+import uvicorn
+
+from tasks.contracts.errors import Unavailable
+from team.engine_filter.app import Filter
+from team.engine_filter.engine import Engine
+from team.engine_filter.settings import Settings
+from team.engine_filter.telling import tell
+
+_GRACE_S = 2
+_IDLE_S = 3600
+"""Seconds that a connection may lie idle: one that is closed just when it is used again is an error to its client."""
+_CLIENTS = 1024
+_SILENT_PEER_S = 60
+"""Seconds after which a silent client's machine is asked whether it is still there."""
+
+
+def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises Unavailable if it cannot listen there."""
+    listening = _listening(settings)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # the server has its own, and hands what came to this one at its end
+    try:
+        asyncio.run(_serve(settings, listening))
+    finally:
+        listening.close()
+    tell("ended")
+
+
+async def _serve(settings: Settings, listening: socket.socket) -> None:
+    async with Engine(settings.socket) as engine:
+        server = uvicorn.Server(
+            uvicorn.Config(
+                Filter(settings, engine),
+                http="h11",  # written to the letter of the RFC; nothing is guessed about a malformed request
+                ws="none",
+                lifespan="off",
+                loop="asyncio",
+                log_config=None,
+                log_level="critical",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=_CLIENTS,
+                timeout_keep_alive=_IDLE_S,
+                timeout_graceful_shutdown=_GRACE_S,
+                h11_max_incomplete_event_size=64 << 10,
+            )
+        )
+        host, port = listening.getsockname()[:2]
+        tell("listening", address=f"{host}:{port}", **settings.model_dump(mode="json"))
+        await server.serve(sockets=[listening])
+
+
+def _listening(settings: Settings) -> socket.socket:
+    try:
+        listening = socket.create_server((settings.host, settings.port), backlog=256)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot listen on {settings.listen}: {error.strerror or error}",
+            remedy="set ENGINE_FILTER_LISTEN to a free address",
+        ) from error
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_PEER_S)
+    return listening

@@ -1,0 +1,51 @@
+"""The body that the runner makes, to be bent."""
+
+import copy
+from typing import Any
+
+from tasks.contracts.operations import Resources
+from tasks.runners.container import container_config
+from tasks.runners.devices import Devices
+from tasks.runners.job import Job
+from team.engine_filter.settings import Settings
+
+SETTINGS = Settings(
+    installation="here",
+    networks=("stages",),
+    cache_volume="cache",
+    max_memory="8g",
+    max_shm="1g",
+    max_cpus=8,
+    max_pids=1000,
+)
+GONE = object()
+
+
+def body(image: str = "ratchet-stage:cpu", *, gpus: tuple[str, ...] = (), cache: str | None = None) -> dict[str, Any]:
+    """As the runner makes it, for a job that ends at once."""
+    job = Job(
+        name="a",
+        request=b"{}",
+        image=image,
+        labels={"ratchet.test": "1"},
+        resources=Resources(),
+        command=("python", "-I", "-S", "-c", "pass"),
+    )
+    made: dict[str, Any] = copy.deepcopy(dict(container_config(job, cpus=2, devices=Devices(names=gpus))))
+    if cache is not None:
+        mount = {"Type": "volume", "Source": cache, "Target": "/var/cache/ratchet"}
+        made["HostConfig"]["Mounts"].append(mount)
+    return made
+
+
+def bent(changed: dict[str, Any], path: tuple[str | int, ...], value: object) -> dict[str, Any]:
+    """The body with one value set, or taken out."""
+    copied: Any = copy.deepcopy(changed)
+    at = copied
+    for part in path[:-1]:
+        at = at[part]
+    if value is GONE:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return copied  # type: ignore[no-any-return] # what was put in
