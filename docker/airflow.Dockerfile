@@ -6,12 +6,12 @@ ARG DEPENDENCIES=ratchet-airflow-base:cpu
 FROM ${DEPENDENCIES}
 COPY tasks/ /opt/ratchet/lib/python3.11/site-packages/tasks/
 COPY team/ /opt/ratchet/lib/python3.11/site-packages/team/
-COPY docker/ratchet /opt/ratchet/bin/ratchet
+COPY docker/ratchet docker/with-secrets /opt/ratchet/bin/
 COPY dags/ /opt/airflow/dags/
 COPY plugins/ /opt/airflow/plugins/
 # Any user of group 0 may write to /opt/airflow and /opt/airflow/logs, so that a container can run as whoever owns the
 # secrets. The empty airflow.cfg keeps Airflow from writing one, with keys in it, at the first start.
-RUN chmod 0755 /opt/ratchet/bin/ratchet \
+RUN chmod 0755 /opt/ratchet/bin/ratchet /opt/ratchet/bin/with-secrets \
     && /opt/ratchet/bin/python -m compileall -q /opt/ratchet/lib/python3.11/site-packages/tasks \
         /opt/ratchet/lib/python3.11/site-packages/team /opt/airflow \
     && mkdir -p /opt/airflow/logs \

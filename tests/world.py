@@ -99,6 +99,7 @@ class World:
             request=request,
             store=self.store,
             scratch=scratch / "work",
+            disk=scratch / "work",
             folder=scratch / "pipeline",
             log=StageLog(stage, io.StringIO()),
             transaction=Transaction(self.store, request.prefix, attempt),

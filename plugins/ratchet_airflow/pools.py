@@ -15,6 +15,7 @@ from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.operations import Resources
 
 CPU, GPU, BACKFILL = "ratchet_cpu", "ratchet_gpu", "ratchet_backfill"
+GPU_QUEUE = "gpu"
 NIGHTLY_WEIGHT = 10
 """Of a task; a backfill's counts a tenth."""
 
@@ -41,9 +42,14 @@ def pools() -> Mapping[str, Pool]:
 
 
 def share(resources: Resources) -> dict[str, Any]:
-    """The pool of a stage, and its slots there. One that wants more than there is takes all of them."""
+    """The pool of a stage, its slots there, and its queue. One that wants more than there is takes all of them.
+
+    Only one that wants GPUs names a queue, for Celery's workers; all else goes to Airflow's default queue, which each
+    installation names itself. Executors without queues pass over it.
+    """
     pool, wanted = (pools()[GPU], resources.gpus) if resources.gpus else (pools()[CPU], math.ceil(resources.cpus))
-    return {"pool": pool.name, "pool_slots": min(wanted, pool.slots), "priority_weight": NIGHTLY_WEIGHT}
+    queue = {"queue": GPU_QUEUE} if resources.gpus else {}
+    return {"pool": pool.name, "pool_slots": min(wanted, pool.slots), "priority_weight": NIGHTLY_WEIGHT, **queue}
 
 
 def yield_to_nights(task_instance: Any, dag_run: Any) -> None:

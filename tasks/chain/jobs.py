@@ -6,19 +6,26 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from tasks.chain.credentials import mlflow_credentials, s3_credentials
 from tasks.contracts.endpoints import network_for
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.fingerprint import digest
 from tasks.contracts.operations import Stage
+from tasks.contracts.quantities import parse_memory
 from tasks.contracts.request import StageRequest
 from tasks.contracts.source import FilesSource
-from tasks.runners.job import Job, Mount
+from tasks.runners.job import CACHE, Job, Mount
 from tasks.runtime.store.base import Store
 from tasks.runtime.store.file import FileStore
 
 CREDENTIALS = "aws-credentials"
+MLFLOW_CREDENTIALS = "mlflow-credentials"
 ENVIRONMENT = "environment.json"
+NETWORK_SETTING = "RATCHET_STAGE_NETWORK"
+VOLUME_SETTING = "RATCHET_CACHE_VOLUME"
+LIMIT_SETTING = "RATCHET_CACHE_LIMIT"
 _S3_SETTINGS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", "MLFLOW_S3_ENDPOINT_URL")
+_BUILT_IN = frozenset({"none", "bridge", "host", "default"})
 _TRACKING_STAGES: frozenset[Stage] = frozenset({"register", "report"})
 
 
@@ -26,7 +33,8 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
     """The job of a request; image None runs it as a process.
 
     A stage sees the store, and ingest the source, read-only. It gets a network only if one of these, or the tracking
-    server of the stages that talk to it, is reached through one.
+    server of the stages that talk to it, is reached through one: RATCHET_STAGE_NETWORK where it is set. With a store
+    elsewhere it gets the volume RATCHET_CACHE_VOLUME.
     """
     urls, mounts, user = [], [], "10001:10001"
     uses_s3 = request.store.startswith("s3:")
@@ -42,8 +50,10 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
             urls.append(_expanded(request.spec.source.uri))
     if uses_s3:
         urls.append(_s3_endpoint())
-    if request.stage in _TRACKING_STAGES and (request.tracking_uri or "").startswith("http"):
+    tracks = request.stage in _TRACKING_STAGES and (request.tracking_uri or "").startswith("http")
+    if tracks:
         urls.append(request.tracking_uri or "")
+    cache = (os.environ.get(VOLUME_SETTING) or None) if image is not None and uses_s3 else None
     settings = request.spec.stages[request.stage]
     return Job(
         name=f"{request.spec.name}.{request.stage}.{request.data_date}",
@@ -60,9 +70,13 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
             "ratchet.grace": f"{settings.grace:.0f}",
         },
         mounts=tuple(mounts),
-        secrets=_secrets(request, uses_s3=uses_s3),
-        env={name: os.environ[name] for name in _S3_SETTINGS if uses_s3 and name in os.environ},
-        network=network_for(urls),
+        secrets=_secrets(request, uses_s3=uses_s3, tracks=tracks),
+        env={
+            **{name: os.environ[name] for name in _S3_SETTINGS if uses_s3 and name in os.environ},
+            **(_cache_settings() if cache else {}),
+        },
+        network=_network(urls),
+        cache=cache,
         timeout_s=settings.timeout,
         grace_s=settings.grace,
         user=user,
@@ -88,28 +102,46 @@ def _s3_endpoint() -> str:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or "https://s3.amazonaws.com"
 
 
-def _secrets(request: StageRequest, *, uses_s3: bool) -> dict[str, bytes]:
-    """Files for the stage alone: S3 credentials, and what the URI of a database takes from the environment."""
+def _network(urls: list[str]) -> str:
+    """The network that reaches all of these. Raises ConfigurationError where the one that is set cannot."""
+    needed = network_for(urls)
+    name = os.environ.get(NETWORK_SETTING)
+    if not name or needed == "none":
+        return needed
+    if name in _BUILT_IN:
+        raise ConfigurationError(
+            f"{NETWORK_SETTING} = {name} is no network of its own",
+            remedy="name one that was made for stages (`docker network create --internal NAME`), or unset it",
+        )
+    if needed == "host":
+        raise ConfigurationError(
+            f"{NETWORK_SETTING} = {name}, and S3, MLflow or the source is at a loopback address, which it cannot reach",
+            remedy="give their addresses in that network, or unset it",
+        )
+    return name
+
+
+def _cache_settings() -> dict[str, str]:
+    limit = os.environ.get(LIMIT_SETTING)
+    if limit:
+        try:
+            parse_memory(limit)
+        except ValueError as error:
+            raise ConfigurationError(f"{LIMIT_SETTING}: {error}", remedy="set it like 20g, or unset it") from None
+    return {"RATCHET_CACHE": CACHE, **({LIMIT_SETTING: limit} if limit else {})}
+
+
+def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str, bytes]:
+    """Files for the stage alone: S3's and MLflow's keys, and what a database's URI takes from the environment."""
     secrets: dict[str, bytes] = {}
     if uses_s3:
-        secrets[CREDENTIALS] = _credentials()
+        secrets[CREDENTIALS] = s3_credentials(request.stage)
+    if tracks and (found := mlflow_credentials()):
+        secrets[MLFLOW_CREDENTIALS] = found
     if request.stage == "ingest" and not isinstance(request.spec.source, FilesSource):
         names = re.findall(r"\$\{(\w+)\}", request.spec.source.uri)
         secrets[ENVIRONMENT] = json.dumps({name: os.environ[name] for name in names if name in os.environ}).encode()
     return secrets
-
-
-def _credentials() -> bytes:
-    from botocore.session import get_session  # noqa: PLC0415 - slow to import, and only S3 needs it
-
-    found = get_session().get_credentials()
-    if found is None:
-        raise ConfigurationError("S3 needs credentials", remedy="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-    frozen = found.get_frozen_credentials()
-    lines = ["[default]", f"aws_access_key_id = {frozen.access_key}", f"aws_secret_access_key = {frozen.secret_key}"]
-    if frozen.token:
-        lines.append(f"aws_session_token = {frozen.token}")
-    return "\n".join(lines).encode()
 
 
 def _expanded(uri: str) -> str:

@@ -1,6 +1,7 @@
 """`ratchet stage REQUEST`: what a container runs. Speaks in JSON lines; its exit code is the contract's."""
 
 import argparse
+import configparser
 import json
 import os
 import signal
@@ -18,6 +19,8 @@ from tasks.contracts.operations import Stage
 from tasks.contracts.request import StageRequest
 from tasks.runtime.code import code_parts
 from tasks.runtime.logs import StageLog, forward_library_logs
+
+_AWS_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +45,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def run_stage(request: StageRequest, log: StageLog) -> int:
     """Run a stage's code on a request and publish what it made. Raises what the stage raises."""
-    from tasks.runtime.context import StageContext  # noqa: PLC0415 - after the secrets are in place
+    from tasks.runtime import cache  # noqa: PLC0415 - after the secrets are in place
+    from tasks.runtime.context import StageContext  # noqa: PLC0415 - the same
     from tasks.runtime.publishing import Transaction  # noqa: PLC0415 - the same
     from tasks.runtime.store.opening import open_store  # noqa: PLC0415 - the same
 
@@ -50,7 +54,7 @@ def run_stage(request: StageRequest, log: StageLog) -> int:
     store = open_store(request.store)
     stopping = Event()
     signal.signal(signal.SIGTERM, lambda *_: _stop(request.stage, stopping))
-    with tempfile.TemporaryDirectory(prefix="ratchet-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="ratchet-") as scratch, cache.scratch() as disk:
         folder = Path(scratch) / "pipeline"
         work = Path(scratch) / "work"
         folder.mkdir()
@@ -63,6 +67,7 @@ def run_stage(request: StageRequest, log: StageLog) -> int:
             request=request,
             store=store,
             scratch=work,
+            disk=disk,
             folder=folder,
             log=log,
             transaction=Transaction(store, request.prefix, request.attempt),
@@ -107,9 +112,19 @@ def _refuse_other_code(request: StageRequest) -> None:
 
 
 def _take_secrets() -> None:
-    """Point libraries at the secret files that the runner has put beside the request."""
+    """Point libraries at the secret files that the runner has put beside the request.
+
+    A stage has the keys in its files alone: what it may have inherited, as a process does, would come before them.
+    """
     folder = Path(os.environ.get("RATCHET_SECRETS", "/nonexistent"))
     if (folder / "aws-credentials").is_file():
+        for name in _AWS_KEYS:
+            os.environ.pop(name, None)
         os.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(folder / "aws-credentials")
+    if (folder / "mlflow-credentials").is_file():
+        # MLflow looks for its file in the home folder alone, which a process shares with its user.
+        parser = configparser.ConfigParser()
+        parser.read(folder / "mlflow-credentials", encoding="utf-8")
+        os.environ.update({name.upper(): value for name, value in parser["mlflow"].items()})
     if (folder / "environment.json").is_file():
         os.environ.update(json.loads((folder / "environment.json").read_text(encoding="utf-8")))

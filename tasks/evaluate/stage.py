@@ -30,7 +30,7 @@ def run(ctx: StageContext) -> Finished:
     trained = documents.trained(result)
     with ctx.phase("read"):
         snapshot = documents.snapshot(ctx.upstream("ingest"))
-        held = holdout.read(ctx.store, spec, snapshot, trained.split.holdout, ctx.scratch)
+        held = holdout.read(ctx.store, spec, snapshot, trained.split.holdout, ctx.disk)
         candidate = load(lay_out(ctx.store, result, ctx.scratch / "candidate", ctx.scratch))
     with ctx.phase("score"):
         scores = candidate.score(held.frame)

@@ -88,7 +88,7 @@ def run(ctx: StageContext) -> Finished:
 
 def _fit(ctx: StageContext, days: Sequence[_Day]) -> Fitted:
     columns = [merged(column) for column in zip(*(day.numeric for day in days), strict=True)]
-    counts = [np.load(fetch(ctx.store, day.categories, ctx.scratch), mmap_mode="r") for day in days]
+    counts = [np.load(fetch(ctx.store, day.categories, ctx.disk), mmap_mode="r") for day in days]
     label = merged(day.label for day in days)
     return Fitted(
         mean=np.array([column.mean for column in columns]),
@@ -155,11 +155,11 @@ def _day(
     standing = _standing(ctx, prefix, quick=quick)
     if standing is not None:
         return standing, True
-    source = fetch(ctx.store, day.file, ctx.scratch)
+    source = fetch(ctx.store, day.file, ctx.disk)
     encoded = encode_day(source, ctx.spec, derive, where=f"{day.day}")
     transaction = Transaction(ctx.store, prefix, ctx.request.attempt)
     arrays = {
-        name: _add(transaction, ctx.scratch / f"{day.day}-{name}.npy", name, array)
+        name: _add(transaction, ctx.disk / f"{day.day}-{name}.npy", name, array)
         for name, array in encoded.arrays.items()
     }
     made = _document(day.day, encoded, arrays)

@@ -120,7 +120,7 @@ def _day(
     rebuild = "rebuild" in ctx.request.parts
     if not rebuild and (day := _standing(ctx, prefix)) is not None:
         return day, True
-    scratch = ctx.scratch / f"ingest-{planned.day}"
+    scratch = ctx.disk / f"ingest-{planned.day}"
     scratch.mkdir()
     try:
         built = build(ctx.spec.source, ctx.request.source_root, planned, columns=columns, scratch=scratch)

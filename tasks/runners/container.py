@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from tasks.runners.devices import GPUS_LABEL, Devices
-from tasks.runners.job import REQUEST, SECRETS, Job
+from tasks.runners.job import CACHE, REQUEST, SECRETS, Job
 
 FOLDER = "/run/ratchet"
 """Where a container finds its request and secrets."""
@@ -22,7 +22,8 @@ def container_config(job: Job, *, cpus: int | None, devices: Devices | None = No
     """The body of `POST /containers/create`. cpus: cores of the engine's machine, if known. devices: the GPUs it gets.
 
     No root, no capabilities, no new privileges, a read-only root file system. Writable: /tmp, a tmpfs that counts as
-    memory, and the mounts that say so. Bounded: memory (no swap), processor time, processes, shared memory, log.
+    memory, the cache, and the mounts that say so. Bounded: memory (no swap), processor time, processes, shared memory,
+    log.
     """
     program, *arguments = job.command or ("ratchet", "stage", f"{FOLDER}/{REQUEST}")
     resources = job.resources
@@ -65,6 +66,8 @@ def container_config(job: Job, *, cpus: int | None, devices: Devices | None = No
                     "Target": str(PurePosixPath(FOLDER).parent),
                     "VolumeOptions": {"NoCopy": True, "Labels": labels},
                 },
+                # The engine makes it at its first use, with the owner that the image gives the folder.
+                *([{"Type": "volume", "Source": job.cache, "Target": CACHE}] if job.cache else []),
                 *(
                     {"Type": "bind", "Source": mount.path, "Target": mount.path, "ReadOnly": mount.read_only}
                     for mount in job.mounts

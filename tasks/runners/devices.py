@@ -1,18 +1,23 @@
 """Which GPUs a host has, which are taken, and which ones a job gets.
 
 A device belongs to the container that carries it in a label and has not ended: the engine is the only record, so that
-a crash frees the device with the container, and there is no lease to forget.
+a crash frees the device with the container, and there is no lease to forget. It also decides between submitters, who
+may share nothing else: a container is created with its devices first, and then started only if, of those that were
+created with one of them, it is the oldest, and none runs. Of two such containers each that came second sees the first;
+so never do both start.
+
+A change here violates the promise of the project when a container is started without a look that came after its
+creation, or when one that was created and not started is passed over while it could still start.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tasks.contracts.errors import ConfigurationError, Unavailable
@@ -23,11 +28,12 @@ if TYPE_CHECKING:
 
 GPUS_LABEL = "ratchet.gpus"
 SETTING = "RATCHET_GPUS"
-LOCK = Path("/tmp/ratchet-gpus.lock")  # noqa: S108 - one for the whole host, whoever submits; it holds nothing
-"""Held from the choice of devices until the container that has them runs."""
-
 _FAKE = "fake:"
-_LOCK_S = 120.0
+_PAUSE_S = 0.05
+_PATIENCE_S = 30.0
+"""How long others may take to settle who has what."""
+_STALE_S = 120.0
+"""After which a container that was created and not started has lost its submitter; by the engine's clock."""
 _ENDED = frozenset({"exited", "dead", "removing"})
 
 
@@ -83,16 +89,25 @@ def _listed_by_driver() -> tuple[str, ...]:
     return tuple(line.split(":")[0].removeprefix("GPU ") for line in listed.splitlines() if line.startswith("GPU "))
 
 
-@contextmanager
-def claim(api: "docker.APIClient", job: Job) -> Iterator[Devices]:
-    """The devices that a job gets. In the block its container has to be created with them, and started.
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class _Claim:
+    """A container that was created with devices and has not ended, in the order in which claims yield to each other."""
+
+    created: int
+    handle: str
+    names: frozenset[str]
+    started: bool
+    who: str
+
+
+def claim(api: "docker.APIClient", job: Job, create: Callable[[Devices], str]) -> str:
+    """The id of a container that `create` has made with the devices that the job gets, and that may be started.
 
     Raises Unavailable if too few are free, saying who holds the others; ConfigurationError if the host has too few.
     """
     wanted = job.resources.gpus
     if not wanted:
-        yield Devices()
-        return
+        return create(Devices())
     there = host_devices()
     if len(there.names) < wanted:
         has = f"has {len(there.names)} ({there.listed})" if there.names else "has none"
@@ -100,54 +115,76 @@ def claim(api: "docker.APIClient", job: Job) -> Iterator[Devices]:
             f"{job.name} wants {_count(wanted)}, and this host {has}",
             remedy=f"lower resources.<stage>.gpus, or list the devices in {SETTING} if nvidia-smi cannot",
         )
-    with _locked():
-        held = _holders(api)
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        claims = _claims(api, there.names)
+        held = {name: one for one in claims for name in one.names}
         free = [name for name in there.names if name not in held]
-        if len(free) < wanted:
-            holders = "; ".join(f"{name} by {held[name]}" for name in there.names if name in held)
+        if len(free) >= wanted:
+            handle = create(Devices(names=tuple(free[:wanted]), fake=there.fake))
+            if _is_ours(api, handle, there.names):
+                return handle
+            _remove(api, handle)
+        elif all(one.started for one in claims) or time.monotonic() > deadline:
+            holders = "; ".join(
+                f"{name} by {held[name].who} ({held[name].handle[:12]})" for name in there.names if name in held
+            )
             raise Unavailable(
                 f"{job.name} wants {_count(wanted)}, and {len(free)} of {len(there.names)} are free; held: {holders}",
                 remedy="it is tried again; give fewer runs the GPU pool at once if this is usual",
             )
-        yield Devices(names=tuple(free[:wanted]), fake=there.fake)
+        else:
+            time.sleep(_PAUSE_S)
 
 
-def _holders(api: "docker.APIClient") -> dict[str, str]:
-    """Who has each device. What was created and not started has none: its submitter died, for the lock is ours."""
-    holders: dict[str, str] = {}
+def _is_ours(api: "docker.APIClient", handle: str, names: Collection[str]) -> bool:
+    """Whether a created container has its devices to itself; a younger one that wants them is waited for."""
+    while True:
+        claims = _claims(api, names)
+        ours = next((one for one in claims if one.handle == handle), None)
+        if ours is None:
+            return False
+        rivals = [one for one in claims if one.handle != handle and one.names & ours.names]
+        if any(one.started or one < ours for one in rivals):
+            return False
+        if not rivals:
+            return True
+        time.sleep(_PAUSE_S)  # it has looked before we came, and starts; or it will see us, and give way
+
+
+def _claims(api: "docker.APIClient", names: Collection[str]) -> list[_Claim]:
+    """Who has which of these. What was created long ago and never started is removed, so that it never will be."""
+    found = []
     for container in api.containers(all=True, filters={"label": [GPUS_LABEL]}):
-        if container["State"] in {*_ENDED, "created"}:
-            continue
         labels: Mapping[str, str] = container["Labels"]
+        held = frozenset(labels[GPUS_LABEL].split(",")) & frozenset(names)
+        if container["State"] in _ENDED or not held:
+            continue
         words = (labels.get("ratchet.pipeline"), labels.get("ratchet.stage"), labels.get("ratchet.run"))
-        who = " ".join(word for word in words if word) or "container"
-        for name in labels[GPUS_LABEL].split(","):
-            holders[name] = f"{who} ({container['Id'][:12]})"
-    return holders
+        found.append(
+            _Claim(
+                created=container["Created"],
+                handle=container["Id"],
+                names=held,
+                started=container["State"] != "created",
+                who=" ".join(word for word in words if word) or "container",
+            )
+        )
+    waiting = [one for one in found if not one.started]
+    if waiting:
+        now = datetime.fromisoformat(api.info()["SystemTime"][:19] + "+00:00").timestamp()
+        for one in waiting:
+            if now - one.created > _STALE_S:
+                _remove(api, one.handle)
+                found.remove(one)
+    return found
 
 
-@contextmanager
-def _locked() -> Iterator[None]:
-    try:
-        file = os.open(LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        file = os.open(LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT, 0o644)
-    try:
-        deadline = time.monotonic() + _LOCK_S
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise Unavailable(
-                        f"somebody has been choosing GPUs for {_LOCK_S:.0f} s and does not end",
-                        remedy=f"see who holds {LOCK} (`fuser {LOCK}`)",
-                    ) from None
-                time.sleep(0.02)
-        yield
-    finally:
-        os.close(file)
+def _remove(api: "docker.APIClient", handle: str) -> None:
+    from docker.errors import NotFound  # noqa: PLC0415 - as above
+
+    with suppress(NotFound):
+        api.remove_container(handle, v=True, force=True)
 
 
 def _count(wanted: int) -> str:

@@ -20,7 +20,7 @@ from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.contracts.exits import ExitCode
 from tasks.runners import position_file
 from tasks.runners.container import FOLDER, MARK, archive, container_config
-from tasks.runners.devices import claim
+from tasks.runners.devices import Devices, claim
 from tasks.runners.engine import EngineSilent, answers, connect
 from tasks.runners.entries import Position
 from tasks.runners.job import Job
@@ -50,12 +50,22 @@ class DockerRunner:
         if job.image is None:
             raise ConfigurationError(f"{job.name} names no image", remedy="name one, or use the process runner")
         name = f"ratchet-{job.name}-{secrets.token_hex(4)}"
+
+        def create(devices: Devices) -> str:
+            config = container_config(job, cpus=self._cpus, devices=devices)
+            made: str = self._api.create_container_from_config(config, name)["Id"]  # type: ignore[no-untyped-call]  # the stubs lag behind
+            return made
+
         try:
-            with answers(job), claim(self._api, job) as devices:
-                config = container_config(job, cpus=self._cpus, devices=devices)
-                handle: str = self._api.create_container_from_config(config, name)["Id"]  # type: ignore[no-untyped-call]  # the stubs lag behind
-                self._api.put_archive(handle, str(PurePosixPath(FOLDER).parent), archive(job))
-                self._api.start(handle)
+            with answers(job):
+                handle = claim(self._api, job, create)
+                try:
+                    self._api.put_archive(handle, str(PurePosixPath(FOLDER).parent), archive(job))
+                    self._api.start(handle)
+                except NotFound as error:
+                    if handle not in str(error.explanation):
+                        raise
+                    raise Unavailable(f"{job.name}: its container was removed before it started") from error
         except BaseException:
             with suppress(Unavailable, ConfigurationError):
                 self.remove(name)

@@ -56,6 +56,8 @@ def answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
             ) from error
         if error.status_code in _AWAY:
             raise EngineSilent(said, remedy="start it: scripts/engine.sh") from error
+        if job is not None and job.network in said and "network" in said.replace(job.network, ""):
+            raise ConfigurationError(said, remedy="make the network that RATCHET_STAGE_NETWORK names") from error
         if (error.status_code or _SERVER_ERROR) < _SERVER_ERROR:
             raise ConfigurationError(said, remedy="see resources and the store's folder") from error
         raise Unavailable(said) from error

@@ -5,17 +5,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Literal
 
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.operations import Resources
-
-Network = Literal["none", "bridge", "host"]
 
 REQUEST = "request.json"
 """Name of the request file in the job's folder; its path is in RATCHET_REQUEST."""
 SECRETS = "secrets"
 """Name of the folder of secrets in the job's folder; its path is in RATCHET_SECRETS."""
+CACHE = "/var/cache/ratchet"
+"""Where a container finds the cache volume; the same path is in RATCHET_CACHE."""
 
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")
 _USER = re.compile(r"^\d{1,10}:\d{1,10}$")
@@ -36,9 +35,11 @@ class Job:
     name: for people; need not be unique. request: the StageRequest as JSON. image: tag or digest; None for processes.
     secrets: file name to content, readable by the job alone, in the folder that RATCHET_SECRETS names; never in the
     environment. env: plain settings, visible to whoever may inspect. labels: what `Runner.find` looks for.
+    network: none, bridge, host, or the name of a network of the engine's. cache: the name of a volume that many jobs
+    share, for what each of them can do without.
     timeout_s, grace_s: seconds until the notice to stop, and from the notice to the kill.
     user: `uid:gid` inside a container, never root. command: instead of `ratchet stage REQUEST`.
-    Raises ConfigurationError for a name, user, secret or mount that cannot be.
+    Raises ConfigurationError for a name, user, secret, network, volume or mount that cannot be.
     """
 
     name: str
@@ -49,14 +50,18 @@ class Job:
     mounts: tuple[Mount, ...] = ()
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     env: Mapping[str, str] = field(default_factory=dict)
-    network: Network = "none"
+    network: str = "none"
+    cache: str | None = None
     timeout_s: float = 3600
     grace_s: float = 30
     user: str = "10001:10001"
     command: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for what, name in [("job", self.name), *(("secret", name) for name in self.secrets)]:
+        named = [("job", self.name), ("network", self.network), *(("secret", name) for name in self.secrets)]
+        if self.cache is not None:
+            named.append(("volume", self.cache))
+        for what, name in named:
             if not _NAME.fullmatch(name):
                 raise ConfigurationError(
                     f"{what} name {name!r} is not a plain name",

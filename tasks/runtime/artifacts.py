@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from tasks.contracts.errors import CorruptArtifact
 from tasks.contracts.model import Document
 from tasks.contracts.result import Artifact
+from tasks.runtime.cache import opened
 from tasks.runtime.store.base import Store
 
 _REMEDY = "restore it from a backup, or run again with --rebuild to make it anew"
@@ -23,9 +24,10 @@ def sha256_file(path: Path) -> str:
 
 
 def fetch(store: Store, artifact: Artifact, scratch: Path) -> Path:
-    """A local file with the artifact's bytes, verified: the store's own where it is a folder, else a copy in `scratch`.
+    """A local file with the artifact's bytes, verified: the store's own where it is a folder, else one in `scratch`.
 
-    The file is to be read, not written. Raises CorruptArtifact if it is gone, cut or changed.
+    That one comes from this machine's cache where it is there, without asking the store. The file is to be read, not
+    written. Raises CorruptArtifact if it is gone, cut or changed.
     """
     local = store.local(artifact.key)
     if local is not None:
@@ -36,17 +38,24 @@ def fetch(store: Store, artifact: Artifact, scratch: Path) -> Path:
         return target
     temporary = scratch / f".{target.name}-{secrets.token_hex(4)}"
     try:
-        _download(store, artifact, temporary)
-        try:
-            _check(store, artifact, temporary)
-        except CorruptArtifact:
-            # Bytes can also change on their way: what is damaged in the store is so the second time too.
-            _download(store, artifact, temporary)
-            _check(store, artifact, temporary)
+        cache = opened()
+        if cache is None:
+            _fetch(store, artifact, temporary)
+        elif not cache.take(artifact.sha256, artifact.bytes, temporary):
+            with cache.room(artifact.bytes) as place:
+                _fetch(store, artifact, place or temporary)
+                if place is not None:
+                    cache.keep(place, artifact.sha256, temporary)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
     return target
+
+
+def made(store: Store, artifact: Artifact, path: Path) -> None:
+    """Remember a file that was just stored, so that whoever fetches it on this machine need not download it."""
+    if (cache := opened()) is not None and store.local(artifact.key) is None:
+        cache.adopt(path, artifact.sha256)
 
 
 def read_bytes(store: Store, artifact: Artifact) -> bytes:
@@ -72,6 +81,16 @@ def read_json(store: Store, artifact: Artifact, model: type[_Model]) -> _Model:
 def gone(store: Store, artifact: Artifact) -> CorruptArtifact:
     """The error for an artifact that is not there."""
     return CorruptArtifact(f"{store.uri}/{artifact.key} is gone", remedy=_REMEDY)
+
+
+def _fetch(store: Store, artifact: Artifact, path: Path) -> None:
+    _download(store, artifact, path)
+    try:
+        _check(store, artifact, path)
+    except CorruptArtifact:
+        # Bytes can also change on their way: what is damaged in the store is so the second time too.
+        _download(store, artifact, path)
+        _check(store, artifact, path)
 
 
 def _download(store: Store, artifact: Artifact, path: Path) -> None:

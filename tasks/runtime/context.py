@@ -37,13 +37,16 @@ class Finished:
 class StageContext:
     """A stage's request and the few things it may touch.
 
-    scratch: an empty private folder that vanishes with the stage. folder: the pipeline's folder, read-only.
+    scratch: an empty private folder that vanishes with the stage; in a container what lies there counts as memory.
+    disk: one for big files of data, on the cache's disk where there is a cache. Code of other pipelines can reach that
+    one, so nothing that is executed goes there. folder: the pipeline's folder, read-only.
     transaction: where outputs go; committed by whoever runs the stage. stopping: set when the stage is told to stop.
     """
 
     request: StageRequest
     store: Store
     scratch: Path
+    disk: Path
     folder: Path
     log: StageLog
     transaction: Transaction

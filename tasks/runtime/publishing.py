@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pydantic import JsonValue
 
@@ -18,7 +17,8 @@ from tasks.contracts.errors import CorruptArtifact, PublishConflict, Unavailable
 from tasks.contracts.fingerprint import digest
 from tasks.contracts.model import Document
 from tasks.contracts.result import Artifact, Published, StageResult
-from tasks.runtime.artifacts import fetch, sha256_file
+from tasks.runtime.artifacts import fetch, made, sha256_file
+from tasks.runtime.cache import scratch
 from tasks.runtime.sealed import seal, unseal
 from tasks.runtime.store.base import Store
 
@@ -50,7 +50,9 @@ class Transaction:
         with ThreadPoolExecutor(1) as beside:  # reading for the digest and writing take a core each
             sha256 = beside.submit(sha256_file, path)
             self._store.upload(path, key)
-        return self._added(name, Artifact(key=key, sha256=sha256.result(), bytes=path.stat().st_size, rows=rows))
+        artifact = Artifact(key=key, sha256=sha256.result(), bytes=path.stat().st_size, rows=rows)
+        made(self._store, artifact, path)
+        return self._added(name, artifact)
 
     def add_bytes(self, name: str, data: bytes, rows: int | None = None) -> Artifact:
         """Store bytes as an output, as `add` does a file."""
@@ -152,15 +154,18 @@ def read_manifest(store: Store, key: str) -> Published:
 
 
 def verify(store: Store, found: Published, *, quick: bool = False) -> list[str]:
-    """Names of the outputs that are gone, cut or changed. quick: compare sizes alone; readers check digests anyway."""
+    """Names of the outputs that are gone, cut or changed. quick: compare sizes alone; readers check digests anyway.
+
+    Of what this machine has in its cache the size in the store is compared, too: its readers here do not ask the store.
+    """
 
     def whole(artifact: Artifact) -> bool:
-        if quick:
-            entry = store.head(artifact.key)
+        entry = store.head(artifact.key)
+        if quick or entry is None or entry.bytes != artifact.bytes:
             return entry is not None and entry.bytes == artifact.bytes
-        with TemporaryDirectory(prefix="ratchet-verify-") as scratch:
+        with scratch() as folder:
             try:
-                fetch(store, artifact, Path(scratch))
+                fetch(store, artifact, folder)
             except CorruptArtifact:
                 return False
             return True

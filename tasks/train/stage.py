@@ -162,7 +162,7 @@ def _day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
     def tensor(name: str) -> Tensor | None:
         if name not in day.arrays:
             return None
-        path: Path = fetch(ctx.store, day.arrays[name], ctx.scratch)
+        path: Path = fetch(ctx.store, day.arrays[name], ctx.disk)
         return torch.from_numpy(np.load(path, allow_pickle=False))
 
     numeric, ids, label, group = tensor("numeric"), tensor("categorical"), tensor("label"), tensor("group")

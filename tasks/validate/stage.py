@@ -87,7 +87,7 @@ def _today(
     if rules.expectations:
         file = next(part.file for part in snapshot.days if part.day == day)
         with ctx.phase("expectations"):
-            checks += check_expectations(day, fetch(ctx.store, file, ctx.scratch), rules.expectations)
+            checks += check_expectations(day, fetch(ctx.store, file, ctx.disk), rules.expectations)
     return checks, psi
 
 
@@ -173,7 +173,7 @@ def _profile(ctx: StageContext, day: SnapshotDay, common: Mapping[str, str]) -> 
     except CorruptArtifact as error:
         ctx.log.warning(error.cause)
         discard_damaged(ctx.store, prefix)
-    scratch = ctx.scratch / f"validate-{day.day}"
+    scratch = ctx.disk / f"validate-{day.day}"
     scratch.mkdir()
     file = fetch(ctx.store, day.file, scratch)
     measured = measure(file, ctx.spec)

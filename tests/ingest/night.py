@@ -139,6 +139,7 @@ class Nights:
             request=request,
             store=self.store,
             scratch=scratch,
+            disk=scratch,
             folder=self.pipeline,
             log=StageLog(stage, self.log),
             transaction=Transaction(self.store, request.prefix, request.attempt),

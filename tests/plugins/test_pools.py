@@ -59,3 +59,8 @@ def test_a_setting_that_is_no_number_of_slots_is_named(given: str, monkeypatch: 
     pools.pools.cache_clear()
     with pytest.raises(ConfigurationError, match="RATCHET_POOL_CPU"):
         pools.pools()
+
+
+def test_only_a_stage_that_wants_gpus_names_a_queue() -> None:
+    assert share(Resources(gpus=1))["queue"] == "gpu"
+    assert "queue" not in share(Resources(cpus=2))

@@ -15,7 +15,8 @@ from docker.utils import kwargs_from_env
 
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.contracts.operations import Resources
-from tasks.runners.devices import LOCK, Devices, host_devices
+from tasks.runners.container import container_config
+from tasks.runners.devices import Devices, _claims, _is_ours, host_devices
 from tasks.runners.docker import DockerRunner
 from tasks.runners.job import Job
 
@@ -136,17 +137,76 @@ def test_of_eight_that_race_for_two_devices_two_win(job: Job, mark: str) -> None
     assert sorted(DockerRunner().find({"ratchet.run": mark})) == sorted(winners)
 
 
+HANGS = """if 1:
+    import pickle, signal, sys
+    from tasks.runners.docker import DockerRunner
+    job = pickle.loads(sys.stdin.buffer.read())
+    runner = DockerRunner()
+    runner._api.put_archive = lambda *_: (print("created", flush=True), signal.pause())
+    runner.submit(job)
+"""
+
+
 @pytest.mark.docker
-def test_a_submitter_that_is_killed_holds_up_nobody(job: Job, mark: str) -> None:
-    holds = f"import fcntl, signal; file = open({str(LOCK)!r}); fcntl.flock(file, 2); print('held', flush=True); signal.pause()"
-    DockerRunner().remove(DockerRunner().submit(job))  # makes the file
-    with (
-        subprocess.Popen([sys.executable, "-c", holds], stdout=subprocess.PIPE) as holder,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        submitted = pool.submit(DockerRunner().submit, job)
-        assert not submitted.done()
-        holder.kill()
-        assert _told(submitted.result(60)) == f"{mark}a"
+def test_a_submitter_that_dies_before_it_starts_its_container_frees_the_device_again(
+    job: Job, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_GPUS", f"fake:{mark}a")
+    with subprocess.Popen([sys.executable, "-c", HANGS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as submitter:
+        assert submitter.stdin is not None
+        assert submitter.stdout is not None
+        submitter.stdin.write(pickle.dumps(job))
+        submitter.stdin.close()
+        assert submitter.stdout.readline() == b"created\n"
+        submitter.kill()
+    (left,) = DockerRunner().find({"ratchet.run": mark})
+    monkeypatch.setattr("tasks.runners.devices._PATIENCE_S", 0.1)
+    with pytest.raises(Unavailable, match=f"0 of 1 are free; held: {mark}a by ads train {mark}"):
+        DockerRunner().submit(job)  # it may yet be started
+    monkeypatch.setattr("tasks.runners.devices._STALE_S", 0.0)
+    monkeypatch.setattr("tasks.runners.devices._PATIENCE_S", 60.0)
+    handle = DockerRunner().submit(replace(job, labels={**job.labels, "ratchet.attempt": "second"}))
+    assert _told(handle) == f"{mark}a"
+    assert left not in DockerRunner().find({"ratchet.run": mark})
+
+
+@pytest.mark.docker
+def test_a_submitter_whose_container_was_taken_for_a_leftover_tries_again_later(
+    job: Job, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = DockerRunner()
+    put = runner._api.put_archive
+
+    def too_late(handle: str, *rest: object) -> object:
+        DockerRunner().remove(handle)
+        return put(handle, *rest)
+
+    monkeypatch.setattr(runner._api, "put_archive", too_late)
+    with pytest.raises(Unavailable, match="its container was removed before it started"):
+        runner.submit(job)
+    assert runner.find({"ratchet.run": mark}) == []
+
+
+@pytest.mark.docker
+def test_of_two_that_have_created_the_older_gets_the_device_and_one_that_runs_before_any(job: Job, mark: str) -> None:
+    """The moments between creation and start, one by one: nobody starts beside another, whoever looks first."""
+    with docker.APIClient(**kwargs_from_env()) as api:
+
+        def created() -> str:
+            config = container_config(job, cpus=2, devices=Devices(names=(f"{mark}a",), fake=True))
+            made: str = api.create_container_from_config(config)["Id"]  # type: ignore[no-untyped-call]  # the stubs lag behind
+            return made
+
+        made = {created(), created()}
+        older, younger = (one.handle for one in sorted(_claims(api, [f"{mark}a"])))
+        assert {older, younger} == made
+        assert not _is_ours(api, younger, [f"{mark}a"])
+        with ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(_is_ours, api, older, [f"{mark}a"])
+            with pytest.raises(TimeoutError):  # for the younger one, which may have looked before the older one came
+                waits.result(0.5)
+            api.remove_container(younger, force=True, v=True)
+            assert waits.result(60)
+        other = created()
+        api.start(other)
+        assert not _is_ours(api, older, [f"{mark}a"])
