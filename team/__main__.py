@@ -36,7 +36,7 @@ def main() -> int:
     restore.add_argument("folder", type=Path)
     verbs.add_parser("files", help="make the secrets alone, for who runs docker-compose.yaml by hand")
     options = parser.parse_args()
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     try:
         return _run(options, console)
     except RatchetError as error:
@@ -83,20 +83,25 @@ def _started(stack: Stack, console: Console) -> int:
     """Start all services, tell of each as it gets well, and say where everything is."""
     began = time.monotonic()
     console.print("up: starting the services; the first time takes about two minutes")
-    stack.compose("up", "--detach", "--remove-orphans", *stack.scale())
+    earlier = {member.container for member in stack.members()}  # Compose replaces those that have to change
+    starting = stack.begin("up", "--detach", "--remove-orphans", *stack.scale())
     told: set[str] = set()
     while True:
+        failed = starting.failed()
         members = stack.members()
         for member in members:
             if member.well and member.name not in told:
                 told.add(member.name)
                 console.print(f"up: {member.service:<14} {member.state:<8} {time.monotonic() - began:4.0f} s")
         ill = [member for member in members if not member.well]
-        if not ill:
-            break
-        if time.monotonic() - began > _WELL_S or any(member.state == "failed" for member in ill):
+        hopeless = [member for member in ill if member.failed and (starting.done or member.container not in earlier)]
+        if failed or hopeless or time.monotonic() - began > _WELL_S:
+            if failed:
+                console.print(f"up: {failed}", style="red", markup=False)
             _tell_of(ill, stack, console)
             return int(Unavailable.code)
+        if starting.done and not ill:
+            break
         time.sleep(0.5)
     _addresses(stack, console)
     return 0

@@ -19,8 +19,8 @@ from tasks.contracts.errors import RatchetError, Unavailable
 
 _SECRETS = Path("/run/secrets")
 _PATIENCE_S = 180
-_OWN_MLFLOW = "mlflow"
-"""The host of the stack's own server."""
+_OWN_DATABASE, _OWN_MLFLOW = "postgres", "mlflow"
+"""The hosts of the stack's own servers."""
 
 
 def main() -> int:
@@ -34,9 +34,12 @@ def main() -> int:
                 "AWS_ENDPOINT_URL",
             ):
                 _wait_for(os.environ[variable])
+        if _host("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN") == _OWN_DATABASE:
+            with _step("databases and their roles"):
+                _databases()
         with _step("buckets"):
             _buckets()
-        if urlsplit(os.environ["MLFLOW_TRACKING_URI"]).hostname == _OWN_MLFLOW:
+        if _host("MLFLOW_TRACKING_URI") == _OWN_MLFLOW:
             with _step("MLflow's database and its user"):
                 _mlflow()
         with _step("Airflow's database"):
@@ -55,6 +58,32 @@ def _step(what: str) -> Iterator[None]:
     began = time.monotonic()
     yield
     print(f"init: {what}: done in {time.monotonic() - began:.1f} s", flush=True)  # noqa: T201 - the same
+
+
+def _host(variable: str) -> str | None:
+    return urlsplit(os.environ[variable]).hostname
+
+
+def _databases() -> None:
+    """A role and a database for Airflow and for MLflow, neither of which may open the other's."""
+    import psycopg2  # noqa: PLC0415 - only the stack's own image has it
+    from psycopg2 import sql  # noqa: PLC0415 - the same
+
+    password = (_SECRETS / "postgres-password").read_text(encoding="utf-8")
+    connection = psycopg2.connect(host=_OWN_DATABASE, user="postgres", password=password, dbname="postgres")
+    connection.autocommit = True  # a database is made outside of any transaction
+    with connection.cursor() as cursor:
+        for variable in ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "MLFLOW_BACKEND_STORE_URI"):
+            parts = urlsplit(os.environ[variable])
+            name = sql.Identifier(parts.username or "")
+            cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [parts.username])
+            make = "ALTER ROLE {} LOGIN PASSWORD {}" if cursor.fetchone() else "CREATE ROLE {} LOGIN PASSWORD {}"
+            cursor.execute(sql.SQL(make).format(name, sql.Literal(parts.password)))
+            cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", [parts.username])
+            if not cursor.fetchone():
+                cursor.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, name))
+            cursor.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
+    connection.close()
 
 
 def _wait_for(url: str) -> None:

@@ -56,8 +56,6 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
     broker = f"redis://:{made['redis']}@redis:6379"
     files = {
         "postgres-password": made["postgres"],
-        "airflow-database-password": made["airflow-database"],
-        "mlflow-database-password": made["mlflow-database"],
         "airflow-admin-password": made["airflow-admin"],
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": airflow,
         "AIRFLOW__CORE__FERNET_KEY": made["fernet"],

@@ -3,13 +3,14 @@
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import docker
 from docker.errors import NotFound
@@ -24,11 +25,13 @@ ONCE = frozenset({"init"})
 """Services that do their work and end."""
 _COMPOSE_S = 600
 _LONGEST_GRACE_S = 150
+_RESTARTS = 5
+"""After so many, a container does not only wait for another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A container of the stack. state: starting, healthy, unhealthy, done, failed, or the engine's own word."""
+    """A container of the stack. state: starting, healthy, unhealthy, done, failed (CODE), or the engine's own word."""
 
     service: str
     name: str
@@ -39,6 +42,31 @@ class Member:
     def well(self) -> bool:
         """Whether it is as it should be."""
         return self.state in {"healthy", "done"}
+
+    @property
+    def failed(self) -> bool:
+        """Whether waiting for it is in vain."""
+        return self.state.startswith("failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """A Compose that is at work."""
+
+    process: subprocess.Popen[bytes]
+    errors: IO[bytes]
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self.process.poll() is not None
+
+    def failed(self) -> str:
+        """Its last words, if it has failed."""
+        if not self.process.poll():
+            return ""
+        self.errors.seek(0)
+        return _last(self.errors.read()) or f"docker compose ended with {self.process.returncode}"
 
 
 class Stack:
@@ -70,12 +98,24 @@ class Stack:
             "COMPOSE_HTTP_TIMEOUT": "180",
         }
 
+    def begin(self, *words: str) -> "Starting":
+        """`docker compose WORDS`, without waiting for its end."""
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the process
+        process = subprocess.Popen(  # noqa: S603 - as below
+            self._command(words),
+            cwd=self.root,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+        return Starting(process, errors)
+
     def compose(self, *words: str, quiet: bool = True, stdin: Any = None, stdout: Any = None) -> None:
         """`docker compose WORDS`. Raises Unavailable with its last words if it fails."""
-        command = [*program(), "--env-file", os.devnull, "--project-directory", str(self.root), *words]
         errors = subprocess.PIPE if quiet else None
         done = subprocess.run(  # noqa: S603 - a program found by name, and words of ours
-            command,
+            self._command(words),
             cwd=self.root,
             env=self.environment(),
             stdin=stdin or subprocess.DEVNULL,
@@ -85,11 +125,13 @@ class Stack:
             check=False,
         )
         if done.returncode:
-            said = (done.stderr or b"").decode(errors="replace").strip().splitlines()
             raise Unavailable(
-                f"docker compose {words[0]} failed: {' / '.join(said[-3:]) or f'exit code {done.returncode}'}",
+                f"docker compose {words[0]} failed: {_last(done.stderr or b'') or f'exit code {done.returncode}'}",
                 remedy="see `make logs`",
             )
+
+    def _command(self, words: Sequence[str]) -> Sequence[str]:
+        return [*program(), "--project-directory", str(self.root), *words]
 
     def scale(self) -> list[str]:
         """How many of each service, where that is not one."""
@@ -103,9 +145,8 @@ class Stack:
             found = self._api.containers(
                 all=True, filters={"label": [f"com.docker.compose.project={self.settings.project}"]}
             )
-            return sorted(
-                (self._member(container["Id"], container["Labels"]) for container in found), key=lambda each: each.name
-            )
+            members = [self._member(container["Id"], container["Labels"]) for container in found]
+        return sorted((member for member in members if member), key=lambda each: each.name)
 
     def of(self, service: str) -> Member:
         """The first container of a service. Raises Unavailable if there is none."""
@@ -145,13 +186,18 @@ class Stack:
             said: bytes = self._api.logs(member.container, tail=lines)
         return said.decode(errors="replace").splitlines()
 
-    def _member(self, container: str, labels: Mapping[str, str]) -> Member:
+    def _member(self, container: str, labels: Mapping[str, str]) -> Member | None:
         service = labels["com.docker.compose.service"]
-        inspected = self._api.inspect_container(container)
+        try:
+            inspected = self._api.inspect_container(container)
+        except NotFound:  # it was replaced just now
+            return None
         state: dict[str, Any] = inspected["State"]
         word = state.get("Health", {}).get("Status") or state["Status"]
         if service in ONCE and state["Status"] == "exited":
-            word = "done" if state["ExitCode"] == 0 else "failed"
+            word = "done" if state["ExitCode"] == 0 else f"failed ({state['ExitCode']})"
+        elif inspected["RestartCount"] >= _RESTARTS:
+            word = f"failed ({state['ExitCode']})"
         elif state["Status"] != "running":
             word = f"{state['Status']} ({state['ExitCode']})"
         return Member(service=service, name=inspected["Name"].lstrip("/"), state=word, container=container)
@@ -174,3 +220,7 @@ def program() -> Sequence[str]:
     raise ConfigurationError(
         "Docker Compose is not there", remedy="install it: apt-get install docker-compose, or Docker's own plugin"
     )
+
+
+def _last(said: bytes) -> str:
+    return " / ".join(said.decode(errors="replace").strip().splitlines()[-3:])
