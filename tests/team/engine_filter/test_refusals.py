@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import json
+import re
 import secrets
 import socket
 import tarfile
@@ -350,7 +351,8 @@ def _raw(running: Running, sent: bytes, *, ends: bool = True) -> bytes:
     ):
         connection.sendall(sent)
         if ends:
-            connection.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # it is not connected any more
+                connection.shutdown(socket.SHUT_WR)
         while piece := connection.recv(65536):
             answer += piece
     return answer
@@ -407,11 +409,7 @@ def test_requests_in_a_row_are_each_looked_into(running: Running) -> None:
     answer = _raw(
         running, PING + b"\r\n" + b"GET /v1.41/events HTTP/1.1\r\nHost: x\r\n\r\n" + PING + LAST + b"\r\n", ends=False
     )
-    assert [line.split(b" ")[1] for line in answer.split(b"\r\n") if line.startswith(b"HTTP/")] == [
-        b"200",
-        b"403",
-        b"200",
-    ]
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200", b"403", b"200"]
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_comes(running: Running) -> None:
