@@ -266,7 +266,7 @@ class Operations:
         there = len(await self._engine.value(f"{version}/containers/json", params))
         if there >= self._settings.max_containers:
             raise EngineSaid(
-                503,
+                507,  # not one of those that say that the engine is away; still one to be tried again
                 f"engine filter: {self._settings.installation} has {there} containers, as many as it may have at once",
             )
 

@@ -295,6 +295,24 @@ def test_the_list_has_no_container_of_another_installation(running: Running, str
         assert (status, [container["Id"] for container in found]) == (200, [created])
 
 
+def test_the_cache_and_a_network_of_the_settings_are_there(
+    running: Running, stage_image: str, api: docker.APIClient, place: str
+) -> None:
+    wanted = bent(body(stage_image, cache=place), (H, "NetworkMode"), place)
+    status, answer = ask(running, "POST", f"{V}/containers/create?name={_name()}", wanted)
+    assert status == 201, answer
+    try:
+        assert ask(running, "POST", f"{V}/containers/{answer['Id']}/start")[0] == 204
+        assert ask(running, "POST", f"{V}/containers/{answer['Id']}/wait")[1]["StatusCode"] == 0
+        made = api.inspect_container(answer["Id"])
+    finally:
+        api.remove_container(answer["Id"], v=True, force=True)
+    mounts = {mount["Destination"]: (mount["Type"], mount["Driver"], mount["Name"]) for mount in made["Mounts"]}
+    assert mounts["/var/cache/ratchet"] == ("volume", "local", place)
+    assert set(mounts) == {"/run", "/var/cache/ratchet"}
+    assert set(made["NetworkSettings"]["Networks"]) == {place}
+
+
 def test_what_is_told_of_the_engine_is_little(running: Running) -> None:
     status, info = ask(running, "GET", f"{V}/info")
     assert (status, set(info)) == (200, {"ID", "NCPU", "MemTotal", "ServerVersion", "OSType", "Architecture"})
@@ -337,7 +355,7 @@ def test_more_containers_than_allowed_are_tried_again_later(
     before = _everything(api)
     with filter_process({**settings, "max_containers": "1"}) as small:
         status, answer = ask(small, "POST", f"{V}/containers/create?name={_name()}", body(stage_image))
-    assert status == 503
+    assert status == 507
     assert "has 1 containers, as many as it may have" in answer["message"]
     assert _everything(api) == before
 

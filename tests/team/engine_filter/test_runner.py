@@ -8,7 +8,7 @@ from typing import Any
 import docker
 import pytest
 
-from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.contracts.operations import Resources
 from tasks.runners.docker import DockerRunner
 from tasks.runners.finisher import finish
@@ -140,6 +140,17 @@ def test_a_job_that_is_refused_says_why_and_leaves_nothing(runner: DockerRunner,
         runner.submit(job("pass", resources=Resources.model_validate({"memory": "9g"})))
     with pytest.raises(ConfigurationError, match=r"HostConfig\.NetworkMode is refused; allowed: none, ratchet-test"):
         runner.submit(job("pass", network="host"))
+
+
+def test_gpus_are_given_and_counted(
+    runner: DockerRunner, job: Any, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_GPUS", f"fake:{place}")  # a name of its own: other tests count 0 and 1
+    handle = runner.submit(job("import time; time.sleep(600)", resources=Resources(gpus=1)))
+    assert runner.labels(handle)["ratchet.gpus"] == place
+    with pytest.raises(Unavailable, match="0 of 1 are free"):
+        runner.submit(job("pass", resources=Resources(gpus=1)))
+    runner.remove(handle)
 
 
 def test_out_of_memory_is_told_as_such(runner: DockerRunner, job: Any) -> None:
