@@ -315,7 +315,10 @@ def test_the_cache_and_a_network_of_the_settings_are_there(
 
 def test_what_is_told_of_the_engine_is_little(running: Running) -> None:
     status, info = ask(running, "GET", f"{V}/info")
-    assert (status, set(info)) == (200, {"ID", "NCPU", "MemTotal", "ServerVersion", "OSType", "Architecture"})
+    assert (status, set(info)) == (
+        200,
+        {"ID", "NCPU", "MemTotal", "ServerVersion", "OSType", "Architecture", "SystemTime"},
+    )
     status, network = ask(running, "GET", f"{V}/networks/bridge")
     assert (status, set(network)) == (200, {"Name", "Id", "Created", "Driver", "Scope"})
 

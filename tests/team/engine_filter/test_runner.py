@@ -10,6 +10,8 @@ import pytest
 
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.contracts.operations import Resources
+from tasks.runners.container import container_config
+from tasks.runners.devices import Devices, _claims
 from tasks.runners.docker import DockerRunner
 from tasks.runners.finisher import finish
 from tasks.runners.job import Job
@@ -151,6 +153,17 @@ def test_gpus_are_given_and_counted(
     with pytest.raises(Unavailable, match="0 of 1 are free"):
         runner.submit(job("pass", resources=Resources(gpus=1)))
     runner.remove(handle)
+
+
+def test_a_claim_that_has_not_started_is_seen(runner: DockerRunner, job: Any, place: str) -> None:
+    devices = Devices(names=(place,), fake=True)
+    config = container_config(job("pass"), cpus=2, devices=devices)
+    handle = runner._api.create_container_from_config(config, "ratchet-job-00000000")["Id"]
+    try:
+        (claim,) = _claims(runner._api, (place,))
+        assert (claim.handle, claim.started, claim.names) == (handle, False, {place})
+    finally:
+        runner.remove(handle)
 
 
 def test_out_of_memory_is_told_as_such(runner: DockerRunner, job: Any) -> None:
