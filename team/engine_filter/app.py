@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import aclosing
 from typing import Any
 
 import httpx
@@ -15,7 +16,9 @@ from team.engine_filter.settings import Settings
 from team.engine_filter.telling import tell
 
 _PASSED_HEADERS = ("content-type", "content-length", "api-version", "docker-experimental", "ostype")
-_OURS = 500
+_PIECES = 64
+"""Of at most 64 KiB each, that may wait to be sent."""
+_END = b""
 
 
 class Filter:
@@ -62,8 +65,9 @@ class Filter:
             ]
             await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
             try:
-                async for piece in response.aiter_raw():
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                async with aclosing(_gathered(response.aiter_raw())) as pieces:
+                    async for piece in pieces:
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
             except httpx.TransportError as error:
                 # No proper end is sent, so that the client sees that the stream broke, as it did.
                 tell(
@@ -73,6 +77,38 @@ class Filter:
                 )
                 return
             await send({"type": "http.response.body", "body": b""})
+
+
+async def _gathered(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """The same bytes; pieces that come while another is sent are joined. The engine makes a piece of each line.
+
+    What waits is bounded: the engine is read no further until it is sent.
+    """
+    queue: asyncio.Queue[bytes] = asyncio.Queue(_PIECES)
+
+    async def fill() -> None:
+        try:
+            async for piece in pieces:
+                await queue.put(piece)
+        except httpx.TransportError:
+            await queue.put(_END)
+            raise
+        await queue.put(_END)
+
+    filling = asyncio.ensure_future(fill())
+    try:
+        ended = False
+        while not ended:
+            there = [await queue.get()]
+            while not queue.empty():
+                there.append(queue.get_nowait())
+            ended = there[-1] == _END
+            if joined := b"".join(there):
+                yield joined
+        await filling
+    finally:
+        filling.cancel()
+        await asyncio.gather(filling, return_exceptions=True)
 
 
 async def _while_there(work: Coroutine[Any, Any, None], receive: Receive) -> None:

@@ -38,7 +38,7 @@ _SIGNALS = {
 }
 _TEXT = re.compile(r".*", re.DOTALL)
 _NEVER_STARTED = "0001-01-01T00:00:00Z"
-_INFO = ("ID", "NCPU", "MemTotal", "ServerVersion", "OSType", "Architecture")
+_INFO = ("ID", "NCPU", "MemTotal", "ServerVersion", "OSType", "Architecture", "SystemTime")
 _NETWORK = ("Name", "Id", "Created", "Driver", "Scope")
 
 
@@ -266,7 +266,7 @@ class Operations:
         there = len(await self._engine.value(f"{version}/containers/json", params))
         if there >= self._settings.max_containers:
             raise EngineSaid(
-                503,
+                507,  # not one of those that say that the engine is away; still one to be tried again
                 f"engine filter: {self._settings.installation} has {there} containers, as many as it may have at once",
             )
 

@@ -65,6 +65,8 @@ def _listening(settings: Settings) -> socket.socket:
             f"cannot listen on {settings.listen}: {error.strerror or error}",
             remedy="set ENGINE_FILTER_LISTEN to a free address",
         ) from error
+    # Inherited by each connection. The event loop sets the first by itself only for sockets that it has made.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_PEER_S)
     return listening

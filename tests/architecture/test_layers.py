@@ -47,7 +47,7 @@ def test_the_chain_can_plan_without_the_libraries_of_the_stages() -> None:
 
 
 def test_package_inits_stay_empty() -> None:
-    for package in ("tasks", "demo", "benchmarks"):
+    for package in ("tasks", "team", "demo", "benchmarks"):
         for init in (ROOT / package).rglob("__init__.py"):
             assert init.read_bytes() == b"", init
 
@@ -86,7 +86,7 @@ def _imports(module: str) -> set[str]:
 
 @pytest.mark.parametrize("drawer", ["utils", "util", "helpers", "helper", "common", "misc"])
 def test_there_is_no_drawer_for_odds_and_ends(drawer: str) -> None:
-    for folder in ("tasks", "plugins", "dags", "demo", "benchmarks", "tests"):
+    for folder in ("tasks", "team", "plugins", "dags", "demo", "benchmarks", "tests"):
         assert not list((ROOT / folder).rglob(f"{drawer}.py"))
 
 

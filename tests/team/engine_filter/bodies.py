@@ -29,12 +29,10 @@ def body(image: str = "ratchet-stage:cpu", *, gpus: tuple[str, ...] = (), cache:
         image=image,
         labels={"ratchet.test": "1"},
         resources=Resources(),
+        cache=cache,
         command=("python", "-I", "-S", "-c", "pass"),
     )
     made: dict[str, Any] = copy.deepcopy(dict(container_config(job, cpus=2, devices=Devices(names=gpus))))
-    if cache is not None:
-        mount = {"Type": "volume", "Source": cache, "Target": "/var/cache/ratchet"}
-        made["HostConfig"]["Mounts"].append(mount)
     return made
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import docker
 import pytest
 
-from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.contracts.operations import Resources
+from tasks.runners.container import container_config
+from tasks.runners.devices import Devices, _claims
 from tasks.runners.docker import DockerRunner
 from tasks.runners.finisher import finish
 from tasks.runners.job import Job
@@ -140,6 +142,28 @@ def test_a_job_that_is_refused_says_why_and_leaves_nothing(runner: DockerRunner,
         runner.submit(job("pass", resources=Resources.model_validate({"memory": "9g"})))
     with pytest.raises(ConfigurationError, match=r"HostConfig\.NetworkMode is refused; allowed: none, ratchet-test"):
         runner.submit(job("pass", network="host"))
+
+
+def test_gpus_are_given_and_counted(
+    runner: DockerRunner, job: Any, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_GPUS", f"fake:{place}")  # a name of its own: other tests count 0 and 1
+    handle = runner.submit(job("import time; time.sleep(600)", resources=Resources(gpus=1)))
+    assert runner.labels(handle)["ratchet.gpus"] == place
+    with pytest.raises(Unavailable, match="0 of 1 are free"):
+        runner.submit(job("pass", resources=Resources(gpus=1)))
+    runner.remove(handle)
+
+
+def test_a_claim_that_has_not_started_is_seen(runner: DockerRunner, job: Any, place: str) -> None:
+    devices = Devices(names=(place,), fake=True)
+    config = container_config(job("pass"), cpus=2, devices=devices)
+    handle = runner._api.create_container_from_config(config, "ratchet-job-00000000")["Id"]
+    try:
+        (claim,) = _claims(runner._api, (place,))
+        assert (claim.handle, claim.started, claim.names) == (handle, False, {place})
+    finally:
+        runner.remove(handle)
 
 
 def test_out_of_memory_is_told_as_such(runner: DockerRunner, job: Any) -> None:
