@@ -249,7 +249,7 @@ def test_the_airflow_image_has_what_all_its_services_import(team_images: list[st
         import sys
         from airflow.providers.fab.auth_manager.fab_auth_manager import FabAuthManager
         import airflow, asyncpg, psycopg2, redis, tasks.cli.main, team
-        print(airflow.__version__, flush=True)
+        print("airflow is", airflow.__version__, flush=True)
         from airflow.__main__ import main
         sys.argv = ["airflow", "celery", "worker", "--help"]
         main()
@@ -259,7 +259,7 @@ def test_the_airflow_image_has_what_all_its_services_import(team_images: list[st
     )
     code, said = place.run(service)
     assert code == 0, said
-    assert said.splitlines()[0] == "3.3.2"
+    assert "airflow is 3." in said
     assert "--queues" in said
 
 
@@ -291,12 +291,16 @@ def status(path, login=None):
         ),
         user="12345:0",
         tmpfs=("/tmp",),
-        env={"MLFLOW_AUTH_CONFIG_PATH": "/run/secrets/people.ini", "MLFLOW_FLASK_SERVER_SECRET_KEY": "for this test"},
+        env={
+            "MLFLOW_AUTH_CONFIG_PATH": "/run/secrets/people.ini",
+            "MLFLOW_FLASK_SERVER_SECRET_KEY": "for this test",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # evaluation jobs of its own: nobody asks for them
+        },
         files={people: "/run/secrets/people.ini"},
         healthy=f"python -c '{ask}\nsys.exit(status(\"/health\") != 200)'",
     )
     server = place.start(service, wait=False)
-    place.wait(server, service, seconds=90)
+    place.wait(server, service, seconds=180)
     search = "/api/2.0/mlflow/experiments/search?max_results=1"
     tell = f"{ask}\nprint(*[status({search!r}, login) for login in (None, 'admin:wrong', 'admin:right horse battery')])"
     assert server.exec_run(["python", "-c", tell]).output.decode() == "401 401 200\n"
