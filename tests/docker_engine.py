@@ -18,8 +18,17 @@ def stage_image() -> str:
     return _script("images.sh").splitlines()[-1]
 
 
-def _script(name: str) -> str:
-    ended = subprocess.run([_ROOT / "scripts" / name], capture_output=True, text=True, check=False)
+@pytest.fixture(scope="session")
+def team_images() -> list[str]:
+    """The tags of all images of the team set-up. Starts an engine if none answers."""
+    _script("engine.sh")
+    return [line.split(": ")[0] for line in _script("images.sh", "team").splitlines()]
+
+
+def _script(name: str, *arguments: str) -> str:
+    ended = subprocess.run([_ROOT / "scripts" / name, *arguments], capture_output=True, text=True, check=False)
     if ended.returncode != 0:
-        pytest.fail(f"scripts/{name} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
+        pytest.fail(
+            f"scripts/{name} {' '.join(arguments)} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
+        )
     return ended.stdout
