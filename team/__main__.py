@@ -98,6 +98,7 @@ def _started(stack: Stack, console: Console) -> int:
         if failed or hopeless or time.monotonic() - began > _WELL_S:
             if failed:
                 console.print(f"up: {failed}", style="red", markup=False)
+            starting.end()
             _tell_of(ill, stack, console)
             return int(Unavailable.code)
         if starting.done and not ill:

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.operations import STAGES
+from team.certificate import self_signed
 from team.settings import Settings
 
 ADMIN = "admin"
@@ -75,6 +76,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
             admin_password=made["mlflow-admin"],
             authorization_function="mlflow.server.auth:authenticate_request_basic_auth",
             grant_default_workspace_access="false",
+            auth_cache_ttl_seconds="60",
         ),
         "mlflow-credentials": _ini(
             "mlflow", mlflow_tracking_username="ratchet", mlflow_tracking_password=made["mlflow-stages"]
@@ -94,6 +96,9 @@ def _made(folder: Path) -> dict[str, str]:
     file = folder / "made.json"
     found: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     missing = {name: _drawn() for name in (*_DRAWN, *(f"s3-{name}" for name in _IDENTITIES)) if name not in found}
+    if "s3-certificate" not in found:
+        certificate, key = self_signed("s3")
+        missing |= {"s3-certificate": certificate.decode(), "s3-key": key.decode()}
     if "fernet" not in found:
         missing["fernet"] = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
     if missing:
@@ -152,6 +157,8 @@ def _s3(made: Mapping[str, str]) -> dict[str, str]:
     stages = [name for name in _IDENTITIES if name.startswith("ratchet-")]
     return {
         "s3.json": json.dumps({"identities": identities}, indent=1),
+        "s3.crt": made["s3-certificate"],
+        "s3.key": made["s3-key"],
         "s3-admin": credentials("admin"),
         "s3-orchestrator": credentials("orchestrator"),
         "s3-reader": credentials("reader"),

@@ -61,6 +61,11 @@ class Starting:
         """Whether it has ended."""
         return self.process.poll() is not None
 
+    def end(self) -> None:
+        """Have it stop where it is."""
+        self.process.terminate()
+        self.process.wait(timeout=30)
+
     def failed(self) -> str:
         """Its last words, if it has failed."""
         if not self.process.poll():
