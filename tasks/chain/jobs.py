@@ -75,7 +75,7 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
             **{name: os.environ[name] for name in _S3_SETTINGS if uses_s3 and name in os.environ},
             **(_cache_settings() if cache else {}),
         },
-        network=_network(urls),
+        network=network_for(urls) if image is None else _network(urls),
         cache=cache,
         timeout_s=settings.timeout,
         grace_s=settings.grace,

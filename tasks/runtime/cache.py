@@ -129,9 +129,7 @@ class Cache:
             claimed = owned_folder.make(self._incoming, str(size))
             if self._make_room(size):
                 return claimed
-            self._say(
-                f"has no room for {size:,} bytes; its limit ({LIMIT_SETTING}) is {self._limit:,}, if its disk has them"
-            )
+            self._say(f"has no room for {size:,} bytes, with {LIMIT_SETTING} = {self._limit:,}, or its disk is full")
         except OSError as error:
             self._say(f"cannot be written: {error}")
         if claimed is not None:

@@ -1,23 +1,29 @@
 """`ratchet stage`: a request becomes a published result, or a cause and an exit code."""
 
+import base64
 import json
 import logging
 import signal
+import threading
 from collections.abc import Iterator
 from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from botocore.session import get_session
 
 from tasks.chain.planning import load_plan, make_plan
 from tasks.chain.requests import compose
 from tasks.cli.main import main
-from tasks.cli.stage import _stop
+from tasks.cli.stage import _stop, _take_secrets
 from tasks.contracts.errors import ConfigurationError, Preempted
 from tasks.contracts.loading import load
 from tasks.contracts.request import StageRequest
 from tasks.runtime.publishing import published
 from tasks.runtime.store.opening import open_store
+from tasks.runtime.tracking import track
 from tasks.samples import clicks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,3 +144,45 @@ def test_a_notice_to_stop_ends_every_stage_but_training_at_once() -> None:
 def test_a_run_that_was_never_planned_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no run 'nobody' in"):
         load_plan(str(tmp_path), "search-ranking", "nobody")
+
+
+class _Mlflow(BaseHTTPRequestHandler):
+    """Knows no experiment, and remembers who asked."""
+
+    asked: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.headers.get("Authorization"))
+        body = b'{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "none"}'
+        self.send_response(404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_secret_files_come_before_what_a_stage_inherits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "aws-credentials").write_text("[default]\naws_access_key_id = own\naws_secret_access_key = s\n")
+    (tmp_path / "mlflow-credentials").write_text(
+        "[mlflow]\nmlflow_tracking_username = stage\nmlflow_tracking_password = a%%b\n"
+    )
+    monkeypatch.setenv("RATCHET_SECRETS", str(tmp_path))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "inherited")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "inherited")
+    monkeypatch.setenv("AWS_PROFILE", "inherited")
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        monkeypatch.setenv(name, "inherited")  # so that it is put back
+    _take_secrets()
+    found = get_session().get_credentials()
+    assert found is not None
+    assert found.access_key == "own"
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Mlflow) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        uri = f"http://127.0.0.1:{server.server_port}"
+        assert track(open_store(str(tmp_path)), uri, tmp_path, lambda it: it.client.get_experiment_by_name("x")) is None
+        server.shutdown()
+        serving.join()
+    assert _Mlflow.asked == ["Basic " + base64.b64encode(b"stage:a%b").decode()]

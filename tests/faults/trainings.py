@@ -54,6 +54,7 @@ class Trainings:
 
     folder: Path
     image: str
+    store_uri: str
     run_ids: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def plan(self, name: str, *, day: date = DAY, **overrides: Any) -> RunPlan:
@@ -65,14 +66,14 @@ class Trainings:
             data_date=day,
             run_id=f"{self.run_ids}-{name}",
             kind="local",
-            store_uri=(self.folder / "store").as_uri(),
+            store_uri=self.store_uri,
             image=self.image,
         )
 
     @property
     def store(self) -> Store:
         """Where everything is."""
-        return open_store((self.folder / "store").as_uri())
+        return open_store(self.store_uri)
 
     def prepare(self, plan: RunPlan) -> None:
         """Run what comes before a training, as processes."""
@@ -85,8 +86,13 @@ class Trainings:
 
 
 @contextmanager
-def trainings(folder: Path, image: str, *, model: str, rows_per_day: int) -> Iterator[Trainings]:
-    """A pipeline whose model.py is `model`. At the end no container of its runs may be left."""
+def trainings(
+    folder: Path, image: str, *, model: str, rows_per_day: int, store_uri: str | None = None
+) -> Iterator[Trainings]:
+    """A pipeline whose model.py is `model`. At the end no container of its runs may be left.
+
+    store_uri: where everything is kept, if not in the folder.
+    """
     for parent in (folder, *folder.parents[:2]):
         parent.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
     data, pipeline = folder / "data", folder / "pipeline"
@@ -98,7 +104,7 @@ def trainings(folder: Path, image: str, *, model: str, rows_per_day: int) -> Ite
         path = data / f"date={day}" / "part-0.parquet"
         path.parent.mkdir(parents=True)
         pq.write_table(pa.table(_rows(day, rows_per_day)), path)
-    made = Trainings(folder=folder, image=image)
+    made = Trainings(folder=folder, image=image, store_uri=store_uri or (folder / "store").as_uri())
     try:
         yield made
     finally:
@@ -110,7 +116,7 @@ def trainings(folder: Path, image: str, *, model: str, rows_per_day: int) -> Ite
 
 def containers(made: Trainings, *, stage: Stage = "train") -> list[str]:
     """The containers of the runs, running or ended."""
-    runs = {path.name for path in (made.folder / "store" / "runs" / "faulty").iterdir()}
+    runs = {entry.key.split("/")[2] for entry in made.store.list("runs/faulty")}
     return [handle for run in runs for handle in DockerRunner().find({"ratchet.run": run, "ratchet.stage": stage})]
 
 

@@ -1,0 +1,71 @@
+"""A proxy before an S3 server, at any address of this machine, that remembers what was asked for."""
+
+import http.client
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+from urllib.parse import unquote, urlsplit
+
+_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect"})
+
+
+class Asked:
+    """What came through. endpoint: where the proxy is."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._requests: list[tuple[str, str]] = []
+
+    def note(self, method: str, path: str) -> None:
+        """Remember a request."""
+        self._requests.append((method, unquote(urlsplit(path).path)))
+
+    def read(self, key: str) -> int:
+        """How often an object with a key that ends so was downloaded, in whole or in part."""
+        return sum(method == "GET" and path.endswith(key) for method, path in list(self._requests))
+
+
+@contextmanager
+def s3_proxy(upstream: str, address: str = "127.0.0.1") -> Iterator[Asked]:
+    """The proxy, at a free port of an address, before the server at `upstream`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        asked: ClassVar[Asked]
+
+        def _pass_on(self) -> None:
+            self.asked.note(self.command, self.path)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            server = http.client.HTTPConnection(urlsplit(upstream).netloc, timeout=60)
+            try:
+                sent = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
+                server.request(self.command, self.path, body=body, headers=sent)
+                answer = server.getresponse()
+                content = answer.read()
+                self.send_response_only(answer.status)
+                for name, value in answer.getheaders():
+                    if name.lower() not in {*_HOP, "content-length"}:
+                        self.send_header(name, value)
+                length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(content))
+                self.send_header("Content-Length", length or "0")
+                self.end_headers()
+                self.wfile.write(content)
+            finally:
+                server.close()
+
+        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass_on  # noqa: N815 - the base class looks for these names
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer((address, 0), Handler) as server:
+        Handler.asked = Asked(f"http://{address}:{server.server_port}")
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield Handler.asked
+        finally:
+            server.shutdown()
+            serving.join()
