@@ -90,19 +90,20 @@ def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook
 
 
 def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: Webhook) -> None:
-    slots = airflow.api.call("GET", f"/pools/{CPU}")["slots"]
-    airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", {"slots": 0})
+    pool = airflow.api.call("GET", f"/pools/{CPU}")
+    pool = {"pool": CPU, "slots": pool["slots"], "include_deferred": pool["include_deferred"]}
+    airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", {**pool, "slots": 0})
     try:
         run_id = airflow.trigger("unlucky", date=day(6))
         airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "scheduled" or None)
         look_again(airflow)
-        assert messages(webhook, "unlucky", "stuck") == []
+        assert messages(webhook, "unlucky", "does not move") == []
         airflow.hours_pass(run_id, 10)
         for _ in range(2):
             look_again(airflow)
-        (told,) = messages(webhook, "unlucky", "stuck")
+        (told,) = messages(webhook, "unlucky", "does not move")
     finally:
-        airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", {"slots": slots})
+        airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", pool)
     assert told["title"].startswith(f"unlucky {day(6)}: ")
     assert "Cause: no task has moved since " in told["message"]
     assert "ingest is scheduled" in told["message"]
