@@ -3,6 +3,7 @@
 from airflow.sdk import get_parsing_context
 
 from ratchet_airflow import reaper
+from ratchet_airflow.listener import REAPER
 
-if get_parsing_context().dag_id in {None, reaper.DAG_ID}:
+if get_parsing_context().dag_id in {None, REAPER}:
     dag = reaper.build()

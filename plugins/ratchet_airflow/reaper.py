@@ -7,8 +7,8 @@ from typing import Any
 from airflow.sdk import DAG, BaseOperator
 
 from ratchet_airflow import settings
+from ratchet_airflow.listener import REAPER
 
-DAG_ID = "ratchet-reaper"
 _EVERY = "*/5 * * * *"
 _OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 _PAGE = """\
@@ -54,7 +54,7 @@ class ReapOperator(BaseOperator):
 def build() -> DAG:
     """The DAG. It runs from the start, also when the pipelines are paused."""
     dag = DAG(
-        dag_id=DAG_ID,
+        dag_id=REAPER,
         description="Ends containers that no run follows any more",
         doc_md=_PAGE,
         schedule=_EVERY,
@@ -62,7 +62,7 @@ def build() -> DAG:
         max_active_runs=1,
         is_paused_upon_creation=False,
         dagrun_timeout=timedelta(minutes=10),
-        tags=["ratchet"],
+        tags=["ratchet-upkeep"],  # not that of pipelines, whose runs the watch looks at
     )
     dag.add_task(ReapOperator(task_id="reap", retries=1, execution_timeout=timedelta(minutes=8)))
     return dag

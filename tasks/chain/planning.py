@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tasks.chain.baseline import Mode, drift_reference, promotion
 from tasks.chain.history import seen_then
@@ -40,8 +41,14 @@ def make_plan(
     The same run_id gets the plan that was made first. as_of: `then` takes the source as the first run of this date saw
     it that got through validation, whatever has come or changed since. origin: the orchestrator's own name of the run.
 
-    Raises ConfigurationError (a folder or a source that cannot be), Unavailable (a store that does not answer).
+    Raises ConfigurationError (a folder or a source that cannot be, a password in the tracking server's address),
+    Unavailable (a store that does not answer).
     """
+    if urlsplit(tracking_uri or "").password is not None:
+        raise ConfigurationError(
+            "MLFLOW_TRACKING_URI holds a password, and a plan lies in the store for all to read",
+            remedy="take it out, and name a file that has it in RATCHET_MLFLOW_CREDENTIALS",
+        )
     store = open_store(store_uri)
     key = paths.plan(spec.name, run_id)
     if (earlier := _read(store, key)) is not None:

@@ -11,6 +11,7 @@ from tests.airflow.installation import ROOT, Installation
 from tests.plugins.webhook import Webhook
 
 PIPELINE = "search-ranking"
+ROWS = 3000
 _DAYS = 12
 _SMALLER = {"window_days: 30": "window_days: 4", "epochs: 3": "epochs: 1", "hidden: [256, 128]": "hidden: [32]"}
 
@@ -37,7 +38,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, stage_image: str, webhook:
             "RATCHET_ALERTS_MLOPS": webhook.url,
         },
     )
-    for _ in write(made.services.data, days=_DAYS, rows_per_day=3000, end=yesterday(), seed=0):
+    for _ in write(made.services.data, days=_DAYS, rows_per_day=ROWS, end=yesterday(), seed=0):
         pass
     text = (ROOT / "dags" / "pipelines" / PIPELINE / "pipeline.yaml").read_text(encoding="utf-8")
     for usual, smaller in _SMALLER.items():

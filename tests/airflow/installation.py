@@ -2,11 +2,12 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -84,10 +85,10 @@ class Installation:
         run: dict[str, Any] = self.api.call("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})
         return str(run["dag_run_id"])
 
-    def backfill(self, dag_id: str, first: str, last: str) -> list[str]:
-        """`airflow backfill create`, as a person types it; the ids of the runs that it made."""
+    def backfill(self, dag_id: str, first: str, last: str, *more: str) -> list[str]:
+        """`airflow backfill create`, as a person types it; the ids of the runs that it made, oldest date first."""
         before = {run["dag_run_id"] for run in self.api.runs(dag_id)}
-        self.command("backfill", "create", "--dag-id", dag_id, "--from-date", first, "--to-date", last)
+        self.command("backfill", "create", "--dag-id", dag_id, "--from-date", first, "--to-date", last, *more)
         return [run["dag_run_id"] for run in self.api.runs(dag_id) if run["dag_run_id"] not in before]
 
     def command(self, *words: str) -> str:
@@ -140,6 +141,19 @@ class Installation:
     def outcomes(self, dag_id: str, run_id: str) -> dict[Stage, Outcome]:
         """How the stages of a run ended, from the store."""
         return outcomes(open_store(str(self.services.store)), dag_id, self.plan(dag_id, run_id).run_id)
+
+    def hours_pass(self, run_id: str, hours: int) -> None:
+        """Move all that happened in a run so far into the past, in Airflow's database, as if hours had gone by."""
+        moved = {
+            "dag_run": ("queued_at", "start_date"),
+            "task_instance": ("queued_dttm", "scheduled_dttm", "start_date", "end_date"),
+        }
+        with closing(sqlite3.connect(self.services.airflow_home / "airflow.db", timeout=60)) as database, database:
+            for table, moments in moved.items():
+                changes = ", ".join(
+                    f"{at} = strftime('%Y-%m-%d %H:%M:%f', {at}, '-{hours} hours') || '000'" for at in moments
+                )
+                assert database.execute(f"UPDATE {table} SET {changes} WHERE run_id = ?", (run_id,)).rowcount > 0
 
     def alerts(self) -> list[dict[str, str]]:
         """Every alert so far, from the log of alerts."""

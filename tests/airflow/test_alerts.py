@@ -12,6 +12,7 @@ from tests.airflow.conftest import PIPELINE, day, pipeline_file
 from tests.airflow.installation import Installation
 from tests.plugins.webhook import Webhook
 
+CPU = "ratchet_cpu"
 pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("airflow")]
 UNLUCKY = """import os
 
@@ -77,15 +78,39 @@ def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook
     runs = airflow.backfill(name, wanted[0], wanted[-1])
     for run_id in runs:
         assert airflow.wait(name, run_id)["run"] == "failed"
-    airflow.until(lambda: messages(webhook, "backfill") or None)
+    airflow.until(lambda: messages(webhook, name, "backfill") or None)
     look_again(airflow)
-    (summary,) = messages(webhook, "backfill")
+    (summary,) = messages(webhook, name, "backfill")
     assert summary["title"] == f"{name} {wanted[0]} to {wanted[-1]}: backfill has ended"
     assert "Cause: 3 dates: 3 failed" in summary["message"]
     for date in wanted:
         assert f"  {date}  failed: features: " in summary["message"]
         assert messages(webhook, f"{name} {date}: ") == []
         assert any(alert["title"].startswith(f"{name} {date}: features") for alert in airflow.alerts())
+
+
+def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: Webhook) -> None:
+    pool = airflow.api.call("GET", f"/pools/{CPU}")
+    pool = {"pool": CPU, "slots": pool["slots"], "include_deferred": pool["include_deferred"]}
+    airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", {**pool, "slots": 0})
+    try:
+        run_id = airflow.trigger("unlucky", date=day(6))
+        airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "scheduled" or None)
+        look_again(airflow)
+        assert messages(webhook, "unlucky", "does not move") == []
+        airflow.hours_pass(run_id, 10)
+        for _ in range(2):
+            look_again(airflow)
+        (told,) = messages(webhook, "unlucky", "does not move")
+    finally:
+        airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", pool)
+    assert told["title"].startswith(f"unlucky {day(6)}: ")
+    assert "Cause: no task has moved since " in told["message"]
+    assert "ingest is scheduled" in told["message"]
+    assert "What to do: see that the scheduler, the workers and the pools of the tasks are there" in told["message"]
+    # It moves again as soon as it can; what it comes to is another test's.
+    airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "success" or None)
+    airflow.api.call("PATCH", f"/dags/unlucky/dagRuns/{run_id.replace('+', '%2B')}", {"state": "failed"})
 
 
 def add(airflow: Installation, webhook: Webhook, name: str, features: str, *, retries: int) -> str:

@@ -1,5 +1,7 @@
 """Nights through a real Airflow, with stages in real containers."""
 
+import re
+from datetime import date
 from urllib.error import HTTPError
 
 import pytest
@@ -7,7 +9,8 @@ import pytest
 from tasks.contracts import documents
 from tasks.runtime.ledger import champion
 from tasks.runtime.store.opening import open_store
-from tests.airflow.conftest import PIPELINE, day, pipeline_file
+from tasks.samples.clicks import write
+from tests.airflow.conftest import PIPELINE, ROWS, day, pipeline_file
 from tests.airflow.installation import Installation
 from tests.plugins.webhook import Webhook
 
@@ -56,12 +59,15 @@ def test_a_backfill_of_three_dates_uses_each_dates_snapshot_and_leaves_productio
     assert night[1]["run"] == "success"
     store = open_store(str(airflow.services.store))
     before = champion(store, PIPELINE)
-    wanted = [day(5), day(4), day(3)]
-    runs = airflow.backfill(PIPELINE, wanted[0], wanted[-1])
-    assert len(runs) == len(wanted)
+    wanted = [day(8), day(7), day(6)]
+    runs = airflow.backfill(PIPELINE, day(9), wanted[-1], "--run-backwards")
+    assert len(runs) == len(wanted) + 1
     dates = []
     for run_id in runs:
         states = airflow.wait(PIPELINE, run_id, seconds=500)
+        if day(9) in run_id:  # its window begins before the source does
+            assert (states["run"], states["ingest"], states["train"]) == ("failed", "failed", "upstream_failed")
+            continue
         assert states["run"] == "success"
         plan = airflow.plan(PIPELINE, run_id)
         assert (plan.kind, plan.promotion.mode) == ("backfill", "never")
@@ -71,6 +77,41 @@ def test_a_backfill_of_three_dates_uses_each_dates_snapshot_and_leaves_productio
         dates.append(plan.data_date.isoformat())
     assert sorted(dates) == wanted
     assert champion(store, PIPELINE) == before
+    began = {run["partition_key"]: run["start_date"] for run in airflow.api.runs(PIPELINE) if run["dag_run_id"] in runs}
+    assert sorted(began, key=lambda date: began[date]) == [*reversed(wanted), day(9)]
+
+
+def test_a_backfill_is_summed_up_with_the_verdict_of_each_date(
+    airflow: Installation, night: Night, webhook: Webhook
+) -> None:
+    (summary,) = airflow.until(lambda: summaries(webhook) or None)
+    assert summary["title"] == f"{PIPELINE} {day(9)} to {day(6)}: backfill has ended"
+    assert "Cause: 4 dates: 1 failed, " in summary["message"]
+    assert f"  {day(9)}  failed: ingest: " in summary["message"]
+    for back in (8, 7, 6):
+        verdict = re.search(rf"  {day(back)}  (promote|reject|inconclusive): .+, ndcg@10 [+-]", summary["message"])
+        assert verdict, summary["message"]
+
+
+def test_of_a_backfill_only_the_dates_that_failed_are_run_again(
+    airflow: Installation, night: Night, webhook: Webhook
+) -> None:
+    for _ in write(airflow.services.data, days=1, rows_per_day=ROWS, end=date.fromisoformat(day(12)), seed=0):
+        pass  # what was missing has come
+    ended = {run["dag_run_id"]: run["end_date"] for run in airflow.api.runs(PIPELINE)}
+    airflow.backfill(PIPELINE, day(9), day(6), "--reprocess-behavior", "failed")
+
+    def again() -> list[str] | None:
+        runs = airflow.api.runs(PIPELINE)
+        return [run["dag_run_id"] for run in runs if run["end_date"] != ended.get(run["dag_run_id"])] or None
+
+    (only,) = airflow.until(again)
+    assert airflow.wait(PIPELINE, only)["run"] == "success"
+    assert again() == [only]
+    assert airflow.plan(PIPELINE, only).data_date.isoformat() == day(9)
+    summary = airflow.until(lambda: summaries(webhook)[1:] or None)[0]
+    assert "Cause: 1 date: " in summary["message"]
+    assert "3 more were run before and left as they are" in summary["message"]
 
 
 def test_data_that_is_not_there_fails_at_once_and_people_are_told(
@@ -105,3 +146,12 @@ def test_a_broken_pipeline_is_one_visible_error_and_goes_when_it_is_mended(airfl
 def test_parsing_again_and_again_makes_no_new_version(airflow: Installation, night: Night) -> None:
     assert night[1]["run"] == "success"
     assert airflow.api.call("GET", f"/dags/{PIPELINE}/dagVersions")["total_entries"] == 1
+
+
+def summaries(webhook: Webhook) -> list[dict[str, str]]:
+    """What was told of whole backfills."""
+    return [
+        told
+        for told in list(webhook.received)
+        if told["title"].startswith(PIPELINE) and "backfill has ended" in told["title"]
+    ]

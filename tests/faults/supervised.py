@@ -5,20 +5,24 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+import psutil
 import pytest
 
+from tasks.runners.docker import DockerRunner
 from tests.airflow.installation import ROOT, Installation
 from tests.faults.ticking import ticking
 
 FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
-SLOW = ("worker-killed", "late-attempt", "marked-failed")
-"""Pipelines whose training takes a minute and a half, and counts its steps aloud: more than TICKS."""
+SLOW = {"worker-killed": 0.5, "late-attempt": 0.5, "marked-failed": 0.5, "endless": 3.0}
+"""Pipelines whose training counts its steps aloud, more than TICKS, and the seconds that each step takes."""
 CANARY = "canary-7f3a9c51e2"
 """A secret that must be found nowhere."""
 SECRET = "with-a-secret"
 """A pipeline whose source is a database that is named with the secret, and cannot be opened."""
 LOST_S = 30
 """Without a heartbeat; half of what is usual, so that tests wait half as long."""
+PICKED_UP_S = LOST_S + 10 + 15
+"""The last 15 are for a machine that does other work."""
 TICKS = 90
 _EXAMPLE = "search-ranking"
 _SMALLER = {
@@ -57,6 +61,34 @@ class Faulted(Installation):
             lambda: self.api.tasks(pipeline, run_id).get(task, {}).get("state") == "running" or None, seconds=RUNS_S
         )
 
+    def containers(self, pipeline: str, run_id: str) -> list[str]:
+        """The containers of a run's training, running or ended."""
+        plan = self.plan(pipeline, run_id)
+        return DockerRunner().find({"ratchet.run": plan.run_id, "ratchet.stage": "train"})
+
+    def until_ticking(self, pipeline: str, run_id: str) -> str:
+        """Wait until the training is under way; its container."""
+        self.until_running(pipeline, run_id, "train")
+        self.until(lambda: ticks(self.log(pipeline, run_id, "train")) or None, seconds=120)
+        (container,) = self.containers(pipeline, run_id)
+        return container
+
+    def processes(self, pipeline: str, run_id: str) -> list[psutil.Process]:
+        """The training's task process, and the worker that it was forked from."""
+        task = psutil.Process(self.api.tasks(pipeline, run_id)["train"]["pid"])
+        worker = task.parent()
+        assert worker is not None
+        return [task, worker]
+
+    def second_try(self, pipeline: str, run_id: str) -> None:
+        """Wait until the second try of the training says that it goes on with what it found."""
+        self.until(
+            lambda: self.api.tasks(pipeline, run_id)["train"]["try_number"] == 2 or None, seconds=3 * PICKED_UP_S
+        )
+        self.until(
+            lambda: "going on with it" in self.log(pipeline, run_id, "train", attempt=2) or None, seconds=PICKED_UP_S
+        )
+
     def published_once(self, pipeline: str, run_id: str) -> dict[str, str]:
         """The run has ended well, and each stage is published once; the states of its tasks."""
         from tasks.runtime.store.opening import open_store  # noqa: PLC0415 - takes a while, and only these tests need it
@@ -85,6 +117,11 @@ class Faulted(Installation):
         assert len(records(store, pipeline)) == 1
         versions = MlflowClient(self.services.mlflow_url).search_model_versions(f"name='{pipeline}'")
         assert [version.version for version in versions] == ["1"]
+
+
+def ticks(log: str) -> list[int]:
+    """The steps that a log tells of, in its order."""
+    return [int(found) for found in re.findall(r"tick (\d+)", log)]
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +158,7 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
             smaller = re.sub(r"source:\n(  .*\n)+", _NO_DATABASE, smaller)
             assert "SHOP_PASSWORD" in smaller
         if name in SLOW:
-            (folder / "model.py").write_text(ticking(0.5), encoding="utf-8")
+            (folder / "model.py").write_text(ticking(SLOW[name]), encoding="utf-8")
             for usual, changed in _SLOWER.items():
                 assert usual in smaller
                 smaller = smaller.replace(usual, changed)

@@ -4,7 +4,6 @@ Marking a task as failed, and clearing it, are here too: what they do to the con
 """
 
 import os
-import re
 import signal
 import time
 
@@ -13,67 +12,27 @@ import pytest
 
 from tasks.chain.history import plan_of
 from tasks.contracts import documents
-from tasks.runners.docker import DockerRunner
 from tasks.runtime.store.opening import open_store
-from tests.faults.supervised import LOST_S, TICKS, Faulted
+from tests.faults.supervised import PICKED_UP_S, TICKS, Faulted, ticks
 
 pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
-PICKED_UP_S = LOST_S + 10 + 15
-"""The last 15 are for a machine that does other work."""
-
-
-def containers(faulted: Faulted, pipeline: str, run_id: str) -> list[str]:
-    """The containers of a run's training, running or ended."""
-    plan = faulted.plan(pipeline, run_id)
-    return DockerRunner().find({"ratchet.run": plan.run_id, "ratchet.stage": "train"})
-
-
-def ticks(log: str) -> list[int]:
-    """The steps that a log tells of, in its order."""
-    return [int(found) for found in re.findall(r"tick (\d+)", log)]
-
-
-def until_ticking(faulted: Faulted, pipeline: str, run_id: str) -> str:
-    """Wait until the training is under way; its container."""
-    faulted.until_running(pipeline, run_id, "train")
-    faulted.until(lambda: ticks(faulted.log(pipeline, run_id, "train")) or None, seconds=120)
-    (container,) = containers(faulted, pipeline, run_id)
-    return container
-
-
-def processes(faulted: Faulted, pipeline: str, run_id: str) -> list[psutil.Process]:
-    """The task's process, and the worker that it was forked from."""
-    task = psutil.Process(faulted.api.tasks(pipeline, run_id)["train"]["pid"])
-    worker = task.parent()
-    assert worker is not None
-    return [task, worker]
-
-
-def second_try(faulted: Faulted, pipeline: str, run_id: str) -> None:
-    """Wait until the second try says that it goes on with what it found."""
-    faulted.until(
-        lambda: faulted.api.tasks(pipeline, run_id)["train"]["try_number"] == 2 or None, seconds=3 * PICKED_UP_S
-    )
-    faulted.until(
-        lambda: "going on with it" in faulted.log(pipeline, run_id, "train", attempt=2) or None, seconds=PICKED_UP_S
-    )
 
 
 def test_the_same_container_is_picked_up_and_its_log_goes_on_where_it_was_cut(faulted: Faulted) -> None:
     pipeline = "worker-killed"
     run_id = faulted.night(pipeline)
-    container = until_ticking(faulted, pipeline, run_id)
-    both = processes(faulted, pipeline, run_id)
+    container = faulted.until_ticking(pipeline, run_id)
+    both = faulted.processes(pipeline, run_id)
     both[0].suspend()  # so that what it said has reached its worker, which else would die with it on the way
     time.sleep(1)  # the moment that a pipe takes
     for process in both:
         process.kill()
     killed = time.monotonic()
-    second_try(faulted, pipeline, run_id)
+    faulted.second_try(pipeline, run_id)
     assert time.monotonic() - killed < PICKED_UP_S
-    assert containers(faulted, pipeline, run_id) == [container]
+    assert faulted.containers(pipeline, run_id) == [container]
     faulted.published_once(pipeline, run_id)
-    assert containers(faulted, pipeline, run_id) == []
+    assert faulted.containers(pipeline, run_id) == []
     result = faulted.outcomes(pipeline, run_id)["train"].result
     assert result is not None
     assert documents.trained(result).resumed_from is None  # one training, from its beginning to its end
@@ -86,13 +45,13 @@ def test_a_late_attempt_that_wakes_up_after_its_successor_changes_nothing(faulte
     """Row 22: stopped, succeeded, continued."""
     pipeline = "late-attempt"
     run_id = faulted.night(pipeline)
-    container = until_ticking(faulted, pipeline, run_id)
-    both = processes(faulted, pipeline, run_id)
+    container = faulted.until_ticking(pipeline, run_id)
+    both = faulted.processes(pipeline, run_id)
     for process in both:
         process.suspend()
     try:
-        second_try(faulted, pipeline, run_id)
-        assert containers(faulted, pipeline, run_id) == [container]
+        faulted.second_try(pipeline, run_id)
+        assert faulted.containers(pipeline, run_id) == [container]
         faulted.published_once(pipeline, run_id)
         before = faulted.outcomes(pipeline, run_id)
     finally:
@@ -102,16 +61,16 @@ def test_a_late_attempt_that_wakes_up_after_its_successor_changes_nothing(faulte
     assert not both[0].is_running()
     faulted.published_once(pipeline, run_id)
     assert faulted.outcomes(pipeline, run_id) == before
-    assert containers(faulted, pipeline, run_id) == []
+    assert faulted.containers(pipeline, run_id) == []
 
 
 def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_container_of_its_own(faulted: Faulted) -> None:
     pipeline = "marked-failed"
     run_id = faulted.night(pipeline)
-    container = until_ticking(faulted, pipeline, run_id)
+    container = faulted.until_ticking(pipeline, run_id)
     path = f"/dags/{pipeline}/dagRuns/{run_id.replace('+', '%2B')}"
     faulted.api.call("PATCH", f"{path}/taskInstances/train", {"new_state": "failed"})
-    faulted.until(lambda: containers(faulted, pipeline, run_id) == [] or None, seconds=60)
+    faulted.until(lambda: faulted.containers(pipeline, run_id) == [] or None, seconds=60)
     plan = faulted.plan(pipeline, run_id)
     store = open_store(str(faulted.services.store))
     assert plan_of(store, pipeline, plan.run_id) == plan
@@ -129,8 +88,8 @@ def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_containe
         },
     )
     faulted.until_running(pipeline, run_id, "train")
-    faulted.until(lambda: containers(faulted, pipeline, run_id) or None, seconds=60)
-    assert containers(faulted, pipeline, run_id) != [container]
+    faulted.until(lambda: faulted.containers(pipeline, run_id) or None, seconds=60)
+    assert faulted.containers(pipeline, run_id) != [container]
     assert faulted.wait(pipeline, run_id, seconds=300)["run"] == "success"
     manifests = [entry.key for entry in store.list(f"published/{pipeline}/train/") if "manifest" in entry.key]
     assert len(manifests) == 1

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 TAG = "ratchet"
-"""Every DAG of Ratchet has it."""
+"""The DAG of every pipeline has it."""
 ENDED = frozenset({"success", "failed"})
 _DONE = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 _PEOPLE = frozenset({"awaiting_input", "deferred"})

@@ -38,7 +38,8 @@ def summarise(backfill: Backfill, store: Store, claims: Claims) -> tuple[Situati
         "backfill",
         where,
         cause=f"{len(rows)} {'date' if len(rows) == 1 else 'dates'}: {what}",
-        remedy="mend what failed and clear those runs; what is done is found in the cache"
+        remedy="mend what failed and give the same backfill again with --reprocess-behavior failed (in the UI: missing "
+        "and errored runs): only the dates that failed are run"
         if counts["failed"]
         else "nothing",
         details=tuple(details),

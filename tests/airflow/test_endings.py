@@ -1,0 +1,132 @@
+"""A training under way in a real Airflow: its task is killed, the reaper looks at it, its run takes too long.
+
+One training for all of them: each leaves it as the next one needs it, under way, and the last one ends it.
+"""
+
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tasks.chain.jobs import store_label
+from tasks.runners.docker import DockerRunner
+from tasks.runners.job import Job
+from tasks.runtime.store.opening import open_store
+from tests.faults.supervised import Faulted, ticks
+
+pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
+PIPELINE = "endless"
+REAPER = "ratchet-reaper"
+IDLE = ("python", "-I", "-S", "-c", "import signal; signal.pause()")
+AT_ONCE_S = 25
+"""Until a killed task's next try goes on: much less than a heartbeat's timeout and its detection, on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def training(faulted: Faulted) -> str:
+    """The run of a training that is under way."""
+    run_id = faulted.night(PIPELINE)
+    faulted.until_ticking(PIPELINE, run_id)
+    return run_id
+
+
+@pytest.fixture
+def idle(faulted: Faulted, stage_image: str) -> Iterator["Idle"]:
+    """Containers that do nothing. None is left at the end."""
+    made = Idle(faulted, stage_image)
+    yield made
+    subprocess.run(["docker", "rm", "--force", "--volumes", *made.handles], capture_output=True, check=False)
+
+
+class Idle:
+    """Starts containers with the labels of a stage, of this installation unless told otherwise."""
+
+    def __init__(self, faulted: Faulted, image: str) -> None:
+        self._store = open_store(str(faulted.services.store)).uri
+        self._image = image
+        self.handles: list[str] = []
+
+    def start(self, run: str, stage: str, *, store: str | None = None) -> str:
+        """A container of Ratchet's."""
+        labels = {
+            "ratchet.store": store_label(store or self._store),
+            "ratchet.pipeline": PIPELINE,
+            "ratchet.stage": stage,
+            "ratchet.run": run,
+            "ratchet.attempt": uuid.uuid4().hex,
+            "ratchet.fingerprint": uuid.uuid4().hex,
+            "ratchet.grace": "1",
+            "ratchet.test": "1",
+        }
+        job = Job(name="idle", request=b"", image=self._image, command=IDLE, labels=labels)
+        self.handles.append(DockerRunner().submit(job))
+        return self.handles[-1]
+
+    def start_other(self) -> str:
+        """A container of another program, which happens to have a label of ours."""
+        label = f"ratchet.store={store_label(self._store)}"
+        command = ["docker", "run", "--detach", "--label", "ratchet.test=1", "--label", label, "--entrypoint", IDLE[0]]
+        started = subprocess.run([*command, self._image, *IDLE[1:]], capture_output=True, text=True, check=True)
+        self.handles.append(started.stdout.strip())
+        return self.handles[-1]
+
+
+def alive() -> set[str]:
+    """Every container that runs."""
+    listed = subprocess.run(["docker", "ps", "--quiet", "--no-trunc"], capture_output=True, text=True, check=True)
+    return set(listed.stdout.split())
+
+
+def test_when_only_the_tasks_process_is_killed_its_next_try_goes_on_at_once_with_the_same_container(
+    faulted: Faulted, training: str
+) -> None:
+    (container,) = faulted.containers(PIPELINE, training)
+    task, worker = faulted.processes(PIPELINE, training)
+    task.kill()
+    killed = time.monotonic()
+    faulted.second_try(PIPELINE, training)
+    assert time.monotonic() - killed < AT_ONCE_S
+    assert worker.is_running()
+    assert faulted.containers(PIPELINE, training) == [container]
+    faulted.until(lambda: ticks(faulted.log(PIPELINE, training, "train", attempt=2)) or None)
+    first, second = (ticks(faulted.log(PIPELINE, training, "train", attempt=number)) for number in (1, 2))
+    # What it had said and its worker had not heard is told again: one line at most, and none is lost.
+    assert second[0] - first[-1] in {0, 1}
+
+
+def test_the_reaper_ends_what_no_run_follows_and_leaves_the_living_and_the_foreign_alone(
+    faulted: Faulted, training: str, idle: Idle
+) -> None:
+    (living,) = faulted.containers(PIPELINE, training)
+    run = faulted.plan(PIPELINE, training).run_id
+    nobodys, past = idle.start("a-run-that-is-no-more", "train"), idle.start(run, "features")
+    waited_for = idle.start(run, "evaluate")
+    foreign, other = idle.start("a-run-of-theirs", "train", store="file:///another/store"), idle.start_other()
+    reaping = faulted.trigger(REAPER)
+    assert faulted.wait(REAPER, reaping)["run"] == "success"
+    assert alive() & {living, nobodys, past, waited_for, foreign, other} == {living, waited_for, foreign, other}
+    assert not {nobodys, past} & set(DockerRunner().find({"ratchet.pipeline": PIPELINE}))
+    log = "\n".join(faulted.log(REAPER, found["dag_run_id"], "reap") for found in faulted.api.runs(REAPER))
+    assert f"ending train of {PIPELINE}, run a-run-that-is-no-more: nobody follows it" in log
+    assert f"ending features of {PIPELINE}, run {run}: nobody follows it" in log
+
+
+def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and_goes(
+    faulted: Faulted, training: str
+) -> None:
+    assert len(faulted.containers(PIPELINE, training)) == 1
+    faulted.hours_pass(training, 72)
+    states = faulted.wait(PIPELINE, training)
+    assert (states["run"], states["train"]) == ("failed", "skipped")  # Airflow's word for what a run's end cut off
+    faulted.until(lambda: faulted.containers(PIPELINE, training) == [] or None, seconds=90)
+    store = open_store(str(faulted.services.store))
+    assert any(entry.key.endswith(".json") for entry in store.list(f"checkpoints/{PIPELINE}"))
+    log = faulted.log(PIPELINE, training, "train", attempt=2)
+    assert "Server indicated the task shouldn't be running anymore" in log
+    (told,) = faulted.until(
+        lambda: [alert for alert in faulted.alerts() if alert["title"].endswith(": run failed")] or None
+    )
+    assert told["title"].startswith(f"{PIPELINE} {faulted.plan(PIPELINE, training).data_date}: ")
+    assert told["cause"] == "the run took longer than it may"
