@@ -4,16 +4,18 @@
 # `python -m team.engine_filter`), and none at all prints Airflow's version.
 ARG DEPENDENCIES=ratchet-airflow-base:cpu
 FROM ${DEPENDENCIES}
-COPY tasks/ /opt/ratchet/lib/python3.11/site-packages/tasks/
-COPY team/ /opt/ratchet/lib/python3.11/site-packages/team/
+# Laid out as in a checkout: what a stage's result depends on is also the lock of its packages.
+COPY tasks/ /opt/ratchet/ours/tasks/
+COPY team/ /opt/ratchet/ours/team/
+COPY docker/stage.txt /opt/ratchet/ours/docker/stage.txt
 COPY docker/ratchet docker/with-secrets /opt/ratchet/bin/
 COPY dags/ /opt/airflow/dags/
 COPY plugins/ /opt/airflow/plugins/
 # Any user of group 0 may write to /opt/airflow and /opt/airflow/logs, so that a container can run as whoever owns the
 # secrets. The empty airflow.cfg keeps Airflow from writing one, with keys in it, at the first start.
 RUN chmod 0755 /opt/ratchet/bin/ratchet /opt/ratchet/bin/with-secrets \
-    && /opt/ratchet/bin/python -m compileall -q /opt/ratchet/lib/python3.11/site-packages/tasks \
-        /opt/ratchet/lib/python3.11/site-packages/team /opt/airflow \
+    && echo /opt/ratchet/ours >/opt/ratchet/lib/python3.11/site-packages/ratchet.pth \
+    && /opt/ratchet/bin/python -m compileall -q /opt/ratchet/ours /opt/airflow \
     && mkdir -p /opt/airflow/logs \
     && touch /opt/airflow/airflow.cfg \
     && echo 'ratchet:x:10001:0:Ratchet:/opt/airflow:/usr/sbin/nologin' >>/etc/passwd \

@@ -32,7 +32,9 @@ def _run(options: argparse.Namespace) -> int:
             _show(home, state)
         if not known:
             places = " or ".join(map(str, homes))
-            print(f"nothing was started in {places}; `make demo` shows the example, `make serve` starts the servers alone")
+            print(
+                f"nothing was started in {places}; `make demo` shows the example, `make serve` starts the servers alone"
+            )
     wanted = [state for state in known.values() if not _stopped(state)]
     fine = bool(wanted) and all(
         processes.alive(state.supervisor) and all(server.state in {"running", "done"} for server in state.servers)
