@@ -1,11 +1,8 @@
 """The S3 store: its settings, and what it says when S3 does not do as it should."""
 
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 
 import boto3
 import pytest
@@ -17,59 +14,15 @@ from tasks.runtime.store.opening import open_store
 from tasks.runtime.store.s3 import S3Store
 from tasks.runtime.store.s3_client import Connection
 from tests.s3 import S3Server
-
-
-class _Proxy(BaseHTTPRequestHandler):
-    """Passes requests on to the server, and loses, cuts or spoils the answers that a test asks it to."""
-
-    upstream: ClassVar[str]
-    faults: ClassVar[list[str]]
-
-    def _pass_on(self) -> None:
-        fault = self.faults.pop(0) if self.faults else ""
-        if fault == "503":
-            self._say(503, b"<Error><Code>SlowDown</Code><Message>slow</Message></Error>")
-            return
-        if fault == "conflict":
-            self._say(409, b"<Error><Code>ConditionalRequestConflict</Code><Message>again</Message></Error>")
-            return
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        host, port = self.upstream.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=20) as server:
-            lines = [f"{self.command} {self.path} HTTP/1.1", *(f"{k}: {v}" for k, v in self.headers.items())]
-            lines = [line for line in lines if not line.lower().startswith(("connection:", "expect:"))]
-            server.sendall(("\r\n".join([*lines, "Connection: close"]) + "\r\n\r\n").encode() + body)
-            answer = b"".join(iter(lambda: server.recv(1 << 16), b""))
-        if fault == "cut":
-            answer = answer[: answer.index(b"\r\n\r\n") + 5]
-        if fault != "lose":
-            self.wfile.write(answer)
-        self.close_connection = True
-
-    def _say(self, status: int, body: bytes) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass_on  # noqa: N815 - the base class looks for these names
-
-    def log_message(self, *_: object) -> None:
-        pass
+from tests.s3_faults import faulty
 
 
 @pytest.fixture
 def faults(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Faults for the next requests, one each; the AWS settings lead to the proxy."""
-    handler = type("Proxy", (_Proxy,), {"upstream": s3.endpoint, "faults": []})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
-        yield handler.faults
-        server.shutdown()
-        thread.join()
+    with faulty(s3.endpoint) as (endpoint, faults):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        yield faults
 
 
 def test_a_create_whose_answer_was_lost_still_counts_as_ours(faults: list[str], s3_uri: str) -> None:

@@ -1,0 +1,218 @@
+"""A whole team set-up of a test's own: started by `python -m team up`, asked from outside, and taken down again."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from configparser import ConfigParser
+from contextlib import contextmanager
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+import boto3
+import docker
+from botocore.config import Config
+from docker.models.containers import Container
+
+from demo.airflow_api import AirflowApi
+from tasks.runtime.store.base import Store
+from tasks.runtime.store.opening import open_store
+from tasks.samples import clicks, payments
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parents[2]
+DAYS, ROWS = 8, 3000
+LAST = date(2026, 11, 20)
+ENDED = ("success", "failed")
+
+
+class TeamStack:
+    """One installation, on ports of its own."""
+
+    def __init__(self, project: str) -> None:
+        self.project = project
+        self.ports = dict(zip(("airflow", "mlflow", "s3"), _free_ports(3), strict=True))
+        self.home = ROOT / ".ratchet" / "team" / project
+        self._settings = {
+            "RATCHET_PROJECT": project,
+            "RATCHET_GPU_WORKERS": "0",
+            "RATCHET_HEARTBEAT_TIMEOUT": "30",  # so that a lost task is found sooner than in the field
+            "RATCHET_POOL_CPU": "4",  # so that both examples go at once on two cores
+            **{f"RATCHET_{name.upper()}_PORT": str(port) for name, port in self.ports.items()},
+        }
+
+    def team(self, *words: str, seconds: float = 600, fails: bool = False) -> str:
+        """`python -m team WORDS`; what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "team", *words],
+            cwd=ROOT,
+            env={**os.environ, **self._settings},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        assert bool(done.returncode) == fails, done.stdout
+        return done.stdout
+
+    def secret(self, name: str) -> str:
+        """The content of one of the secret files."""
+        return (self.home / "secrets" / name).read_text(encoding="utf-8")
+
+    def made(self) -> dict[str, str]:
+        """Everything that was drawn by chance."""
+        found: dict[str, str] = json.loads(self.secret("made.json"))
+        return found
+
+    @property
+    def api(self) -> AirflowApi:
+        """A client of Airflow that is logged in as its first user."""
+        return AirflowApi(f"http://127.0.0.1:{self.ports['airflow']}", "admin", self.secret("airflow-admin-password"))
+
+    @property
+    def s3(self) -> Any:
+        """A client of S3 with all rights."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.s3_url,
+            region_name="us-east-1",
+            config=Config(s3={"addressing_style": "path"}),
+            **self._keys(),
+        )
+
+    @property
+    def s3_url(self) -> str:
+        """S3 as this machine sees it."""
+        return f"http://127.0.0.1:{self.ports['s3']}"
+
+    @contextmanager
+    def store(self, endpoint: str | None = None) -> Iterator[Store]:
+        """The stack's store, seen from here."""
+        keys = self._keys()
+        settings = {
+            "AWS_ENDPOINT_URL": endpoint or self.s3_url,
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": keys["aws_access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": keys["aws_secret_access_key"],
+        }
+        with patch.dict(os.environ, settings):
+            yield open_store("s3://ratchet")
+
+    def mlflow(self) -> dict[str, str]:
+        """The environment of a program that talks to MLflow as its administrator."""
+        return {
+            **os.environ,
+            "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{self.ports['mlflow']}",
+            "MLFLOW_TRACKING_USERNAME": "admin",
+            "MLFLOW_TRACKING_PASSWORD": self.secret("mlflow-admin-password"),
+        }
+
+    def upload_samples(self, folder: Path) -> None:
+        """Example data for both examples, in the bucket of sources."""
+        for sample in (clicks, payments):
+            for path in sample.write(folder, days=DAYS, rows_per_day=ROWS, end=LAST, seed=0):
+                self.s3.upload_file(str(path), "sources", str(path.relative_to(folder)))
+
+    def trigger(self, dag_id: str, **conf: Any) -> str:
+        """A run by REST, as of the last day of data; its id."""
+        api = self.api
+        api.wait_for_dag(dag_id)
+        api.call("PATCH", f"/dags/{dag_id}", {"is_paused": False})
+        body = {"logical_date": None, "conf": {"date": LAST.isoformat(), "window_days": DAYS, **conf}}
+        return str(api.call("POST", f"/dags/{dag_id}/dagRuns", body)["dag_run_id"])
+
+    def ended(self, dag_id: str, run_id: str, *, seconds: float = 300) -> dict[str, str]:
+        """Wait until a run has ended; the states of its tasks, and its own under `run`."""
+
+        def states() -> dict[str, str] | None:
+            run = next(run for run in api.runs(dag_id) if run["dag_run_id"] == run_id)
+            tasks = {name: str(task["state"]) for name, task in api.tasks(dag_id, run_id).items()}
+            return {"run": run["state"], **tasks} if run["state"] in ENDED else None
+
+        api = self.api
+        return self.until(states, seconds=seconds)
+
+    def log(self, dag_id: str, run_id: str, task_id: str, attempt: int) -> str:
+        """A task's log as the UI shows it."""
+        run = run_id.replace("+", "%2B")
+        content = self.api.call("GET", f"/dags/{dag_id}/dagRuns/{run}/taskInstances/{task_id}/logs/{attempt}")
+        return "\n".join(str(line["event"]) for line in content["content"])
+
+    def service(self, name: str) -> Container:
+        """The container of a service."""
+        wanted = [f"com.docker.compose.project={self.project}", f"com.docker.compose.service={name}"]
+        (found,) = self.engine.containers.list(all=True, filters={"label": wanted})
+        return found
+
+    def services(self) -> list[Container]:
+        """The containers of all services."""
+        wanted = [f"com.docker.compose.project={self.project}"]
+        found: list[Container] = self.engine.containers.list(all=True, filters={"label": wanted})
+        return found
+
+    def stages(self, **labels: str) -> list[Container]:
+        """The stage containers that are there."""
+        wanted = [
+            f"ratchet.installation={self.project}",
+            *(f"ratchet.{name}={value}" for name, value in labels.items()),
+        ]
+        found: list[Container] = self.engine.containers.list(all=True, filters={"label": wanted}, ignore_removed=True)
+        return found
+
+    def until_training(self, dag_id: str) -> Container:
+        """The container of a pipeline's training, once it runs."""
+
+        def running() -> Container | None:
+            return next(
+                (each for each in self.stages(stage="train", pipeline=dag_id) if each.status == "running"), None
+            )
+
+        return self.until(running, seconds=120)
+
+    def kill(self, service: str) -> None:
+        """SIGKILL for the first process of a service's container, as when its machine runs out of memory."""
+        os.kill(self.service(service).attrs["State"]["Pid"], signal.SIGKILL)
+
+    def until_well(self, *services: str, seconds: float = 180) -> None:
+        """Wait until these services are healthy."""
+
+        def well() -> bool | None:
+            states = [self.service(name).attrs["State"].get("Health", {}).get("Status") for name in services]
+            return True if set(states) == {"healthy"} else None
+
+        self.until(well, seconds=seconds)
+
+    def until(self, asked: Callable[[], T | None], *, seconds: float) -> T:
+        """Ask again and again until there is an answer."""
+        end = time.monotonic() + seconds
+        while (answer := asked()) is None:
+            assert time.monotonic() < end, f"still nothing after {seconds} s"
+            time.sleep(0.5)
+        return answer
+
+    @cached_property
+    def engine(self) -> docker.DockerClient:
+        """The engine, without any filter."""
+        return docker.from_env()
+
+    def _keys(self) -> Mapping[str, str]:
+        parser = ConfigParser(interpolation=None)
+        parser.read_string(self.secret("s3-admin"))
+        return dict(parser["default"])
+
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

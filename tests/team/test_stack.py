@@ -1,0 +1,266 @@
+"""The whole team set-up, in containers: what it does, what it survives, and what it keeps to itself.
+
+One stack is started for all tests, which run in this order: each finds what those before it have left.
+"""
+
+import io
+import json
+import secrets
+import subprocess
+import sys
+import tarfile
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from demo.airflow_api import AirflowApi
+from tasks.contracts.errors import Unavailable
+from tests.s3_faults import faulty
+from tests.team.installation import LAST, TeamStack
+
+pytestmark = [pytest.mark.docker, pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("stack")]
+EXAMPLES = ("search-ranking", "payments-fraud")
+PROBE = """if 1:
+    import concurrent.futures, ipaddress, json, socket, sys
+    names = json.loads(sys.argv[1])
+    def answers(place):
+        with socket.socket() as probe:
+            probe.settimeout(1.5)
+            return place if probe.connect_ex(tuple(place)) == 0 else None
+    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+        places = [(host, port) for host in names for port in json.loads(sys.argv[2])]
+        found = [place for place in pool.map(answers, places) if place]
+    resolved = {}
+    for name in ("postgres", "redis", "engine", "worker", "scheduler", "api-server", "pypi.org"):
+        try: resolved[name] = socket.gethostbyname(name)
+        except OSError: pass
+    print(json.dumps({"answers": found, "resolved": resolved}))
+"""
+
+SCORING = """if 1:
+    import sys
+    import mlflow, pandas
+    rows = pandas.read_parquet(sys.argv[1]).head(5)
+    print(*mlflow.pyfunc.load_model("models:/search-ranking@champion").predict(rows).tolist())
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TeamStack]:
+    """A stack that runs, with data for both examples."""
+    found = TeamStack(f"ratchet-test-{secrets.token_hex(3)}")
+    try:
+        found.team("up", seconds=900)
+        found.upload_samples(tmp_path_factory.mktemp("samples"))
+        yield found
+    finally:
+        found.team("down", "--volumes")
+        assert found.services() == found.stages() == []
+        assert not [each for each in found.engine.networks.list() if each.name.startswith(f"{found.project}_")]
+        assert not [each for each in found.engine.volumes.list() if each.name.startswith(f"{found.project}_")]
+        assert not found.home.exists()
+
+
+def test_every_service_is_well_and_listens_on_loopback_alone(stack: TeamStack) -> None:
+    said = stack.team("ps")
+    assert f"http://127.0.0.1:{stack.ports['airflow']}" in said
+    ports = [port for each in stack.services() for listed in each.ports.values() for port in listed or ()]
+    assert {port["HostIp"] for port in ports} == {"127.0.0.1"}
+    assert {int(port["HostPort"]) for port in ports} == set(stack.ports.values())
+    modes = {path.stat().st_mode & 0o777 for path in (stack.home / "secrets").iterdir()}
+    assert (modes, (stack.home / "secrets").stat().st_mode & 0o777) == ({0o400}, 0o700)
+
+
+def test_only_one_container_has_the_engines_socket(stack: TeamStack) -> None:
+    holders = [each for each in stack.services() if "docker.sock" in str(each.attrs["Mounts"])]
+    assert [each.labels["com.docker.compose.service"] for each in holders] == ["engine"]
+
+
+def test_people_have_to_log_in(stack: TeamStack) -> None:
+    url = f"http://127.0.0.1:{stack.ports['airflow']}"
+    with pytest.raises(Unavailable, match="401"):
+        AirflowApi(url, "admin", "admin")
+    for place in (
+        f"{url}/api/v2/dags",
+        f"http://127.0.0.1:{stack.ports['mlflow']}/api/2.0/mlflow/experiments/get?experiment_id=0",
+    ):
+        with pytest.raises(HTTPError, match="401"):
+            urlopen(place, timeout=30)
+    assert stack.api.call("GET", "/dags")["total_entries"] >= len(EXAMPLES)
+
+
+def test_a_night_of_each_example_runs_green_in_containers_beside_the_stack(stack: TeamStack) -> None:
+    runs = {name: stack.trigger(name) for name in EXAMPLES}
+    training = stack.until_training(EXAMPLES[0])
+    settings = training.attrs["HostConfig"]
+    assert list(training.attrs["NetworkSettings"]["Networks"]) == [f"{stack.project}_stages"]
+    assert (settings["Binds"], settings["Privileged"], settings["ReadonlyRootfs"]) == (None, False, True)
+    assert {mount["Type"] for mount in training.attrs["Mounts"]} == {"volume"}
+    for name, run_id in runs.items():
+        states = stack.ended(name, run_id)
+        assert set(states.values()) == {"success"}, (name, states)
+    assert stack.stages() == []
+
+
+def test_the_model_in_production_scores_a_row(stack: TeamStack, tmp_path: Path) -> None:
+    stack.s3.download_file("sources", f"clicks/date={LAST}/part-0.parquet", str(tmp_path / "day.parquet"))
+    # A process of its own, as a program that serves would be: MLflow warns of what it does itself.
+    scoring = [sys.executable, "-W", "ignore", "-c", SCORING, str(tmp_path / "day.parquet")]
+    said = subprocess.run(scoring, env=stack.mlflow(), capture_output=True, text=True, timeout=120, check=True).stdout
+    scores = [float(word) for word in said.split()]
+    assert len(scores) == len(set(scores)) == 5
+
+
+def test_from_a_stage_nothing_but_s3_and_mlflow_answers(stack: TeamStack, stage_image: str) -> None:
+    addresses: dict[str, str] = {"s3": "s3", "mlflow": "mlflow", "8.8.8.8": "outside"}
+    for each in stack.services():
+        for network in each.attrs["NetworkSettings"]["Networks"].values():
+            addresses[network["IPAddress"]] = each.labels["com.docker.compose.service"]
+            addresses[network["Gateway"]] = "host"
+    own = stack.engine.networks.get(f"{stack.project}_stages").attrs["IPAM"]["Config"][0]
+    addresses[own.get("Gateway") or own["Subnet"].split("/")[0][:-1] + "1"] = "host"
+    addresses.pop("", None)
+    open_here = [*stack.ports.values(), 22, 53, 80, 111, 443, 2375, 2376, 3306, 5000, 5432, 5555, 6379, 8080, 8333]
+    ports = [*open_here, 8181, 8793, 8888, 8974, 9101, 9333, 18080, 18333, 18888, 19333]
+    said = stack.engine.containers.run(
+        stage_image,
+        entrypoint=["python3", "-c", PROBE, json.dumps(list(addresses)), json.dumps(sorted(set(ports)))],
+        network=f"{stack.project}_stages",
+        labels={"ratchet.test": "1"},
+        remove=True,
+    )
+    found = json.loads(said)
+    reached = {(addresses[host], port) for host, port in found["answers"]}
+    # 18333 is the S3 server's other port; it takes a connection, and hangs up on who has not its certificate's key.
+    assert reached == {("s3", 8333), ("s3", 18333), ("mlflow", 5000)}
+    assert found["resolved"] == {}
+
+
+@pytest.mark.parametrize(
+    "wish",
+    ["", "privileged=True", "volumes=['/:/host']", "network_mode='host'", "cap_add=['SYS_ADMIN']", "pid_mode='host'"],
+)
+def test_a_worker_cannot_start_anything_but_a_stage(stack: TeamStack, wish: str) -> None:
+    """The filter's own tests have all its reasons; here it is in its place, and the only way."""
+    before = {each.id for each in stack.engine.containers.list(all=True)}
+    name = f"ratchet-x-{secrets.token_hex(4)}"
+    code = f"import docker; docker.from_env().containers.create('ratchet-stage:cpu', 'id', name='{name}', {wish})"
+    ended = stack.service("worker").exec_run(["python", "-c", code])
+    assert ended.exit_code == 1
+    assert "403 Client Error" in ended.output.decode()
+    assert "engine filter: create: " in ended.output.decode()
+    assert name not in {each.name for each in stack.engine.containers.list(all=True) if each.id not in before}
+
+
+def test_15_a_worker_that_is_killed_in_the_middle_of_training_costs_nothing(stack: TeamStack) -> None:
+    run_id = stack.trigger(EXAMPLES[0], epochs=12, seed=15)
+    training = stack.until_training(EXAMPLES[0])
+    stack.kill("worker")
+    states = stack.ended(EXAMPLES[0], run_id)
+    assert states["run"] == "success", states
+    assert "the container of attempt" in stack.log(EXAMPLES[0], run_id, "train", 2)
+    assert training.id[:12] not in {each.id[:12] for each in stack.stages()}
+    stack.until_well("worker")
+
+
+def test_16_17_18_the_run_outlives_scheduler_api_server_database_and_broker(stack: TeamStack) -> None:
+    run_id = stack.trigger(EXAMPLES[0], epochs=12, seed=16)
+    stack.until_training(EXAMPLES[0])
+    stack.kill("scheduler")
+    stack.service("postgres").restart(timeout=20)
+    stack.service("redis").restart(timeout=20)
+    server = stack.service("api-server")
+    server.pause()
+    try:
+        time.sleep(30)  # the fault itself
+    finally:
+        server.unpause()
+    states = stack.ended(EXAMPLES[0], run_id, seconds=400)
+    assert states["run"] == "success", states
+    stack.until_well("scheduler", "postgres", "redis", "api-server", "worker")
+    with stack.store() as store:
+        manifests = [
+            entry.key for entry in store.list("published/search-ranking/train") if entry.key.endswith("manifest.json")
+        ]
+    assert len(manifests) == 3  # of the night, of the killed worker's run, and of this one: each once
+
+
+def test_23_24_the_stacks_s3_is_read_and_written_through_errors_and_cuts(stack: TeamStack, tmp_path: Path) -> None:
+    content = secrets.token_bytes(100_000)
+    with faulty(stack.s3_url) as (endpoint, faults), stack.store(endpoint) as store:
+        faults += ["503", "lose"]
+        assert store.create("runs/faults/a", content)
+        assert not store.create("runs/faults/a", b"another")
+        faults += ["cut", "503", "cut"]
+        assert store.read("runs/faults/a") == content
+        faults += ["", "cut"]
+        store.download("runs/faults/a", tmp_path / "a")
+        assert (tmp_path / "a").read_bytes() == content
+        assert store.delete("runs/faults/a")
+
+
+def test_25_an_s3_that_stalls_is_given_up_in_time_and_asked_again(
+    stack: TeamStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.runtime.store.s3_client.READ_TIMEOUT_S", 1)
+    with faulty(stack.s3_url) as (endpoint, faults), stack.store(endpoint) as store:
+        assert store.create("runs/faults/b", b"b")
+        faults += ["stall"]
+        began = time.monotonic()
+        assert store.read("runs/faults/b") == b"b"
+        assert 1 <= time.monotonic() - began < 20
+        assert store.delete("runs/faults/b")
+
+
+def test_38_no_secret_is_in_any_container_log_database_or_object(stack: TeamStack) -> None:
+    drawn = {value.encode() for value in stack.made().values() if not value.startswith("-----")}
+    assert len(drawn) > 15
+    places = {f"inspect of {each.name}": str(each.attrs).encode() for each in stack.services()}
+    places |= {f"log of {each.name}": each.logs() for each in stack.services()}
+    places |= {
+        f"arguments in {each.name}": str(each.top()).encode() for each in stack.services() if each.status == "running"
+    }
+    chunks, _ = stack.service("scheduler").get_archive("/opt/airflow/logs")
+    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as tar:
+        for entry in tar:
+            if entry.isfile():
+                places[f"airflow's {entry.name}"] = tar.extractfile(entry).read()  # type: ignore[union-attr]  # a file
+    for name in ("airflow", "mlflow"):
+        dump = stack.service("postgres").exec_run(["pg_dump", "-U", "postgres", name], stderr=False)
+        assert (dump.exit_code, len(dump.output) > 10_000) == (0, True)
+        places[f"database {name}"] = dump.output
+    for bucket in ("ratchet", "mlflow"):
+        for page in stack.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+            for found in page["Contents"]:
+                places[f"{bucket}/{found['Key']}"] = stack.s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read()
+    leaks = [place for place, content in places.items() for value in drawn if value in content]
+    assert leaks == []
+
+
+def test_what_was_lost_comes_back_from_a_backup(stack: TeamStack) -> None:
+    before = {name: len(stack.api.runs(name)) for name in EXAMPLES}
+    with stack.store() as store:
+        kept = {entry.key: entry.size for entry in store.list()}
+    folder = stack.team("backup").strip().splitlines()[-1].removeprefix("backup: ")
+    assert (Path(folder).stat().st_mode & 0o777, Path(folder).parent.name) == (0o700, "backups")
+    stack.team("down", "--volumes")
+    assert not stack.home.exists()
+    damaged = Path(folder) / "mlflow.dump"
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:-1])
+    assert "mlflow.dump is gone or damaged" in stack.team("restore", folder, fails=True)
+    damaged.write_bytes(whole)
+    stack.team("restore", folder, seconds=900)
+    assert {name: len(stack.api.runs(name)) for name in EXAMPLES} == before
+    with stack.store() as store:
+        assert {entry.key: entry.size for entry in store.list()} == kept
+    login = b64encode(f"admin:{stack.secret('mlflow-admin-password')}".encode()).decode()
+    where = f"http://127.0.0.1:{stack.ports['mlflow']}/api/2.0/mlflow/registered-models/alias"
+    request = Request(f"{where}?name=payments-fraud&alias=champion", headers={"Authorization": f"Basic {login}"})
+    assert json.load(urlopen(request, timeout=30))["model_version"]["version"] == "1"
+    subprocess.run(["rm", "-rf", folder], check=True)
