@@ -48,6 +48,8 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     settings = read(ROOT / ".env")
     if options.verb == "up" and _told_what_is_in_the_way(settings, console):  # before images are built for minutes
         return int(ConfigurationError.code)
+    if options.verb == "restore":
+        backup.check(options.folder)  # the same
     images = _images(settings) if options.verb in {"up", "restore"} else {}
     stack = Stack(ROOT, settings, images)
     match options.verb:

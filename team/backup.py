@@ -35,6 +35,16 @@ def save(stack: Stack, console: Console) -> Path:
     place = stack.home.parent / "backups" / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
     unfinished = place.with_name(f".{place.name}")
     unfinished.mkdir(parents=True, mode=0o700)
+    try:
+        _save_all(stack, unfinished, console)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    unfinished.rename(place)
+    return place
+
+
+def _save_all(stack: Stack, unfinished: Path, console: Console) -> None:
     for name in _DATABASES:
         with _told(console, f"database {name}"), (unfinished / f"{name}.dump").open("xb") as out:
             stack.compose("exec", "-T", "postgres", "pg_dump", "-U", "postgres", "-Fc", "--create", name, stdout=out)
@@ -47,8 +57,6 @@ def save(stack: Stack, console: Console) -> Path:
         str(path.relative_to(unfinished)): _sha256(path) for path in sorted(unfinished.rglob("*")) if path.is_file()
     }
     (unfinished / _MANIFEST).write_text(json.dumps(files, indent=1), encoding="utf-8")
-    unfinished.rename(place)
-    return place
 
 
 def restore(stack: Stack, folder: Path, console: Console) -> None:

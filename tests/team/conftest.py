@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -11,6 +12,7 @@ from docker.utils import kwargs_from_env
 from tasks.runners.engine import engine_available
 from team.settings import Settings
 from team.stack import Stack
+from tests.team.containers import Starts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,3 +42,30 @@ def stack(checkout: Path) -> Iterator[Stack]:
     yield made
     if "_api" in vars(made):
         made._api.close()
+
+
+@pytest.fixture
+def starts(engine: docker.APIClient, stack: Stack, stage_image: str) -> Iterator[Starts]:
+    """Start a container of the stack that runs this Python; its id."""
+    made: list[str] = []
+
+    def start(service: str, code: str, *, labels: dict[str, str] | None = None, **more: Any) -> str:
+        host = {name: more.pop(name) for name in ("restart_policy",) if name in more}
+        project = {"com.docker.compose.project": stack.settings.project, "com.docker.compose.service": service}
+        container: str = engine.create_container(
+            stage_image,
+            ["python", "-I", "-S", "-c", code],
+            entrypoint=[],
+            name=f"{stack.settings.project}_{service}_1",
+            labels={"ratchet.test": "1", **(project if labels is None else labels)},
+            host_config=engine.create_host_config(network_mode="none", **host),
+            **more,
+        )["Id"]
+        made.append(container)
+        engine.start(container)
+        return container
+
+    yield start
+    for container in made:
+        if engine.containers(all=True, filters={"id": container}):
+            engine.remove_container(container, force=True)

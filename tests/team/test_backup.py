@@ -84,7 +84,7 @@ def test_a_damaged_manifest_is_told(folder: Path, text: str) -> None:
 
 def test_a_folder_that_is_no_backup_is_told(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(ConfigurationError, match="is no backup: it has no manifest.json; to do: name a folder"):
+        with pytest.raises(ConfigurationError, match=r"is no backup: it has no manifest\.json; to do: name a folder"):
             backup.check(place)
 
 

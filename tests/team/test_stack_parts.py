@@ -1,10 +1,7 @@
 """Compose told what to do, and what the engine says of containers, without the services themselves."""
 
 import os
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import docker
 import pytest
@@ -12,43 +9,7 @@ import pytest
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from team.settings import Settings
 from team.stack import INSTALLATION, Member, Stack, program
-
-Starts = Callable[..., str]
-LASTS = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(0)); time.sleep(300)"
-
-
-def until(holds: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it has not come to that"
-        time.sleep(0.05)
-
-
-@pytest.fixture
-def starts(engine: docker.APIClient, stack: Stack, stage_image: str) -> Iterator[Starts]:
-    """Start a container of the stack that runs this Python; its id."""
-    made: list[str] = []
-
-    def start(service: str, code: str, *, labels: dict[str, str] | None = None, **more: Any) -> str:
-        host = {name: more.pop(name) for name in ("restart_policy",) if name in more}
-        project = {"com.docker.compose.project": stack.settings.project, "com.docker.compose.service": service}
-        container: str = engine.create_container(
-            stage_image,
-            ["python", "-I", "-S", "-c", code],
-            entrypoint=[],
-            name=f"{stack.settings.project}_{service}_1",
-            labels={"ratchet.test": "1", **(project if labels is None else labels)},
-            host_config=engine.create_host_config(network_mode="none", **host),
-            **more,
-        )["Id"]
-        made.append(container)
-        engine.start(container)
-        return container
-
-    yield start
-    for container in made:
-        if engine.containers(all=True, filters={"id": container}):
-            engine.remove_container(container, force=True)
+from tests.team.containers import LASTS, Starts, until
 
 
 def state(stack: Stack, service: str) -> str:
@@ -155,7 +116,7 @@ def test_a_stack_that_does_not_run_has_no_members(engine: docker.APIClient, stac
         ("exited (1)", False, False), ("failed (1)", False, True),
     ],
 )  # fmt: skip
-def test_a_member_is_well_or_hopeless_by_its_state(state: str, well: bool, failed: bool) -> None:
+def test_a_member_is_well_or_hopeless_by_its_state(state: str, *, well: bool, failed: bool) -> None:
     member = Member(service="a", name="a_1", state=state, container="0")
     assert (member.well, member.failed) == (well, failed)
 
