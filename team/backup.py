@@ -53,10 +53,7 @@ def _save_all(stack: Stack, unfinished: Path, console: Console) -> None:
         with _told(console, f"bucket {bucket}"):
             _save_bucket(client, bucket, unfinished / f"{bucket}.tar")
     shutil.copytree(stack.secrets, unfinished / "secrets")
-    files = {
-        str(path.relative_to(unfinished)): _sha256(path) for path in sorted(unfinished.rglob("*")) if path.is_file()
-    }
-    (unfinished / _MANIFEST).write_text(json.dumps(files, indent=1), encoding="utf-8")
+    (unfinished / _MANIFEST).write_text(json.dumps(_digests(unfinished), indent=1), encoding="utf-8")
 
 
 def restore(stack: Stack, folder: Path, console: Console) -> None:
@@ -85,6 +82,12 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
     for bucket in _buckets(stack):
         with _told(console, f"bucket {bucket}"):
             _restore_bucket(client, bucket, folder / f"{bucket}.tar")
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file by its path, the secrets' too."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
 
 
 def check(folder: Path, needed: Iterable[str] = ()) -> None:

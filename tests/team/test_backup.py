@@ -36,12 +36,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def note(folder: Path) -> None:
-    files = {
-        str(path.relative_to(folder)): backup._sha256(path)
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != "manifest.json"
-    }
-    (folder / "manifest.json").write_text(json.dumps(files))
+    (folder / "manifest.json").unlink(missing_ok=True)
+    (folder / "manifest.json").write_text(json.dumps(backup._digests(folder)))
 
 
 @pytest.fixture
@@ -54,6 +50,11 @@ def client(s3_server: S3Server) -> "S3Client":
         aws_secret_access_key="test-secret",
     )
     return made
+
+
+def test_every_file_of_a_backup_has_its_digest(folder: Path) -> None:
+    noted = json.loads((folder / "manifest.json").read_text())
+    assert sorted(noted) == sorted([*NEEDED, "secrets/made.json", "secrets/s3-admin"])
 
 
 def test_a_whole_backup_is_accepted(folder: Path) -> None:

@@ -88,6 +88,7 @@ def test_up_tells_what_is_in_the_way_before_it_makes_anything(
     assert sorted(path.name for path in checkout.iterdir()) == [".env", "docker-compose.yaml"]
 
 
+@pytest.mark.docker
 def test_up_tells_of_each_port_that_is_taken(
     engine: docker.APIClient, run: Run, checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +109,7 @@ def test_files_makes_the_secrets_alone(run: Run, stack: Stack, capsys: pytest.Ca
     assert (stack.secrets / "s3.json").is_file()
 
 
+@pytest.mark.docker
 def test_nothing_that_runs_is_no_success(
     engine: docker.APIClient, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +117,7 @@ def test_nothing_that_runs_is_no_success(
     assert said(capsys) == ["nothing runs; `make up` starts the stack"]
 
 
+@pytest.mark.docker
 def test_ps_shows_each_container_and_ends_well_only_if_all_are(
     run: Run, stack: Stack, starts: Starts, engine: docker.APIClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,6 +142,7 @@ def test_ps_shows_each_container_and_ends_well_only_if_all_are(
     assert "http://" not in "\n".join(shown)
 
 
+@pytest.mark.docker
 def test_the_addresses_of_what_is_elsewhere_are_those_of_the_settings(
     run: Run, stack: Stack, checkout: Path, starts: Starts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,6 +159,7 @@ def test_the_addresses_of_what_is_elsewhere_are_those_of_the_settings(
     assert ":5000" not in text
 
 
+@pytest.mark.docker
 def test_down_ends_what_runs_and_keeps_or_deletes_its_secrets(
     run: Run, stack: Stack, starts: Starts, engine: docker.APIClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,6 +175,7 @@ def test_down_ends_what_runs_and_keeps_or_deletes_its_secrets(
     assert not stack.home.exists()
 
 
+@pytest.mark.docker
 def test_a_backup_of_what_does_not_run_ends_with_one_line_and_leaves_nothing(
     engine: docker.APIClient, run: Run, stack: Stack, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -190,6 +196,7 @@ def test_a_restore_of_no_backup_ends_with_one_line_before_anything_is_built(
     assert sorted(path.name for path in checkout.iterdir()) == [".env", "docker-compose.yaml"]
 
 
+@pytest.mark.docker
 def test_logs_of_a_service_that_is_none_end_with_one_line_of_ours(
     engine: docker.APIClient, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

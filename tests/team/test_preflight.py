@@ -52,6 +52,7 @@ def only(found: list[str], *parts: str) -> str:
     return line
 
 
+@pytest.mark.docker
 def test_nothing_stands_in_the_way_and_nothing_is_made(
     engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
 ) -> None:
@@ -60,6 +61,7 @@ def test_nothing_stands_in_the_way_and_nothing_is_made(
     assert tree(checkout) == before
 
 
+@pytest.mark.docker
 def test_a_port_that_is_taken_is_told_with_its_setting(
     engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
 ) -> None:
@@ -68,6 +70,7 @@ def test_a_port_that_is_taken_is_told_with_its_setting(
     only(found, f"port {settings.mlflow_port}", "for mlflow", "already in use", "set RATCHET_MLFLOW_PORT in .env")
 
 
+@pytest.mark.docker
 def test_a_port_that_is_taken_on_every_address_is_told_too(
     engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
 ) -> None:
@@ -76,6 +79,7 @@ def test_a_port_that_is_taken_on_every_address_is_told_too(
     only(found, f"port {settings.s3_port}", "RATCHET_S3_PORT")
 
 
+@pytest.mark.docker
 def test_a_port_of_a_service_that_is_elsewhere_is_not_needed(
     engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
 ) -> None:
@@ -84,6 +88,7 @@ def test_a_port_of_a_service_that_is_elsewhere_is_not_needed(
         assert preflight.problems(checkout, stack.home, elsewhere) == []
 
 
+@pytest.mark.docker
 def test_a_port_that_the_stack_itself_holds_is_no_problem(
     engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings, stage_image: str
 ) -> None:

@@ -53,6 +53,7 @@ def test_a_service_that_is_elsewhere_has_no_container() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.docker
 def test_compose_that_fails_is_told_with_its_last_words(engine: docker.APIClient, stack: Stack) -> None:
     stack.compose("config", "--quiet")
     with pytest.raises(Unavailable, match=r"docker compose logs failed: .*nobody") as caught:
@@ -60,12 +61,14 @@ def test_compose_that_fails_is_told_with_its_last_words(engine: docker.APIClient
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.docker
 def test_what_compose_writes_goes_where_it_is_asked_to(engine: docker.APIClient, stack: Stack, tmp_path: Path) -> None:
     with (tmp_path / "out").open("xb") as out:
         stack.compose("config", "--services", stdout=out)
     assert {"postgres", "redis", "worker"} <= set((tmp_path / "out").read_text().split())
 
 
+@pytest.mark.docker
 def test_a_compose_at_work_tells_when_it_is_done_and_whether_it_failed(engine: docker.APIClient, stack: Stack) -> None:
     for words, failed in ((["config", "--quiet"], ""), (["logs", "nobody"], "nobody")):
         starting = stack.begin(*words)
@@ -77,6 +80,7 @@ def test_a_compose_at_work_tells_when_it_is_done_and_whether_it_failed(engine: d
             starting.errors.close()
 
 
+@pytest.mark.docker
 def test_a_compose_at_work_can_be_ended(engine: docker.APIClient, stack: Stack) -> None:
     starting = stack.begin("events")
     assert not starting.done
@@ -102,6 +106,7 @@ def test_the_plugin_of_docker_goes_before_the_older_program(monkeypatch: pytest.
     assert list(program()) == ["docker-compose"]
 
 
+@pytest.mark.docker
 def test_a_stack_that_does_not_run_has_no_members(engine: docker.APIClient, stack: Stack) -> None:
     assert stack.members() == []
     assert stack.end_stages() == 0
@@ -121,6 +126,7 @@ def test_a_member_is_well_or_hopeless_by_its_state(state: str, *, well: bool, fa
     assert (member.well, member.failed) == (well, failed)
 
 
+@pytest.mark.docker
 def test_a_member_is_as_the_engine_says(stack: Stack, starts: Starts) -> None:
     healthy = {"test": ["CMD", "true"], "interval": 10**9, "timeout": 10**10, "retries": 30}
     starts("s3", LASTS, healthcheck=healthy)
@@ -136,6 +142,7 @@ def test_a_member_is_as_the_engine_says(stack: Stack, starts: Starts) -> None:
         stack.wait_for("s3", "postgres", seconds=0)
 
 
+@pytest.mark.docker
 @pytest.mark.parametrize(("code", "becomes"), [(0, "done"), (69, "failed (69)")])
 def test_the_first_step_is_done_or_has_failed(stack: Stack, starts: Starts, code: int, becomes: str) -> None:
     starts("init", f"print('migrated'); raise SystemExit({code})")
@@ -143,11 +150,13 @@ def test_the_first_step_is_done_or_has_failed(stack: Stack, starts: Starts, code
     assert stack.last_words(stack.of("init")) == ["migrated"]
 
 
+@pytest.mark.docker
 def test_a_service_that_is_started_again_and_again_has_failed(stack: Stack, starts: Starts) -> None:
     starts("worker", "raise SystemExit(3)", restart_policy={"Name": "always"})
     until(lambda: stack.of("worker").failed)
 
 
+@pytest.mark.docker
 def test_stages_of_this_installation_are_told_to_end_and_are_gone(
     engine: docker.APIClient, stack: Stack, starts: Starts
 ) -> None:
