@@ -46,6 +46,10 @@ def main() -> int:
 
 def _run(options: argparse.Namespace, console: Console) -> int:
     settings = read(ROOT / ".env")
+    if options.verb == "up" and _told_what_is_in_the_way(settings, console):  # before images are built for minutes
+        return int(ConfigurationError.code)
+    if options.verb == "restore":
+        backup.check(options.folder)  # the same
     images = _images(settings) if options.verb in {"up", "restore"} else {}
     stack = Stack(ROOT, settings, images)
     match options.verb:
@@ -69,12 +73,14 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _told_what_is_in_the_way(settings: Settings, console: Console) -> bool:
+    found = preflight.problems(ROOT, Stack(ROOT, settings, {}).home, settings)
+    for problem in found:
+        console.print(f"up: {problem}", style="red", markup=False)
+    return bool(found)
+
+
 def _up(stack: Stack, console: Console) -> int:
-    found = preflight.problems(stack.root, stack.home, stack.settings)
-    if found:
-        for problem in found:
-            console.print(f"up: {problem}", style="red", markup=False)
-        return int(ConfigurationError.code)
     secret_files.write(stack.secrets, stack.settings, stack.owner)
     return _started(stack, console)
 

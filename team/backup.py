@@ -9,7 +9,7 @@ import shutil
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from configparser import ConfigParser
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -35,6 +35,16 @@ def save(stack: Stack, console: Console) -> Path:
     place = stack.home.parent / "backups" / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
     unfinished = place.with_name(f".{place.name}")
     unfinished.mkdir(parents=True, mode=0o700)
+    try:
+        _save_all(stack, unfinished, console)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    unfinished.rename(place)
+    return place
+
+
+def _save_all(stack: Stack, unfinished: Path, console: Console) -> None:
     for name in _DATABASES:
         with _told(console, f"database {name}"), (unfinished / f"{name}.dump").open("xb") as out:
             stack.compose("exec", "-T", "postgres", "pg_dump", "-U", "postgres", "-Fc", "--create", name, stdout=out)
@@ -43,10 +53,7 @@ def save(stack: Stack, console: Console) -> Path:
         with _told(console, f"bucket {bucket}"):
             _save_bucket(client, bucket, unfinished / f"{bucket}.tar")
     shutil.copytree(stack.secrets, unfinished / "secrets")
-    files = {path.name: _sha256(path) for path in sorted(unfinished.iterdir()) if path.is_file()}
-    (unfinished / _MANIFEST).write_text(json.dumps(files, indent=1), encoding="utf-8")
-    unfinished.rename(place)
-    return place
+    (unfinished / _MANIFEST).write_text(json.dumps(_digests(unfinished), indent=1), encoding="utf-8")
 
 
 def restore(stack: Stack, folder: Path, console: Console) -> None:
@@ -55,7 +62,7 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
     What the buckets hold beside it stays. Raises CorruptArtifact for a damaged folder, before anything is changed.
     """
     _own_only(stack)
-    check(folder)
+    check(folder, [*(f"{name}.dump" for name in _DATABASES), *(f"{bucket}.tar" for bucket in _buckets(stack))])
     stack.compose("down", "--remove-orphans")
     stack.secrets.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     shutil.rmtree(stack.secrets, ignore_errors=True)
@@ -77,14 +84,31 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
             _restore_bucket(client, bucket, folder / f"{bucket}.tar")
 
 
-def check(folder: Path) -> None:
-    """Raises ConfigurationError for a folder that is no backup, CorruptArtifact for one that is damaged."""
+def _digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file by its path, the secrets' too."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
+
+
+def check(folder: Path, needed: Iterable[str] = ()) -> None:
+    """Raises ConfigurationError for no backup or one of another set-up, CorruptArtifact for one that is damaged.
+
+    needed: the files that a restore reads.
+    """
     manifest = folder / _MANIFEST
     if not manifest.is_file():
         raise ConfigurationError(
             f"{folder} is no backup: it has no {_MANIFEST}", remedy="name a folder of `make backup`"
         )
-    files: dict[str, str] = json.loads(manifest.read_text(encoding="utf-8"))
+    try:
+        files: dict[str, str] = json.loads(manifest.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CorruptArtifact(f"{manifest} is damaged: {error}", remedy="restore another backup") from error
+    absent = [name for name in (*needed, "secrets/made.json") if name not in files]
+    if absent:
+        raise ConfigurationError(
+            f"{folder} has no {', '.join(absent)}", remedy="restore it with the .env under which it was made"
+        )
     for name, sha256 in files.items():
         if not (folder / name).is_file() or _sha256(folder / name) != sha256:
             raise CorruptArtifact(f"{folder / name} is gone or damaged", remedy="restore another backup")

@@ -9,38 +9,38 @@ import socket
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 
+ADDRESSES: Mapping[str, str] = {
+    "api-server": "http://127.0.0.1:8080/api/v2/version",
+    "mlflow": "http://127.0.0.1:5000/health",
+    "scheduler": "http://127.0.0.1:8974/health",
+    "dag-processor": "http://api-server:8080/api/v2/monitor/health",
+    "triggerer": "http://api-server:8080/api/v2/monitor/health",
+}
+"""Where each component is asked for; the last two by what the API server says of them."""
 _OF_THE_API_SERVER = {"dag-processor": "dag_processor", "triggerer": "triggerer"}
 _TIMEOUT_S = 8
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], addresses: Mapping[str, str] = ADDRESSES) -> int:
     """Say what is wrong, if something is."""
-    (component,) = arguments
+    component = " ".join(arguments)
     try:
-        wrong = _wrong(component)
-    except (OSError, ValueError) as error:
-        wrong = str(error)
+        wrong = _worker() if component == "worker" else _wrong(component, addresses[component])
+    except (OSError, ValueError, LookupError) as error:
+        wrong = f"{type(error).__name__}: {error}"
     if wrong:
         print(f"{component}: {wrong}")  # noqa: T201 - shown by `docker inspect`
     return int(bool(wrong))
 
 
-def _wrong(component: str) -> str | None:
-    match component:
-        case "api-server":
-            _get("http://127.0.0.1:8080/api/v2/version")
-        case "mlflow":
-            _get("http://127.0.0.1:5000/health")
-        case "scheduler":
-            _get("http://127.0.0.1:8974/health")
-        case "worker":
-            return _worker()
-        case _:
-            said = json.loads(_get("http://api-server:8080/api/v2/monitor/health"))
-            state = said[_OF_THE_API_SERVER[component]]["status"]
-            return None if state == "healthy" else f"the API server says: {state}"
-    return None
+def _wrong(component: str, address: str) -> str | None:
+    said = _get(address)
+    if component not in _OF_THE_API_SERVER:
+        return None
+    state = json.loads(said)[_OF_THE_API_SERVER[component]]["status"]
+    return None if state == "healthy" else f"the API server says: {state}"
 
 
 def _get(url: str) -> bytes:

@@ -26,8 +26,8 @@ def problems(root: Path, home: Path, settings: Settings) -> list[str]:
     """Everything that stands in the way, none if all is well. Nothing is changed."""
     found = [*_engine(), *_compose(), *_folder(home), *_clock(root)]
     if not found:  # the rest asks the engine
-        api = connect()
-        found = [*_ports(api, settings), *_disk(api), *_time_of(api)]
+        with connect() as api:
+            found = [*_ports(api, settings), *_disk(api), *_time_of(api)]
     return found
 
 
@@ -51,6 +51,7 @@ def _folder(home: Path) -> Iterator[str]:
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
     if not os.access(existing, os.W_OK | os.X_OK):
         yield f"{existing} may not be written to; its owner has to run this, or give it to you (chown)"
+        return
     secrets = home / "secrets"
     if secrets.is_dir() and (secrets.stat().st_mode & 0o077 or secrets.stat().st_uid != os.getuid()):
         yield f"{secrets} is open to others, or somebody else's: `chmod 700` it, and run this as its owner"
@@ -63,7 +64,7 @@ def _clock(root: Path) -> Iterator[str]:
 
 
 def _time_of(api: docker.APIClient) -> Iterator[str]:
-    theirs = datetime.fromisoformat(api.info()["SystemTime"][:19] + "+00:00").timestamp()
+    theirs = datetime.fromisoformat(api.info()["SystemTime"]).timestamp()  # in the zone of its host, which it names
     if abs(theirs - time.time()) > _SKEW_S:
         yield (
             f"the engine's clock says {_local(theirs)}, this machine's {_local(time.time())}: S3 refuses requests that "

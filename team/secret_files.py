@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from configparser import ConfigParser
 from io import StringIO
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.operations import STAGES
@@ -25,6 +25,8 @@ _DRAWN = (
     "postgres", "airflow-database", "mlflow-database", "redis", "airflow-admin", "mlflow-admin", "mlflow-stages",
     "jwt", "session", "mlflow-session",
 )  # fmt: skip
+_IDENTITIES = ("admin", "orchestrator", "reader", "mlflow", *(f"ratchet-{stage}" for stage in STAGES))
+"""The users of S3; `_may` says what they may do."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 32
 _WRITTEN_BY: Mapping[str, tuple[str, ...]] = {
@@ -71,7 +73,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
         "mlflow-auth.ini": _ini(
             "mlflow",
             default_permission="READ",
-            database_uri=mlflow,
+            database_uri=mlflow.replace("%", "%%"),  # MLflow reads the file with interpolation
             admin_username=ADMIN,
             admin_password=made["mlflow-admin"],
             authorization_function="mlflow.server.auth:authenticate_request_basic_auth",
@@ -82,7 +84,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
             "mlflow", mlflow_tracking_username="ratchet", mlflow_tracking_password=made["mlflow-stages"]
         ),
         "mlflow-admin-password": made["mlflow-admin"],
-        **_s3(made),
+        **_s3(made, settings),
     }
     if settings.s3_credentials is not None:
         given = _given(settings.s3_credentials, "RATCHET_S3_CREDENTIALS")
@@ -94,7 +96,12 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
 
 def _made(folder: Path) -> dict[str, str]:
     file = folder / "made.json"
-    found: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    try:
+        found: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{file} is damaged: {error}", remedy="take it from a backup: `make restore`"
+        ) from error
     missing = {name: _drawn() for name in (*_DRAWN, *(f"s3-{name}" for name in _IDENTITIES)) if name not in found}
     if "s3-certificate" not in found:
         certificate, key = self_signed("s3")
@@ -115,36 +122,40 @@ def _database(given: str | None, name: str, password: str, *, driver: str) -> st
     if given is None:
         return f"{driver}://{name}:{password}@postgres:5432/{name}"
     parts = urlsplit(given)
-    login = f"{quote(parts.username or '')}:{quote(parts.password or '')}@" if parts.username else ""
-    return f"{driver}://{login}{parts.hostname}:{parts.port or 5432}/{name}" + (
-        f"?{parts.query}" if parts.query else ""
-    )
+    # Each sign but letters and digits is encoded, however it was given: Airflow takes a bare $ for a variable.
+    login = ":".join(quote(unquote(part), safe="") for part in (parts.username, parts.password) if part is not None)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{driver}://{login}{'@' if login else ''}{host}:{parts.port or 5432}/{name}{query}"
 
 
-_READS = ["Read:ratchet", "List:ratchet"]
-_SOURCES = ["Read:sources", "List:sources"]
+def _may(settings: Settings) -> dict[str, list[str]]:
+    """Who may do what in S3, in SeaweedFS's words."""
+    store, data, artifacts = (urlsplit(each).netloc for each in (settings.store, settings.data, settings.artifacts))
+    reads = [f"Read:{store}", f"List:{store}"]
+    sources = [f"Read:{data}", f"List:{data}"]
+
+    def of(stage: str) -> list[str]:
+        prefixes = ("published", "runs", *_WRITTEN_BY.get(stage, ()))
+        return [
+            *reads,
+            *(sources if stage == "ingest" else []),
+            *(f"Write:{store}/{prefix}/*" for prefix in prefixes),
+        ]
+
+    return {
+        "admin": ["Admin", "Read", "Write", "List", "Tagging"],
+        "orchestrator": [*reads, f"Write:{store}", *sources],
+        "reader": reads,
+        "mlflow": [f"Read:{artifacts}", f"List:{artifacts}", f"Write:{artifacts}"],
+        **{f"ratchet-{stage}": of(stage) for stage in STAGES},
+    }
 
 
-def _actions(stage: str) -> list[str]:
-    prefixes = ("published", "runs", *_WRITTEN_BY.get(stage, ()))
-    sources = _SOURCES if stage == "ingest" else []
-    return [*_READS, *sources, *(f"Write:ratchet/{prefix}/*" for prefix in prefixes)]
-
-
-_IDENTITIES: Mapping[str, list[str]] = {
-    "admin": ["Admin", "Read", "Write", "List", "Tagging"],
-    "orchestrator": [*_READS, "Write:ratchet", *_SOURCES],
-    "reader": _READS,
-    "mlflow": ["Read:mlflow", "List:mlflow", "Write:mlflow"],
-    **{f"ratchet-{stage}": _actions(stage) for stage in STAGES},
-}
-"""Who may do what in S3, in SeaweedFS's words."""
-
-
-def _s3(made: Mapping[str, str]) -> dict[str, str]:
+def _s3(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
     identities = [
         {"name": name, "credentials": [{"accessKey": name, "secretKey": made[f"s3-{name}"]}], "actions": actions}
-        for name, actions in _IDENTITIES.items()
+        for name, actions in _may(settings).items()
     ]
 
     def credentials(default: str, *more: str) -> str:
@@ -154,7 +165,7 @@ def _s3(made: Mapping[str, str]) -> dict[str, str]:
             for profile, name in profiles.items()
         )
 
-    stages = [name for name in _IDENTITIES if name.startswith("ratchet-")]
+    stages = [f"ratchet-{stage}" for stage in STAGES]
     return {
         "s3.json": json.dumps({"identities": identities}, indent=1),
         "s3.crt": made["s3-certificate"],

@@ -5,13 +5,23 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.quantities import parse_memory
 
-_LINE = re.compile(r"^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$")
+_LINE = re.compile(r"^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=(.*)$")
+_QUOTED = re.compile(r"""^(['"])(.*)\1(?:\s+#.*)?$""")
+_SCHEMES = {
+    "database_url": ("postgresql", "postgres"),
+    "s3_endpoint": ("http", "https"),
+    "mlflow_url": ("http", "https"),
+}
+_TOLD = "value error, "
+"""With this pydantic begins what a validator of ours says."""
 
 
 class Settings(BaseModel):
@@ -35,6 +45,7 @@ class Settings(BaseModel):
     artifacts: str = Field("s3://mlflow", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
     gpus: str | None = None
     cache_limit: str = "20g"
+    engine_socket: str | None = Field(None, pattern="^/")
     pool_cpu: int | None = Field(None, ge=1)
     pool_gpu: int | None = Field(None, ge=1)
     pool_backfill: int | None = Field(None, ge=1)
@@ -47,10 +58,34 @@ class Settings(BaseModel):
 
     @field_validator("database_url", "s3_endpoint", "mlflow_url")
     @classmethod
-    def _has_a_host(cls, url: str | None) -> str | None:
-        if url is not None and not urlsplit(url).hostname:
-            raise ValueError("not a URL with a host")
+    def _has_a_host(cls, url: str | None, info: ValidationInfo) -> str | None:
+        if url is None:
+            return None
+        schemes = _SCHEMES[str(info.field_name)]
+        parts = urlsplit(url)
+        if parts.scheme not in schemes or not parts.hostname:
+            raise ValueError(f"not a URL with a host; write {schemes[0]}://HOST")
+        if parts.port is not None and not parts.port:  # asked for, so that a port that is none is found here
+            raise ValueError("port 0 is none")
         return url
+
+    @field_validator("cache_limit")
+    @classmethod
+    def _is_an_amount(cls, limit: str) -> str:
+        parse_memory(limit)
+        return limit
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        ports = [self.airflow_port, self.mlflow_port, self.s3_port]
+        if len(set(ports)) < len(ports):
+            raise ValueError(
+                "RATCHET_AIRFLOW_PORT, RATCHET_MLFLOW_PORT and RATCHET_S3_PORT: each needs a port of its own, "
+                f"not {', '.join(map(str, ports))}"
+            )
+        if (self.s3_endpoint is None) != (self.s3_credentials is None):
+            raise ValueError("RATCHET_S3_ENDPOINT and RATCHET_S3_CREDENTIALS: set both, or neither")
+        return self
 
     @property
     def elsewhere(self) -> tuple[str, ...]:
@@ -77,6 +112,7 @@ class Settings(BaseModel):
             "RATCHET_ARTIFACTS": self.artifacts,
             "RATCHET_GPUS": self.gpus,
             "RATCHET_CACHE_LIMIT": self.cache_limit,
+            "RATCHET_ENGINE_SOCKET": self.engine_socket,
             "RATCHET_POOL_CPU": self.pool_cpu,
             "RATCHET_POOL_GPU": self.pool_gpu,
             "RATCHET_POOL_BACKFILL": self.pool_backfill,
@@ -102,8 +138,13 @@ def read(file: Path, environment: Mapping[str, str] = os.environ) -> Settings:
         settings = Settings.model_validate({key: value for key, value in found.items() if value})
     except ValidationError as error:
         for each in error.errors():
+            said = each["msg"][:1].lower() + each["msg"][1:]
+            if not each["loc"]:  # of several keys, which it names
+                problems.append(said.removeprefix(_TOLD))
+                continue
             key = str(each["loc"][0])
-            problems.append(f"{places[key]}: RATCHET_{key.upper()}: {found[key]!r}: {each['msg'].lower()}")
+            value = "" if key in _SECRET else f" {found[key]!r}:"
+            problems.append(f"{places[key]}: RATCHET_{key.upper()}:{value} {said.removeprefix(_TOLD)}")
     if problems:
         raise ConfigurationError("; ".join(problems), remedy="mend .env; docs/team.md has every key")
     return settings
@@ -114,7 +155,12 @@ def _parsed(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
     found: dict[str, str] = {}
     places: dict[str, str] = {}
     problems: list[str] = []
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{file} cannot be read: {error}", remedy="make it a text that you may read"
+        ) from error
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if not text or text.startswith("#"):
@@ -137,10 +183,12 @@ def _parsed(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
 
 
 def _unquoted(value: str) -> str:
-    value = value.strip()
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1]
-    return value.partition(" #")[0].rstrip()
+    """Without quotes, and without a comment, which begins with a blank."""
+    if quoted := _QUOTED.match(value.strip()):
+        return quoted[2]
+    return re.split(r"\s#", value, maxsplit=1)[0].strip()
 
 
+_SECRET = frozenset({"database_url"})
+"""Their values may hold a password: no error tells them."""
 _KEYS = {f"RATCHET_{name.upper()}": name for name in Settings.model_fields}

@@ -119,16 +119,22 @@ class Stack:
     def compose(self, *words: str, quiet: bool = True, stdin: Any = None, stdout: Any = None) -> None:
         """`docker compose WORDS`. Raises Unavailable with its last words if it fails."""
         errors = subprocess.PIPE if quiet else None
-        done = subprocess.run(  # noqa: S603 - a program found by name, and words of ours
-            self._command(words),
-            cwd=self.root,
-            env=self.environment(),
-            stdin=stdin or subprocess.DEVNULL,
-            stdout=stdout or (subprocess.DEVNULL if quiet else None),
-            stderr=errors,
-            timeout=_COMPOSE_S if quiet else None,
-            check=False,
-        )
+        limited = quiet and stdin is None and stdout is None  # data take as long as they take
+        try:
+            done = subprocess.run(  # noqa: S603 - a program found by name, and words of ours
+                self._command(words),
+                cwd=self.root,
+                env=self.environment(),
+                stdin=stdin or subprocess.DEVNULL,
+                stdout=stdout or (subprocess.DEVNULL if quiet else None),
+                stderr=errors,
+                timeout=_COMPOSE_S if limited else None,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(
+                f"docker compose {words[0]} has not ended within {_COMPOSE_S} s", remedy="see `make ps`"
+            ) from error
         if done.returncode:
             raise Unavailable(
                 f"docker compose {words[0]} failed: {_last(done.stderr or b'') or f'exit code {done.returncode}'}",

@@ -1,0 +1,71 @@
+"""What the tests of the stack's own code share: an engine, and a project that nobody else has."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from docker.utils import kwargs_from_env
+
+from tasks.runners.engine import engine_available
+from team.settings import Settings
+from team.stack import Stack
+from tests.team.containers import Starts
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[docker.APIClient]:
+    """A client of the engine that answers here."""
+    cause = engine_available()
+    if cause is not None:
+        pytest.skip(f"no Docker engine answers: {cause}")
+    with docker.APIClient(**kwargs_from_env()) as client:
+        yield client
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with the compose file and nothing else."""
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "checkout" / "docker-compose.yaml").write_bytes((ROOT / "docker-compose.yaml").read_bytes())
+    return tmp_path / "checkout"
+
+
+@pytest.fixture
+def stack(checkout: Path) -> Iterator[Stack]:
+    """A stack of a project that nobody else has; nothing of it runs."""
+    made = Stack(checkout, Settings(project=f"ratchet-test-{uuid.uuid4().hex[:12]}"), {})
+    yield made
+    if "_api" in vars(made):
+        made._api.close()
+
+
+@pytest.fixture
+def starts(engine: docker.APIClient, stack: Stack, stage_image: str) -> Iterator[Starts]:
+    """Start a container of the stack that runs this Python; its id."""
+    made: list[str] = []
+
+    def start(service: str, code: str, *, labels: dict[str, str] | None = None, **more: Any) -> str:
+        host = {name: more.pop(name) for name in ("restart_policy",) if name in more}
+        project = {"com.docker.compose.project": stack.settings.project, "com.docker.compose.service": service}
+        container: str = engine.create_container(
+            stage_image,
+            ["python", "-I", "-S", "-c", code],
+            entrypoint=[],
+            name=f"{stack.settings.project}_{service}_1",
+            labels={"ratchet.test": "1", **(project if labels is None else labels)},
+            host_config=engine.create_host_config(network_mode="none", **host),
+            **more,
+        )["Id"]
+        made.append(container)
+        engine.start(container)
+        return container
+
+    yield start
+    for container in made:
+        if engine.containers(all=True, filters={"id": container}):
+            engine.remove_container(container, force=True)

@@ -1,0 +1,15 @@
+"""Containers that stand in for those of a stack, and waiting for what becomes of them."""
+
+import time
+from collections.abc import Callable
+
+Starts = Callable[..., str]
+"""Starts a container for a service with some Python as its program; gives its id."""
+LASTS = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(0)); time.sleep(300)"
+
+
+def until(holds: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it has not come to that"
+        time.sleep(0.05)

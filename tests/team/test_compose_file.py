@@ -1,0 +1,226 @@
+"""docker-compose.yaml: what holds for each service, and that it fits the settings, the secrets and the stack."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tasks.contracts.errors import ConfigurationError
+from team import secret_files
+from team.settings import Settings
+from team.stack import ONCE, Stack, program
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "docker-compose.yaml"
+DOCUMENT: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = DOCUMENT["services"]
+LASTING = sorted(set(SERVICES) - ONCE)
+FOR_PEOPLE = {"made.json", "mlflow-admin-password"}
+"""Files that no service gets: the record of what was drawn, and the password with which a person logs in."""
+
+
+def secrets_of(service: str) -> set[str]:
+    return {each if isinstance(each, str) else each["source"] for each in SERVICES[service].get("secrets", [])}
+
+
+def environment_of(service: str) -> dict[str, str]:
+    given: dict[str, str] = SERVICES[service].get("environment", {})
+    return given
+
+
+@pytest.mark.parametrize("service", LASTING)
+def test_a_service_that_lasts_is_asked_how_it_is_and_started_again(service: str) -> None:
+    check = SERVICES[service]["healthcheck"]
+    assert check["test"][0] in {"CMD", "CMD-SHELL"}
+    assert {"interval", "timeout", "retries"} <= set(check)
+    assert SERVICES[service]["restart"] == "unless-stopped"
+
+
+def test_only_the_first_step_ends_by_itself() -> None:
+    assert {service for service in SERVICES if SERVICES[service]["restart"] == "no"} == ONCE
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_has_few_rights_and_a_limit(service: str) -> None:
+    said = SERVICES[service]
+    assert said["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in said["security_opt"]
+    assert said["read_only"] is True
+    assert re.fullmatch(r"\d+[mg]", said["mem_limit"])
+    assert said["pids_limit"] > 0
+    assert not {"privileged", "network_mode", "pid", "ipc", "devices", "userns_mode"} & set(said)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_capabilities_that_are_given_back_are_those_of_an_entry_point_that_leaves_root(service: str) -> None:
+    assert set(SERVICES[service].get("cap_add", [])) <= {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_log_cannot_fill_the_disk(service: str) -> None:
+    assert set(SERVICES[service]["logging"]["options"]) == {"max-size", "max-file"}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_is_named_with_its_version(service: str) -> None:
+    name = re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", SERVICES[service]["image"])
+    tag = name.partition(":")[2]
+    assert tag
+    assert tag != "latest"
+    assert name.startswith("ratchet-") or re.search(r"\d+\.\d+", tag)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_port_is_open_on_this_host_alone(service: str) -> None:
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES[service].get("ports", []))
+
+
+def test_only_what_people_and_their_programs_use_has_a_port() -> None:
+    assert {service for service in SERVICES if "ports" in SERVICES[service]} == {"api-server", "mlflow", "s3"}
+
+
+def test_only_the_filter_has_the_engines_socket() -> None:
+    holders = {service for service in SERVICES for volume in SERVICES[service].get("volumes", []) if ".sock" in volume}
+    assert holders == {"engine"}
+    assert SERVICES["engine"]["networks"] == ["engine"]
+    assert {service for service in SERVICES if "engine" in SERVICES[service]["networks"]} == {
+        "engine", "worker", "worker-gpu",
+    }  # fmt: skip
+    assert "ports" not in SERVICES["engine"]
+
+
+def test_apart_from_the_socket_nothing_of_the_host_is_mounted() -> None:
+    mounted = {volume.split(":")[0] for each in SERVICES.values() for volume in each.get("volumes", [])}
+    assert {name for name in mounted if not name.startswith("$")} <= set(DOCUMENT["volumes"])
+    assert {name for name in mounted if name.startswith("$")} == {"${RATCHET_ENGINE_SOCKET"}
+
+
+def test_stages_meet_s3_and_mlflow_alone() -> None:
+    assert {service for service in SERVICES if "stages" in SERVICES[service]["networks"]} == {"s3", "mlflow"}
+
+
+def test_only_the_front_reaches_outside() -> None:
+    networks = {name: bool(said.get("internal")) for name, said in DOCUMENT["networks"].items()}
+    assert networks == {"front": False, "data": True, "engine": True, "stages": True}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_no_environment_holds_a_secret(service: str) -> None:
+    for name, value in environment_of(service).items():
+        assert name not in DOCUMENT["secrets"]
+        assert not re.search("PASSWORD|SECRET|TOKEN|FERNET|_KEY$|CREDENTIALS", name) or value.startswith("/run/"), name
+    said = json.dumps(SERVICES[service])
+    assert not re.search(r"\w+://[^/@\s\"]*:[^/@\s\"]+@", said)  # a URL with a password
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_file_that_a_service_is_told_of_is_mounted_there(service: str) -> None:
+    targets = {each if isinstance(each, str) else each["target"] for each in SERVICES[service].get("secrets", [])}
+    said = json.dumps({key: SERVICES[service].get(key) for key in ("environment", "command")})
+    named = set(re.findall(r"/run/secrets/([\w.-]+)", said))
+    # The API server runs no stage, and so does without the login for MLflow.
+    assert named - targets <= ({"mlflow-credentials"} if service == "api-server" else set())
+
+
+def test_a_service_has_only_the_secrets_that_it_needs() -> None:
+    holders = {name: {service for service in SERVICES if name in secrets_of(service)} for name in DOCUMENT["secrets"]}
+    assert holders["s3-admin"] == holders["postgres-password"] - {"postgres"} == {"init"}
+    assert holders["airflow-admin-password"] == {"init"}
+    assert holders["s3-worker"] == {"worker", "worker-gpu"}
+    assert holders["s3.json"] == holders["s3.key"] == {"s3"}
+    assert holders["mlflow-auth.ini"] == {"mlflow"}
+    assert secrets_of("engine") == set()
+    for worker in ("worker", "worker-gpu"):  # whoever breaks out of a task does not hold the databases
+        assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY"} & secrets_of(worker)
+
+
+def test_every_secret_has_a_service_and_a_file_of_that_name() -> None:
+    used = set().union(*(secrets_of(service) for service in SERVICES))
+    assert used == set(DOCUMENT["secrets"])
+    for name, said in DOCUMENT["secrets"].items():
+        assert said["file"] == f"${{RATCHET_SECRETS:-./.ratchet/team/ratchet/secrets}}/{name}"
+
+
+def test_every_secret_file_that_is_made_is_one_that_a_service_or_a_person_uses(tmp_path: Path) -> None:
+    secret_files.write(tmp_path / "secrets", Settings(), os.getuid())
+    made = {path.name for path in (tmp_path / "secrets").iterdir()}
+    assert made - FOR_PEOPLE == set(DOCUMENT["secrets"])
+
+
+def test_where_the_secrets_are_by_default_is_where_they_are_made() -> None:
+    assert Stack(ROOT, Settings(), {}).secrets == ROOT / ".ratchet/team/ratchet/secrets"
+
+
+def stack(**settings: Any) -> Stack:
+    images = {"RATCHET_STAGE_IMAGE": "stage:1", "RATCHET_AIRFLOW_IMAGE": "airflow:1"}
+    return Stack(ROOT, Settings(**settings), images)
+
+
+def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:
+    everything = stack(
+        gpus="0", pool_cpu=1, pool_gpu=1, pool_backfill=1, engine_socket="/run/docker.sock",
+        s3_endpoint="https://s3.example", s3_credentials="c", mlflow_url="https://m.example",
+    )  # fmt: skip
+    text = re.sub(r"(?m)^\s*#.*$", "", FILE.read_text(encoding="utf-8")).replace("$$", "")
+    asked = set(re.findall(r"\$\{(\w+)", text))
+    assert asked
+    assert asked <= set(everything.environment())
+    said = {name for name in everything.settings.variables() if name != "COMPOSE_PROJECT_NAME"}
+    assert said <= asked  # what no service asks for is said in vain
+
+
+def test_the_defaults_of_the_file_are_those_of_the_settings() -> None:
+    variables = Settings().variables()
+    text = FILE.read_text(encoding="utf-8")
+    for name, default in re.findall(r"\$\{(\w+):-([^}]*)\}", text):
+        assert default == variables.get(name, default), name
+
+
+def config(stack: Stack, *words: str) -> str:
+    try:
+        compose = program()
+    except ConfigurationError as error:
+        pytest.skip(error.cause)
+    ended = subprocess.run(
+        [*compose, "--project-directory", str(ROOT), "--file", str(FILE), "config", *words],
+        env=stack.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "variable is not set" not in ended.stderr
+    return ended.stdout
+
+
+def test_compose_accepts_the_file() -> None:
+    config(stack(), "--quiet")
+
+
+def test_the_settings_arrive_where_they_are_used() -> None:
+    made = yaml.safe_load(
+        config(
+            stack(
+                project="shop", s3_port=18444, worker_tasks=3, heartbeat_timeout=30, store="s3://shop", gpus="0,1",
+                mlflow_url="https://m.example", engine_socket="/run/user/1/docker.sock",
+            )
+        )
+    )  # fmt: skip
+    services = made["services"]
+    assert "18444" in str(services["s3"]["ports"])
+    assert "3" in services["worker"]["command"]
+    worker = services["worker"]["environment"]
+    assert worker["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] == "30"
+    assert (worker["RATCHET_STORE"], worker["RATCHET_GPUS"]) == ("s3://shop", "0,1")
+    assert worker["MLFLOW_TRACKING_URI"] == "https://m.example"
+    assert (
+        worker["RATCHET_STAGE_NETWORK"] == services["engine"]["environment"]["ENGINE_FILTER_NETWORKS"] == "shop_front"
+    )
+    assert "/run/user/1/docker.sock" in str(services["engine"]["volumes"])
+    assert made["networks"]["stages"]["name"] == "shop_stages"
+    assert str(Stack(ROOT, Settings(project="shop"), {}).secrets / "s3.key") == made["secrets"]["s3.key"]["file"]

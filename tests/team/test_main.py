@@ -1,0 +1,205 @@
+"""`python -m team`: what each verb says and ends with where no whole stack is needed."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import docker
+import pytest
+
+import team.__main__
+from team.stack import Stack
+from tests.team.containers import LASTS, Starts, until
+
+ROOT = Path(__file__).resolve().parents[2]
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def run(checkout: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a verb in a checkout of its own; its exit code."""
+    for name in list(os.environ):
+        if name.startswith("RATCHET_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(team.__main__, "ROOT", checkout)
+    (checkout / ".env").write_text(f"RATCHET_PROJECT={stack.settings.project}\n")
+
+    def ended(*words: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["team", *words])
+        return team.__main__.main()
+
+    return ended
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("words", [[], ["start"], ["up", "now"], ["restore"], ["down", "--all"], ["ps", "worker"]])
+def test_wrong_words_end_with_the_usage(run: Run, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(*words)
+    assert caught.value.code == 2
+    assert "usage: python -m team" in capsys.readouterr().err
+
+
+def test_it_is_a_program_that_tells_of_its_verbs() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "team", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert all(verb in ended.stdout for verb in ("up", "down", "ps", "logs", "backup", "restore", "files"))
+
+
+@pytest.mark.parametrize("words", [["up"], ["down"], ["ps"], ["logs"], ["backup"], ["restore", "x"], ["files"]])
+def test_a_wrong_key_in_env_ends_every_verb_with_one_line(
+    run: Run, checkout: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / ".env").write_text("RATCHET_WORKER=2\n")
+    assert run(*words) == 64
+    (line,) = said(capsys)
+    assert line.startswith(f"{words[0]}: .env:1: RATCHET_WORKER: unknown key; did you mean RATCHET_WORKERS?; to do: ")
+    assert not (checkout / ".ratchet").exists()
+
+
+@pytest.mark.parametrize("words", [["ps"], ["down"]])
+def test_an_engine_that_does_not_answer_ends_a_verb_with_one_line(
+    run: Run, silent: None, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words) == 69
+    (line,) = said(capsys)
+    assert line.startswith(f"{words[0]}: the Docker engine does not answer")
+    assert "scripts/engine.sh" in line
+
+
+def test_up_tells_what_is_in_the_way_before_it_makes_anything(
+    run: Run, silent: None, checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("up") == 64
+    (line,) = said(capsys)
+    assert line.startswith("up: the Docker engine does not answer")
+    assert sorted(path.name for path in checkout.iterdir()) == [".env", "docker-compose.yaml"]
+
+
+@pytest.mark.docker
+def test_up_tells_of_each_port_that_is_taken(
+    engine: docker.APIClient, run: Run, checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        taken = {"AIRFLOW": first.getsockname()[1], "S3": second.getsockname()[1]}
+        with (checkout / ".env").open("a") as file:
+            file.writelines(f"RATCHET_{name}_PORT={port}\n" for name, port in taken.items())
+        assert run("up") == 64
+    lines = said(capsys)
+    for name, port in taken.items():
+        assert any(f"port {port}" in line and f"RATCHET_{name}_PORT" in line for line in lines)
+    assert not (checkout / ".ratchet").exists()
+
+
+def test_files_makes_the_secrets_alone(run: Run, stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("files") == 0
+    assert said(capsys) == [f"the secrets are in {stack.secrets}"]
+    assert (stack.secrets / "s3.json").is_file()
+
+
+@pytest.mark.docker
+def test_nothing_that_runs_is_no_success(
+    engine: docker.APIClient, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("ps") == 69
+    assert said(capsys) == ["nothing runs; `make up` starts the stack"]
+
+
+@pytest.mark.docker
+def test_ps_shows_each_container_and_ends_well_only_if_all_are(
+    run: Run, stack: Stack, starts: Starts, engine: docker.APIClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starts("s3", LASTS, healthcheck={"test": ["CMD", "true"], "interval": 10**9, "timeout": 10**10, "retries": 30})
+    starts("init", "")
+    until(lambda: all(member.well for member in stack.members()))
+    assert run("ps") == 0
+    shown = said(capsys)
+    assert [line.split() for line in shown[1:3]] == [
+        ["init", f"{stack.settings.project}_init_1", "done"],
+        ["s3", f"{stack.settings.project}_s3_1", "healthy"],
+    ]
+    text = "\n".join(shown)
+    assert all(f"http://127.0.0.1:{port}" in text for port in (8080, 5000, 8333))
+    assert "airflow-admin-password" in text
+
+    starts("redis", "raise SystemExit(1)")
+    until(lambda: stack.of("redis").state == "exited (1)")
+    assert run("ps") == 69
+    shown = said(capsys)
+    assert any(line.endswith("exited (1)") for line in shown)
+    assert "http://" not in "\n".join(shown)
+
+
+@pytest.mark.docker
+def test_the_addresses_of_what_is_elsewhere_are_those_of_the_settings(
+    run: Run, stack: Stack, checkout: Path, starts: Starts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "credentials").write_text("[default]\n")
+    with (checkout / ".env").open("a") as file:
+        file.write("RATCHET_MLFLOW_URL=https://mlflow.example\nRATCHET_S3_ENDPOINT=https://s3.example\n")
+        file.write(f"RATCHET_S3_CREDENTIALS={tmp_path}/credentials\n")
+    starts("init", "")
+    until(lambda: stack.of("init").well)
+    assert run("ps") == 0
+    text = "\n".join(said(capsys))
+    assert "https://mlflow.example" in text
+    assert "https://s3.example" in text
+    assert ":5000" not in text
+
+
+@pytest.mark.docker
+def test_down_ends_what_runs_and_keeps_or_deletes_its_secrets(
+    run: Run, stack: Stack, starts: Starts, engine: docker.APIClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("files")
+    stage = starts("stage", LASTS, labels={"ratchet.installation": stack.settings.project})
+    starts("init", "")
+    assert run("down") == 0
+    assert "down: 1 running stages were told to save and end" in said(capsys)
+    assert not engine.containers(all=True, filters={"id": stage})
+    assert stack.secrets.is_dir()
+    assert run("down", "--volumes") == 0
+    assert said(capsys) == ["down: nothing of it runs; its data are deleted"]
+    assert not stack.home.exists()
+
+
+@pytest.mark.docker
+def test_a_backup_of_what_does_not_run_ends_with_one_line_and_leaves_nothing(
+    engine: docker.APIClient, run: Run, stack: Stack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("files")
+    said(capsys)
+    assert run("backup") == 69
+    (line,) = said(capsys)
+    assert line.startswith("backup: docker compose exec failed")
+    assert list((stack.home.parent / "backups").iterdir()) == []
+
+
+def test_a_restore_of_no_backup_ends_with_one_line_before_anything_is_built(
+    run: Run, checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("restore", str(tmp_path / "absent")) == 64
+    (line,) = said(capsys)
+    assert line.startswith(f"restore: {tmp_path}/absent is no backup")
+    assert sorted(path.name for path in checkout.iterdir()) == [".env", "docker-compose.yaml"]
+
+
+@pytest.mark.docker
+def test_logs_of_a_service_that_is_none_end_with_one_line_of_ours(
+    engine: docker.APIClient, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("logs", "nobody") == 69
+    (line,) = said(capsys)
+    assert line.startswith("logs: docker compose logs failed")

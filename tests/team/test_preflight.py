@@ -1,0 +1,196 @@
+"""What stands in the way of a start: each a line that says what to do, and nothing is changed by asking."""
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import docker
+import pytest
+
+from team import preflight
+from team.settings import Settings
+from team.stack import Stack
+
+
+@pytest.fixture
+def ports() -> list[int]:
+    """Three ports that are free, as far as one can know."""
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    free = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return free
+
+
+@pytest.fixture
+def settings(stack: Stack, ports: list[int]) -> Settings:
+    airflow, mlflow, s3 = ports
+    return Settings(project=stack.settings.project, airflow_port=airflow, mlflow_port=mlflow, s3_port=s3)
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The environment names an engine where nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{bound.getsockname()[1]}")
+        yield
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (path.stat().st_mode, path.stat().st_mtime_ns) for path in [folder, *folder.rglob("*")]}
+
+
+def only(found: list[str], *parts: str) -> str:
+    (line,) = found
+    assert "\n" not in line
+    assert all(part in line for part in parts), line
+    return line
+
+
+@pytest.mark.docker
+def test_nothing_stands_in_the_way_and_nothing_is_made(
+    engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
+) -> None:
+    before = tree(checkout)
+    assert preflight.problems(checkout, stack.home, settings) == []
+    assert tree(checkout) == before
+
+
+@pytest.mark.docker
+def test_a_port_that_is_taken_is_told_with_its_setting(
+    engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
+) -> None:
+    with socket.create_server(("127.0.0.1", settings.mlflow_port)):
+        found = preflight.problems(checkout, stack.home, settings)
+    only(found, f"port {settings.mlflow_port}", "for mlflow", "already in use", "set RATCHET_MLFLOW_PORT in .env")
+
+
+@pytest.mark.docker
+def test_a_port_that_is_taken_on_every_address_is_told_too(
+    engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
+) -> None:
+    with socket.create_server(("0.0.0.0", settings.s3_port)):
+        found = preflight.problems(checkout, stack.home, settings)
+    only(found, f"port {settings.s3_port}", "RATCHET_S3_PORT")
+
+
+@pytest.mark.docker
+def test_a_port_of_a_service_that_is_elsewhere_is_not_needed(
+    engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
+) -> None:
+    elsewhere = settings.model_copy(update={"mlflow_url": "https://mlflow.example"})
+    with socket.create_server(("127.0.0.1", settings.mlflow_port)):
+        assert preflight.problems(checkout, stack.home, elsewhere) == []
+
+
+@pytest.mark.docker
+def test_a_port_that_the_stack_itself_holds_is_no_problem(
+    engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings, stage_image: str
+) -> None:
+    made = engine.create_container(
+        stage_image,
+        ["python", "-c", "import time; time.sleep(300)"],
+        entrypoint=[],
+        ports=[80],
+        labels={"ratchet.test": "1", "com.docker.compose.project": settings.project},
+        host_config=engine.create_host_config(port_bindings={80: ("127.0.0.1", settings.airflow_port)}),
+    )
+    try:
+        engine.start(made["Id"])
+        assert preflight.problems(checkout, stack.home, settings) == []
+        other = settings.model_copy(update={"project": "ratchet-test-other"})
+        only(preflight.problems(checkout, stack.home, other), "for airflow", "RATCHET_AIRFLOW_PORT")
+    finally:
+        engine.remove_container(made["Id"], force=True)
+
+
+def test_a_clock_that_is_behind_the_checkout_is_told(checkout: Path, stack: Stack, silent: None) -> None:
+    written = time.time() + 3600
+    os.utime(checkout / "docker-compose.yaml", (written, written))
+    found = preflight.problems(checkout, stack.home, stack.settings)
+    (line,) = [line for line in found if "clock" in line]
+    assert "set the clock" in line
+    assert preflight._local(written) in line
+
+
+def test_a_clock_that_is_a_little_behind_is_no_problem(checkout: Path) -> None:
+    soon = time.time() + 10
+    os.utime(checkout / "docker-compose.yaml", (soon, soon))
+    assert list(preflight._clock(checkout)) == []
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o701])
+def test_secrets_that_are_open_to_others_are_told_and_left(
+    checkout: Path, stack: Stack, silent: None, mode: int
+) -> None:
+    stack.secrets.mkdir(parents=True)
+    stack.secrets.chmod(mode)
+    before = tree(checkout)
+    found = preflight.problems(checkout, stack.home, stack.settings)
+    (line,) = [line for line in found if str(stack.secrets) in line]
+    assert "open to others" in line
+    assert "chmod 700" in line
+    assert tree(checkout) == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders to others")
+def test_secrets_of_somebody_else_are_told(stack: Stack) -> None:
+    stack.secrets.mkdir(parents=True, mode=0o700)
+    assert list(preflight._folder(stack.home)) == []
+    os.chown(stack.secrets, 10001, -1)
+    only(list(preflight._folder(stack.home)), str(stack.secrets), "somebody else's")
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_to_is_told(checkout: Path, stack: Stack) -> None:
+    checkout.chmod(0o500)
+    only(list(preflight._folder(stack.home)), str(checkout), "may not be written to", "chown")
+
+
+def test_an_engine_that_does_not_answer_is_told_in_one_line(checkout: Path, stack: Stack, silent: None) -> None:
+    found = preflight.problems(checkout, stack.home, stack.settings)
+    only(found, "the Docker engine does not answer", "refused", "scripts/engine.sh")
+
+
+def test_a_missing_compose_is_told_with_how_to_get_it(
+    checkout: Path, stack: Stack, silent: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = preflight.problems(checkout, stack.home, stack.settings)
+    assert found[1] == "Docker Compose is not there; install it: apt-get install docker-compose, or Docker's own plugin"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One that says this of itself: an engine of another time or place cannot be had here."""
+
+    said: dict[str, Any]
+
+    def info(self) -> dict[str, Any]:
+        return self.said
+
+
+def of(**said: Any) -> docker.APIClient:
+    return cast("docker.APIClient", Engine(said))
+
+
+@pytest.mark.parametrize("zone", ["Z", "+00:00", "+02:00", "-05:30"])
+def test_the_engines_clock_is_read_in_the_zone_of_its_host(zone: str) -> None:
+    hours = {"Z": 0.0, "+00:00": 0.0, "+02:00": 2.0, "-05:30": -5.5}[zone]
+
+    def told(off: float) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + hours * 3600 + off)) + ".123456789" + zone
+
+    assert list(preflight._time_of(of(SystemTime=told(0)))) == []
+    only(list(preflight._time_of(of(SystemTime=told(120)))), "the engine's clock", "NTP")
+
+
+def test_a_full_disk_of_the_engine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(preflight._disk(of(DockerRootDir=str(tmp_path / "elsewhere")))) == []
+    monkeypatch.setattr(preflight, "_FREE_BYTES", 1 << 60)
+    only(list(preflight._disk(of(DockerRootDir=str(tmp_path)))), str(tmp_path), "GB left", "docker system prune")

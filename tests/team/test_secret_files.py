@@ -1,0 +1,254 @@
+"""The passwords and keys: drawn once, in files that only their owner reads, and what each of them says."""
+
+import configparser
+import importlib.util
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.operations import STAGES
+from team import secret_files
+from team.settings import Settings
+
+OTHER = 10001
+ODD = "p@ss:w/or?d #%41$HOME&+ü"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "secrets"
+
+
+def written(folder: Path, settings: Settings | None = None) -> dict[str, str]:
+    secret_files.write(folder, settings or Settings(), os.getuid())
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def login(text: str, profile: str = "default") -> dict[str, str]:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text)
+    return dict(parser[profile])
+
+
+def as_mlflow_reads(file: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """By MLflow's own code, of which the rest of its server is not imported."""
+    monkeypatch.setenv("MLFLOW_AUTH_CONFIG_PATH", str(file))
+    package = importlib.util.find_spec("mlflow")
+    assert package is not None
+    assert package.origin is not None
+    code = Path(package.origin).parent / "server" / "auth" / "config.py"
+    spec = importlib.util.spec_from_file_location("auth_config", code)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.read_auth_config()
+
+
+def identities(files: dict[str, str]) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in json.loads(files["s3.json"])["identities"]}
+
+
+def test_secrets_are_made_once_and_stay(folder: Path) -> None:
+    first = written(folder)
+    assert written(folder) == first
+    assert written(folder, Settings(workers=5)) == first
+
+
+def test_a_file_that_has_not_changed_is_not_written_again(folder: Path) -> None:
+    written(folder)
+    before = {path.name: path.stat().st_ino for path in folder.iterdir()}
+    written(folder)
+    assert {path.name: path.stat().st_ino for path in folder.iterdir()} == before
+
+
+def test_two_installations_share_no_secret(folder: Path, tmp_path: Path) -> None:
+    written(folder)
+    written(tmp_path / "second")
+    first, second = (json.loads((each / "made.json").read_text()) for each in (folder, tmp_path / "second"))
+    assert set(first) == set(second)
+    assert not set(first.values()) & set(second.values())
+    assert len(set(first.values())) == len(first)
+
+
+def test_the_folder_is_closed_and_the_files_are_for_reading_alone(folder: Path) -> None:
+    folder.mkdir(parents=True, mode=0o755)
+    written(folder)
+    (folder / "redis.conf").chmod(0o644)
+    written(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o400}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to others")
+def test_the_files_belong_to_who_runs_the_services_and_what_was_drawn_to_the_caller(folder: Path) -> None:
+    for owner in (0, OTHER):  # made as one, then handed to another
+        secret_files.write(folder, Settings(), owner)
+        assert {path.stat().st_uid for path in folder.iterdir() if path.name != "made.json"} == {owner}
+        assert (folder / "made.json").stat().st_uid == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders to others")
+def test_a_folder_of_somebody_else_is_refused(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    os.chown(folder, OTHER, -1)
+    with pytest.raises(ConfigurationError, match="belongs to somebody else"):
+        secret_files.write(folder, Settings(), os.getuid())
+    assert not list(folder.iterdir())
+
+
+def test_a_secret_that_a_later_version_needs_is_added_to_the_others(folder: Path) -> None:
+    written(folder)
+    drawn = json.loads((folder / "made.json").read_text())
+    old = {name: value for name, value in drawn.items() if name not in {"redis", "s3-certificate", "fernet"}}
+    (folder / "made.json").unlink()
+    (folder / "made.json").write_text(json.dumps(old))
+    written(folder)
+    again = json.loads((folder / "made.json").read_text())
+    assert set(again) == set(drawn)
+    assert {name: again[name] for name in old} == {**old, "s3-key": again["s3-key"]}
+    assert again["s3-key"] != drawn["s3-key"]  # key and certificate are one pair
+
+
+def test_a_damaged_record_is_refused_and_not_drawn_anew(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "made.json").write_text('{"postgres": "a')
+    with pytest.raises(ConfigurationError, match=r"made\.json is damaged"):
+        written(folder)
+    assert (folder / "made.json").read_text() == '{"postgres": "a'
+
+
+def test_our_own_database_has_a_role_for_airflow_and_one_for_mlflow(folder: Path) -> None:
+    files = written(folder)
+    made = json.loads(files["made.json"])
+    airflow, mlflow = (
+        make_url(files[name]) for name in ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "MLFLOW_BACKEND_STORE_URI")
+    )
+    assert (airflow.username, airflow.password, airflow.host, airflow.database) == (
+        "airflow", made["airflow-database"], "postgres", "airflow",
+    )  # fmt: skip
+    assert (mlflow.username, mlflow.password, mlflow.host, mlflow.database) == (
+        "mlflow", made["mlflow-database"], "postgres", "mlflow",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("encode", [lambda text: quote(text, safe=""), lambda text: quote(text, safe="$&+ü")])
+def test_a_managed_database_is_logged_into_with_any_name_and_password(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, encode: Any
+) -> None:
+    given = f"postgresql://{encode('us@er/x')}:{encode(ODD)}@db.example:6432/ignored?sslmode=require"
+    files = written(folder, Settings(database_url=given))
+    for name, text in {
+        "airflow": files["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"],
+        "mlflow": files["MLFLOW_BACKEND_STORE_URI"],
+    }.items():
+        url = make_url(text)
+        assert (url.username, url.password) == ("us@er/x", ODD)
+        assert (url.host, url.port, url.database, dict(url.query)) == ("db.example", 6432, name, {"sslmode": "require"})
+        assert os.path.expandvars(text) == text  # Airflow does so
+    config = as_mlflow_reads(folder / "mlflow-auth.ini", monkeypatch)
+    assert config.database_uri == files["MLFLOW_BACKEND_STORE_URI"]
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ("postgres://db.example", "postgresql://db.example:5432/mlflow"),
+        ("postgresql://me@db.example/x", "postgresql://me@db.example:5432/mlflow"),
+        ("postgresql://me:pw@[fd00::1]:6432", "postgresql://me:pw@[fd00::1]:6432/mlflow"),
+    ],
+)
+def test_a_managed_database_may_leave_out_what_is_usual(folder: Path, given: str, made: str) -> None:
+    assert written(folder, Settings(database_url=given))["MLFLOW_BACKEND_STORE_URI"] == made
+
+
+def test_mlflow_reads_its_own_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = written(folder)
+    config = as_mlflow_reads(folder / "mlflow-auth.ini", monkeypatch)
+    assert (config.admin_username, config.admin_password) == ("admin", files["mlflow-admin-password"])
+    assert config.database_uri == files["MLFLOW_BACKEND_STORE_URI"]
+    assert config.default_permission == "READ"
+    assert login(files["mlflow-credentials"], "mlflow")["mlflow_tracking_username"] == "ratchet"
+
+
+def test_the_broker_and_its_clients_have_one_password(folder: Path) -> None:
+    files = written(folder)
+    password = files["REDISCLI_AUTH"]
+    assert f"requirepass {password}\n" in files["redis.conf"]
+    assert files["AIRFLOW__CELERY__BROKER_URL"] == f"redis://:{password}@redis:6379/0"
+    assert files["AIRFLOW__CELERY__RESULT_BACKEND"] == f"redis://:{password}@redis:6379/1"
+
+
+def test_s3_knows_each_stage_and_only_admin_may_do_all(folder: Path) -> None:
+    known = identities(written(folder))
+    assert set(known) == {"admin", "orchestrator", "reader", "mlflow", *(f"ratchet-{stage}" for stage in STAGES)}
+    assert [name for name, each in known.items() if "Admin" in each["actions"]] == ["admin"]
+    assert all(":" in action for name, each in known.items() if name != "admin" for action in each["actions"])
+
+
+def test_each_s3_login_opens_an_identity(folder: Path) -> None:
+    files = written(folder)
+    keys = {
+        credential["accessKey"]: credential["secretKey"]
+        for each in identities(files).values()
+        for credential in each["credentials"]
+    }
+    assert len(set(keys.values())) == len(keys)
+    for name in ("admin", "orchestrator", "reader", "mlflow"):
+        assert login(files[f"s3-{name}"]) == {"aws_access_key_id": name, "aws_secret_access_key": keys[name]}
+    for profile in ("default", *(f"ratchet-{stage}" for stage in STAGES)):
+        name = "orchestrator" if profile == "default" else profile
+        assert login(files["s3-worker"], profile) == {"aws_access_key_id": name, "aws_secret_access_key": keys[name]}
+
+
+def test_only_ingest_reads_the_sources_and_no_stage_writes_outside_its_prefixes(folder: Path) -> None:
+    known = identities(written(folder))
+    stages = {stage: known[f"ratchet-{stage}"]["actions"] for stage in STAGES}
+    assert [stage for stage, actions in stages.items() if "Read:sources" in actions] == ["ingest"]
+    for actions in stages.values():
+        writes = [action for action in actions if action.startswith("Write")]
+        assert all(action.startswith("Write:ratchet/") and action.endswith("/*") for action in writes)
+    assert [stage for stage, actions in stages.items() if "Write:ratchet/ledger/*" in actions] == ["register"]
+    assert "mlflow" not in json.dumps(stages)
+
+
+def test_who_may_do_what_follows_the_names_of_the_buckets(folder: Path) -> None:
+    settings = Settings(store="s3://shop", data="s3://lake/raw/shop", artifacts="s3://models/mlflow")
+    known = identities(written(folder, settings))
+    assert known["reader"]["actions"] == ["Read:shop", "List:shop"]
+    assert {"Read:shop", "Read:lake", "Write:shop/tables/*"} <= set(known["ratchet-ingest"]["actions"])
+    assert known["mlflow"]["actions"] == ["Read:models", "List:models", "Write:models"]
+
+
+def test_the_certificate_of_s3_is_there_with_its_key(folder: Path) -> None:
+    files = written(folder)
+    assert files["s3.crt"].startswith("-----BEGIN CERTIFICATE-----")
+    assert files["s3.key"].startswith("-----BEGIN PRIVATE KEY-----")
+
+
+def test_given_credentials_stand_in_for_ours(folder: Path, tmp_path: Path) -> None:
+    s3, mlflow = tmp_path / "s3", tmp_path / "mlflow"
+    s3.write_text("[default]\naws_access_key_id = theirs\n")
+    mlflow.write_text("[mlflow]\nmlflow_tracking_username = theirs\n")
+    settings = Settings(s3_endpoint="https://s3.example", s3_credentials=s3, mlflow_credentials=mlflow)
+    files = written(folder, settings)
+    handed_out = [name for name in files if name.startswith("s3-")]
+    assert len(handed_out) == 5
+    assert {files[name] for name in handed_out} == {s3.read_text()}
+    assert files["mlflow-credentials"] == mlflow.read_text()
+
+
+@pytest.mark.parametrize("key", ["s3_credentials", "mlflow_credentials"])
+def test_credentials_that_cannot_be_read_are_told_with_their_setting(folder: Path, tmp_path: Path, key: str) -> None:
+    settings = Settings.model_validate(
+        {key: tmp_path / "absent", **({"s3_endpoint": "https://s"} if key.startswith("s3") else {})}
+    )
+    with pytest.raises(ConfigurationError, match=f"RATCHET_{key.upper()}: .*absent cannot be read: No such file"):
+        written(folder, settings)

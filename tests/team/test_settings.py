@@ -1,0 +1,176 @@
+"""The keys of .env: what is read, what is refused, and what follows from them."""
+
+from pathlib import Path
+
+import pytest
+
+from tasks.contracts.errors import ConfigurationError
+from team.settings import Settings, read
+
+POSTGRES = "postgresql://ratchet:secret@db.example:5432/"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / ".env"
+
+
+def refused(file: Path, text: str, **environment: str) -> str:
+    file.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        read(file, environment)
+    assert "docs/team.md" in caught.value.remedy
+    assert "\n" not in str(caught.value)
+    return caught.value.cause
+
+
+def test_without_a_file_all_is_as_by_default(file: Path) -> None:
+    assert read(file, {}) == Settings()
+
+
+def test_an_empty_value_is_the_default(file: Path) -> None:
+    file.write_text("RATCHET_PROJECT=\nRATCHET_WORKERS=''\n")
+    assert read(file, {"RATCHET_S3_PORT": ""}) == Settings()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RATCHET_GPUS=a b",
+        "export RATCHET_GPUS=a b",
+        "  RATCHET_GPUS =  a b  ",
+        "RATCHET_GPUS='a b'",
+        'RATCHET_GPUS="a b"',
+        "RATCHET_GPUS=a b # the two",
+        "RATCHET_GPUS=a b\t# the two",
+        'RATCHET_GPUS="a b" # the two',
+        "RATCHET_GPUS='a b'   # it's the two",
+    ],
+)
+def test_quotes_blanks_and_comments_are_not_part_of_a_value(file: Path, line: str) -> None:
+    file.write_text(f"# a comment\n\n{line}\n")
+    assert read(file, {}).gpus == "a b"
+
+
+def test_a_value_that_is_only_a_comment_is_none(file: Path) -> None:
+    file.write_text("RATCHET_GPUS= # none yet\n")
+    assert read(file, {}).gpus is None
+
+
+def test_a_hash_without_a_blank_or_within_quotes_belongs_to_the_value(file: Path) -> None:
+    file.write_text("RATCHET_GPUS=a#b\nRATCHET_S3_REGION='here # there'\n")
+    settings = read(file, {})
+    assert (settings.gpus, settings.s3_region) == ("a#b", "here # there")
+
+
+def test_the_environment_goes_over_the_file(file: Path) -> None:
+    file.write_text("RATCHET_WORKERS=2\nRATCHET_S3_PORT=8444\n")
+    settings = read(file, {"RATCHET_WORKERS": "3", "UNRELATED": "x"})
+    assert (settings.workers, settings.s3_port) == (3, 8444)
+
+
+def test_a_bad_value_of_the_environment_is_told_as_that(file: Path) -> None:
+    assert refused(file, "RATCHET_WORKERS=2", RATCHET_WORKERS="many").startswith("environment: RATCHET_WORKERS: 'many'")
+
+
+def test_an_unknown_key_is_told_with_its_line_and_the_near_name(file: Path) -> None:
+    said = refused(file, "# first\nRATCHET_WORKER=2\n")
+    assert said == ".env:2: RATCHET_WORKER: unknown key; did you mean RATCHET_WORKERS?"
+
+
+def test_a_key_like_no_other_is_told_with_all_that_are_allowed(file: Path) -> None:
+    said = refused(file, "POSTGRES_PASSWORD=x\n")
+    assert ".env:1: POSTGRES_PASSWORD: unknown key; allowed: RATCHET_AIRFLOW_PORT" in said
+    assert all(f"RATCHET_{name.upper()}" in said for name in Settings.model_fields)
+
+
+def test_a_second_definition_is_told_with_the_line_of_the_first(file: Path) -> None:
+    said = refused(file, "RATCHET_WORKERS=2\n\nRATCHET_WORKERS=3\n")
+    assert said == ".env:3: RATCHET_WORKERS: a second time; the first is .env:1"
+
+
+def test_a_line_that_sets_nothing_is_told(file: Path) -> None:
+    assert refused(file, "RATCHET_WORKERS: 2\n") == ".env:1: not NAME=VALUE"
+
+
+def test_every_problem_is_told_at_once(file: Path) -> None:
+    said = refused(file, "nonsense\nRATCHET_WORKER=2\nRATCHET_S3_PORT=0\n", RATCHET_PROJECT="Big")
+    assert [".env:1:" in said, ".env:2:" in said, ".env:3: RATCHET_S3_PORT: '0'" in said] == [True] * 3
+    assert "environment: RATCHET_PROJECT: 'Big'" in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RATCHET_PROJECT=-a", "RATCHET_PROJECT=a/b", "RATCHET_AIRFLOW_PORT=65536", "RATCHET_WORKERS=-1",
+        "RATCHET_WORKER_TASKS=0", "RATCHET_HEARTBEAT_TIMEOUT=5", "RATCHET_STORE=/data", "RATCHET_STORE=s3://a/b/c",
+        "RATCHET_DATA=file:///data", "RATCHET_CACHE_LIMIT=much", "RATCHET_CACHE_LIMIT=0g", "RATCHET_POOL_CPU=0",
+        "RATCHET_S3_ENDPOINT=s3.example:9000", "RATCHET_MLFLOW_URL=mlflow", "RATCHET_MLFLOW_URL=ftp://mlflow",
+        "RATCHET_MLFLOW_URL=http://mlflow:0", "RATCHET_MLFLOW_URL=http://mlflow:99999",
+        "RATCHET_DATABASE_URL=mysql://db", "RATCHET_DATABASE_URL=postgresql:///airflow",
+        "RATCHET_DATABASE_URL=postgresql://db:port", "RATCHET_ENGINE_SOCKET=docker.sock",
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_told_with_its_line_and_key(file: Path, line: str) -> None:
+    said = refused(file, f"{line}\n")
+    assert said.startswith(f".env:1: {line.split('=', maxsplit=1)[0]}:")
+    assert "value error" not in said.lower()
+
+
+def test_a_password_in_a_bad_database_url_is_not_told(file: Path) -> None:
+    assert "hidden" not in refused(file, "RATCHET_DATABASE_URL=mysql://me:hidden@db\n")
+
+
+def test_two_services_cannot_have_one_port(file: Path) -> None:
+    said = refused(file, "RATCHET_AIRFLOW_PORT=5000\n")
+    assert "RATCHET_AIRFLOW_PORT, RATCHET_MLFLOW_PORT and RATCHET_S3_PORT" in said
+    assert "5000, 5000, 8333" in said
+
+
+@pytest.mark.parametrize("line", ["RATCHET_S3_ENDPOINT=https://s3.example", "RATCHET_S3_CREDENTIALS=/a/file"])
+def test_an_s3_elsewhere_needs_its_credentials_and_our_own_takes_none(file: Path, line: str) -> None:
+    assert "RATCHET_S3_ENDPOINT and RATCHET_S3_CREDENTIALS: set both, or neither" in refused(file, line)
+
+
+def test_a_file_that_is_no_text_is_told(file: Path) -> None:
+    file.write_bytes(b"RATCHET_GPUS=\xff\n")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read(file, {})
+
+
+def test_what_is_elsewhere_is_not_started_here() -> None:
+    assert Settings().elsewhere == ()
+    everything = Settings(
+        database_url=POSTGRES,
+        s3_endpoint="https://s3.example",
+        s3_credentials=Path("c"),
+        mlflow_url="https://m.example",
+    )
+    assert everything.elsewhere == ("postgres", "s3", "mlflow")
+
+
+@pytest.mark.parametrize(
+    ("settings", "network"),
+    [
+        (Settings(project="a"), "a_stages"),
+        (Settings(project="a", database_url=POSTGRES), "a_stages"),
+        (Settings(project="a", mlflow_url="https://m.example"), "a_front"),
+        (Settings(project="a", s3_endpoint="https://s.example", s3_credentials=Path("c")), "a_front"),
+    ],
+)
+def test_stages_get_a_way_out_only_if_what_they_need_is_outside(settings: Settings, network: str) -> None:
+    assert settings.stage_network == network
+    variables = settings.variables()
+    assert (variables["RATCHET_STAGES_RUN_ON"], variables["RATCHET_STAGE_NETWORK"]) == (network, "a_stages")
+
+
+def test_the_variables_are_strings_and_hold_only_what_is_set() -> None:
+    variables = Settings(workers=2, airflow_port=81, pool_gpu=3, mlflow_url="https://m.example").variables()
+    assert variables["RATCHET_AIRFLOW_PORT"] == "81"
+    assert variables["RATCHET_POOL_GPU"] == "3"
+    assert variables["MLFLOW_TRACKING_URI"] == "https://m.example"
+    assert not {"RATCHET_POOL_CPU", "RATCHET_GPUS", "AWS_ENDPOINT_URL"} & set(variables)
+
+
+def test_no_variable_holds_the_password_of_a_database() -> None:
+    assert not [value for value in Settings(database_url=POSTGRES).variables().values() if "secret" in value]
