@@ -118,9 +118,8 @@ def _down(stack: Stack, console: Console, *, volumes: bool) -> int:
     """End the stack, and the stage containers that it started."""
     if stack.members():
         stack.compose("stop", "scheduler", "worker", "worker-gpu")  # so that nobody goes on with what ends now
-        stages = stack.end_stages()
-        if stages:
-            console.print(f"down: {stages} running stages were told to save and end")
+    if stages := stack.end_stages():
+        console.print(f"down: {stages} running stages were told to save and end")
     stack.compose("down", "--remove-orphans", *(["--volumes"] if volumes else []))
     if volumes:
         stack.forget()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from tasks.contracts.errors import ConfigurationError, CorruptArtifact
+from team.settings import BACKUPS
 from team.stack import Stack
 
 if TYPE_CHECKING:
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 
 _DATABASES = ("airflow", "mlflow")
 _MANIFEST = "manifest.json"
-_IN_MEMORY = 64 << 20
+_METADATA = "RATCHET.metadata"
+_LARGEST_PUT = 5 << 30
+"""S3's own limit."""
 
 
 def save(stack: Stack, console: Console) -> Path:
     """Make a backup of a running stack; its folder, named by the time, readable by its owner alone."""
     _own_only(stack)
-    place = stack.home.parent / "backups" / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    place = stack.home.parent / BACKUPS / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
     unfinished = place.with_name(f".{place.name}")
     unfinished.mkdir(parents=True, mode=0o700)
     try:
@@ -72,6 +75,7 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
     with _told(console, "starting the database and S3"):
         stack.compose("up", "--detach", "postgres", "s3")
         stack.wait_for("postgres", "s3")
+    _roles(stack)
     for name in _DATABASES:
         with _told(console, f"database {name}"), (folder / f"{name}.dump").open("rb") as dump:
             stack.compose(
@@ -82,6 +86,22 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
     for bucket in _buckets(stack):
         with _told(console, f"bucket {bucket}"):
             _restore_bucket(client, bucket, folder / f"{bucket}.tar")
+
+
+def _roles(stack: Stack) -> None:
+    """The roles that own the databases, which no dump of a database has, with the passwords of the secrets."""
+    made: dict[str, str] = json.loads((stack.secrets / "made.json").read_text(encoding="utf-8"))
+    lines = [f"ALTER ROLE postgres PASSWORD '{made['postgres']}';"]  # letters and digits alone, as all of them
+    for name in _DATABASES:
+        lines += [
+            f"SELECT 'CREATE ROLE {name}' WHERE NOT EXISTS (SELECT FROM pg_roles "  # noqa: S608 - a name of ours
+            f"WHERE rolname = '{name}')\\gexec",
+            f"ALTER ROLE {name} LOGIN PASSWORD '{made[f'{name}-database']}';",
+        ]
+    with tempfile.TemporaryFile() as words:
+        words.write("\n".join(lines).encode())
+        words.seek(0)
+        stack.compose("exec", "-T", "postgres", "psql", "-q", "-v", "ON_ERROR_STOP=1", "-U", "postgres", stdin=words)
 
 
 def _digests(folder: Path) -> dict[str, str]:
@@ -122,30 +142,36 @@ def _own_only(stack: Stack) -> None:
 
 
 def _save_bucket(client: "S3Client", bucket: str, file: Path) -> None:
+    """The objects in the order in which they were written, since some readers go by it."""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    objects = sorted(
+        (found for page in pages for found in page.get("Contents", [])), key=lambda each: each["LastModified"]
+    )
     with tarfile.open(file, "x", format=tarfile.PAX_FORMAT) as tar:
-        for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket):
-            for found in page.get("Contents", []):
-                with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as content:
-                    try:
-                        client.download_fileobj(bucket, found["Key"], content)
-                    except client.exceptions.ClientError as error:
-                        if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:  # noqa: PLR2004 - deleted since
-                            continue
-                        raise
-                    entry = tarfile.TarInfo(found["Key"])
-                    entry.size, entry.mtime = content.tell(), int(found["LastModified"].timestamp())
-                    content.seek(0)
-                    tar.addfile(entry, content)
+        for found in objects:
+            try:
+                answer = client.get_object(Bucket=bucket, Key=found["Key"])
+            except client.exceptions.NoSuchKey:  # deleted since
+                continue
+            entry = tarfile.TarInfo(found["Key"])
+            entry.size, entry.mtime = answer["ContentLength"], int(found["LastModified"].timestamp())
+            entry.pax_headers = {_METADATA: json.dumps(answer["Metadata"])}
+            tar.addfile(entry, answer["Body"])
 
 
 def _restore_bucket(client: "S3Client", bucket: str, file: Path) -> None:
+    from boto3.s3.transfer import TransferConfig  # noqa: PLC0415 - slow to import
+
+    # One request for each object that may be written in one, so that its ETag says its content as before.
+    whole = TransferConfig(multipart_threshold=_LARGEST_PUT)
     if bucket not in {found["Name"] for found in client.list_buckets()["Buckets"]}:
         client.create_bucket(Bucket=bucket)
     with tarfile.open(file) as tar:
         for entry in tar:
             content = tar.extractfile(entry)
             if content is not None:
-                client.upload_fileobj(content, bucket, entry.name)
+                metadata = json.loads(entry.pax_headers.get(_METADATA, "{}"))
+                client.upload_fileobj(content, bucket, entry.name, ExtraArgs={"Metadata": metadata}, Config=whole)
 
 
 def _client(stack: Stack) -> "S3Client":

@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tasks.contracts.errors import RatchetError, Unavailable
+from team.secret_files import ADMIN
 
 _SECRETS = Path("/run/secrets")
 _PATIENCE_S = 180
@@ -145,8 +146,11 @@ def _mlflow() -> None:
     parser = ConfigParser(interpolation=None)
     parser.read(_SECRETS / "mlflow-credentials")
     login = parser["mlflow"]
-    if not store.has_user(login["mlflow_tracking_username"]):
-        store.create_user(login["mlflow_tracking_username"], login["mlflow_tracking_password"])
+    user, password = login["mlflow_tracking_username"], login["mlflow_tracking_password"]
+    if store.has_user(user):
+        store.update_user(user, password)  # it may have been changed, by a stage or by a restore
+    else:
+        store.create_user(user, password)
 
 
 def _airflow() -> None:
@@ -160,9 +164,9 @@ def _airflow() -> None:
     password = (_SECRETS / "airflow-admin-password").read_text(encoding="utf-8")
     with get_application_builder() as builder:
         manager = builder.sm
-        if manager.find_user("admin") is None:
+        if manager.find_user(ADMIN) is None:
             role = manager.find_role("Admin")
-            made = manager.add_user("admin", "Ratchet", "Admin", "admin@localhost", role, password)
+            made = manager.add_user(ADMIN, "Ratchet", "Admin", "admin@localhost", role, password)
             if not made:
                 raise Unavailable("Airflow's first user could not be made", remedy="see the log above")
 

@@ -27,11 +27,15 @@ def problems(root: Path, home: Path, settings: Settings) -> list[str]:
     found = [*_engine(), *_compose(), *_folder(home), *_clock(root)]
     if not found:  # the rest asks the engine
         with connect() as api:
-            found = [*_ports(api, settings), *_disk(api), *_time_of(api)]
+            found = [*_database(api, home, settings), *_ports(api, settings), *_disk(api), *_time_of(api)]
     return found
 
 
 def _engine() -> Iterator[str]:
+    host = os.environ.get("DOCKER_HOST", "")
+    if host and not host.startswith("unix://"):
+        yield f"DOCKER_HOST is {host}; the stack's files and ports are on this machine: run it where the engine is"
+        return
     cause = engine_available()
     if cause is not None:
         yield f"the Docker engine does not answer: {cause}; start it (scripts/engine.sh), or join its group"
@@ -69,6 +73,17 @@ def _time_of(api: docker.APIClient) -> Iterator[str]:
         yield (
             f"the engine's clock says {_local(theirs)}, this machine's {_local(time.time())}: S3 refuses requests that "
             "are signed at another time; set them by NTP"
+        )
+
+
+def _database(api: docker.APIClient, home: Path, settings: Settings) -> Iterator[str]:
+    if (home / "secrets" / "made.json").is_file() or settings.database_url:
+        return
+    volume = f"{settings.project}_database"
+    if api.volumes(filters={"name": f"^{volume}$"})["Volumes"]:
+        yield (
+            f"the volume {volume} is there, and the secrets that open it are not in {home}: `make restore` of a backup "
+            "brings them back; `python -m team down --volumes` gives up what it holds"
         )
 
 

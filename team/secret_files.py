@@ -4,6 +4,7 @@
 """
 
 import base64
+import hashlib
 import json
 import os
 import secrets
@@ -15,6 +16,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.fingerprint import fingerprint
 from tasks.contracts.operations import STAGES
 from team.certificate import self_signed
 from team.settings import Settings
@@ -30,11 +32,13 @@ _IDENTITIES = ("admin", "orchestrator", "reader", "mlflow", *(f"ratchet-{stage}"
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 32
 _WRITTEN_BY: Mapping[str, tuple[str, ...]] = {
-    "ingest": ("tables",),
+    "ingest": ("published/*/ingest.day", "tables"),
+    "validate": ("published/*/validate.day",),
+    "features": ("published/*/features.day",),
     "train": ("checkpoints",),
     "register": ("ledger",),
 }
-"""What a stage may write in the store beside results and the records of its run."""
+"""What a stage may write in the store beside its own results and what it keeps with the records of its run."""
 
 
 def write(folder: Path, settings: Settings, owner: int) -> None:
@@ -94,6 +98,14 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
     return files
 
 
+def digest(folder: Path) -> str:
+    """What tells these secrets from others; nothing of them can be learnt from it. Empty where there are none."""
+    files = sorted(folder.glob("[!.]*"))
+    return (
+        fingerprint({path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files})[:16] if files else ""
+    )
+
+
 def _made(folder: Path) -> dict[str, str]:
     file = folder / "made.json"
     try:
@@ -136,12 +148,12 @@ def _may(settings: Settings) -> dict[str, list[str]]:
     sources = [f"Read:{data}", f"List:{data}"]
 
     def of(stage: str) -> list[str]:
-        prefixes = ("published", "runs", *_WRITTEN_BY.get(stage, ()))
-        return [
-            *reads,
-            *(sources if stage == "ingest" else []),
-            *(f"Write:{store}/{prefix}/*" for prefix in prefixes),
+        places = [
+            f"published/*/{stage}/*",
+            f"runs/*/{stage}-*",
+            *(f"{place}/*" for place in _WRITTEN_BY.get(stage, ())),
         ]
+        return [*reads, *(sources if stage == "ingest" else []), *(f"Write:{store}/{place}" for place in places)]
 
     return {
         "admin": ["Admin", "Read", "Write", "List", "Tagging"],

@@ -24,6 +24,10 @@ _TOLD = "value error, "
 """With this pydantic begins what a validator of ours says."""
 
 
+BACKUPS = "backups"
+"""The folder of backups, beside those of the installations."""
+
+
 class Settings(BaseModel):
     """The keys of .env in lower case, without `RATCHET_`; docs/team.md says what each is for.
 
@@ -44,6 +48,7 @@ class Settings(BaseModel):
     data: str = Field("s3://sources", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
     artifacts: str = Field("s3://mlflow", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
     gpus: str | None = None
+    stages_open: bool = False
     cache_limit: str = "20g"
     engine_socket: str | None = Field(None, pattern="^/")
     pool_cpu: int | None = Field(None, ge=1)
@@ -68,6 +73,13 @@ class Settings(BaseModel):
         if parts.port is not None and not parts.port:  # asked for, so that a port that is none is found here
             raise ValueError("port 0 is none")
         return url
+
+    @field_validator("project")
+    @classmethod
+    def _is_no_other_folder(cls, project: str) -> str:
+        if project == BACKUPS:
+            raise ValueError("the name of the folder of backups")
+        return project
 
     @field_validator("cache_limit")
     @classmethod
@@ -96,7 +108,8 @@ class Settings(BaseModel):
     @property
     def stage_network(self) -> str:
         """The network of stage containers: closed, unless what they have to reach is outside."""
-        return f"{self.project}_front" if {"s3", "mlflow"} & set(self.elsewhere) else f"{self.project}_stages"
+        is_open = self.stages_open or {"s3", "mlflow"} & set(self.elsewhere)
+        return f"{self.project}_open" if is_open else f"{self.project}_stages"
 
     def variables(self) -> dict[str, str]:
         """What docker-compose.yaml asks for."""
@@ -117,6 +130,7 @@ class Settings(BaseModel):
             "RATCHET_POOL_GPU": self.pool_gpu,
             "RATCHET_POOL_BACKFILL": self.pool_backfill,
             "RATCHET_STAGE_NETWORK": f"{self.project}_stages",
+            "RATCHET_OPEN_NETWORK": f"{self.project}_open",
             "RATCHET_STAGES_RUN_ON": self.stage_network,
             "AWS_ENDPOINT_URL": self.s3_endpoint,
             "AWS_REGION": self.s3_region,

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import docker
-from docker.errors import NotFound
+from docker.errors import APIError, NotFound
 
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from tasks.runners.engine import answers, connect
+from team import secret_files
 from team.settings import Settings
 
 INSTALLATION = "ratchet.installation"
@@ -100,6 +101,7 @@ class Stack:
             **self._images,
             "RATCHET_UID": str(self.owner),
             "RATCHET_SECRETS": str(self.secrets),
+            "RATCHET_SECRETS_DIGEST": secret_files.digest(self.secrets),
             "COMPOSE_HTTP_TIMEOUT": "180",
         }
 
@@ -151,11 +153,17 @@ class Stack:
         return [word for service, count in counts.items() for word in ("--scale", f"{service}={count}")]
 
     def members(self) -> list[Member]:
-        """Every container of the stack, by service."""
+        """Every container of the stack, by service. Raises ConfigurationError if they are another checkout's."""
         with answers():
             found = self._api.containers(
                 all=True, filters={"label": [f"com.docker.compose.project={self.settings.project}"]}
             )
+            places = {container["Labels"].get("com.docker.compose.project.working_dir") for container in found}
+            if others := places - {None, str(self.root)}:
+                raise ConfigurationError(
+                    f"the containers of {self.settings.project} are those of another checkout, {min(map(str, others))}",
+                    remedy="set RATCHET_PROJECT, and other ports, in .env",
+                )
             members = [self._member(container["Id"], container["Labels"]) for container in found]
         return sorted((member for member in members if member), key=lambda each: each.name)
 
@@ -180,7 +188,8 @@ class Stack:
             found = self._api.containers(all=True, filters={"label": [f"{INSTALLATION}={self.settings.project}"]})
             running = [container for container in found if container["State"] == "running"]
             for container in running:
-                self._api.kill(container["Id"], signal="SIGTERM")
+                with suppress(APIError):  # it has just ended
+                    self._api.kill(container["Id"], signal="SIGTERM")
             for container in found:
                 with suppress(NotFound):
                     self._api.stop(container["Id"], timeout=_LONGEST_GRACE_S)
@@ -188,7 +197,9 @@ class Stack:
         return len(running)
 
     def forget(self) -> None:
-        """Delete what is kept of the installation outside of the engine: its secrets."""
+        """Delete what Compose does not know of: the secrets, and the cache, which the first stage made."""
+        with answers(), suppress(NotFound):
+            self._api.remove_volume(f"{self.settings.project}_cache")
         shutil.rmtree(self.home, ignore_errors=True)
 
     def last_words(self, member: Member, lines: int = 15) -> list[str]:

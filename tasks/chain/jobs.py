@@ -25,6 +25,8 @@ NETWORK_SETTING = "RATCHET_STAGE_NETWORK"
 VOLUME_SETTING = "RATCHET_CACHE_VOLUME"
 LIMIT_SETTING = "RATCHET_CACHE_LIMIT"
 _S3_SETTINGS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", "MLFLOW_S3_ENDPOINT_URL")
+_OURS = ("AIRFLOW_", "AWS_", "MLFLOW_", "RATCHET_ALERTS_")
+"""What variables begin with that a pipeline may not ask for: keys to this installation are among them."""
 _BUILT_IN = frozenset({"none", "bridge", "host", "default"})
 _TRACKING_STAGES: frozenset[Stage] = frozenset({"register", "report"})
 
@@ -140,6 +142,11 @@ def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str,
         secrets[MLFLOW_CREDENTIALS] = found
     if request.stage == "ingest" and not isinstance(request.spec.source, FilesSource):
         names = re.findall(r"\$\{(\w+)\}", request.spec.source.uri)
+        if ours := [name for name in names if name.startswith(_OURS)]:
+            raise ConfigurationError(
+                f"source.uri: {ours[0]} is a setting of this installation, and no source's",
+                remedy="give the source's login a variable with a name of its own",
+            )
         secrets[ENVIRONMENT] = json.dumps({name: os.environ[name] for name in names if name in os.environ}).encode()
     return secrets
 

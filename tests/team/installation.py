@@ -167,6 +167,13 @@ class TeamStack:
         found: list[Container] = self.engine.containers.list(all=True, filters={"label": wanted}, ignore_removed=True)
         return found
 
+    def submitted(self, container: Container) -> int:
+        """How many containers the workers asked for, by the log of the engine's filter, to compute what this one does."""
+        lines = [json.loads(line) for line in self.service("engine").logs().splitlines() if line.startswith(b"{")]
+        fingerprint = container.labels["ratchet.fingerprint"]
+        made = [line for line in lines if line["event"] == "create" and "container" in line]
+        return sum(line["labels"]["ratchet.fingerprint"] == fingerprint for line in made)
+
     def until_training(self, dag_id: str) -> Container:
         """The container of a pipeline's training, once it runs."""
 

@@ -106,7 +106,7 @@ def test_stages_meet_s3_and_mlflow_alone() -> None:
 
 def test_only_the_front_reaches_outside() -> None:
     networks = {name: bool(said.get("internal")) for name, said in DOCUMENT["networks"].items()}
-    assert networks == {"front": False, "data": True, "engine": True, "stages": True}
+    assert networks == {"front": False, "data": True, "engine": True, "stages": True, "open": False}
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -218,9 +218,7 @@ def test_the_settings_arrive_where_they_are_used() -> None:
     assert worker["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] == "30"
     assert (worker["RATCHET_STORE"], worker["RATCHET_GPUS"]) == ("s3://shop", "0,1")
     assert worker["MLFLOW_TRACKING_URI"] == "https://m.example"
-    assert (
-        worker["RATCHET_STAGE_NETWORK"] == services["engine"]["environment"]["ENGINE_FILTER_NETWORKS"] == "shop_front"
-    )
+    assert worker["RATCHET_STAGE_NETWORK"] == services["engine"]["environment"]["ENGINE_FILTER_NETWORKS"] == "shop_open"
     assert "/run/user/1/docker.sock" in str(services["engine"]["volumes"])
     assert made["networks"]["stages"]["name"] == "shop_stages"
     assert str(Stack(ROOT, Settings(project="shop"), {}).secrets / "s3.key") == made["secrets"]["s3.key"]["file"]

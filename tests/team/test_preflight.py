@@ -3,7 +3,6 @@
 import os
 import socket
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -33,12 +32,9 @@ def settings(stack: Stack, ports: list[int]) -> Settings:
 
 
 @pytest.fixture
-def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The environment names an engine where nobody listens."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{bound.getsockname()[1]}")
-        yield
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int]]:

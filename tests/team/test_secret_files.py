@@ -214,7 +214,8 @@ def test_only_ingest_reads_the_sources_and_no_stage_writes_outside_its_prefixes(
     assert [stage for stage, actions in stages.items() if "Read:sources" in actions] == ["ingest"]
     for actions in stages.values():
         writes = [action for action in actions if action.startswith("Write")]
-        assert all(action.startswith("Write:ratchet/") and action.endswith("/*") for action in writes)
+        assert all(action.startswith("Write:ratchet/") and action.endswith("*") for action in writes)
+        assert not {"Write:ratchet/published/*", "Write:ratchet/runs/*"} & set(writes)
     assert [stage for stage, actions in stages.items() if "Write:ratchet/ledger/*" in actions] == ["register"]
     assert "mlflow" not in json.dumps(stages)
 

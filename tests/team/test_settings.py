@@ -154,8 +154,8 @@ def test_what_is_elsewhere_is_not_started_here() -> None:
     [
         (Settings(project="a"), "a_stages"),
         (Settings(project="a", database_url=POSTGRES), "a_stages"),
-        (Settings(project="a", mlflow_url="https://m.example"), "a_front"),
-        (Settings(project="a", s3_endpoint="https://s.example", s3_credentials=Path("c")), "a_front"),
+        (Settings(project="a", mlflow_url="https://m.example"), "a_open"),
+        (Settings(project="a", s3_endpoint="https://s.example", s3_credentials=Path("c")), "a_open"),
     ],
 )
 def test_stages_get_a_way_out_only_if_what_they_need_is_outside(settings: Settings, network: str) -> None:

@@ -163,8 +163,10 @@ def test_15_a_worker_that_is_killed_in_the_middle_of_training_costs_nothing(stac
     stack.kill("worker")
     states = stack.ended(EXAMPLES[0], run_id)
     assert states["run"] == "success", states
-    assert "the container of attempt" in stack.log(EXAMPLES[0], run_id, "train", 2)
-    assert training.id[:12] not in {each.id[:12] for each in stack.stages()}
+    log = stack.log(EXAMPLES[0], run_id, "train", 2)
+    # On a busy machine the training may have ended, and published its result, before its worker was missed.
+    assert "going on with it" in log or "found in the cache: published before" in log, log
+    assert stack.submitted(training) == 1
     stack.until_well("worker")
 
 
