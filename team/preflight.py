@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import docker
 from docker.utils import kwargs_from_env
@@ -20,6 +21,7 @@ from team.settings import Settings
 _API = (1, 41)
 _FREE_BYTES = 5 << 30
 _SKEW_S = 30
+_HERE = ("127.0.0.1", "::1", "localhost")
 
 
 def problems(root: Path, home: Path, settings: Settings) -> list[str]:
@@ -32,8 +34,8 @@ def problems(root: Path, home: Path, settings: Settings) -> list[str]:
 
 
 def _engine() -> Iterator[str]:
-    host = os.environ.get("DOCKER_HOST", "")
-    if host and not host.startswith("unix://"):
+    host = os.environ.get("DOCKER_HOST", "unix://")
+    if not host.startswith("unix://") and urlsplit(host).hostname not in _HERE:
         yield f"DOCKER_HOST is {host}; the stack's files and ports are on this machine: run it where the engine is"
         return
     cause = engine_available()

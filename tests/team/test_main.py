@@ -36,7 +36,7 @@ def run(checkout: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -32,9 +33,21 @@ def settings(stack: Stack, ports: list[int]) -> Settings:
 
 
 @pytest.fixture
-def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The environment names an engine where nobody listens."""
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{bound.getsockname()[1]}")
+        yield
+
+
+def test_an_engine_on_another_machine_is_refused(
+    checkout: Path, stack: Stack, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    only(
+        preflight.problems(checkout, stack.home, settings), "DOCKER_HOST is tcp://192.0.2.1:2375", "where the engine is"
+    )
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int]]:
