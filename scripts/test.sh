@@ -14,6 +14,7 @@ if [ ${#wanted[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/nul
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null
 fi
+scripts/compose.sh || echo "test: without Docker Compose the team set-up is not tested"
 rm -f .coverage .coverage.*
 "$bin/python" -m pytest -n "$workers" --dist loadgroup --cov --cov-report= --durations=25 "$@"
 "$bin/coverage" report --include='tasks/contracts/*' --fail-under=100

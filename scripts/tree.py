@@ -18,6 +18,8 @@ _SAYS = {
     "requirements-dev.txt": "the same, pinned",
     "docker/stage.in": "what a stage's image needs",
     "docker/stage.txt": "the same, at the versions of requirements.txt",
+    "docker/airflow.txt": "the same, pinned",
+    "docker-compose.yaml": "the team set-up",
     "docker/ratchet": "the console script inside the images",
     "dags/.airflowignore": "what Airflow does not take for DAG files",
     "plugins/.airflowignore": "what Airflow does not load as a plugin: the library below",
