@@ -113,6 +113,7 @@ class TeamStack:
             "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{self.ports['mlflow']}",
             "MLFLOW_TRACKING_USERNAME": "admin",
             "MLFLOW_TRACKING_PASSWORD": self.secret("mlflow-admin-password"),
+            "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
         }
 
     def upload_samples(self, folder: Path) -> None:
