@@ -33,7 +33,7 @@ PROBE = """if 1:
         with socket.socket() as probe:
             probe.settimeout(1.5)
             return place if probe.connect_ex(tuple(place)) == 0 else None
-    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+    with concurrent.futures.ThreadPoolExecutor(400) as pool:
         places = [(host, port) for host in names for port in json.loads(sys.argv[2])]
         found = [place for place in pool.map(answers, places) if place]
     resolved = {}
@@ -250,7 +250,7 @@ def test_38_no_secret_is_in_any_container_log_database_or_object(stack: TeamStac
 def test_what_was_lost_comes_back_from_a_backup(stack: TeamStack) -> None:
     before = {name: len(stack.api.runs(name)) for name in EXAMPLES}
     with stack.store() as store:
-        kept = {entry.key: entry.size for entry in store.list()}
+        kept = {entry.key: entry.bytes for entry in store.list()}
     folder = stack.team("backup").strip().splitlines()[-1].removeprefix("backup: ")
     assert (Path(folder).stat().st_mode & 0o777, Path(folder).parent.name) == (0o700, "backups")
     stack.team("down", "--volumes")
@@ -263,7 +263,7 @@ def test_what_was_lost_comes_back_from_a_backup(stack: TeamStack) -> None:
     stack.team("restore", folder, seconds=900)
     assert {name: len(stack.api.runs(name)) for name in EXAMPLES} == before
     with stack.store() as store:
-        assert {entry.key: entry.size for entry in store.list()} == kept
+        assert {entry.key: entry.bytes for entry in store.list()} == kept
     login = b64encode(f"admin:{stack.secret('mlflow-admin-password')}".encode()).decode()
     where = f"http://127.0.0.1:{stack.ports['mlflow']}/api/2.0/mlflow/registered-models/alias"
     request = Request(f"{where}?name=payments-fraud&alias=champion", headers={"Authorization": f"Basic {login}"})
