@@ -77,7 +77,7 @@ class Installation:
 
     def unpause(self, dag_id: str) -> None:
         """Switch a DAG on, once Airflow knows it."""
-        self.api.wait_for_dag(dag_id)
+        self.api.wait_for_dag(dag_id, seconds=180)
         self.api.call("PATCH", f"/dags/{dag_id}", {"is_paused": False})
 
     def trigger(self, dag_id: str, **conf: Any) -> str:

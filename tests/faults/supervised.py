@@ -53,7 +53,7 @@ class Faulted(Installation):
     def night(self, pipeline: str) -> str:
         """Switch a pipeline on; the run that its schedule makes at once."""
         self.unpause(pipeline)
-        return self.until(lambda: next((run["dag_run_id"] for run in self.api.runs(pipeline)), None))
+        return self.until(lambda: next((run["dag_run_id"] for run in self.api.runs(pipeline)), None), seconds=180)
 
     def until_running(self, pipeline: str, run_id: str, task: str) -> None:
         """Wait until a task has begun."""

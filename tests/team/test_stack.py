@@ -24,7 +24,7 @@ from tasks.contracts.errors import Unavailable
 from tests.s3_faults import faulty
 from tests.team.installation import LAST, TeamStack
 
-pytestmark = [pytest.mark.docker, pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("stack")]
+pytestmark = [pytest.mark.docker, pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("airflow")]
 EXAMPLES = ("search-ranking", "payments-fraud")
 PROBE = """if 1:
     import concurrent.futures, ipaddress, json, socket, sys
