@@ -37,7 +37,7 @@ PROBE = """if 1:
         places = [(host, port) for host in names for port in json.loads(sys.argv[2])]
         found = [place for place in pool.map(answers, places) if place]
     resolved = {}
-    for name in ("postgres", "redis", "engine", "worker", "scheduler", "api-server", "pypi.org"):
+    for name in ("postgres", "redis", "engine", "worker", "scheduler", "api-server", "example.org"):
         try: resolved[name] = socket.gethostbyname(name)
         except OSError: pass
     print(json.dumps({"answers": found, "resolved": resolved}))
