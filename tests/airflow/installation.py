@@ -86,10 +86,18 @@ class Installation:
         return str(run["dag_run_id"])
 
     def backfill(self, dag_id: str, first: str, last: str, *more: str) -> list[str]:
-        """`airflow backfill create`, as a person types it; the ids of the runs that it made, oldest date first."""
+        """`airflow backfill create`, as a person types it; the ids of the runs that it made, oldest date first.
+
+        Airflow takes one at a time, and closes one some while after its last run has ended.
+        """
+        self.until(lambda: all(each["completed_at"] for each in self._backfills(dag_id)) or None)
         before = {run["dag_run_id"] for run in self.api.runs(dag_id)}
         self.command("backfill", "create", "--dag-id", dag_id, "--from-date", first, "--to-date", last, *more)
         return [run["dag_run_id"] for run in self.api.runs(dag_id) if run["dag_run_id"] not in before]
+
+    def _backfills(self, dag_id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.api.call("GET", f"/backfills?dag_id={dag_id}")["backfills"]
+        return found
 
     def command(self, *words: str) -> str:
         """What `airflow ...` prints on standard output."""
