@@ -130,7 +130,7 @@ class TeamStack:
         body = {"logical_date": None, "conf": {"date": LAST.isoformat(), "window_days": DAYS, **conf}}
         return str(api.call("POST", f"/dags/{dag_id}/dagRuns", body)["dag_run_id"])
 
-    def ended(self, dag_id: str, run_id: str, *, seconds: float = 300) -> dict[str, str]:
+    def ended(self, dag_id: str, run_id: str, *, seconds: float = 450) -> dict[str, str]:
         """Wait until a run has ended; the states of its tasks, and its own under `run`."""
 
         def states() -> dict[str, str] | None:
@@ -183,13 +183,13 @@ class TeamStack:
                 (each for each in self.stages(stage="train", pipeline=dag_id) if each.status == "running"), None
             )
 
-        return self.until(running, seconds=120)
+        return self.until(running, seconds=300)  # four stages come before it
 
     def kill(self, service: str) -> None:
         """SIGKILL for the first process of a service's container, as when its machine runs out of memory."""
         os.kill(self.service(service).attrs["State"]["Pid"], signal.SIGKILL)
 
-    def until_well(self, *services: str, seconds: float = 180) -> None:
+    def until_well(self, *services: str, seconds: float = 300) -> None:
         """Wait until these services are healthy."""
 
         def well() -> bool | None:
