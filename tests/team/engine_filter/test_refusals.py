@@ -25,13 +25,17 @@ V = "/v1.41"
 H = "HostConfig"
 
 
+_OURS = f"ratchet-{secrets.token_hex(4)}-"
+"""What names of this process begin with; others may make containers in the same engine at the same time."""
+
+
 def _name() -> str:
-    return f"ratchet-a-{secrets.token_hex(4)}"
+    return f"{_OURS}{secrets.token_hex(4)}"
 
 
 def _everything(api: docker.APIClient) -> list[str]:
-    """Ids of all that has come to be by a test's name, in the whole engine."""
-    return [found["Id"] for found in api.containers(all=True, filters={"name": ["ratchet-a-"]})]
+    """Ids of all that has come to be by one of our names, or by one that no request here may bring into being."""
+    return [found["Id"] for found in api.containers(all=True, filters={"name": [_OURS, "ratchet-a-0000000"]})]
 
 
 @pytest.fixture
