@@ -15,6 +15,7 @@ from tasks.contracts.quantities import parse_memory
 from tasks.contracts.request import StageRequest
 from tasks.contracts.source import FilesSource
 from tasks.runners.job import CACHE, Job, Mount
+from tasks.runtime.cache import LIMIT_SETTING
 from tasks.runtime.store.base import Store
 from tasks.runtime.store.file import FileStore
 
@@ -23,7 +24,6 @@ MLFLOW_CREDENTIALS = "mlflow-credentials"
 ENVIRONMENT = "environment.json"
 NETWORK_SETTING = "RATCHET_STAGE_NETWORK"
 VOLUME_SETTING = "RATCHET_CACHE_VOLUME"
-LIMIT_SETTING = "RATCHET_CACHE_LIMIT"
 _S3_SETTINGS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", "MLFLOW_S3_ENDPOINT_URL")
 _OURS = ("AIRFLOW_", "AWS_", "MLFLOW_", "RATCHET_ALERTS_")
 """What variables begin with that a pipeline may not ask for: keys to this installation are among them."""

@@ -1,9 +1,12 @@
 """Artifacts on this machine's disk, by their sha256, so that nothing is downloaded twice: shared by all stages here.
 
 What lies in it is never trusted, since any pipeline's own code may write there: what is taken out is compared with its
-digest first. Nothing here fails a stage: a cache that is full, read-only or damaged is done without, and said so once.
-There are no locks to wait for. Room is reserved by a folder that names its bytes before they come, so that of several
-writers each sees the others; what is in use has a second name (a hard link), and is not evicted.
+digest first. That it stays so while it is read is not promised: who may write to the folder may write to the file then,
+so pipelines that do not trust each other have caches of their own.
+
+Nothing here fails a stage: a cache that is full, read-only or damaged is done without, and said so once. There are no
+locks to wait for. Room is reserved by a folder that names its bytes before they come, so that of several writers each
+sees the others; what is in use has a second name (a hard link), and is not evicted.
 
 A change here violates the promise of the project when bytes are given out that were not compared with their digest, or
 when the files and the reservations together can exceed the limit.
