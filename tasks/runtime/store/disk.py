@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tasks.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from tasks.runtime.store.base import TEMPORARY
 
 STAGE_OWNER = (10001, 10001)  # the user of the stage image
 LOCK_TIMEOUT_S = 30.0
@@ -69,23 +71,42 @@ def make_folders(folder: Path) -> None:
     if folder.is_dir():
         return
     make_folders(folder.parent)
-    try:
-        folder.mkdir(mode=0o755)
-    except FileExistsError:
-        if folder.is_file():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+    owner = folder.parent.stat()
+    if _gives(owner):
+        _make_given(folder, owner)
     else:
-        give(folder, folder.parent.stat())
+        try:
+            folder.mkdir(mode=0o755)
+        except FileExistsError:
+            if folder.is_file():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
     sync_folder(folder.parent)
+
+
+def _make_given(folder: Path, owner: os.stat_result) -> None:
+    """Make a folder that has its owner from the first moment: others write into it as soon as they see it."""
+    new = folder.parent / f".ratchet-{secrets.token_hex(8)}.tmp"
+    new.mkdir(mode=0o755)
+    try:
+        give(new, owner)
+        new.rename(folder)  # over an empty folder too, which changes nothing
+    except OSError as error:
+        new.rmdir()
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise
 
 
 def give(what: Path | int, owner: os.stat_result) -> None:
     """As root, hand a file, a folder or an open file to an owner. Links themselves, not what they lead to."""
-    if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0):
+    if _gives(owner):
         if isinstance(what, int):
             os.fchown(what, owner.st_uid, owner.st_gid)
         else:
             os.chown(what, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def _gives(owner: os.stat_result) -> bool:
+    return os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0)
 
 
 @contextmanager
@@ -131,7 +152,10 @@ def _taken(handle: int) -> bool:
 
 
 def walk(top: Path) -> Iterator[str]:
-    """Names of all files below a folder, relative to it, links to files among them, in no order."""
+    """Names of all files below a folder, relative to it, links to files among them, in no order.
+
+    A folder that was never finished counts as a file.
+    """
     waiting = [""]
     while waiting:
         below = waiting.pop()
@@ -139,9 +163,9 @@ def walk(top: Path) -> Iterator[str]:
             with os.scandir(top / below) as entries:
                 for entry in entries:
                     name = f"{below}{entry.name}"
-                    if entry.is_dir(follow_symlinks=False):
+                    if entry.is_dir(follow_symlinks=False) and not TEMPORARY.fullmatch(entry.name):
                         waiting.append(f"{name}/")
-                    elif entry.is_file():
+                    elif entry.is_file() or TEMPORARY.fullmatch(entry.name):
                         yield name
         except (FileNotFoundError, NotADirectoryError):
             continue

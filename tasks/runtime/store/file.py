@@ -161,7 +161,7 @@ class FileStore:
                 if TEMPORARY.fullmatch(path.name):
                     with suppress(FileNotFoundError):
                         if time.time() - path.stat().st_mtime >= older_than_s:
-                            path.unlink()
+                            path.rmdir() if path.is_dir() else path.unlink()
                             swept += 1
         return swept
 

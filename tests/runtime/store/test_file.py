@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tasks.runtime.store import disk
 from tasks.runtime.store.file import FileStore
 
 ROOT = os.geteuid() == 0
+THREADS, ROUNDS = 8, 30
 as_root = pytest.mark.skipif(not ROOT, reason="only root can hand files to others")
 
 
@@ -112,6 +115,35 @@ def test_what_others_wrote_is_adopted_but_not_what_links_lead_to(store: FileStor
     below = [store.root / "tables", *(store.root / "tables").rglob("*")]
     assert {owner(path) for path in below} == {disk.STAGE_OWNER}
     assert owner(tmp_path / "foreign") == (0, 0)
+
+
+@as_root
+def test_folders_have_their_owner_from_the_first_moment(store: FileStore) -> None:
+    store.prepare()
+    everybody = threading.Barrier(THREADS)
+
+    def write(number: int) -> None:
+        everybody.wait()
+        store.create(f"{'/'.join('abcdefgh')}/{number}", b"1")
+
+    for _ in range(ROUNDS):
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(write, range(THREADS)))
+        assert {owner(path) for path in store.root.rglob("*")} == {disk.STAGE_OWNER}
+        for number in range(THREADS):
+            store.delete(f"{'/'.join('abcdefgh')}/{number}")
+        assert list(store.root.iterdir()) == []
+
+
+@as_root
+def test_a_folder_that_was_never_finished_is_no_file_and_is_swept(store: FileStore) -> None:
+    store.prepare()
+    store.create("a/b", b"1")
+    (store.root / "a" / f".ratchet-{'0' * 16}.tmp").mkdir()
+    assert [entry.key for entry in store.list()] == ["a/b"]
+    assert store.sweep(older_than_s=3600) == 0
+    assert store.sweep(older_than_s=0) == 1
+    assert [path.name for path in (store.root / "a").iterdir()] == ["b"]
 
 
 def test_links_out_of_the_root_are_refused(store: FileStore, tmp_path: Path) -> None:
