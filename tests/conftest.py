@@ -2,8 +2,10 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
+from tests.airflow.installation import RUNNING
 from tests.docker_engine import stage_image, team_images
 from tests.faults.supervised import faulted
 from tests.s3 import s3, s3_server, s3_uri, store_uri
@@ -12,6 +14,18 @@ from tests.tracking import mlflow_database, mlflow_server
 # A busy machine is no bug, so there is no deadline; CI tries the same examples each time.
 settings.register_profile("ratchet", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("ratchet")
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End a group's Airflow once its last test has run here: one that nobody needs takes a third of a core."""
+    if hasattr(item.config, "workerinput") and (nextitem is None or _groups(nextitem) != _groups(item)):
+        for running in list(RUNNING):
+            running.stop()
+
+
+def _groups(item: pytest.Item) -> list[tuple[object, ...]]:
+    return [mark.args for mark in item.iter_markers("xdist_group")]
+
 
 __all__ = [
     "faulted",

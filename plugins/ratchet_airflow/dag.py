@@ -64,7 +64,7 @@ def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCall
         handling = {**shared, **_handling(spec.stages[stage])}
         if stage == "register":
             if spec.register_.promote == "approve":
-                tasks.append(_approval(spec, shared))
+                tasks.append(_approval(spec, callbacks, shared))
             handling |= {
                 "on_skipped_callback": callbacks.skipped,
                 "on_success_callback": [callbacks.succeeded, callbacks.registered],
@@ -74,12 +74,12 @@ def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCall
     return tasks
 
 
-def _approval(spec: PipelineSpec, shared: dict[str, Any]) -> BaseOperator:
+def _approval(spec: PipelineSpec, callbacks: AlertCallbacks, shared: dict[str, Any]) -> BaseOperator:
     from ratchet_airflow.approval import ApproveOperator  # noqa: PLC0415 - costs half a second, and few ask for it
 
     handling = _handling(_PLANNING)
     handling.pop("execution_timeout")  # people have a time of their own
-    return ApproveOperator(pipeline=spec.name, **shared, **handling)
+    return ApproveOperator(pipeline=spec.name, callbacks=callbacks, **shared, **handling)
 
 
 def _handling(settings: StageSettings) -> dict[str, Any]:

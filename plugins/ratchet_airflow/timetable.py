@@ -6,7 +6,7 @@ Here the partition of a run is the day before it, from midnight to midnight in t
 """
 
 from collections.abc import Iterable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pendulum
@@ -34,6 +34,11 @@ class DayBeforeTimetable(CronPartitionTimetable):
     def deserialize(cls, data: dict[str, Any]) -> "DayBeforeTimetable":
         """The timetable that was serialised."""
         return cls(data["cron"], data["timezone"])
+
+    def next_after(self, moment: datetime) -> datetime:
+        """The first time after a moment at which the schedule has a run."""
+        # Plain: what is reckoned from pendulum's own kind does not get through to Airflow's supervisor.
+        return datetime.fromtimestamp(self._get_next(pendulum.instance(moment)).timestamp(), UTC)
 
     def _get_partition_date(self, *, run_date: datetime) -> pendulum.DateTime:
         return self._midnight(self._day(run_date) - timedelta(days=1))

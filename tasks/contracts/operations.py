@@ -64,7 +64,9 @@ DEFAULT_SETTINGS: dict[Stage, StageSettings] = {
 }
 
 
-Occasion = Literal["failure", "refused", "retry", "recovered", "rejected", "promoted", "late", "stuck", "backfill"]
+Occasion = Literal[
+    "failure", "refused", "retry", "recovered", "approval", "rejected", "promoted", "late", "stuck", "backfill"
+]
 
 
 class Alerts(Document):
@@ -74,9 +76,9 @@ class Alerts(Document):
         (), description="Names; each stands for an address that is kept outside of the file."
     )
     on: tuple[Occasion, ...] = Field(
-        ("failure", "refused", "retry", "recovered", "rejected", "late", "stuck", "backfill"),
+        ("failure", "refused", "retry", "recovered", "approval", "rejected", "late", "stuck", "backfill"),
         description="What they are told of. failure: a stage is given up, refused data included. refused: only the "
-        "latter. retry: once for each cause. recovered: a stage that they were told of succeeded. rejected: the "
-        "candidate did not go in. promoted: it did. late: schedule.finish_by has passed. stuck: no task moves. "
-        "backfill: one summary for all its runs.",
+        "latter. retry: once for each cause. recovered: a stage that they were told of succeeded. approval: a "
+        "candidate waits for a person's word. rejected: the candidate did not go in. promoted: it did. late: "
+        "schedule.finish_by has passed. stuck: no task moves. backfill: one summary for all its runs.",
     )

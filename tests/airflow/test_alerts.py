@@ -125,10 +125,7 @@ def add(airflow: Installation, webhook: Webhook, name: str, features: str, *, re
     text = text.replace("stages: {", f"stages: {{features: {{retries: {retries}, retry_delay: 1s}}, ")
     text = text.replace("finish_by: 4h", "finish_by: 1s")
     assert f"retries: {retries}" in text
-    folder = airflow.pipelines / name
-    folder.mkdir()
-    (folder / "features.py").write_text(features, encoding="utf-8")
-    (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
+    airflow.add(name, text, {"features.py": features})
     return name
 
 

@@ -1,16 +1,22 @@
 """The UI in a real browser: the green run, and a run started from the form."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tasks.contracts import documents
-from tests.airflow.conftest import PIPELINE, day
+from tasks.runtime.ledger import champion
+from tasks.runtime.store.opening import open_store
+from tests.airflow.conftest import PIPELINE, day, pipeline_file
 from tests.airflow.installation import Installation
+from tests.plugins.webhook import Webhook
 
 CHROMIUM = Path("/usr/bin/chromium")
+ASKING = "asking-ranking"
 pytestmark = [
     pytest.mark.airflow,
     pytest.mark.docker,
@@ -73,3 +79,41 @@ def test_a_run_from_the_form_does_what_the_form_says(
     trained = airflow.outcomes(PIPELINE, run_id)["train"].result
     assert trained is not None
     assert len(documents.trained(trained).epochs) == 2
+
+
+def test_a_model_goes_in_when_a_person_clicks_approve_and_not_when_they_click_reject(
+    page: Page, airflow: Installation, night: tuple[str, dict[str, str]], webhook: Webhook
+) -> None:
+    assert night[1]["run"] == "success"
+    text = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8")
+    airflow.add(ASKING, text.replace(PIPELINE, ASKING).replace("promote: auto", "promote: approve"))
+    airflow.unpause(ASKING)
+    store = open_store(str(airflow.services.store))
+
+    def answer(run_id: str, word: str) -> dict[str, str]:
+        asked = rf"say yes or no at (\S+/runs/{re.escape(quote(run_id))}/tasks/approve/required_actions) until"
+        (there,) = airflow.until(
+            lambda: (
+                [found[1] for told in list(webhook.received) if (found := re.search(asked, told["message"]))] or None
+            )
+        )
+        page.goto(there)
+        expect(page.get_by_text("of a constant: +").first).to_be_visible(timeout=60_000)
+        page.get_by_role("button", name=word, exact=True).click()
+        states = airflow.wait(ASKING, run_id)
+        assert (states["run"], states["approve"], states["report"]) == ("success", "success", "success")
+        return states
+
+    scheduled = airflow.until(lambda: next((run["dag_run_id"] for run in airflow.api.runs(ASKING)), None))
+    assert answer(scheduled, "Reject")["register"] == "skipped"
+    assert champion(store, ASKING) is None
+    (no,) = [
+        told for told in webhook.received if told["title"].startswith(ASKING) and "did not replace" in told["title"]
+    ]
+    assert f"Cause: {airflow.services.user} said no" in no["message"]
+
+    again = airflow.trigger(ASKING, date=airflow.plan(ASKING, scheduled).data_date.isoformat())
+    assert answer(again, "Approve")["register"] == "success"
+    live = champion(store, ASKING)
+    assert live is not None
+    assert live.run_id == airflow.plan(ASKING, again).run_id

@@ -131,20 +131,24 @@ def test_a_broken_pipeline_is_one_visible_error_and_goes_when_it_is_mended(airfl
     def errors() -> list[str]:
         return [error["stack_trace"] for error in airflow.api.call("GET", "/importErrors")["import_errors"]]
 
-    broken = pipeline_file(airflow, "broken")
-    broken.parent.mkdir()
-    broken.write_text("name: broken\nepochs: 3\n", encoding="utf-8")
+    airflow.add("broken", "name: broken\nepochs: 3\n")
     (text,) = airflow.until(lambda: errors() or None)
     assert "broken/pipeline.yaml:2: epochs: unknown key" in text
     assert not airflow.api.call("GET", f"/dags/{PIPELINE}")["is_stale"]
     mended = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8").replace(f"name: {PIPELINE}", "name: broken")
-    broken.write_text(mended, encoding="utf-8")
+    airflow.add("broken", mended)
     airflow.until(lambda: None if errors() else True)
     airflow.api.wait_for_dag("broken")
 
 
 def test_parsing_again_and_again_makes_no_new_version(airflow: Installation, night: Night) -> None:
     assert night[1]["run"] == "success"
+
+    def parsed() -> str:
+        return str(airflow.api.call("GET", f"/dags/{PIPELINE}")["last_parsed_time"])
+
+    before = parsed()
+    airflow.until(lambda: parsed() != before or None)
     assert airflow.api.call("GET", f"/dags/{PIPELINE}/dagVersions")["total_entries"] == 1
 
 

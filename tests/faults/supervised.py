@@ -141,6 +141,7 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
             "RATCHET_STAGE_IMAGE": stage_image,
             "SHOP_PASSWORD": CANARY,
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": f"{LOST_S}",
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",  # no pipeline is added or changed
         },
     )
     yesterday = datetime.now(UTC).date() - timedelta(days=1)

@@ -4,6 +4,7 @@ import json
 import logging
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -133,6 +134,20 @@ def test_a_rejected_candidate_comes_with_the_reason(hook: Webhook, log: Path, mo
     callbacks().skipped(context(None, why_skipped="reject: 0.2 % worse"))
     assert "Cause: reject: 0.2 % worse" in hook.received[0]["message"]
     assert hook.received[0]["type"] == "info"
+
+
+def test_a_person_is_told_where_and_until_when_to_answer(
+    hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
+    asked = context(None, stage="approve")
+    callbacks().asked(asked, cause="ndcg@10 is better", until=datetime(2026, 11, 22, 2, tzinfo=UTC))
+    callbacks().asked(asked, cause="ndcg@10 is better", until=datetime(2026, 11, 22, 2, tzinfo=UTC))
+    (received,) = hook.received
+    assert received["title"] == "search-ranking 2026-11-20: approve waits for a person's word"
+    assert "Cause: ndcg@10 is better" in received["message"]
+    there = f"{RUN_LINK}/tasks/approve/required_actions"
+    assert f"say yes or no at {there} until 2026-11-22 02:00 UTC" in received["message"]
 
 
 def test_a_promotion_is_told_to_who_asked(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,13 @@ def test_a_run_stands_still_when_nothing_moved_for_far_longer_than_its_tasks_may
     assert standing_since(run(done, training), spec, QUEUED + 9 * hours) is not None
 
 
+@pytest.mark.parametrize("state", ["awaiting_input", "success"])
+def test_once_a_person_was_asked_a_run_is_not_late(spec: PipelineSpec, state: str) -> None:
+    later = QUEUED + timedelta(hours=5)
+    assert late_by(run(task("evaluate", "success"), task("approve", state)), spec, later) is None
+    assert late_by(run(task("evaluate", "running"), task("approve", None)), spec, later) == timedelta(hours=1)
+
+
 def test_a_task_that_waits_in_a_queue_for_ever_stands_still_and_people_never_do(spec: PipelineSpec) -> None:
     later = QUEUED + timedelta(hours=9)
     assert standing_since(run(task("features", "scheduled", None)), spec, later) == QUEUED

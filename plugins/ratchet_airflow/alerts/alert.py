@@ -13,6 +13,7 @@ _HEADLINES: dict[Occasion, str] = {
     "refused": "refused the data",
     "retry": "failed and will be tried again",
     "recovered": "succeeded after all",
+    "approval": "waits for a person's word",
     "rejected": "did not replace production",
     "promoted": "is in production",
     "late": "is late",

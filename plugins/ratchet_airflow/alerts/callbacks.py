@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 from ratchet_airflow.alerts import claims
 from ratchet_airflow.alerts.claims import Claims
@@ -73,9 +74,21 @@ class AlertCallbacks:
 
     def skipped(self, context: Context) -> None:
         """For on_skipped_callback of register: the candidate was judged, and did not go in."""
+        self.refused(context, cause=getattr(_task(context), "why_skipped", None) or "Airflow did not say why")
+
+    def asked(self, context: Context, *, cause: str, until: datetime) -> None:
+        """For the approval: a person's word is waited for."""
         with self._harmless():
             where = self._where(context)
-            cause = getattr(_task(context), "why_skipped", None) or "Airflow did not say why"
+            there = f"{where.run_link}/tasks/{where.stage}/required_actions"
+            remedy = f"say yes or no at {there} until {until:%Y-%m-%d %H:%M %Z}; without a word the answer is no"
+            name = claims.event(where, "approval", where.episode, where.try_number)
+            tell(describe("approval", where, cause=cause, remedy=remedy), where, name, self.alerts, Claims())
+
+    def refused(self, context: Context, *, cause: str) -> None:
+        """For the approval, and for register where nobody was asked: the model does not go in."""
+        with self._harmless():
+            where = self._where(context)
             name = claims.event(where, "rejected", where.episode, where.try_number)
             tell(describe("rejected", where, cause=cause), where, name, self.alerts, Claims())
 

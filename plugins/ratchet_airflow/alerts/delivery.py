@@ -43,6 +43,7 @@ def deliver(alert: Alert, name: str) -> bool:
     kinds = {
         "promoted": NotifyType.SUCCESS,
         "recovered": NotifyType.SUCCESS,
+        "approval": NotifyType.INFO,
         "rejected": NotifyType.INFO,
         "backfill": NotifyType.INFO,
         "retry": NotifyType.WARNING,

@@ -14,9 +14,12 @@ _SLACK = timedelta(minutes=30)
 def late_by(run: Run, spec: PipelineSpec, now: datetime) -> timedelta | None:
     """How much longer than schedule.finish_by a run has taken since it was queued. None: not longer, or no matter.
 
-    A run of a backfill is about a date for which nobody waits. One that failed in time was told as a failure.
+    A run of a backfill is about a date for which nobody waits. One that failed in time was told as a failure. Once a
+    person was asked, the time is theirs.
     """
     if spec.schedule is None or spec.schedule.finish_by is None or run.backfill is not None:
+        return None
+    if any(task.waits_for_people or task.was_answered for task in run.tasks):
         return None
     took = (run.ended if run.state in ENDED and run.ended else now) - run.queued
     over = took - timedelta(seconds=spec.schedule.finish_by)

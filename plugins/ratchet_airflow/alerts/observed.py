@@ -10,6 +10,7 @@ TAG = "ratchet"
 """The DAG of every pipeline has it."""
 ENDED = frozenset({"success", "failed"})
 _DONE = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+_QUESTION = "approve"
 _PEOPLE = frozenset({"awaiting_input", "deferred"})
 State = Literal["queued", "running", "success", "failed"]
 
@@ -33,6 +34,11 @@ class Task:
     def waits_for_people(self) -> bool:
         """Whether it may take as long as people like."""
         return self.state in _PEOPLE
+
+    @property
+    def was_answered(self) -> bool:
+        """Whether it is a question to people that is settled."""
+        return self.task_id == _QUESTION and self.state == "success"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
