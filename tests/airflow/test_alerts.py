@@ -162,7 +162,7 @@ def remove_containers(run_id: str) -> None:
     """Remove what the killed task left."""
     listed = ["docker", "ps", "-aq", "--filter", f"label=ratchet.run={stored(run_id)}"]
     for container in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split():
-        subprocess.run(["docker", "rm", "-f", container], capture_output=True, check=False)
+        subprocess.run(["docker", "rm", "-f", "-v", container], capture_output=True, check=False)
 
 
 def stored(run_id: str) -> str:
