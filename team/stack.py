@@ -167,13 +167,6 @@ class Stack:
             members = [self._member(container["Id"], container["Labels"]) for container in found]
         return sorted((member for member in members if member), key=lambda each: each.name)
 
-    def of(self, service: str) -> Member:
-        """The first container of a service. Raises Unavailable if there is none."""
-        for member in self.members():
-            if member.service == service:
-                return member
-        raise Unavailable(f"{service} is not there", remedy="`make up` starts the stack")
-
     def wait_for(self, *services: str, seconds: float = 180) -> None:
         """Wait until these services are well. Raises Unavailable if one is not within the time."""
         until = time.monotonic() + seconds

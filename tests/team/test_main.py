@@ -12,7 +12,7 @@ import pytest
 
 import team.__main__
 from team.stack import Stack
-from tests.team.containers import LASTS, Starts, until
+from tests.team.containers import LASTS, Starts, member, until
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., int]
@@ -135,7 +135,7 @@ def test_ps_shows_each_container_and_ends_well_only_if_all_are(
     assert "airflow-admin-password" in text
 
     starts("redis", "raise SystemExit(1)")
-    until(lambda: stack.of("redis").state == "exited (1)")
+    until(lambda: member(stack, "redis").state == "exited (1)")
     assert run("ps") == 69
     shown = said(capsys)
     assert any(line.endswith("exited (1)") for line in shown)
@@ -151,7 +151,7 @@ def test_the_addresses_of_what_is_elsewhere_are_those_of_the_settings(
         file.write("RATCHET_MLFLOW_URL=https://mlflow.example\nRATCHET_S3_ENDPOINT=https://s3.example\n")
         file.write(f"RATCHET_S3_CREDENTIALS={tmp_path}/credentials\n")
     starts("init", "")
-    until(lambda: stack.of("init").well)
+    until(lambda: member(stack, "init").well)
     assert run("ps") == 0
     text = "\n".join(said(capsys))
     assert "https://mlflow.example" in text

@@ -9,11 +9,11 @@ import pytest
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from team.settings import Settings
 from team.stack import INSTALLATION, Member, Stack, program
-from tests.team.containers import LASTS, Starts, until
+from tests.team.containers import LASTS, Starts, member, until
 
 
 def state(stack: Stack, service: str) -> str:
-    return stack.of(service).state
+    return member(stack, service).state
 
 
 def test_each_installation_has_a_home_of_its_own() -> None:
@@ -110,8 +110,6 @@ def test_the_plugin_of_docker_goes_before_the_older_program(monkeypatch: pytest.
 def test_a_stack_that_does_not_run_has_no_members(engine: docker.APIClient, stack: Stack) -> None:
     assert stack.members() == []
     assert stack.end_stages() == 0
-    with pytest.raises(Unavailable, match="postgres is not there; to do: `make up` starts the stack"):
-        stack.of("postgres")
 
 
 @pytest.mark.parametrize(
@@ -147,13 +145,13 @@ def test_a_member_is_as_the_engine_says(stack: Stack, starts: Starts) -> None:
 def test_the_first_step_is_done_or_has_failed(stack: Stack, starts: Starts, code: int, becomes: str) -> None:
     starts("init", f"print('migrated'); raise SystemExit({code})")
     until(lambda: state(stack, "init") == becomes)
-    assert stack.last_words(stack.of("init")) == ["migrated"]
+    assert stack.last_words(member(stack, "init")) == ["migrated"]
 
 
 @pytest.mark.docker
 def test_a_service_that_is_started_again_and_again_has_failed(stack: Stack, starts: Starts) -> None:
     starts("worker", "raise SystemExit(3)", restart_policy={"Name": "always"})
-    until(lambda: stack.of("worker").failed)
+    until(lambda: member(stack, "worker").failed)
 
 
 @pytest.mark.docker
