@@ -177,6 +177,17 @@ class Installation:
                 )
                 assert database.execute(f"UPDATE {table} SET {changes} WHERE run_id = ?", (run_id,)).rowcount > 0
 
+    def lapse(self, run_id: str, task_id: str) -> None:
+        """Move the moment until which a person may answer into the past, in Airflow's database."""
+        change = "UPDATE task_instance SET trigger_timeout = '2000-01-01 00:00:00.000000'"
+        of = "WHERE run_id = ? AND task_id = ? AND state = 'awaiting_input'"
+
+        def lapsed() -> bool | None:
+            with closing(sqlite3.connect(self.services.airflow_home / "airflow.db", timeout=60)) as database, database:
+                return database.execute(f"{change} {of}", (run_id, task_id)).rowcount == 1 or None
+
+        self.until(lapsed)
+
     def alerts(self) -> list[dict[str, str]]:
         """Every alert so far, from the log of alerts."""
         file = self.services.airflow_home / "alerts.jsonl"

@@ -52,6 +52,16 @@ def page(airflow: Installation) -> Iterator[Page]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def asking(airflow: Installation, night: tuple[str, dict[str, str]]) -> str:
+    """The scheduled run of a pipeline whose models wait for a person's word."""
+    assert night[1]["run"] == "success"
+    text = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8")
+    airflow.add(ASKING, text.replace(PIPELINE, ASKING).replace("promote: auto", "promote: approve"))
+    airflow.unpause(ASKING)
+    return airflow.until(lambda: next((str(run["dag_run_id"]) for run in airflow.api.runs(ASKING)), None))
+
+
 def test_the_dag_is_green(page: Page, airflow: Installation, night: tuple[str, dict[str, str]]) -> None:
     run_id, _ = night
     page.goto(f"{airflow.services.airflow_url}/dags/{PIPELINE}/runs/{run_id}")
@@ -81,39 +91,54 @@ def test_a_run_from_the_form_does_what_the_form_says(
     assert len(documents.trained(trained).epochs) == 2
 
 
-def test_a_model_goes_in_when_a_person_clicks_approve_and_not_when_they_click_reject(
-    page: Page, airflow: Installation, night: tuple[str, dict[str, str]], webhook: Webhook
-) -> None:
-    assert night[1]["run"] == "success"
-    text = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8")
-    airflow.add(ASKING, text.replace(PIPELINE, ASKING).replace("promote: auto", "promote: approve"))
-    airflow.unpause(ASKING)
-    store = open_store(str(airflow.services.store))
+def test_a_question_that_nobody_answers_is_a_no(airflow: Installation, asking: str, webhook: Webhook) -> None:
+    question(airflow, webhook, asking)
+    airflow.lapse(asking, "approve")
+    assert settled(airflow, asking)["register"] == "skipped"
+    assert "Cause: nobody said yes in time" in refusals(webhook)[-1]
 
-    def answer(run_id: str, word: str) -> dict[str, str]:
-        asked = rf"say yes or no at (\S+/runs/{re.escape(quote(run_id))}/tasks/approve/required_actions) until"
-        (there,) = airflow.until(
-            lambda: (
-                [found[1] for told in list(webhook.received) if (found := re.search(asked, told["message"]))] or None
-            )
-        )
-        page.goto(there)
+
+def test_a_model_goes_in_when_a_person_clicks_approve_and_not_when_they_click_reject(
+    page: Page, airflow: Installation, asking: str, webhook: Webhook
+) -> None:
+    store, before = open_store(str(airflow.services.store)), len(refusals(webhook))
+
+    def answer(word: str) -> str:
+        run_id = airflow.trigger(ASKING, date=airflow.plan(ASKING, asking).data_date.isoformat())
+        page.goto(question(airflow, webhook, run_id))
         expect(page.get_by_text("of a constant: +").first).to_be_visible(timeout=60_000)
         page.get_by_role("button", name=word, exact=True).click()
-        states = airflow.wait(ASKING, run_id)
-        assert (states["run"], states["approve"], states["report"]) == ("success", "success", "success")
-        return states
+        return run_id
 
-    scheduled = airflow.until(lambda: next((run["dag_run_id"] for run in airflow.api.runs(ASKING)), None))
-    assert answer(scheduled, "Reject")["register"] == "skipped"
+    assert settled(airflow, answer("Reject"))["register"] == "skipped"
     assert champion(store, ASKING) is None
-    (no,) = [
-        told for told in webhook.received if told["title"].startswith(ASKING) and "did not replace" in told["title"]
-    ]
-    assert f"Cause: {airflow.services.user} said no" in no["message"]
+    (no,) = refusals(webhook)[before:]
+    assert f"Cause: {airflow.services.user} said no" in no
 
-    again = airflow.trigger(ASKING, date=airflow.plan(ASKING, scheduled).data_date.isoformat())
-    assert answer(again, "Approve")["register"] == "success"
+    approved = answer("Approve")
+    assert settled(airflow, approved)["register"] == "success"
     live = champion(store, ASKING)
     assert live is not None
-    assert live.run_id == airflow.plan(ASKING, again).run_id
+    assert live.run_id == airflow.plan(ASKING, approved).run_id
+
+
+def question(airflow: Installation, webhook: Webhook, run_id: str) -> str:
+    """The page that an alert says where a person is asked."""
+    asked = rf"say yes or no at (\S+/runs/{re.escape(quote(run_id))}/tasks/approve/required_actions) until"
+    (there,) = airflow.until(
+        lambda: [found[1] for told in list(webhook.received) if (found := re.search(asked, told["message"]))] or None
+    )
+    return str(there)
+
+
+def settled(airflow: Installation, run_id: str) -> dict[str, str]:
+    """The states of a run's tasks once the question has its answer, whichever that is."""
+    states = airflow.wait(ASKING, run_id)
+    assert (states["run"], states["approve"], states["report"]) == ("success", "success", "success")
+    return states
+
+
+def refusals(webhook: Webhook) -> list[str]:
+    """What was told of models that did not go in."""
+    titles = (ASKING, "did not replace")
+    return [told["message"] for told in list(webhook.received) if all(word in told["title"] for word in titles)]
