@@ -1,6 +1,7 @@
 """The team set-up: `make up` and its kin."""
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from team.stack import Member, Stack
 
 ROOT = Path(__file__).resolve().parents[1]
 _WELL_S = 420
-_IMAGES = {"stage": "RATCHET_STAGE_IMAGE", "airflow": "RATCHET_AIRFLOW_IMAGE"}
+_ON_EACH_HOST = ("up", "down", "ps", "logs")
 
 
 def main() -> int:
@@ -34,6 +35,8 @@ def main() -> int:
     verbs.add_parser("backup", help="databases, buckets and secrets into a new folder")
     restore = verbs.add_parser("restore", help="put all of a backup back, over what is there")
     restore.add_argument("folder", type=Path)
+    worker = verbs.add_parser("worker-files", help="what a worker on another host has to know, into a new folder")
+    worker.add_argument("folder", type=Path)
     verbs.add_parser("files", help="make the secrets alone, for who runs docker-compose.yaml by hand")
     options = parser.parse_args()
     console = Console(highlight=False, soft_wrap=True)
@@ -46,6 +49,8 @@ def main() -> int:
 
 def _run(options: argparse.Namespace, console: Console) -> int:
     settings = read(ROOT / ".env")
+    if settings.main_host and options.verb not in _ON_EACH_HOST:
+        raise ConfigurationError("this host only works", remedy=f"do this on the main host, {settings.main_host}")
     if options.verb == "up" and _told_what_is_in_the_way(settings, console):  # before images are built for minutes
         return int(ConfigurationError.code)
     if options.verb == "restore":
@@ -67,10 +72,19 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         case "restore":
             backup.restore(stack, options.folder, console)
             return _started(stack, console)
-        case "files":
-            secret_files.write(stack.secrets, settings, stack.owner)
-            console.print(f"the secrets are in {stack.secrets}")
+        case _:
+            _files(stack, options, console)
     return 0
+
+
+def _files(stack: Stack, options: argparse.Namespace, console: Console) -> None:
+    """Write secrets: those of this stack, or what a worker on another host has to know of them."""
+    if options.verb == "worker-files":
+        secret_files.hand_out(stack.secrets, options.folder, stack.settings)
+        console.print(f"bring {options.folder}/* to {stack.secrets.relative_to(ROOT)} on the other host: docs/team.md")
+    else:
+        secret_files.write(stack.secrets, stack.settings, stack.owner)
+        console.print(f"the secrets are in {stack.secrets}")
 
 
 def _told_what_is_in_the_way(settings: Settings, console: Console) -> bool:
@@ -81,7 +95,10 @@ def _told_what_is_in_the_way(settings: Settings, console: Console) -> bool:
 
 
 def _up(stack: Stack, console: Console) -> int:
-    secret_files.write(stack.secrets, stack.settings, stack.owner)
+    if stack.settings.main_host:
+        secret_files.take(stack.secrets, stack.owner)
+    else:
+        secret_files.write(stack.secrets, stack.settings, stack.owner)
     return _started(stack, console)
 
 
@@ -90,7 +107,7 @@ def _started(stack: Stack, console: Console) -> int:
     began = time.monotonic()
     console.print("up: starting the services; the first time takes about two minutes")
     earlier = {member.container for member in stack.members()}  # Compose replaces those that have to change
-    starting = stack.begin("up", "--detach", "--remove-orphans", *stack.scale())
+    starting = stack.begin_all()
     told: set[str] = set()
     while True:
         failed = starting.failed()
@@ -152,6 +169,9 @@ def _tell_of(ill: list[Member], stack: Stack, console: Console) -> None:
 
 def _addresses(stack: Stack, console: Console) -> None:
     settings, secrets = stack.settings, stack.secrets
+    if settings.main_host:
+        console.print(f"this host works for http://{settings.main_host}:{settings.airflow_port}")
+        return
     admin = secret_files.ADMIN
     console.print(
         f"Airflow  http://127.0.0.1:{settings.airflow_port}   {admin}, password in {secrets}/airflow-admin-password"
@@ -173,14 +193,28 @@ def _addresses(stack: Stack, console: Console) -> None:
 
 def _images(settings: Settings) -> dict[str, str]:
     """Build or pull what is missing. What Compose is told of this host: the tags of our own images, and its GPUs."""
+    devices = settings.gpus if settings.gpus is not None else host_devices().listed
+    named = {"RATCHET_GPUS": devices}
+    if settings.main_host:  # stages run there in the images of the main host, which were brought there
+        return {**named, "RATCHET_AIRFLOW_IMAGE": _image("airflow")}
     _script("images.sh", "team")
-    tags = {variable: _script("images.sh", what).splitlines()[-1] for what, variable in _IMAGES.items()}
-    return tags if settings.gpus is not None else {**tags, "RATCHET_GPUS": host_devices().listed}
+    named |= {"RATCHET_AIRFLOW_IMAGE": _image("airflow"), "RATCHET_STAGE_IMAGE": _image("stage")}
+    if devices or settings.pool_gpu:
+        named["RATCHET_STAGE_IMAGE_GPU"] = _image("stage", VARIANT="gpu")
+    return named
 
 
-def _script(name: str, *arguments: str) -> str:
+def _image(name: str, **more: str) -> str:
+    return _script("images.sh", name, **more).splitlines()[-1]
+
+
+def _script(name: str, *arguments: str, **more: str) -> str:
     done = subprocess.run(  # noqa: S603 - a script of this checkout
-        [ROOT / "scripts" / name, *arguments], stdout=subprocess.PIPE, text=True, check=False
+        [ROOT / "scripts" / name, *arguments],
+        env={**os.environ, **more},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise Unavailable(f"scripts/{name} {' '.join(arguments)} ended with {done.returncode}", remedy="see above")

@@ -1,5 +1,6 @@
 """What has to hold before the stack is started: each that does not is one line, with what to do."""
 
+import errno
 import os
 import shutil
 import socket
@@ -21,6 +22,9 @@ from team.settings import Settings
 _API = (1, 41)
 _FREE_BYTES = 5 << 30
 _SKEW_S = 30
+_ANSWERS_S = 5
+_LOGS_PORT = 8793
+_PORTS = ("airflow", "mlflow", "s3", "redis")
 _HERE = ("127.0.0.1", "::1", "localhost")
 
 
@@ -30,6 +34,7 @@ def problems(root: Path, home: Path, settings: Settings) -> list[str]:
     if not found:  # the rest asks the engine
         with connect() as api:
             found = [*_database(api, home, settings), *_ports(api, settings), *_disk(api), *_time_of(api)]
+            found += _main_host(settings)
     return found
 
 
@@ -79,7 +84,7 @@ def _time_of(api: docker.APIClient) -> Iterator[str]:
 
 
 def _database(api: docker.APIClient, home: Path, settings: Settings) -> Iterator[str]:
-    if (home / "secrets" / "made.json").is_file() or settings.database_url:
+    if (home / "secrets" / "made.json").is_file() or settings.database_url or settings.main_host:
         return
     volume = f"{settings.project}_database"
     if api.volumes(filters={"name": f"^{volume}$"})["Volumes"]:
@@ -93,18 +98,43 @@ def _ports(api: docker.APIClient, settings: Settings) -> Iterator[str]:
     ours: list[dict[str, Any]] = api.containers(filters={"label": [f"com.docker.compose.project={settings.project}"]})
     held = {port.get("PublicPort") for container in ours for port in container["Ports"]}
     wanted = {"airflow": settings.airflow_port, "mlflow": settings.mlflow_port, "s3": settings.s3_port}
-    for service, port in wanted.items():
+    places = [("127.0.0.1", service, port) for service, port in wanted.items()]
+    if settings.listen:
+        others = {**wanted, "redis": settings.redis_port}
+        places += [(settings.listen, service, port) for service, port in others.items()]
+    if settings.listen and settings.main_host:
+        places = [(settings.listen, "the logs", _LOGS_PORT)]
+    for address, service, port in places:
         if service in settings.elsewhere or port in held:
             continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind(("127.0.0.1", port))
+                probe.bind((address, port))
             except OSError as error:
-                yield (
-                    f"port {port} on 127.0.0.1 cannot be had for {service}: {(error.strerror or '').lower()}; "
-                    f"set RATCHET_{service.upper()}_PORT in .env, or end what listens there"
-                )
+                said = f"port {port} on {address} cannot be had for {service}: {(error.strerror or '').lower()}"
+                if error.errno == errno.EADDRNOTAVAIL:
+                    yield f"{said}; RATCHET_LISTEN has to be an address of this host"
+                    return
+                setting = f"set RATCHET_{service.upper()}_PORT in .env, or " if service in _PORTS else ""
+                yield f"{said}; {setting}end what listens there"
+
+
+def _main_host(settings: Settings) -> Iterator[str]:
+    """Whether this host reaches what its worker needs, where it is on another host."""
+    if not settings.main_host:
+        return
+    ports = {"airflow": settings.airflow_port, "redis": settings.redis_port}
+    ports |= {} if settings.mlflow_url else {"mlflow": settings.mlflow_port}
+    ports |= {} if settings.s3_endpoint else {"s3": settings.s3_port}
+    for service, port in ports.items():
+        try:
+            socket.create_connection((settings.main_host, port), timeout=_ANSWERS_S).close()
+        except OSError as error:
+            yield (
+                f"{service} does not answer at {settings.main_host}:{port}: {error.strerror or error}; "
+                "is RATCHET_LISTEN set there, and nothing between the hosts that stops it?"
+            )
 
 
 def _disk(api: docker.APIClient) -> Iterator[str]:

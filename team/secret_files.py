@@ -29,6 +29,11 @@ _DRAWN = (
 )  # fmt: skip
 _IDENTITIES = ("admin", "orchestrator", "reader", "mlflow", *(f"ratchet-{stage}" for stage in STAGES))
 """The users of S3; `_may` says what they may do."""
+WORKERS = (
+    "AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API_AUTH__JWT_SECRET",
+    "AIRFLOW__API__SECRET_KEY", "s3-worker", "mlflow-credentials",
+)  # fmt: skip
+"""What a worker has to know."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 32
 _WRITTEN_BY: Mapping[str, tuple[str, ...]] = {
@@ -53,6 +58,57 @@ def write(folder: Path, settings: Settings, owner: int) -> None:
     made = _made(folder)
     for name, content in contents(made, settings).items():
         _write(folder / name, content, owner)
+
+
+def hand_out(folder: Path, target: Path, settings: Settings) -> None:
+    """Write into a new folder what a worker on another host needs: its secrets, and the settings that it shares.
+
+    Raises ConfigurationError where no other host can reach this one, or the folder is there already.
+    """
+    if settings.listen is None:
+        raise ConfigurationError(
+            "no other host can reach this one", remedy="set RATCHET_LISTEN in .env to its address; then `make up`"
+        )
+    if not (folder / "made.json").is_file():
+        raise ConfigurationError(f"there are no secrets in {folder}", remedy="`make up` makes them")
+    try:
+        target.mkdir(mode=0o700)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{target} cannot be made: {(error.strerror or '').lower()}", remedy="name a new folder"
+        ) from error
+    files = contents(_made(folder), settings)
+    inside, outside = "@redis:6379", f"@{settings.listen}:{settings.redis_port}"
+    for name in WORKERS:
+        _write(target / name, files[name].replace(inside, outside), os.getuid())
+    shared = {
+        "RATCHET_MAIN_HOST": settings.listen,
+        "RATCHET_PROJECT": settings.project,
+        "RATCHET_AIRFLOW_PORT": settings.airflow_port,
+        "RATCHET_MLFLOW_PORT": settings.mlflow_port,
+        "RATCHET_S3_PORT": settings.s3_port,
+        "RATCHET_REDIS_PORT": settings.redis_port,
+        "RATCHET_S3_REGION": settings.s3_region,
+        "RATCHET_STORE": settings.store,
+        "RATCHET_DATA": settings.data,
+        "RATCHET_HEARTBEAT_TIMEOUT": settings.heartbeat_timeout,
+    }
+    lines = ["# Add RATCHET_LISTEN, the address of the host that this is for, and make it .env there."]
+    lines += [f"{name}={value}" for name, value in shared.items()]
+    _write(target / "env", "\n".join([*lines, ""]), os.getuid())
+
+
+def take(folder: Path, owner: int) -> None:
+    """On a host that only works: see that what was handed out is there, and readable by the services alone."""
+    missing = [name for name in WORKERS if not (folder / name).is_file()]
+    if missing:
+        raise ConfigurationError(
+            f"{', '.join(missing)}: not in {folder}",
+            remedy="on the main host, `python -m team worker-files FOLDER`; bring its files here over a safe line",
+        )
+    folder.chmod(0o700)
+    for name in WORKERS:
+        _write(folder / name, (folder / name).read_text(encoding="utf-8"), owner)
 
 
 def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:

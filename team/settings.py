@@ -4,6 +4,7 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
+from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -32,6 +33,7 @@ class Settings(BaseModel):
     """The keys of .env in lower case, without `RATCHET_`; docs/team.md says what each is for.
 
     A service of the stack is not started where a setting names another one: database_url, s3_endpoint, mlflow_url.
+    With main_host there is no stack here, but a worker of the one there.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,6 +42,9 @@ class Settings(BaseModel):
     airflow_port: int = Field(8080, ge=1, le=65535)
     mlflow_port: int = Field(5000, ge=1, le=65535)
     s3_port: int = Field(8333, ge=1, le=65535)
+    redis_port: int = Field(6379, ge=1, le=65535)
+    listen: str | None = None
+    main_host: str | None = None
     workers: int = Field(1, ge=0, le=64)
     gpu_workers: int = Field(1, ge=0, le=64)
     worker_tasks: int = Field(8, ge=1, le=256)
@@ -74,6 +79,18 @@ class Settings(BaseModel):
             raise ValueError("port 0 is none")
         return url
 
+    @field_validator("listen", "main_host")
+    @classmethod
+    def _is_an_address_for_others(cls, address: str | None) -> str | None:
+        if address is not None:
+            try:
+                found = IPv4Address(address)
+            except AddressValueError as error:
+                raise ValueError("not an IPv4 address, such as 10.0.0.1") from error
+            if found.is_loopback or found.is_unspecified:
+                raise ValueError("no other host can use this address; name one of a private network")
+        return address
+
     @field_validator("project")
     @classmethod
     def _is_no_other_folder(cls, project: str) -> str:
@@ -89,7 +106,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        ports = [self.airflow_port, self.mlflow_port, self.s3_port]
+        ports = [self.airflow_port, self.mlflow_port, self.s3_port, *([self.redis_port] if self.listen else [])]
         if len(set(ports)) < len(ports):
             raise ValueError(
                 "RATCHET_AIRFLOW_PORT, RATCHET_MLFLOW_PORT and RATCHET_S3_PORT: each needs a port of its own, "
@@ -97,7 +114,22 @@ class Settings(BaseModel):
             )
         if (self.s3_endpoint is None) != (self.s3_credentials is None):
             raise ValueError("RATCHET_S3_ENDPOINT and RATCHET_S3_CREDENTIALS: set both, or neither")
+        if self.main_host is not None and self.listen is None:
+            raise ValueError(
+                "RATCHET_LISTEN: with RATCHET_MAIN_HOST, say under which address that host reaches this one"
+            )
+        if self.main_host is not None and self.gpu_workers != 1:
+            raise ValueError(
+                "RATCHET_GPU_WORKERS: with RATCHET_MAIN_HOST there is one worker here, which takes every device"
+            )
         return self
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What Compose reads, in the checkout."""
+        if self.main_host is not None:
+            return ("docker-compose.yaml", "docker/compose-worker.yaml")
+        return ("docker-compose.yaml", *(["docker/compose-hosts.yaml"] if self.listen else []))
 
     @property
     def elsewhere(self) -> tuple[str, ...]:
@@ -108,7 +140,7 @@ class Settings(BaseModel):
     @property
     def stage_network(self) -> str:
         """The network of stage containers: closed, unless what they have to reach is outside."""
-        is_open = self.stages_open or {"s3", "mlflow"} & set(self.elsewhere)
+        is_open = self.stages_open or self.main_host or {"s3", "mlflow"} & set(self.elsewhere)
         return f"{self.project}_open" if is_open else f"{self.project}_stages"
 
     def variables(self) -> dict[str, str]:
@@ -132,11 +164,17 @@ class Settings(BaseModel):
             "RATCHET_STAGE_NETWORK": f"{self.project}_stages",
             "RATCHET_OPEN_NETWORK": f"{self.project}_open",
             "RATCHET_STAGES_RUN_ON": self.stage_network,
-            "AWS_ENDPOINT_URL": self.s3_endpoint,
+            "RATCHET_REDIS_PORT": self.redis_port,
+            "RATCHET_LISTEN": self.listen,
+            "RATCHET_MAIN_HOST": self.main_host,
+            "AWS_ENDPOINT_URL": self.s3_endpoint or self._on_main_host(self.s3_port),
             "AWS_REGION": self.s3_region,
-            "MLFLOW_TRACKING_URI": self.mlflow_url,
+            "MLFLOW_TRACKING_URI": self.mlflow_url or self._on_main_host(self.mlflow_port),
         }
         return {name: str(value) for name, value in named.items() if value is not None}
+
+    def _on_main_host(self, port: int) -> str | None:
+        return f"http://{self.main_host}:{port}" if self.main_host else None
 
 
 def read(file: Path, environment: Mapping[str, str] = os.environ) -> Settings:

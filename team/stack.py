@@ -24,6 +24,8 @@ INSTALLATION = "ratchet.installation"
 """The label by which the engine's filter marks the stage containers of a stack."""
 ONCE = frozenset({"init"})
 """Services that do their work and end."""
+WORKING = ("engine", "worker-gpu")
+"""All that runs on a host that only works."""
 _COMPOSE_S = 600
 _LONGEST_GRACE_S = 150
 _RESTARTS = 5
@@ -144,7 +146,16 @@ class Stack:
             )
 
     def _command(self, words: Sequence[str]) -> Sequence[str]:
-        return [*program(), "--project-directory", str(self.root), *words]
+        files = self.settings.files  # with one alone, Compose finds it, and what a team lays over it
+        named = [word for file in files for word in ("-f", str(self.root / file))] if len(files) > 1 else []
+        return [*program(), "--project-directory", str(self.root), *named, *words]
+
+    def begin_all(self) -> "Starting":
+        """Have Compose start every service, and end those that there are no more."""
+        words = ["up", "--detach", "--remove-orphans"]
+        if self.settings.main_host:
+            return self.begin(*words, "--no-deps", *WORKING)
+        return self.begin(*words, *self.scale())
 
     def scale(self) -> list[str]:
         """How many of each service, where that is not one."""

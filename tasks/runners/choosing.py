@@ -13,9 +13,13 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def stage_image(*, gpu: bool) -> str:
-    """The image that stages run in: RATCHET_STAGE_IMAGE, or what scripts/images.sh built last in this checkout."""
+    """The image that stages run in, as the environment names it, or what scripts/images.sh built last in this checkout.
+
+    A pipeline that trains on a GPU takes RATCHET_STAGE_IMAGE_GPU, or RATCHET_STAGE_IMAGE where that is not set.
+    """
     variant = "gpu" if gpu else "cpu"
-    if named := os.environ.get("RATCHET_STAGE_IMAGE"):
+    names = [*(["RATCHET_STAGE_IMAGE_GPU"] if gpu else []), "RATCHET_STAGE_IMAGE"]
+    if named := next(filter(None, map(os.environ.get, names)), None):
         return named
     built = _ROOT / ".ratchet" / "images" / variant
     return built.read_text(encoding="utf-8").strip() if built.is_file() else f"ratchet-stage:{variant}"

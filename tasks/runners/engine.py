@@ -45,7 +45,8 @@ def answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
     except ImageNotFound as error:
         name = image or (job.image if job else None) or "?"
         raise ConfigurationError(
-            f"image {name} is not in the engine", remedy="build it: `make images`, or scripts/images.sh"
+            f"image {name} is not in the engine",
+            remedy="build it: `make images`; for a GPU, `VARIANT=gpu scripts/images.sh`",
         ) from error
     except APIError as error:
         what = f"{job.name}: " if job else ""

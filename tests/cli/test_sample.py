@@ -70,5 +70,9 @@ def test_processes_are_chosen_when_asked_for_and_said_loudly_where_there_is_no_e
 def test_the_image_is_the_one_named_or_the_one_built_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_STAGE_IMAGE", "registry/stage:1")
     assert stage_image(gpu=False) == "registry/stage:1"
+    assert stage_image(gpu=True) == "registry/stage:1"
+    monkeypatch.setenv("RATCHET_STAGE_IMAGE_GPU", "registry/stage:1-cuda")
+    assert (stage_image(gpu=True), stage_image(gpu=False)) == ("registry/stage:1-cuda", "registry/stage:1")
+    monkeypatch.delenv("RATCHET_STAGE_IMAGE_GPU")
     monkeypatch.delenv("RATCHET_STAGE_IMAGE")
     assert stage_image(gpu=True).startswith("ratchet-stage:gpu")

@@ -17,6 +17,7 @@ from team.stack import ONCE, Stack, program
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docker-compose.yaml"
+LAID_OVER = (ROOT / "docker" / "compose-hosts.yaml", ROOT / "docker" / "compose-worker.yaml")
 DOCUMENT: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = DOCUMENT["services"]
 LASTING = sorted(set(SERVICES) - ONCE)
@@ -157,16 +158,18 @@ def test_where_the_secrets_are_by_default_is_where_they_are_made() -> None:
 
 
 def stack(**settings: Any) -> Stack:
-    images = {"RATCHET_STAGE_IMAGE": "stage:1", "RATCHET_AIRFLOW_IMAGE": "airflow:1"}
+    images = {"RATCHET_STAGE_IMAGE": "a:1", "RATCHET_STAGE_IMAGE_GPU": "a:2", "RATCHET_AIRFLOW_IMAGE": "b:1"}
     return Stack(ROOT, Settings(**settings), images)
 
 
 def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:
     everything = stack(
         gpus="0", pool_cpu=1, pool_gpu=1, pool_backfill=1, engine_socket="/run/docker.sock",
-        s3_endpoint="https://s3.example", s3_credentials="c", mlflow_url="https://m.example",
+        s3_endpoint="https://s3.example", s3_credentials="c", mlflow_url="https://m.example", listen="10.0.0.2",
+        main_host="10.0.0.1",
     )  # fmt: skip
-    text = re.sub(r"(?m)^\s*#.*$", "", FILE.read_text(encoding="utf-8")).replace("$$", "")
+    text = "".join(file.read_text(encoding="utf-8") for file in (FILE, *LAID_OVER))
+    text = re.sub(r"(?m)^\s*#.*$", "", text).replace("$$", "")
     asked = set(re.findall(r"\$\{(\w+)", text))
     assert asked
     assert asked <= set(everything.environment())
@@ -186,8 +189,9 @@ def config(stack: Stack, *words: str) -> str:
         compose = program()
     except ConfigurationError as error:
         pytest.skip(error.cause)
+    named = [word for file in stack.settings.files for word in ("--file", str(ROOT / file))]
     ended = subprocess.run(
-        [*compose, "--project-directory", str(ROOT), "--file", str(FILE), "config", *words],
+        [*compose, "--project-directory", str(ROOT), *named, "config", *words],
         env=stack.environment(),
         capture_output=True,
         text=True,
@@ -222,3 +226,27 @@ def test_the_settings_arrive_where_they_are_used() -> None:
     assert "/run/user/1/docker.sock" in str(services["engine"]["volumes"])
     assert made["networks"]["stages"]["name"] == "shop_stages"
     assert str(Stack(ROOT, Settings(project="shop"), {}).secrets / "s3.key") == made["secrets"]["s3.key"]["file"]
+
+
+def test_for_other_hosts_what_their_workers_need_listens_on_one_address_more() -> None:
+    services = yaml.safe_load(config(stack(listen="10.0.0.1", redis_port=16379)))["services"]
+    open_there = {name for name, said in services.items() if "10.0.0.1" in str(said.get("ports"))}
+    assert open_there == {"api-server", "redis", "s3", "mlflow"}
+    assert "16379" in str(services["redis"]["ports"])
+    assert set(services["redis"]["networks"]) == {"data", "front"}  # a port of an internal network leads nowhere
+    assert "127.0.0.1" in str(services["s3"]["ports"])
+    assert "10.0.0.1:*" in services["mlflow"]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"]
+
+
+def test_on_a_host_that_only_works_the_worker_asks_the_main_host_and_shows_its_logs() -> None:
+    services = yaml.safe_load(config(stack(main_host="10.0.0.1", listen="10.0.0.2", airflow_port=18080)))["services"]
+    said = services["worker-gpu"]
+    assert said["environment"]["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://10.0.0.1:18080/execution/"
+    assert said["environment"]["AWS_ENDPOINT_URL"] == "http://10.0.0.1:8333"
+    assert said["environment"]["RATCHET_LISTEN"] == "10.0.0.2"
+    assert "8793" in str(said["ports"])
+    assert services["engine"]["environment"]["ENGINE_FILTER_NETWORKS"] == "ratchet_open"
+
+
+def test_what_is_handed_to_another_host_is_what_its_worker_is_given() -> None:
+    assert set(secret_files.WORKERS) == secrets_of("worker-gpu")

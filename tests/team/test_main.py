@@ -51,6 +51,26 @@ def test_wrong_words_end_with_the_usage(run: Run, words: list[str], capsys: pyte
     assert "usage: python -m team" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["backup"], ["restore", "folder"], ["files"], ["worker-files", "folder"]])
+def test_a_host_that_only_works_leaves_the_rest_to_the_main_host(
+    run: Run, checkout: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / ".env").write_text("RATCHET_MAIN_HOST=10.0.0.1\nRATCHET_LISTEN=10.0.0.2\n")
+    assert run(*words) == 64
+    assert said(capsys) == [f"{words[0]}: this host only works; to do: do this on the main host, 10.0.0.1"]
+
+
+def test_what_another_host_needs_is_put_into_a_folder(
+    run: Run, checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (checkout / ".env").open("a") as file:
+        file.write("RATCHET_LISTEN=10.0.0.1\n")
+    assert run("files") == 0
+    assert run("worker-files", str(tmp_path / "out")) == 0
+    assert (tmp_path / "out" / "env").is_file()
+    assert f"{tmp_path / 'out'}/*" in said(capsys)[-1]
+
+
 def test_it_is_a_program_that_tells_of_its_verbs() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "team", "--help"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -203,3 +203,26 @@ def test_a_full_disk_of_the_engine_is_told(tmp_path: Path, monkeypatch: pytest.M
     assert list(preflight._disk(of(DockerRootDir=str(tmp_path / "elsewhere")))) == []
     monkeypatch.setattr(preflight, "_FREE_BYTES", 1 << 60)
     only(list(preflight._disk(of(DockerRootDir=str(tmp_path)))), str(tmp_path), "GB left", "docker system prune")
+
+
+@pytest.mark.docker
+def test_an_address_of_another_host_is_told(
+    engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
+) -> None:
+    listening = settings.model_copy(update={"listen": "192.0.2.1"})
+    only(
+        preflight.problems(checkout, stack.home, listening), "192.0.2.1", "RATCHET_LISTEN has to be an address of this"
+    )
+
+
+def test_a_main_host_that_does_not_answer_is_told_for_each_port_that_is_needed(settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as answering:
+        port = answering.getsockname()[1]
+        # No other host can be had here, so this one stands in for it.
+        there = settings.model_copy(update={"main_host": "127.0.0.1", "redis_port": port})
+        found = list(preflight._main_host(there))
+        assert [line.split(" ")[0] for line in found] == ["airflow", "mlflow", "s3"]
+        assert all("is RATCHET_LISTEN set there" in line for line in found)
+        elsewhere = there.model_copy(update={"mlflow_url": "https://m.example", "s3_endpoint": "https://s3.example"})
+        only(list(preflight._main_host(elsewhere)), f"airflow does not answer at 127.0.0.1:{settings.airflow_port}")
+    assert list(preflight._main_host(settings)) == []

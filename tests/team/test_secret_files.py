@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.operations import STAGES
 from team import secret_files
-from team.settings import Settings
+from team.settings import Settings, read
 
 OTHER = 10001
 ODD = "p@ss:w/or?d #%41$HOME&+ü"
@@ -253,3 +253,43 @@ def test_credentials_that_cannot_be_read_are_told_with_their_setting(folder: Pat
     )
     with pytest.raises(ConfigurationError, match=f"RATCHET_{key.upper()}: .*absent cannot be read: No such file"):
         written(folder, settings)
+
+
+def test_another_host_is_handed_what_its_worker_needs_and_nothing_more(folder: Path, tmp_path: Path) -> None:
+    settings = Settings(listen="10.0.0.1", redis_port=16379, project="shop")
+    made = written(folder, settings)
+    secret_files.hand_out(folder, tmp_path / "out", settings)
+    found = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
+    assert set(found) == {*secret_files.WORKERS, "env"}
+    for name in ("AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND"):
+        assert found[name] == made[name].replace("@redis:6379/", "@10.0.0.1:16379/") != made[name]
+    assert found["s3-worker"] == made["s3-worker"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").iterdir()} == {0o400}
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
+    (tmp_path / "env").write_text(found["env"] + "RATCHET_LISTEN=10.0.0.2\n")
+    there = read(tmp_path / "env", {})
+    assert (there.main_host, there.redis_port, there.project, there.listen) == ("10.0.0.1", 16379, "shop", "10.0.0.2")
+
+
+def test_nothing_is_handed_out_that_could_not_be_used(folder: Path, tmp_path: Path) -> None:
+    out, settings = tmp_path / "out", Settings(listen="10.0.0.1")
+    with pytest.raises(ConfigurationError, match="RATCHET_LISTEN"):
+        secret_files.hand_out(folder, out, Settings())
+    with pytest.raises(ConfigurationError, match="`make up` makes them"):
+        secret_files.hand_out(folder, out, settings)
+    written(folder, settings)
+    with pytest.raises(ConfigurationError, match="name a new folder"):
+        secret_files.hand_out(folder, tmp_path, settings)
+    assert not out.exists()
+
+
+def test_a_host_that_only_works_takes_what_was_handed_out_whole(folder: Path, tmp_path: Path) -> None:
+    settings = Settings(listen="10.0.0.1")
+    written(folder, settings)
+    secret_files.hand_out(folder, tmp_path / "out", settings)
+    (tmp_path / "out").chmod(0o755)
+    secret_files.take(tmp_path / "out", os.getuid())
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
+    (tmp_path / "out" / "s3-worker").unlink()
+    with pytest.raises(ConfigurationError, match=r"s3-worker: not in .*worker-files FOLDER"):
+        secret_files.take(tmp_path / "out", os.getuid())

@@ -108,7 +108,8 @@ def test_every_problem_is_told_at_once(file: Path) -> None:
         "RATCHET_S3_ENDPOINT=s3.example:9000", "RATCHET_MLFLOW_URL=mlflow", "RATCHET_MLFLOW_URL=ftp://mlflow",
         "RATCHET_MLFLOW_URL=http://mlflow:0", "RATCHET_MLFLOW_URL=http://mlflow:99999",
         "RATCHET_DATABASE_URL=mysql://db", "RATCHET_DATABASE_URL=postgresql:///airflow",
-        "RATCHET_DATABASE_URL=postgresql://db:port", "RATCHET_ENGINE_SOCKET=docker.sock",
+        "RATCHET_DATABASE_URL=postgresql://db:port", "RATCHET_ENGINE_SOCKET=docker.sock", "RATCHET_LISTEN=0.0.0.0",
+        "RATCHET_LISTEN=127.0.0.1", "RATCHET_LISTEN=main.example", "RATCHET_MAIN_HOST=10.0.0.256", "RATCHET_REDIS_PORT=0",
     ],
 )  # fmt: skip
 def test_a_bad_value_is_told_with_its_line_and_key(file: Path, line: str) -> None:
@@ -130,6 +131,32 @@ def test_two_services_cannot_have_one_port(file: Path) -> None:
 @pytest.mark.parametrize("line", ["RATCHET_S3_ENDPOINT=https://s3.example", "RATCHET_S3_CREDENTIALS=/a/file"])
 def test_an_s3_elsewhere_needs_its_credentials_and_our_own_takes_none(file: Path, line: str) -> None:
     assert "RATCHET_S3_ENDPOINT and RATCHET_S3_CREDENTIALS: set both, or neither" in refused(file, line)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("RATCHET_MAIN_HOST=10.0.0.1", "RATCHET_LISTEN: with RATCHET_MAIN_HOST, say under which address"),
+        ("RATCHET_MAIN_HOST=10.0.0.1\nRATCHET_LISTEN=10.0.0.2\nRATCHET_GPU_WORKERS=2", "RATCHET_GPU_WORKERS: with"),
+        (
+            "RATCHET_LISTEN=10.0.0.1\nRATCHET_REDIS_PORT=8333",
+            "each needs a port of its own, not 8080, 5000, 8333, 8333",
+        ),
+    ],
+)
+def test_hosts_that_work_together_have_to_fit(file: Path, lines: str, told: str) -> None:
+    assert told in refused(file, f"{lines}\n")
+
+
+def test_a_host_that_only_works_finds_everything_on_the_main_host() -> None:
+    settings = Settings(main_host="10.0.0.1", listen="10.0.0.2", s3_port=18333)
+    variables = settings.variables()
+    assert variables["AWS_ENDPOINT_URL"] == "http://10.0.0.1:18333"
+    assert variables["MLFLOW_TRACKING_URI"] == "http://10.0.0.1:5000"
+    assert settings.stage_network == "ratchet_open"
+    elsewhere = settings.model_copy(update={"s3_endpoint": "https://s3.example", "mlflow_url": "https://m.example"})
+    assert elsewhere.variables()["AWS_ENDPOINT_URL"] == "https://s3.example"
+    assert elsewhere.variables()["MLFLOW_TRACKING_URI"] == "https://m.example"
 
 
 def test_a_file_that_is_no_text_is_told(file: Path) -> None:
