@@ -95,7 +95,7 @@ def hand_out(folder: Path, target: Path, settings: Settings) -> None:
     }
     lines = ["# Add RATCHET_LISTEN, the address of the host that this is for, and make it .env there."]
     lines += [f"{name}={value}" for name, value in shared.items()]
-    _write(target / "env", "\n".join([*lines, ""]), os.getuid())
+    (target / "env").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def take(folder: Path, owner: int) -> None:

@@ -38,7 +38,7 @@ class PlanOperator(BaseOperator):
         from tasks.chain.planning import make_plan  # noqa: PLC0415 - the DAG file is parsed without it
         from tasks.contracts import paths  # noqa: PLC0415
         from tasks.contracts.loading import load  # noqa: PLC0415
-        from tasks.runners.choosing import choose_runner  # noqa: PLC0415
+        from tasks.runners.choosing import choose_image, choose_runner  # noqa: PLC0415
 
         here = settings.read()
         asked = context["params"]
@@ -46,7 +46,8 @@ class PlanOperator(BaseOperator):
         spec = load(self.folder, changed)
         day = data_date(context, self.timezone)
         kind = run_kind(context)
-        _, image, how = choose_runner(here.runner, gpu=spec.resources["train"].gpus > 0)
+        runner, how = choose_runner(here.runner)
+        image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
         plan = make_plan(
             folder=self.folder,
             spec=spec,
@@ -67,7 +68,7 @@ class PlanOperator(BaseOperator):
         for key, value in sorted(plan.overrides.items()):
             self.log.info("%s = %s, as the form says", key, value)
         self.log.info("champion: %s; promotion: %s %s", champion, plan.promotion.mode, plan.promotion.reason)
-        self.log.info("%s", how)
+        self.log.info("%s%s", how, named)
         return f"{plan.store}/{paths.plan(spec.name, plan.run_id)}"
 
 
@@ -159,7 +160,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
 
         here = settings.read()
         plan = load_plan(here.store, self.pipeline, store_run_id(context["run_id"]))
-        runner, _, how = choose_runner(here.runner, gpu=plan.spec.resources[self.stage].gpus > 0)
+        runner, how = choose_runner(here.runner)
         self.log.info("%s of %s for %s; %s", self.stage, self.pipeline, plan.data_date, how)
         task = context["ti"]
         name = f"try{task.try_number}-{str(task.id)[-12:]}-{token_hex(2)}"

@@ -16,7 +16,7 @@ from tasks.contracts.dates import between, parse_date
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.loading import load
 from tasks.contracts.operations import STAGES
-from tasks.runners.choosing import choose_runner
+from tasks.runners.choosing import choose_image, choose_runner
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,10 +45,11 @@ def _run(options: argparse.Namespace) -> int:
     spec = load(folder, changed)
     zone = spec.schedule.timezone if spec.schedule else "UTC"
     days = _days(options, zone)
-    runner, image, note = choose_runner(options.runner, gpu=spec.resources["train"].gpus > 0)
+    runner, how = choose_runner(options.runner)
+    image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
     nights: list[Night] = []
     for day in days:
-        with Display(spec.name, day, note) as display:
+        with Display(spec.name, day, how + named) as display:
             plan = make_plan(
                 folder=folder,
                 spec=spec,

@@ -25,22 +25,32 @@ def stage_image(*, gpu: bool) -> str:
     return built.read_text(encoding="utf-8").strip() if built.is_file() else f"ratchet-stage:{variant}"
 
 
-def choose_runner(wanted: str | None, *, gpu: bool = False) -> tuple[Runner, str | None, str]:
-    """(runner, image or None for processes, how stages run in words). Without a wish: docker, where an engine answers.
+def choose_runner(wanted: str | None) -> tuple[Runner, str]:
+    """(runner, how stages run in words). Without a wish: docker, where an engine answers.
 
-    The image is given by its digest, so that a run keeps it whatever is built or tagged meanwhile.
-    Raises ConfigurationError if docker is wanted and no engine answers, for an unknown wish, and without an image.
+    Raises ConfigurationError if docker is wanted and no engine answers, and for an unknown wish.
     """
     if wanted == "process":
-        return ProcessRunner(), None, "stages run as processes"
+        return ProcessRunner(), "stages run as processes"
     if wanted not in {None, "docker"}:
         raise ConfigurationError(f"runner {wanted!r} is unknown; allowed: process, docker", remedy="choose one of them")
     reason = engine_available()
     if reason is None:
-        image, runner = stage_image(gpu=gpu), DockerRunner()
-        return runner, runner.image_id(image), f"stages run in containers of {image}"
+        return DockerRunner(), "stages run in containers"
     if wanted == "docker":
         raise ConfigurationError(
             f"no Docker engine: {reason}", remedy="start one (scripts/engine.sh), or use --runner process"
         )
-    return ProcessRunner(), None, f"NO DOCKER ENGINE ({reason}): stages run as processes, without their limits"
+    return ProcessRunner(), f"NO DOCKER ENGINE ({reason}): stages run as processes, without their limits"
+
+
+def choose_image(runner: Runner, *, gpu: bool) -> tuple[str | None, str]:
+    """(image of a run that begins, the same in words); nothing for processes.
+
+    The image is given by its digest, so that a run keeps it whatever is built or tagged meanwhile.
+    Raises ConfigurationError where the engine does not have it.
+    """
+    if not isinstance(runner, DockerRunner):
+        return None, ""
+    name = stage_image(gpu=gpu)
+    return runner.image_id(name), f" of {name}"

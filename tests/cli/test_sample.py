@@ -12,7 +12,7 @@ from tasks.cli.display import Display
 from tasks.cli.main import main
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.request import Outcome
-from tasks.runners.choosing import choose_runner, stage_image
+from tasks.runners.choosing import choose_image, choose_runner, stage_image
 
 
 @pytest.mark.parametrize("kind", ["clicks", "payments"])
@@ -58,9 +58,11 @@ def test_a_terminal_shows_a_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_processes_are_chosen_when_asked_for_and_said_loudly_where_there_is_no_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert choose_runner("process")[1:] == (None, "stages run as processes")
+    runner, how = choose_runner("process")
+    assert how == "stages run as processes"
+    assert choose_image(runner, gpu=False) == (None, "")
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
-    assert "NO DOCKER ENGINE" in choose_runner(None)[2]
+    assert "NO DOCKER ENGINE" in choose_runner(None)[1]
     with pytest.raises(ConfigurationError, match="no Docker engine: "):
         choose_runner("docker")
     with pytest.raises(ConfigurationError, match="runner 'podman' is unknown; allowed: process, docker"):

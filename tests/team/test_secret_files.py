@@ -264,7 +264,7 @@ def test_another_host_is_handed_what_its_worker_needs_and_nothing_more(folder: P
     for name in ("AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND"):
         assert found[name] == made[name].replace("@redis:6379/", "@10.0.0.1:16379/") != made[name]
     assert found["s3-worker"] == made["s3-worker"]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").iterdir()} == {0o400}
+    assert {stat.S_IMODE((tmp_path / "out" / name).stat().st_mode) for name in secret_files.WORKERS} == {0o400}
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
     (tmp_path / "env").write_text(found["env"] + "RATCHET_LISTEN=10.0.0.2\n")
     there = read(tmp_path / "env", {})
