@@ -20,6 +20,8 @@ _SAYS = {
     "docker/stage.txt": "the same, at the versions of requirements.txt",
     "docker/airflow.txt": "the same, pinned",
     "docker-compose.yaml": "the team set-up",
+    "docker/compose-hosts.yaml": "laid over docker-compose.yaml where other hosts take part",
+    "docker/compose-worker.yaml": "laid over it on a host that only works",
     "docker/ratchet": "the console script inside the images",
     "dags/.airflowignore": "what Airflow does not take for DAG files",
     "plugins/.airflowignore": "what Airflow does not load as a plugin: the library below",

@@ -6,6 +6,7 @@ container goes on that nobody will ever look at again.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -164,7 +165,7 @@ class Attempt:
         """Find the container of an earlier attempt, or start one when nothing computes this any more."""
         if earlier is None and predecessor is not None and not self.fresh:
             earlier = predecessor.attempt
-        if earlier is not None and (found := self.runner.find(self._labels(earlier))):
+        if earlier is not None and (found := self._begun(earlier)):
             self._handle, self._found = found[0], True
             self._started = predecessor.started if predecessor else datetime.now(UTC)
             self._names(earlier, self._started)
@@ -178,6 +179,15 @@ class Attempt:
             self.runner.remove(leftover)
         self._names(self.name, datetime.now(UTC))
         self._submit()
+
+    def _begun(self, attempt: str) -> list[str]:
+        """The containers of an attempt that run or have ended, and not one whose maker died before it started it."""
+        begun = []
+        for found in self.runner.find(self._labels(attempt)):
+            with suppress(ConfigurationError):  # it went meanwhile
+                if self.runner.status(found).begun:
+                    begun.append(found)
+        return begun
 
     def _names(self, attempt: str, started: datetime) -> None:
         """Let the lease name the computation that is under way, if it names another."""

@@ -80,7 +80,7 @@ class DockerRunner:
             except NotFound:
                 raise _gone(handle) from None
         if state["Running"] or state["Status"] == "created":
-            return Status(running=True)
+            return Status(running=True, begun=bool(state["Running"]))
         exit_code: int = state["ExitCode"]
         # The flag says that the limit was met; a stage that lost a worker to it and ended well all the same is done.
         out_of_memory = bool(state["OOMKilled"]) and exit_code != ExitCode.DONE

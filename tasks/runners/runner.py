@@ -31,10 +31,12 @@ class Status:
 
     out_of_memory: the kernel killed it for its memory (then exit_code is 137), or it said so itself as far as the
     runner can tell. A 137 without it is a kill from outside, unless the stage's last failure event says otherwise.
-    cause: who killed it, in words, where the runner knows.
+    cause: who killed it, in words, where the runner knows. begun: False for a job that was made and not started yet; if
+    whoever made it has died in between, it never will be.
     """
 
     running: bool
+    begun: bool = True
     exit_code: int | None = None
     out_of_memory: bool = False
     cause: str = ""

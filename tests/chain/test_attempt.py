@@ -1,6 +1,7 @@
 """Attempts at a training in real containers: found again, waited for, ended first, and reaped."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from tasks.chain.attempt import Attempt
 from tasks.chain.events import Event
-from tasks.chain.execution import execute
+from tasks.chain.execution import execute, recorded
 from tasks.chain.reaping import orphans, reap
 from tasks.contracts.errors import Preempted
 from tasks.contracts.request import RunPlan
@@ -34,6 +35,13 @@ plan = load_plan(sys.argv[1], "faulty", sys.argv[2])
 say = lambda event: print(event.message, flush=True)
 execute(Attempt(plan, "train", DockerRunner(), name="first", on_event=say))
 """
+STILLBORN = f"""
+import os, signal
+import docker
+docker.APIClient.start = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+{FOLLOWER}
+"""
+"""The same, killed when its container is made and not started yet."""
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +109,22 @@ def test_a_killed_followers_container_is_found_and_its_log_goes_on(made: Trainin
     if second[0] == first[-1]:  # it was killed with this line just handed on, and not yet noted
         second = second[1:]
     assert [*first, *second] == list(range(1, len(first) + len(second) + 1))
+    assert trained(outcome).resumed_from is None
+    assert containers(made) == []
+
+
+def test_a_container_that_was_made_and_never_started_is_not_waited_for(made: Trainings) -> None:
+    plan = plan_of(made, "stillborn", 6)
+    command = [sys.executable, "-c", STILLBORN, made.store.uri, plan.run_id]
+    died = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=120)
+    assert died.returncode == -signal.SIGKILL
+    (left,) = containers(made)
+    assert not DockerRunner().status(left).begun
+    said: list[str] = []
+    again = attempt(plan, "second", said)
+    outcome = recorded(again, lambda: again.ready() or again.begin(earlier="first") or again.follow())
+    assert "the container of an earlier attempt is ended first" in said
+    assert not any("going on with it" in line for line in said)
     assert trained(outcome).resumed_from is None
     assert containers(made) == []
 
