@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -80,6 +81,15 @@ class TeamStack:
     def api(self) -> AirflowApi:
         """A client of Airflow that is logged in as its first user."""
         return AirflowApi(f"http://127.0.0.1:{self.ports['airflow']}", "admin", self.secret("airflow-admin-password"))
+
+    def person(self, role: str) -> AirflowApi:
+        """A client of Airflow that is logged in as a new user with this role."""
+        name, password = role.lower(), secrets.token_urlsafe(16)
+        words = ["airflow", "users", "create", "--username", name, "--password", password, "--role", role]
+        words += ["--email", f"{name}@example.org", "--firstname", role, "--lastname", "Test"]
+        made = self.service("scheduler").exec_run(["with-secrets", *words])
+        assert made.exit_code == 0, made.output.decode()
+        return AirflowApi(f"http://127.0.0.1:{self.ports['airflow']}", name, password)
 
     @property
     def s3(self) -> Any:

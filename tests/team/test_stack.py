@@ -103,6 +103,19 @@ def test_people_have_to_log_in(stack: TeamStack) -> None:
     assert stack.api.call("GET", "/dags")["total_entries"] >= len(EXAMPLES)
 
 
+def test_a_viewer_looks_and_an_operator_starts_runs(stack: TeamStack) -> None:
+    run = {"logical_date": None, "conf": {"date": LAST.isoformat()}}
+    path = f"/dags/{EXAMPLES[0]}/dagRuns"
+    viewer, operator = stack.person("Viewer"), stack.person("Op")
+    for person in (viewer, operator):
+        assert person.call("GET", "/dags")["total_entries"] >= len(EXAMPLES)
+    for method, place, body in (("POST", path, run), ("GET", "/connections", None)):
+        with pytest.raises(Unavailable, match="403"):
+            viewer.call(method, place, body)
+    started = operator.call("POST", path, run)["dag_run_id"]  # the DAG is paused still, so nothing runs
+    stack.api.call("DELETE", f"{path}/{started.replace('+', '%2B')}")
+
+
 def test_a_night_of_each_example_runs_green_in_containers_beside_the_stack(stack: TeamStack) -> None:
     runs = {name: stack.trigger(name) for name in EXAMPLES}
     training = stack.until_training(EXAMPLES[0])
