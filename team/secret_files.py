@@ -71,13 +71,13 @@ def hand_out(folder: Path, target: Path, settings: Settings) -> None:
         )
     if not (folder / "made.json").is_file():
         raise ConfigurationError(f"there are no secrets in {folder}", remedy="`make up` makes them")
+    files = contents(_made(folder), settings)
     try:
         target.mkdir(mode=0o700)
     except OSError as error:
         raise ConfigurationError(
             f"{target} cannot be made: {(error.strerror or '').lower()}", remedy="name a new folder"
         ) from error
-    files = contents(_made(folder), settings)
     inside, outside = "@redis:6379", f"@{settings.listen}:{settings.redis_port}"
     for name in WORKERS:
         _write(target / name, files[name].replace(inside, outside), os.getuid())
