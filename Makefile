@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 WORKERS ?= 3
+# Many container images ask Python not to keep what it compiles; each process would then compile all of Airflow again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1|/' | awk -F'|' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -51,8 +53,9 @@ backup: environment  ## Databases, buckets and secrets of the team set-up into a
 restore: environment  ## Put back what `make backup` saved: FROM=FOLDER
 	@$(PYTHON) -m team restore $(FROM)
 
-stop:  ## End what `make demo` and `make serve` started, and only that
+stop:  ## End what `make demo` and `make serve` started, and only that; an engine of theirs, unless containers run on it
 	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m demo stop
+	@scripts/engine.sh release
 
 lock: environment  ## Resolve requirements*.in and docker/stage.in again
 	@scripts/lock.sh

@@ -5,14 +5,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from demo.airflow_api import AirflowApi
 from demo.services import Services
+from ratchet_airflow.run_id import store_run_id
+from tasks.chain.outcomes import outcomes
+from tasks.contracts import paths
+from tasks.contracts.operations import Stage
+from tasks.contracts.request import Outcome
+from tasks.runtime.store.opening import open_store
 from tasks.samples.clicks import write
 
 ROOT = Path(__file__).resolve().parents[1]
 PIPELINE = "search-ranking"
 DAY = date(2026, 3, 31)
+
+
+class Night(NamedTuple):
+    """A green run: seconds from its start to its end, as Airflow has them, and how its stages ended."""
+
+    seconds: float
+    outcomes: dict[Stage, Outcome]
 
 
 class Sandbox:
@@ -23,26 +37,37 @@ class Sandbox:
         self._api = api
         self._runs = 0
 
-    def night(self) -> float:
-        """Seconds that one run for DAY takes, start to end, as Airflow has it. Raises if it is not green."""
+    def night(self) -> Night:
+        """One run for DAY. Raises if it is not green."""
         self._runs += 1
         run_id = f"bench-{self._runs}"
         body = {"dag_run_id": run_id, "logical_date": None, "conf": {"date": DAY.isoformat()}}
         self._api.call("POST", f"/dags/{PIPELINE}/dagRuns", body)
-        until = time.monotonic() + 600
-        while time.monotonic() < until:
-            run = next(run for run in self._api.runs(PIPELINE) if run["dag_run_id"] == run_id)
-            if run["state"] in {"success", "failed"}:
-                break
-            time.sleep(0.5)
+        run = self._ended("dag_run_id", run_id)
         if run["state"] != "success":
             raise RuntimeError(f"{run_id} is {run['state']}")
         start, end = (datetime.fromisoformat(run[key]) for key in ("start_date", "end_date"))
-        return (end - start).total_seconds()
+        ended = outcomes(open_store(self.services.store), PIPELINE, store_run_id(run_id))
+        return Night((end - start).total_seconds(), ended)
+
+    def switch_on(self) -> None:
+        """Switch the pipeline on, and wait until its schedule's own night, which has no data, is out of the way."""
+        self._api.wait_for_dag(PIPELINE)
+        self._api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})
+        self._ended("run_type", "scheduled")
+
+    def _ended(self, key: str, value: str) -> dict[str, Any]:
+        """The run whose key has this value, once it has come to its end. Raises if it does not within ten minutes."""
+        until = time.monotonic() + 600
+        while time.monotonic() < until:
+            for run in self._api.runs(PIPELINE):
+                if run[key] == value and run["state"] in {"success", "failed"}:
+                    return run
+            time.sleep(0.5)
+        raise RuntimeError(f"no run whose {key} is {value} came to its end within ten minutes")
 
     def backfill(self, first: date, last: date, *, seconds: float) -> None:
-        """Run all dates from first to last, and wait until each has come to its end, green or not."""
-        before = {run["dag_run_id"] for run in self._api.runs(PIPELINE)}
+        """Run all dates from first to last, and wait for the summary that people get once each has come to its end."""
         body = {
             "dag_id": PIPELINE,
             "from_date": f"{first}T00:00:00Z",
@@ -50,14 +75,13 @@ class Sandbox:
             "max_active_runs": 3,
             "reprocess_behavior": "completed",
         }
-        self._api.call("POST", "/backfills", body)
+        number = self._api.call("POST", "/backfills", body)["id"]
+        store, told = open_store(self.services.store), paths.alerts(PIPELINE, store_run_id(f"backfill-{number}"))
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            runs = [run for run in self._api.runs(PIPELINE) if run["dag_run_id"] not in before]
-            if len(runs) > (last - first).days and all(run["state"] in {"success", "failed"} for run in runs):
-                return
+        while not any(store.list(told)):
+            if time.monotonic() > until:
+                raise RuntimeError(f"the backfill did not come to its summary within {seconds:.0f} s")
             time.sleep(1)
-        raise RuntimeError(f"the backfill did not end within {seconds:.0f} s")
 
 
 @contextmanager
@@ -69,9 +93,8 @@ def sandbox(home: Path, *, rows_per_day: int, days: int = 30) -> Iterator[Sandbo
         for _ in write(services.data, days=days, rows_per_day=rows_per_day, end=DAY, seed=0):
             pass
         services.wait()
-        api = AirflowApi(services.airflow_url, services.user, services.password)
-        api.wait_for_dag(PIPELINE)
-        api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})
-        yield Sandbox(services, api)
+        airflow = Sandbox(services, AirflowApi(services.airflow_url, services.user, services.password))
+        airflow.switch_on()
+        yield airflow
     finally:
         services.stop()

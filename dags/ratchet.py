@@ -7,6 +7,9 @@ from ratchet_airflow.dag import build
 
 _root = folders.root(__file__)
 _wanted = get_parsing_context().dag_id
-_found = folders.read_one(_root, _wanted) if _wanted else folders.read(_root)[0]
-for _pipeline in _found:
-    globals()[f"dag_{_pipeline.spec.name}"] = build(_pipeline.spec, _pipeline.folder)
+_dags = (
+    [folders.build_one(found, build) for found in folders.read_one(_root, _wanted)]
+    if _wanted
+    else folders.build_all(_root, build)[0]
+)
+globals().update({f"dag_{dag.dag_id}": dag for dag in _dags})

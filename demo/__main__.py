@@ -13,7 +13,6 @@ from demo.services import Services
 from tasks.contracts.errors import RatchetError
 
 ROOT = Path(__file__).resolve().parents[1]
-HOMES = {"demo": ROOT / ".ratchet" / "demo", "local": ROOT / ".ratchet" / "local"}
 _OWN = ("RATCHET_DATA", "RATCHET_STORE")
 
 
@@ -22,17 +21,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument("verb", choices=("demo", "serve", "stop"))
     parser.add_argument("--rows-per-day", type=int, default=20_000)
+    parser.add_argument("--home", type=Path, default=ROOT / ".ratchet", help="where state, data and results go")
     options = parser.parse_args()
+    homes = {name: options.home.resolve() / name for name in ("demo", "local")}
     console = Console()
     if options.verb == "stop":
-        ended = [name for home in HOMES.values() for name in Services(ROOT, home).stop()]
+        ended = [name for home in homes.values() for name in Services(ROOT, home).stop()]
         console.print(f"stopped: {', '.join(ended)}" if ended else "nothing was running")
         return 0
     if options.verb == "demo":
-        services = Services(ROOT, HOMES["demo"])
+        services = Services(ROOT, homes["demo"])
     else:  # one's own pipelines, on one's own data, in a store that the demo does not share
         own = {name: _absolute(os.environ[name]) for name in _OWN if name in os.environ}
-        services = Services(ROOT, HOMES["local"], settings=own)
+        services = Services(ROOT, homes["local"], settings=own)
     started = time.monotonic()
     try:
         if options.verb == "serve":

@@ -2,13 +2,21 @@
 
 import json
 import time
+from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from tasks.contracts.errors import Unavailable
 
-_PATIENCE_S = 90
+_PATIENCE_S = 120
+_ANSWER_S = 40
+"""Longer than the server waits for SQLite's lock (30 s): a request that is given up before goes on there.
+
+While Airflow's server waits for that lock to log a change, it does nothing else: not even end what holds the lock.
+"""
+_REPEATABLE = ("GET", "PATCH")
+"""What says the same when it is said twice, so that it may be asked of a server that starts, or is slow to answer."""
 
 
 class AirflowApi:
@@ -56,22 +64,23 @@ class AirflowApi:
             headers["Authorization"] = f"Bearer {self._token}"
         data = json.dumps(body).encode() if body is not None else None
         request = Request(self._url + path, data=data, method=method, headers=headers)  # noqa: S310 - loopback
-        until = time.monotonic() + (_PATIENCE_S if method == "GET" else 0)
+        until = time.monotonic() + (_PATIENCE_S if method in _REPEATABLE else 0)
         while True:
             try:
-                with urlopen(request, timeout=30) as response:  # noqa: S310 - the same
+                with urlopen(request, timeout=_ANSWER_S) as response:  # noqa: S310 - the same
                     return json.loads(response.read() or b"null")
             except HTTPError as error:
                 said = error.read().decode(errors="replace")[:300]
-                raise Unavailable(
-                    f"Airflow answers {error.code} to {method} {path}: {said}", remedy="see its log"
-                ) from error
+                if error.code < HTTPStatus.INTERNAL_SERVER_ERROR or time.monotonic() > until:
+                    raise Unavailable(
+                        f"Airflow answers {error.code} to {method} {path}: {said}", remedy="see its log"
+                    ) from error
             except (URLError, OSError) as error:  # a server that is being restarted is waited for
                 if time.monotonic() > until:
                     raise Unavailable(
                         f"Airflow does not answer at {self._url}: {error}", remedy="see its log"
                     ) from error
-                time.sleep(1)
+            time.sleep(1)
 
 
 def _quoted(run_id: str) -> str:

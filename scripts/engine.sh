@@ -2,6 +2,7 @@
 # Make a Docker engine answer: the one that is there, or one installed and started from Debian's packages.
 #   engine.sh          exits 0 if an engine answers, 3 if there is none and stages will run as processes
 #   engine.sh stop     ends the engine that this script started, and only that
+#   engine.sh release  the same, unless a container runs on it
 # RATCHET_NO_ENGINE_INSTALL=1 keeps it from installing or starting anything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,7 +31,7 @@ answers() {
 # The engine that this script started, if it lives: its pid, checked against the start time noted beside it.
 ours() {
     local pid started
-    read -r pid started <"$pidfile" 2>/dev/null || return 1
+    read -r pid started 2>/dev/null <"$pidfile" || return 1
     [[ -n $started && $(started_at "$pid") == "$started" ]] && echo "$pid"
 }
 started_at() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | awk '$1 != "Z" {print $20}' || true; }
@@ -50,6 +51,20 @@ stop() {
     [[ -z $(ours) ]] || kill -KILL "$pid" 2>/dev/null || true
     rm -f "$pidfile"
     say "stopped"
+}
+
+release() {
+    local running why
+    ours >/dev/null || return 0
+    if ! running=$(timeout 10 docker --host "unix://$run/docker.sock" ps --quiet 2>/dev/null); then
+        why="it does not say whether containers run on it"
+    elif [[ -n $running ]]; then
+        why="$(wc -l <<<"$running") container(s) run on it"
+    else
+        stop
+        return 0
+    fi
+    say "stays, as $why; \`scripts/engine.sh stop\` ends it all the same"
 }
 
 # An engine that was killed leaves the numbers of its processes behind. One that still waits to be reaped, or that some
@@ -93,9 +108,9 @@ start() {
 }
 
 mkdir -p "$state"
-if [[ ${1:-} == stop ]]; then
+if [[ ${1:-} == stop || ${1:-} == release ]]; then
     exec 9>"$state/lock" && flock 9
-    stop
+    "$1"
     exit 0
 fi
 if answers; then

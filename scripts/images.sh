@@ -36,10 +36,10 @@ archive() { # FILE PATH...
         --mode='u=rwX,go=rX' --exclude=__pycache__ --exclude='*.pyc' "$@"
 }
 digest() { sha256sum | cut -c1-12; }
-build_from() { # CONTEXT_ARCHIVE ARGUMENT...: quiet unless it fails
+build_from() { # CONTEXT_ARCHIVE ARGUMENT...: without network, and quiet unless it fails
     local errors
     errors=$(mktemp "$build/errors.XXXXXX")
-    if ! docker build --quiet "${@:2}" - <"$1" >/dev/null 2>"$errors"; then
+    if ! docker build --quiet --network none "${@:2}" - <"$1" >/dev/null 2>"$errors"; then
         cat "$errors" >&2
         rm -f "$errors"
         return 1

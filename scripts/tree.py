@@ -10,7 +10,7 @@ _WIDTH = 116
 _SAYS = {
     ".ci/run": "what CI runs: make test, in a fresh clone",
     ".gitignore": "what is made, not written",
-    "Makefile": "demo, test, check, bench, stop, lock, clean",
+    "Makefile": "demo, test, check, bench, serve, stop; up, down, backup and restore of the team set-up; lock, clean",
     "pyproject.toml": "the tools' settings: lint, types, layers, tests, coverage",
     "requirements.in": "what Ratchet runs on",
     "requirements.txt": "the same, every version pinned",
@@ -34,7 +34,8 @@ _SAYS = {
 
 def tree() -> str:
     """The tree as a Markdown code block. Tests mirror the folders and are one line."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]  # what is to be committed, too
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     lines: list[str] = []
     folder = "."
     for name in sorted(listed, key=lambda name: (name.rpartition("/")[0], name)):

@@ -135,8 +135,10 @@ def _down(stack: Stack, console: Console, *, volumes: bool) -> int:
     """End the stack, and the stage containers that it started."""
     if stack.members():
         stack.compose("stop", "scheduler", "worker", "worker-gpu")  # so that nobody goes on with what ends now
-    if stages := stack.end_stages():
-        console.print(f"down: {stages} running stages were told to save and end")
+    stages = stack.stages()
+    if graces := [stage.grace_s for stage in stages if stage.running]:
+        console.print(f"down: {len(graces)} running stages are told to save and end; they have up to {max(graces)} s")
+    stack.end_stages(stages)
     stack.compose("down", "--remove-orphans", *(["--volumes"] if volumes else []))
     if volumes:
         stack.forget()

@@ -55,10 +55,16 @@ class Settings(BaseModel):
     gpus: str | None = None
     stages_open: bool = False
     cache_limit: str = "20g"
+    stage_max_memory: str = "64g"
+    stage_max_shm: str = "16g"
+    stage_max_cpus: int = Field(64, ge=1, le=1024)
+    stage_max_pids: int = Field(4096, ge=16, le=65_536)
+    max_stages: int = Field(64, ge=1, le=10_000)
     engine_socket: str | None = Field(None, pattern="^/")
     pool_cpu: int | None = Field(None, ge=1)
     pool_gpu: int | None = Field(None, ge=1)
     pool_backfill: int | None = Field(None, ge=1)
+    pool_backfill_gpu: int | None = Field(None, ge=1)
     database_url: str | None = None
     s3_endpoint: str | None = None
     s3_region: str = "us-east-1"
@@ -98,7 +104,7 @@ class Settings(BaseModel):
             raise ValueError("the name of the folder of backups")
         return project
 
-    @field_validator("cache_limit")
+    @field_validator("cache_limit", "stage_max_memory", "stage_max_shm")
     @classmethod
     def _is_an_amount(cls, limit: str) -> str:
         parse_memory(limit)
@@ -157,10 +163,16 @@ class Settings(BaseModel):
             "RATCHET_ARTIFACTS": self.artifacts,
             "RATCHET_GPUS": self.gpus,
             "RATCHET_CACHE_LIMIT": self.cache_limit,
+            "RATCHET_STAGE_MAX_MEMORY": self.stage_max_memory,
+            "RATCHET_STAGE_MAX_SHM": self.stage_max_shm,
+            "RATCHET_STAGE_MAX_CPUS": self.stage_max_cpus,
+            "RATCHET_STAGE_MAX_PIDS": self.stage_max_pids,
+            "RATCHET_MAX_STAGES": self.max_stages,
             "RATCHET_ENGINE_SOCKET": self.engine_socket,
             "RATCHET_POOL_CPU": self.pool_cpu,
             "RATCHET_POOL_GPU": self.pool_gpu,
             "RATCHET_POOL_BACKFILL": self.pool_backfill,
+            "RATCHET_POOL_BACKFILL_GPU": self.pool_backfill_gpu,
             "RATCHET_STAGE_NETWORK": f"{self.project}_stages",
             "RATCHET_OPEN_NETWORK": f"{self.project}_open",
             "RATCHET_STAGES_RUN_ON": self.stage_network,

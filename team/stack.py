@@ -1,11 +1,13 @@
 """The containers of the stack: Docker Compose told what to do, and what the engine says of how they are."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +29,9 @@ ONCE = frozenset({"init"})
 WORKING = ("engine", "worker-gpu")
 """All that runs on a host that only works."""
 _COMPOSE_S = 600
-_LONGEST_GRACE_S = 150
+_GRACE = re.compile(r"[0-9]{1,6}")
+_GRACE_S = 30
+"""Of a stage container whose label does not say."""
 _RESTARTS = 5
 """After so many, a container does not only wait for another one."""
 
@@ -50,6 +54,15 @@ class Member:
     def failed(self) -> bool:
         """Whether waiting for it is in vain."""
         return self.state.startswith("failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageContainer:
+    """A container of a stage. grace_s: seconds that it was promised between the notice to stop and the kill."""
+
+    handle: str
+    running: bool
+    grace_s: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,19 +199,33 @@ class Stack:
                 raise Unavailable(f"{ill[0].name} is {ill[0].state}", remedy="see `make logs`")
             time.sleep(0.5)
 
-    def end_stages(self) -> int:
-        """Stop the stage containers of this installation, each with the grace that it was promised; how many."""
+    def stages(self) -> list[StageContainer]:
+        """The stage containers of this installation."""
         with answers():
             found = self._api.containers(all=True, filters={"label": [f"{INSTALLATION}={self.settings.project}"]})
-            running = [container for container in found if container["State"] == "running"]
-            for container in running:
-                with suppress(APIError):  # it has just ended
-                    self._api.kill(container["Id"], signal="SIGTERM")
-            for container in found:
+        return [
+            StageContainer(
+                handle=container["Id"],
+                running=container["State"] in {"running", "paused"},
+                grace_s=_grace_of(container["Labels"]),
+            )
+            for container in found
+        ]
+
+    def end_stages(self, stages: Sequence[StageContainer]) -> None:
+        """Stop and remove them, all at the same time, each with the grace that it was promised."""
+
+        def end(stage: StageContainer) -> None:
+            with answers(), connect() as api:
+                with suppress(APIError):  # it is gone, or was not paused
+                    api.unpause(stage.handle)
                 with suppress(NotFound):
-                    self._api.stop(container["Id"], timeout=_LONGEST_GRACE_S)
-                    self._api.remove_container(container["Id"], v=True, force=True)
-        return len(running)
+                    api.stop(stage.handle, timeout=stage.grace_s)
+                    api.remove_container(stage.handle, v=True, force=True)
+
+        with ThreadPoolExecutor(max_workers=max(1, len(stages))) as pool:
+            for ended in [pool.submit(end, stage) for stage in stages]:
+                ended.result()
 
     def forget(self) -> None:
         """Delete what Compose does not know of: the secrets, and the cache, which the first stage made."""
@@ -246,6 +273,12 @@ def program() -> Sequence[str]:
     raise ConfigurationError(
         "Docker Compose is not there", remedy="install it: apt-get install docker-compose, or Docker's own plugin"
     )
+
+
+def _grace_of(labels: Mapping[str, str]) -> int:
+    """What a worker has written there, which may be anything."""
+    said = labels.get("ratchet.grace", "")
+    return int(said) if _GRACE.fullmatch(said) else _GRACE_S
 
 
 def _last(said: bytes) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from tasks.chain.pins import libraries
 from tasks.contracts import bundle, paths
 from tasks.contracts.documents import Champion, Epoch, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
 from tasks.contracts.fingerprint import digest, digest_of
@@ -50,6 +51,7 @@ SPEC = PipelineSpec.model_validate(
         "gate": {"min_gain": "1%"},
     }
 )
+PINS = Pins(commit="c0ffee", image=f"sha256:{digest(b'image')}", python="3.11", libraries=libraries())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,7 @@ class World:
             kind=self.kind,  # type: ignore[arg-type] # written once, in full
             store=self.store.uri,
             tracking_uri=self.tracking_uri,
-            pins=Pins(commit="c0ffee", image="process", python="3.11", libraries={}),
+            pins=PINS,
             fingerprint=digest_of(parts),
             parts=parts,
         )

@@ -1,29 +1,26 @@
 """What Airflow's scheduler tells Ratchet of: that it starts, and that a run has ended.
 
 Airflow 3.3 calls these hooks where the event is noticed. Run events come from the scheduler, in the middle of its loop
-and before the state is committed; so nothing happens here but a note to a thread, and the thread starts the watch as a
-process of its own, one at a time, with a time limit. While no run goes on, nothing can be late, and nothing is started.
+and before the state is committed; so nothing happens here but a note to a thread, and the thread asks the watch, a
+process of its own, with a time limit. While no run goes on, nothing can be late, and there is no watch.
 """
 
 import logging
 import os
-import subprocess
 import sys
 import threading
 
 from airflow.listeners import hookimpl
 
+from ratchet_airflow.alerts.watcher import Watcher
 from ratchet_airflow.pools import keep_in_step
 
 _EVERY_S = 300.0
-"""Between two looks while a run goes on. A look takes 5 s of a core. RATCHET_WATCH_SECONDS is another number."""
-_LIMIT_S = 120.0
+"""Between two looks while a run goes on. RATCHET_WATCH_SECONDS is another number."""
 _SETTLE_S = 1.0
 """Until the scheduler has committed what it told of, and for the events of one moment to become one look."""
 REAPER = "ratchet-reaper"
 """The DAG that is no pipeline's: nobody waits for its runs."""
-GOING_ON = 3
-"""The watch's exit code while a run goes on, so that it is to look again."""
 _log = logging.getLogger("ratchet.alerts")
 _noted = threading.Event()
 _going_on = threading.Event()
@@ -59,37 +56,27 @@ def on_dag_run_success(dag_run: object, msg: str) -> None:  # noqa: ARG001 - Air
 
 def _watch() -> None:
     every = float(os.environ.get("RATCHET_WATCH_SECONDS", _EVERY_S))
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "_AIRFLOW_PROCESS_CONTEXT": "server",  # it reads Airflow's database, as the scheduler does
-    }
+    watcher = Watcher(
+        {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "_AIRFLOW_PROCESS_CONTEXT": "server",  # it reads Airflow's database, as the scheduler does
+        }
+    )
     pause = threading.Event()
     _going_on.set()  # until the first look says otherwise
     while True:
         if _noted.wait(every):
             pause.wait(_SETTLE_S)
         elif not _going_on.is_set():
+            watcher.end()
             continue
         _noted.clear()
         _going_on.clear()
-        if _look(environment) != 0:
+        try:
+            going_on = watcher.look()
+        except OSError as error:
+            _log.warning("the watch for alerts did not end well: %s", error)
+            going_on = True
+        if going_on:
             _going_on.set()
-
-
-def _look(environment: dict[str, str]) -> int:
-    """The watch's exit code: 0 if no run goes on."""
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-m", "ratchet_airflow.alerts.watch"],
-            env=environment,
-            timeout=_LIMIT_S,
-            start_new_session=True,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        _log.warning("the watch for alerts did not end well: %s", error)
-        return 1
-    if ended.returncode not in {0, GOING_ON}:
-        _log.warning("the watch for alerts ended with exit code %d", ended.returncode)
-    return ended.returncode

@@ -77,11 +77,12 @@ class StageOperator(ResumableJobMixin, BaseOperator):
 
     Skipped where there is nothing to do, which is a verdict, not a failure. Durable: the name of the attempt is kept in
     Airflow's task state store before its container starts. A try whose worker died leaves both behind, and the next one
-    follows the same container. Clearing the task drops the name; then what is left of an earlier try is ended first.
+    follows the same container. After a clear the name is dropped, and what is left of an earlier try is ended first.
     """
 
     ui_color = "#e0f2f1"
     external_id_key = "ratchet_attempt"
+    _tries_key = "ratchet_max_tries"
 
     def __init__(self, *, pipeline: str, stage: Stage, **kwargs: Any) -> None:
         super().__init__(task_id=stage, **kwargs)
@@ -148,10 +149,18 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             attempt.interrupt()
 
     def _resumed(self, context: Mapping[str, Any]) -> Outcome:
+        self._forget_if_cleared(context)
         self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
         if self._outcome is None:
             raise AssertionError("the mixin ends with submit_job or poll_until_complete, and each leaves an outcome")
         return self._outcome
+
+    def _forget_if_cleared(self, context: Mapping[str, Any]) -> None:
+        """Airflow keeps a task's state over a clear. It raises max_tries then, and never else."""
+        states, tries = context.get("task_state_store"), context["ti"].max_tries
+        if states is not None and states.get(self._tries_key) != tries:
+            states.delete(self.external_id_key)
+            states.set(self._tries_key, tries)
 
     def _make_attempt(self, context: Mapping[str, Any]) -> "Attempt":
         from tasks.chain.attempt import Attempt  # noqa: PLC0415 - the DAG file is parsed without it

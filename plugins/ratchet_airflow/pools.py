@@ -1,7 +1,9 @@
 """Pools: how much of a kind of resource all runs may use at once.
 
 Ratchet makes them itself, so that no task waits for one that nobody made. A slot of `ratchet_cpu` and of
-`ratchet_backfill` is a core, a slot of `ratchet_gpu` a device: a stage takes as many as its resources say.
+`ratchet_backfill` is a core, a slot of `ratchet_gpu` a device: a stage takes as many as its resources say. Devices that
+RATCHET_POOL_BACKFILL_GPU sets aside are slots of `ratchet_backfill_gpu` and not of `ratchet_gpu`: a device is promised
+once, or a stage would find it taken.
 """
 
 import math
@@ -14,7 +16,7 @@ from typing import Any
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.operations import Resources
 
-CPU, GPU, BACKFILL = "ratchet_cpu", "ratchet_gpu", "ratchet_backfill"
+CPU, GPU, BACKFILL, BACKFILL_GPU = "ratchet_cpu", "ratchet_gpu", "ratchet_backfill", "ratchet_backfill_gpu"
 GPU_QUEUE = "gpu"
 NIGHTLY_WEIGHT = 10
 """Of a task; a backfill's counts a tenth."""
@@ -33,11 +35,19 @@ class Pool:
 def pools() -> Mapping[str, Pool]:
     """The pools by name. Raises ConfigurationError for a setting that is no number above 0."""
     cores = os.cpu_count() or 1
-    found = (
+    devices, aside = _slots("GPU", max(1, _devices())), _slots("BACKFILL_GPU", 0)
+    if aside >= devices:
+        raise ConfigurationError(
+            f"RATCHET_POOL_BACKFILL_GPU={aside} leaves none of {devices} GPUs to nights",
+            remedy="give a smaller number, or none: then backfills wait for the GPUs that nights leave free",
+        )
+    found = [
         Pool(name=CPU, slots=_slots("CPU", cores), description="Cores for Ratchet's stages"),
-        Pool(name=GPU, slots=_slots("GPU", _devices()), description="GPUs for Ratchet's stages"),
+        Pool(name=GPU, slots=devices - aside, description="GPUs for Ratchet's stages"),
         Pool(name=BACKFILL, slots=_slots("BACKFILL", cores), description="Cores for the stages of backfills"),
-    )
+    ]
+    if aside:
+        found.append(Pool(name=BACKFILL_GPU, slots=aside, description="GPUs for the stages of backfills"))
     return {pool.name: pool for pool in found}
 
 
@@ -53,12 +63,12 @@ def share(resources: Resources) -> dict[str, Any]:
 
 
 def yield_to_nights(task_instance: Any, dag_run: Any) -> None:
-    """Put a task of a backfill behind those of nightly runs, and into the backfills' own pool unless it needs GPUs."""
+    """Put a task of a backfill behind those of nightly runs, and into the backfills' own pool, if there is one."""
     if dag_run is None or dag_run.run_type != "backfill":
         return
-    if task_instance.pool == CPU:
-        task_instance.pool = BACKFILL
-        task_instance.pool_slots = min(task_instance.pool_slots, pools()[BACKFILL].slots)
+    own = pools().get({CPU: BACKFILL, GPU: BACKFILL_GPU}.get(task_instance.pool, ""))
+    if own is not None:
+        task_instance.pool, task_instance.pool_slots = own.name, min(task_instance.pool_slots, own.slots)
     if task_instance.pool in pools():
         task_instance.priority_weight = max(1, task_instance.priority_weight // NIGHTLY_WEIGHT)
 
@@ -73,7 +83,9 @@ def keep_in_step() -> None:
 
 def _slots(kind: str, default: int) -> int:
     name = f"RATCHET_POOL_{kind}"
-    given = os.environ.get(name) or str(max(1, default))
+    given = os.environ.get(name)
+    if not given:
+        return default
     if not given.isdigit() or int(given) == 0:
         raise ConfigurationError(f"{name}={given!r} is not a number of slots", remedy="give a whole number above 0")
     return int(given)

@@ -1,5 +1,6 @@
 """The reaper: a small DAG that ends containers which no run of this Airflow follows any more."""
 
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -10,11 +11,14 @@ from ratchet_airflow import settings
 from ratchet_airflow.listener import REAPER
 
 _EVERY = "*/5 * * * *"
+_QUEUES = "RATCHET_REAP_QUEUES"
+"""Names of queues, with commas, whose workers ask another engine than those of the default queue."""
 _OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 _PAGE = """\
 Ends containers of stages that nobody follows any more: those whose task ended without them, for example because its
 worker was killed in the middle of stopping it. It looks only at containers with the labels of this installation.
-A container whose task runs, or is about to be tried again, is left alone.
+A container whose task runs, or is about to be tried again, is left alone. There is a task for each engine: one on the
+default queue, and one on each queue whose workers have an engine of their own.
 """
 
 
@@ -52,7 +56,10 @@ class ReapOperator(BaseOperator):
 
 
 def build() -> DAG:
-    """The DAG. It runs from the start, also when the pipelines are paused."""
+    """The DAG. It runs from the start, also when the pipelines are paused.
+
+    One task is on the default queue, and one on each that RATCHET_REAP_QUEUES names; none waits for another.
+    """
     dag = DAG(
         dag_id=REAPER,
         description="Ends containers that no run follows any more",
@@ -64,5 +71,8 @@ def build() -> DAG:
         dagrun_timeout=timedelta(minutes=10),
         tags=["ratchet-upkeep"],  # not that of pipelines, whose runs the watch looks at
     )
-    dag.add_task(ReapOperator(task_id="reap", retries=1, execution_timeout=timedelta(minutes=8)))
+    queues = [name.strip() for name in os.environ.get(_QUEUES, "").split(",") if name.strip()]
+    tasks: dict[str, dict[str, Any]] = {"reap": {}, **{f"reap_{name}": {"queue": name} for name in queues}}
+    for task_id, where in tasks.items():
+        dag.add_task(ReapOperator(task_id=task_id, retries=1, execution_timeout=timedelta(minutes=8), **where))
     return dag

@@ -5,9 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
+from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, AirflowTaskTimeout
 
 from tasks.contracts.errors import RatchetError
-from tasks.contracts.exits import Decision, decide
+from tasks.contracts.exits import Decision, ExitCode, decide
 
 BACKOFF = 2.0
 """Each delay is this many times the one before."""
@@ -19,13 +20,20 @@ _JITTER = 0.25
 
 
 def decision(error: BaseException | None, *, try_number: int, max_tries: int) -> Decision | None:
-    """What follows a try. None for what is not an error of ours: that is tried again as often as there are tries.
+    """What follows a try. None where Airflow's own rule holds: for its own errors, such as its time limit.
 
-    max_tries: as Airflow has it, the number of retries.
+    max_tries: as Airflow has it, the number of retries. The system's errors count as something that does not answer,
+    and any other exception as a bug.
     """
-    if not isinstance(error, RatchetError):
+    if error is None or isinstance(error, AirflowException | AirflowRuntimeError | AirflowTaskTimeout):
         return None
-    return decide(error.code, attempt=try_number, attempts=max_tries + 1)
+    return decide(_code(error), attempt=try_number, attempts=max_tries + 1)
+
+
+def _code(error: BaseException) -> ExitCode:
+    if isinstance(error, RatchetError):
+        return error.code
+    return ExitCode.UNAVAILABLE if isinstance(error, OSError) else ExitCode.BUG
 
 
 class StageRetryPolicy(RetryPolicy):

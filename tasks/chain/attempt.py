@@ -12,17 +12,18 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from tasks.chain.accumulation import halve
+from tasks.chain.ending import end_later
 from tasks.chain.events import Event, parse
 from tasks.chain.failures import failure_of
 from tasks.chain.jobs import job_for, store_label
 from tasks.chain.outcomes import outcome_of, outcomes, why_built
 from tasks.chain.requests import compose, why_skipped
 from tasks.contracts import paths
-from tasks.contracts.errors import ConfigurationError, OutOfMemory, Preempted, RatchetError
+from tasks.contracts.errors import ConfigurationError, JobGone, OutOfMemory, Preempted, RatchetError, Unavailable
 from tasks.contracts.operations import Stage
+from tasks.contracts.quantities import show_duration
 from tasks.contracts.request import Outcome, RunPlan, StageRequest
 from tasks.contracts.result import Published
-from tasks.runners.finisher import finish_later
 from tasks.runners.job import Job
 from tasks.runners.runner import Ended, Runner, follow_to_end
 from tasks.runtime.lease import Hold, Lease, Waiting, wanted
@@ -33,6 +34,8 @@ from tasks.runtime.store.opening import open_store
 OnEvent = Callable[[Event], None]
 _POLL_S = 0.3
 _MOST_PREEMPTIONS = 20
+_LONGEST = 1000
+"""Characters of a line that is kept with the outcome."""
 
 
 @dataclass
@@ -53,12 +56,15 @@ class Attempt:
     """Set by whoever interrupts: then a stage that was told to stop is not started again."""
     lost: bool = field(init=False, default=False)
     """Whether another attempt has taken this over; then how it ends is that attempt's to say."""
+    last_lines: tuple[str, ...] = field(init=False, default=())
+    """Of the stage's log, once it has ended: the container and its log are gone by then."""
     _request: StageRequest = field(init=False)
     _because: str = field(init=False, default="")
     _hold: Hold | None = field(init=False, default=None)
     _handle: str = field(init=False, default="")
     _found: bool = field(init=False, default=False)
-    _started: datetime = field(init=False)
+    _clock: datetime = field(init=False)
+    """Since when the stage's time runs: this attempt's beginning, or that of the attempt whose container is found."""
 
     def __post_init__(self) -> None:
         self._store: Store = open_store(self.plan.store)
@@ -81,8 +87,9 @@ class Attempt:
 
         earlier: the name of an attempt whose container is to be followed, if it is still there.
         """
-        key = paths.lease(self.plan.spec.name, self.stage, self._request.fingerprint)
-        waiting = Waiting(self._store, key, wanted(self.plan.run_id, self.name))
+        self._clock = datetime.now(UTC)
+        limit_s = self.plan.spec.stages[self.stage].timeout
+        waiting = Waiting(self._store, self._lease, wanted(self.plan.run_id, self.name))
         told = False
         while (hold := waiting.take()) is None:
             if not told and (holder := waiting.holder) is not None:
@@ -91,6 +98,11 @@ class Attempt:
             time.sleep(_POLL_S)
             if self.stopping:
                 raise Preempted(f"{self.stage} was told to stop while it waited for another run")
+            if (datetime.now(UTC) - self._clock).total_seconds() > limit_s:
+                raise Unavailable(
+                    f"{self.stage} waited {show_duration(limit_s)} for another run that computes the same",
+                    remedy=f"see what holds that run up, or raise stages.{self.stage}.timeout",
+                )
             if (found := published(self._store, self._request.prefix)) is not None:
                 return _built_by_another(found)
         self._hold = hold
@@ -109,7 +121,7 @@ class Attempt:
         """See the computation to its end. Raises the RatchetError that says why it failed."""
         try:
             error = self._to_end()
-        except RatchetError as raised:  # also that the container is gone, once somebody else has seen to it
+        except RatchetError as raised:  # also JobGone, once somebody else has seen to it
             error = Preempted(f"{self.stage} was told to stop") if self.stopping else raised
         finally:
             self.release()
@@ -150,8 +162,13 @@ class Attempt:
         self.stopping = True
         if self._handle:
             if self.runner.durable:
-                # Not a word to the engine from here: a signal's handler may run in the middle of another word to it.
-                finish_later(self._handle, self.plan.spec.stages[self.stage].grace)
+                end_later(
+                    self._handle,
+                    self.plan.spec.stages[self.stage].grace,
+                    store=self.plan.store,
+                    lease=self._lease,
+                    holder=self.name,
+                )
             else:
                 self.runner.notify(self._handle)
 
@@ -163,18 +180,21 @@ class Attempt:
 
     def _start(self, earlier: str | None, predecessor: Lease | None) -> None:
         """Find the container of an earlier attempt, or start one when nothing computes this any more."""
-        if earlier is None and predecessor is not None and not self.fresh:
+        if predecessor is not None and predecessor.ending:
+            earlier = None
+        elif earlier is None and predecessor is not None and not self.fresh:
             earlier = predecessor.attempt
         if earlier is not None and (found := self._begun(earlier)):
             self._handle, self._found = found[0], True
-            self._started = predecessor.started if predecessor else datetime.now(UTC)
-            self._names(earlier, self._started)
+            if predecessor is not None:
+                self._clock = predecessor.started
+            self._names(earlier, self._clock)
             self._say(f"the container of attempt {earlier} is still there; going on with it")
             return
         for leftover in self.runner.find(self._labels()):
             self._say("the container of an earlier attempt is ended first")
             if predecessor is not None:  # what it saves at its end counts: until then the computation is still its own
-                self._names(predecessor.attempt, predecessor.started)
+                self._names(predecessor.attempt, predecessor.started, ending=True)
             self.runner.stop(leftover, self.plan.spec.stages[self.stage].grace)
             self.runner.remove(leftover)
         self._names(self.name, datetime.now(UTC))
@@ -184,15 +204,15 @@ class Attempt:
         """The containers of an attempt that run or have ended, and not one whose maker died before it started it."""
         begun = []
         for found in self.runner.find(self._labels(attempt)):
-            with suppress(ConfigurationError):  # it went meanwhile
+            with suppress(JobGone):
                 if self.runner.status(found).begun:
                     begun.append(found)
         return begun
 
-    def _names(self, attempt: str, started: datetime) -> None:
+    def _names(self, attempt: str, started: datetime, *, ending: bool = False) -> None:
         """Let the lease name the computation that is under way, if it names another."""
         if self._hold is not None and self._hold.computes != attempt:
-            self._hold.follows(attempt, started)
+            self._hold.follows(attempt, started, ending=ending)
 
     def _labels(self, attempt: str | None = None) -> dict[str, str]:
         labels = {
@@ -203,7 +223,7 @@ class Attempt:
         return {**labels, "ratchet.attempt": attempt} if attempt else labels
 
     def _submit(self) -> None:
-        self._handle, self._found, self._started = self.runner.submit(self._job), False, datetime.now(UTC)
+        self._handle, self._found = self.runner.submit(self._job), False
 
     def _to_end(self) -> RatchetError | None:
         """Follow, and start again what was told to stop by somebody else and saved its work."""
@@ -216,15 +236,22 @@ class Attempt:
         return error
 
     def _ended(self) -> Ended:
-        elapsed = (datetime.now(UTC) - self._started).total_seconds()
-        return follow_to_end(
+        elapsed = (datetime.now(UTC) - self._clock).total_seconds()
+        ended = follow_to_end(
             self.runner,
             self._handle,
             self._job,
             lambda line: self.on_event(parse(line)),
             started=time.monotonic() - elapsed,
             resume=self._found,
+            is_ours=lambda: self._hold is None or self._hold.is_ours(),
         )
+        self.last_lines = tuple(parse(line).message[:_LONGEST] for line in ended.tail)
+        return ended
+
+    @cached_property
+    def _lease(self) -> str:
+        return paths.lease(self.plan.spec.name, self.stage, self._request.fingerprint)
 
     @cached_property
     def _job(self) -> Job:

@@ -26,11 +26,18 @@ def recorded(attempt: Attempt, work: Callable[[], Outcome]) -> Outcome:
         outcome = work()
     except RatchetError as error:
         seconds = time.monotonic() - started
-        failed = Outcome(stage=attempt.stage, state="failed", seconds=seconds, because=error.cause)
+        failed = Outcome(
+            stage=attempt.stage,
+            state="failed",
+            seconds=seconds,
+            because=error.cause,
+            last_lines=attempt.last_lines,
+        )
         if not attempt.lost:
             record(store, attempt.plan, failed)
         raise
-    outcome = outcome.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
+    seconds = round(time.monotonic() - started, 3)
+    outcome = outcome.model_copy(update={"seconds": seconds, "last_lines": attempt.last_lines})
     if not attempt.lost:
         record(store, attempt.plan, outcome)
     return outcome

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tasks.chain.jobs import store_label
 from tasks.contracts import paths
-from tasks.contracts.errors import ConfigurationError
+from tasks.contracts.errors import JobGone
 from tasks.runners.docker import DockerRunner
 from tasks.runtime import lease
 from tasks.runtime.lease import Lease, holder_of
@@ -41,7 +41,7 @@ def orphans(store: Store, runner: DockerRunner, is_alive: IsAlive) -> list[Orpha
     for handle in runner.find({"ratchet.store": store_label(store.uri)}):
         try:
             labels = runner.labels(handle)
-        except ConfigurationError:  # it has ended meanwhile
+        except JobGone:
             continue
         found = Orphan(
             handle=handle,

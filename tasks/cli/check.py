@@ -1,13 +1,15 @@
-"""`ratchet check`: every error of a pipeline file at once."""
+"""`ratchet check`: every error of a pipeline file at once, with what it says of the code beside it."""
 
 import argparse
 from pathlib import Path
 
 import yaml
 
+from tasks.cli import own_code
 from tasks.cli.pipelines import add_pipeline, find, overrides
 from tasks.contracts.loading import FILE, load
 from tasks.contracts.pipeline import PipelineSpec
+from tasks.validate.catalogue import columns_are_there, types_are_known
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     given = Path(options.pipeline)
     path = given if given.is_file() else find(options.pipeline) / FILE
-    spec = load(path, overrides(options.set))
+    rules = (types_are_known, columns_are_there, *own_code.rules(path.parent))
+    spec = load(path, overrides(options.set), rules)
     if options.explain:
         print(explain(spec), end="")
     else:

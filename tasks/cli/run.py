@@ -5,22 +5,37 @@ import json
 import os
 import secrets
 import sys
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 from tasks.chain.night import Night, run_night
 from tasks.chain.planning import make_plan
 from tasks.cli.display import Display
 from tasks.cli.pipelines import add_pipeline, add_store, find, overrides
-from tasks.contracts.dates import between, parse_date
+from tasks.contracts.dates import between, data_date, parse_date
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.loading import load
 from tasks.contracts.operations import STAGES
 from tasks.runners.choosing import choose_image, choose_runner
 
+_JSON = """\
+--json prints an object, with --from a list of them, a night each:
+  date      the data date
+  verdict   promote, reject or inconclusive; null where the run did not come to one
+  reason    in one sentence with its figures, why the verdict is what it is; without a verdict, why there is none: the
+            cause of the error, or null
+  metrics   candidate and baseline, each a value by metric; empty without a verdict
+  model     name and version as registered, or null
+  stages    for each that was come to: name, state (done, skipped, failed), seconds, cached
+  report    the address of the report, or null
+  error     null, or code (the exit code), cause, remedy
+"""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _JSON
     add_pipeline(parser)
     add_store(parser)
     parser.add_argument("--date", metavar="D", help="the data date (default: yesterday in the pipeline's time zone)")
@@ -34,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rebuild", action="store_true", help="build every stage, whatever is cached")
     parser.add_argument(
-        "--json", action="store_true", help="print the result as JSON on standard output, and nothing else"
+        "--json", action="store_true", help="print the result as JSON on standard output, and nothing else (see below)"
     )
     parser.set_defaults(run=_run)
 
@@ -80,9 +95,7 @@ def _days(options: argparse.Namespace, zone: str) -> tuple[date, ...]:
         return between(parse_date(options.first, "--from"), parse_date(options.last, "--to"))
     if options.date:
         return (parse_date(options.date, "--date"),)
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - only without a date
-
-    return (datetime.now(ZoneInfo(zone)).date() - timedelta(days=1),)
+    return (data_date(run_after=datetime.now(UTC), timezone=zone),)
 
 
 def as_json(night: Night) -> dict[str, Any]:

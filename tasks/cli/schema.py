@@ -8,11 +8,12 @@ from typing import Any
 from tasks.contracts.pipeline import PipelineSpec
 from tasks.contracts.quantities import show_duration, show_fraction, show_memory
 
-_SHOW: dict[str, Callable[[Any], str]] = {"20%": show_fraction, "1h30m": show_duration, "4g": show_memory}
+_SHOW: dict[str, Callable[[Any], object]] = {"20%": show_fraction, "1h30m": show_duration, "4g": show_memory}
 _INTRODUCTION = """# pipeline.yaml, key by key
 
 Made by `ratchet schema --markdown` from the classes that check the file. Keys in bold have no default.
-Shares are written like `20%`, durations like `1h30m` (d, h, m, s), memory like `4g` (k, m, g, t).
+Shares are written like `20%`, durations like `1h30m` (d, h, m, s; up to `365d`), memory like `4g` (k, m, g, t).
+Types are those of YAML 1.2: `"3"` is no number, `30.0` no whole number, `yes` is text.
 Text may take values from the environment of the orchestrator as `${NAME}` in `source.uri`.
 
 | key | value | default | meaning |

@@ -1,15 +1,21 @@
 """The schema of a row: what each column is, what it is for, and what its values may be."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
+from tasks.contracts.fitting import Misfit, Unknown
 from tasks.contracts.model import Document
 from tasks.contracts.quantities import Fraction
 
 Role = Literal["group", "time", "label", "weight", "numeric", "categorical", "id", "ignore"]
 ColumnType = Literal["int64", "float64", "string", "bool", "timestamp", "date"]
 Transform = Literal["log1p"]
+
+FEATURES: frozenset[Role] = frozenset({"numeric", "categorical"})
+"""Roles of the columns that the model reads."""
 
 _ORDERED = frozenset({"int64", "float64"})
 _TYPES_OF_ROLE: dict[Role, frozenset[ColumnType]] = {
@@ -48,27 +54,64 @@ class Column(Document):
     transform: Transform | None = Field(None, description="Applied inside the model before scaling.")
     derived: bool = Field(default=False, description="Made by derive() in features.py; absent from the source.")
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        types = _TYPES_OF_ROLE.get(self.role)
-        if types and self.type not in types:
-            raise ValueError(f"a {self.role} column cannot be {self.type}; allowed: {', '.join(sorted(types))}")
-        if (self.min is not None or self.max is not None) and self.type not in _ORDERED:
-            raise ValueError(f"min and max need a number, not {self.type}; allowed: int64, float64")
-        if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"min {self.min:g} is above max {self.max:g}")
-        if self.derived and not self.is_feature:
-            raise ValueError(f"a derived column is a feature, not {self.role}; allowed: numeric, categorical")
-        if self.transform and self.role != "numeric":
-            raise ValueError(f"transform needs role numeric, not {self.role}")
-        if self.transform == "log1p" and (self.min is None or self.min <= -1):
-            raise ValueError("transform log1p needs a min above -1, so that no value is outside its domain")
-        for value in self.allowed or ():
-            if not isinstance(value, _PYTHON_TYPES[self.type]) or (isinstance(value, bool) and self.type != "bool"):
-                raise ValueError(f"in: {value!r} is not a {self.type}")
-        return self
-
     @property
     def is_feature(self) -> bool:
         """Whether the model reads this column."""
-        return self.role in {"numeric", "categorical"}
+        return self.role in FEATURES
+
+
+def _type_of_role(column: Column) -> Iterator[str]:
+    types = _TYPES_OF_ROLE.get(column.role)
+    if types and column.type not in types:
+        yield f"a {column.role} column cannot be {column.type}; allowed: {', '.join(sorted(types))}"
+
+
+def _numbers_have_bounds(column: Column) -> Iterator[str]:
+    if (column.min is not None or column.max is not None) and column.type not in _ORDERED:
+        yield f"min and max need a number, not {column.type}; allowed: int64, float64"
+
+
+def _bounds_in_order(column: Column) -> Iterator[str]:
+    if column.min is not None and column.max is not None and column.min > column.max:
+        yield f"min {column.min:g} is above max {column.max:g}"
+
+
+def _features_are_derived(column: Column) -> Iterator[str]:
+    if column.derived and column.role not in FEATURES:
+        yield f"a derived column is a feature, not {column.role}; allowed: numeric, categorical"
+
+
+def _numbers_are_transformed(column: Column) -> Iterator[str]:
+    if column.transform and column.role != "numeric":
+        yield f"transform needs role numeric, not {column.role}"
+
+
+def _domain_of_log1p(column: Column) -> Iterator[str]:
+    if column.transform == "log1p" and (column.min is None or column.min <= -1):
+        yield "transform log1p needs a min above -1, so that no value is outside its domain"
+
+
+def _type_of_values(column: Column) -> Iterator[str]:
+    for value in column.allowed or ():
+        if not isinstance(value, _PYTHON_TYPES[column.type]) or (isinstance(value, bool) and column.type != "bool"):
+            yield f"in: {value!r} is not a {column.type}"
+
+
+_RULES: tuple[Callable[[Column], Iterator[str]], ...] = (
+    _type_of_role,
+    _numbers_have_bounds,
+    _bounds_in_order,
+    _features_are_derived,
+    _numbers_are_transformed,
+    _domain_of_log1p,
+    _type_of_values,
+)
+
+
+def columns_fit(columns: Mapping[str, Column]) -> Iterator[Misfit]:
+    """What does not go together inside of each column."""
+    for name, column in columns.items():
+        for rule in _RULES:
+            with suppress(Unknown):
+                for message in rule(column):
+                    yield Misfit(("columns", name), message)

@@ -5,6 +5,7 @@ RatchetError                 exit code, cause, remedy
 |   +-- PipelineInvalid      64: every problem of a pipeline file at once
 +-- DataRejected             65: data broke a rule; names column and rule
 +-- Unavailable              69: a dependency does not answer
++-- JobGone                  69: what ran a stage no longer has it
 +-- CorruptArtifact          70: bytes do not match their digest
 +-- PublishConflict          70: another attempt published something else under the same fingerprint
 +-- Preempted                75: told to stop; work saved
@@ -51,6 +52,12 @@ class DataRejected(RatchetError):
 
 class Unavailable(RatchetError):
     """A dependency (store, registry, engine) did not answer within its limits."""
+
+    code = ExitCode.UNAVAILABLE
+
+
+class JobGone(RatchetError):
+    """A stage's container or process is not there any more: somebody removed it."""
 
     code = ExitCode.UNAVAILABLE
 

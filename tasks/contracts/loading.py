@@ -1,16 +1,19 @@
 """From a pipeline.yaml to a `PipelineSpec`, or to every problem in it at once."""
 
-from collections.abc import Hashable, Mapping
+import json
+from collections.abc import Hashable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from tasks.contracts.drafts import draft, unwrap
 from tasks.contracts.errors import PipelineInvalid, Problem
+from tasks.contracts.fitting import Misfit, Rule, SpecProblems, misfits
 from tasks.contracts.locating import KeyPath, Located
-from tasks.contracts.pipeline import PipelineSpec, SpecProblems
+from tasks.contracts.pipeline import RULES, PipelineSpec
 
 FILE = "pipeline.yaml"
 _KINDS = {
@@ -29,9 +32,10 @@ _KINDS = {
 }
 
 
-def load(path: Path, overrides: Mapping[str, Any] | None = None) -> PipelineSpec:
+def load(path: Path, overrides: Mapping[str, Any] | None = None, rules: Iterable[Rule] = ()) -> PipelineSpec:
     """Read a pipeline file, or the pipeline.yaml of a folder; overrides are values by dotted key.
 
+    Types are those that YAML gives: text is no number, and `yes` is text. rules: more that has to be true of the spec.
     Raises PipelineInvalid with every problem, each as `file:line: key: problem; allowed: ...; did you mean ...`.
     """
     file = path / FILE if path.is_dir() else path
@@ -43,10 +47,12 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None) -> PipelineSpec
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise PipelineInvalid([Problem(where=str(file), key="", message=f"cannot be read: {error}")]) from None
-    return loads(text, str(file), overrides)
+    return loads(text, str(file), overrides, rules)
 
 
-def loads(text: str, file: str = FILE, overrides: Mapping[str, Any] | None = None) -> PipelineSpec:
+def loads(
+    text: str, file: str = FILE, overrides: Mapping[str, Any] | None = None, rules: Iterable[Rule] = ()
+) -> PipelineSpec:
     """The same from text; `file` is the name that problems carry."""
     located = Located(text, file)
     if not isinstance(located.data, dict):
@@ -54,11 +60,18 @@ def loads(text: str, file: str = FILE, overrides: Mapping[str, Any] | None = Non
             located.problems.append(Problem(where=f"{file}:1", key="", message="has to be a mapping (key: value)"))
         raise PipelineInvalid(located.problems)
     replaced = _override(located, overrides or {})
-    problems = list(located.problems)
+    found: list[Misfit] = []
     try:
-        spec = PipelineSpec.model_validate(located.data)
+        # As JSON, in whose strict mode a list may become a tuple, but text no number.
+        spec = PipelineSpec.model_validate_json(json.dumps(located.data), strict=True)
     except ValidationError as error:
-        problems += _problems(error, located, replaced)
+        found = _wrong_keys(error, located.data)
+        subject: Any = draft(PipelineSpec, located.data, {*located.refused, *(misfit.key for misfit in found)})
+        found += misfits(subject, RULES)
+    else:
+        subject = spec
+    found += misfits(subject, rules)
+    problems = [*located.problems, *(_problem(misfit, located, replaced) for misfit in dict.fromkeys(found))]
     if problems:
         raise PipelineInvalid(sorted(problems, key=_by_line))
     return spec
@@ -82,29 +95,22 @@ def _override(located: Located, overrides: Mapping[str, Any]) -> set[KeyPath]:
     return paths
 
 
-def _problems(error: ValidationError, located: Located, replaced: set[KeyPath]) -> list[Problem]:
-    found: dict[tuple[str, str], Problem] = {}
+def _wrong_keys(error: ValidationError, data: Any) -> list[Misfit]:
+    """What pydantic says of single keys."""
+    found = []
     for detail in error.errors():
-        raised = detail.get("ctx", {}).get("error")
-        if isinstance(raised, SpecProblems):
-            pairs: list[tuple[KeyPath, str, str, str]] = [
-                (tuple(key.split(".")), message, "", "") for key, message in raised.problems
-            ]
-        else:
-            path = _plain_path(detail["loc"], located.data)
-            pairs = [(path, *_explain(detail, path, located.data))]
-        for path, message, allowed, suggestion in pairs:
-            flag = next((key for key in replaced if path[: len(key)] == key), None)
-            where = f"--set {'.'.join(map(str, flag))}" if flag else located.where(tuple(_numbered(path)))
-            key = ".".join(map(str, path))
-            found.setdefault(
-                (key, message), Problem(where=where, key=key, message=message, allowed=allowed, suggestion=suggestion)
-            )
-    return list(found.values())
+        if not isinstance(detail.get("ctx", {}).get("error"), SpecProblems):
+            path = _plain_path(detail["loc"], data)
+            found.append(Misfit(path, *_explain(detail, path, data)))
+    return found
 
 
-def _numbered(path: KeyPath) -> list[Hashable]:
-    return [int(key) if isinstance(key, str) and key.isdigit() else key for key in path]
+def _problem(misfit: Misfit, located: Located, replaced: set[KeyPath]) -> Problem:
+    path, message, allowed, suggestion = misfit
+    flag = next((key for key in replaced if path[: len(key)] == key), None)
+    where = f"--set {'.'.join(map(str, flag))}" if flag else located.where(path)
+    key = ".".join(map(str, path))
+    return Problem(where=where, key=key, message=message, allowed=allowed, suggestion=suggestion)
 
 
 def _plain_path(loc: tuple[int | str, ...], data: Any) -> KeyPath:
@@ -160,18 +166,5 @@ def _inner(kind: Any, key: str, data: Any) -> Any:
     """The type one key further in, looking through containers, optionals and the members of `source`."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         fields: dict[str, FieldInfo] = {field.alias or name: field for name, field in kind.model_fields.items()}
-        return _unwrap(fields[key].annotation, data)
-    return _unwrap(get_args(kind)[-1], data)
-
-
-def _unwrap(kind: Any, data: Any) -> Any:
-    members = [member for member in get_args(kind) if member is not type(None)]
-    if get_origin(kind) is Union or type(kind).__name__ == "UnionType":
-        tagged = [member for member in members if _tag(member) == data.get("kind")]
-        return _unwrap((tagged or members)[0], data)
-    return kind
-
-
-def _tag(kind: Any) -> Any:
-    field = getattr(kind, "model_fields", {}).get("kind")
-    return get_args(field.annotation)[0] if field else None
+        return unwrap(fields[key].annotation, data)
+    return unwrap(get_args(kind)[-1], data)

@@ -32,6 +32,7 @@ for _tag, _pattern, _first in (
 ):
     _CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _SCALARS: dict[str, Callable[[str], Any]] = {
     "tag:yaml.org,2002:null": lambda _: None,
     "tag:yaml.org,2002:bool": lambda text: text.lower() == "true",
@@ -48,6 +49,8 @@ class Located:
         self.file = file
         self.lines: dict[KeyPath, int] = {}
         self.problems: list[Problem] = []
+        self.refused: set[KeyPath] = set()
+        """Keys whose value could not be read."""
         self._nodes = 0
         self.data = self._read(text)
 
@@ -71,6 +74,7 @@ class Located:
 
     def _refuse(self, path: KeyPath, line: int, message: str, allowed: str = "") -> None:
         key = ".".join(map(str, path))
+        self.refused.add(path)
         self.problems.append(Problem(where=f"{self.file}:{line}", key=key, message=message, allowed=allowed))
 
     def _build(self, node: yaml.Node, path: KeyPath) -> Any:
@@ -93,6 +97,8 @@ class Located:
         convert = _SCALARS.get(node.tag) if isinstance(node, yaml.ScalarNode) else None
         if convert is None:
             return self._refuse(path, line, f"tag {node.tag} is not allowed", "plain values, lists and mappings")
+        if _CONTROL.search(node.value):
+            return self._refuse(path, line, "holds a control character, which not every database can keep")
         try:
             return convert(node.value)
         except ValueError as error:

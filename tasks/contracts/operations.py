@@ -5,13 +5,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field
 
+from tasks.contracts.cron import check_cron
 from tasks.contracts.model import Document
 from tasks.contracts.quantities import Duration, Memory
 
 Stage = Literal["ingest", "validate", "features", "train", "evaluate", "register", "report"]
 STAGES: tuple[Stage, ...] = ("ingest", "validate", "features", "train", "evaluate", "register", "report")
-
-_CRON_FIELD = r"[0-9*,/\-A-Za-z]+"
 
 
 def _known_zone(name: str) -> str:
@@ -25,8 +24,9 @@ def _known_zone(name: str) -> str:
 class Schedule(Document):
     """A run each time the cron expression fires; it takes the day that ended before."""
 
-    cron: str = Field(
-        pattern=rf"^{_CRON_FIELD}( {_CRON_FIELD}){{4}}$", description="Five fields: minute hour day month weekday."
+    cron: Annotated[str, AfterValidator(check_cron)] = Field(
+        description="Five fields: minute hour day month weekday.",
+        json_schema_extra={"pattern": r"^\s*[0-9*,/\-A-Za-z]+(\s+[0-9*,/\-A-Za-z]+){4}\s*$"},
     )
     timezone: Annotated[str, AfterValidator(_known_zone)] = Field("UTC", description="Where its days begin and end.")
     finish_by: Duration | None = Field(

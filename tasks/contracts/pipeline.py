@@ -1,12 +1,14 @@
 """A pipeline: the one typed document that a pipeline.yaml becomes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from tasks.contracts.checks import Validate
-from tasks.contracts.columns import Column, Role
+from tasks.contracts.columns import FEATURES, Column, Role, columns_fit
+from tasks.contracts.fitting import Misfit, Rule, SpecProblems, misfits
 from tasks.contracts.judging import DEFAULT_METRIC, METRICS, NAME, Evaluate, Gate, Register, family
 from tasks.contracts.model import Document
 from tasks.contracts.operations import DEFAULT_SETTINGS, STAGES, Alerts, Resources, Schedule, Stage, StageSettings
@@ -75,63 +77,10 @@ class PipelineSpec(Document):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        problems = [*self._role_problems(), *self._judging_problems(), *self._window_problems()]
-        if problems:
-            raise SpecProblems(problems)
+        found = misfits(self, RULES)
+        if found:
+            raise SpecProblems(found)
         return self
-
-    def _role_problems(self) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        if PARTITION in self.columns:
-            found.append((f"columns.{PARTITION}", "the snapshot keeps the day under this name; give it another"))
-        labels = self.with_role("label")
-        if len(labels) != 1:
-            named = f", not {len(labels)} ({', '.join(labels)})" if labels else ""
-            found.append(("columns", f"exactly one column needs role label{named}"))
-        for role in _AT_MOST_ONE:
-            first, *others = self.with_role(role) or ("",)
-            found += [
-                (f"columns.{name}.role", f"only one column may have role {role}; {first} has it") for name in others
-            ]
-        if not any(column.is_feature for column in self.columns.values()):
-            found.append(("columns", "at least one column needs role numeric or categorical"))
-        if self.train.objective == "ranking" and not self.with_role("group"):
-            found.append(("train.objective", "ranking needs a column with role group (what is ranked together)"))
-        if len(labels) == 1:
-            found += self._label_problems(labels[0])
-        return found
-
-    def _label_problems(self, name: str) -> list[tuple[str, str]]:
-        label, objective = self.columns[name], self.train.objective
-        if objective == "binary" and label.type == "float64":
-            return [(f"columns.{name}.type", "a binary label is 0 or 1; allowed: int64, bool")]
-        if objective == "multiclass" and (label.type != "int64" or not label.allowed):
-            return [(f"columns.{name}", "a multiclass label needs type int64 and its classes, as in `in: [0, 1, 2]`")]
-        if objective == "multiclass" and set(label.allowed or ()) != set(range(len(label.allowed or ()))):
-            return [(f"columns.{name}.in", "classes are numbered 0, 1, 2, ... without a gap")]
-        return []
-
-    def _judging_problems(self) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        metric = self.evaluate.metric
-        if metric and family(metric) not in METRICS[self.train.objective]:
-            allowed = ", ".join(METRICS[self.train.objective])
-            found.append(
-                ("evaluate.metric", f"{metric} does not measure a {self.train.objective} model; allowed: {allowed}")
-            )
-        for index, name in enumerate(self.evaluate.slices):
-            if name not in self.columns or self.columns[name].role != "categorical":
-                allowed = ", ".join(self.with_role("categorical")) or "none, as no column has role categorical"
-                found.append((f"evaluate.slices.{index}", f"{name} is not a categorical column; allowed: {allowed}"))
-        return found
-
-    def _window_problems(self) -> list[tuple[str, str]]:
-        held, valid, days = self.evaluate.holdout_days, self.train.valid_days, self.source.window_days
-        needed = held + valid + 1
-        if days >= needed:
-            return []
-        shares = f"{held} held out, {valid} for validation, 1 to train"
-        return [("source.window_days", f"{days} days leave none to train on; at least {needed} are needed: {shares}")]
 
     def with_role(self, role: Role) -> tuple[str, ...]:
         """The columns that have a role, in the order of the file."""
@@ -158,9 +107,79 @@ class PipelineSpec(Document):
         return self.register_.model or self.name
 
 
-class SpecProblems(ValueError):
-    """Problems between keys: (dotted key, message) each. Raised inside validation, unpacked by `loading`."""
+def _columns_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+    yield from columns_fit(spec.columns)
+    if PARTITION in spec.columns:
+        yield Misfit(("columns", PARTITION), "the snapshot keeps the day under this name; give it another")
 
-    def __init__(self, problems: list[tuple[str, str]]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(f"{key}: {message}" for key, message in problems))
+
+def _roles(spec: PipelineSpec) -> dict[str, Role | None]:
+    """The role of each column; None where it is wrong itself."""
+    return {name: getattr(column, "role", None) for name, column in spec.columns.items()}
+
+
+def _having(roles: Mapping[str, Role | None], *wanted: Role) -> list[str]:
+    return [name for name, role in roles.items() if role in wanted]
+
+
+def _roles_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+    roles = _roles(spec)
+    all_known = None not in roles.values()
+    labels = _having(roles, "label")
+    if len(labels) > 1 or (all_known and not labels):
+        named = f", not {len(labels)} ({', '.join(labels)})" if labels else ""
+        yield Misfit(("columns",), f"exactly one column needs role label{named}")
+    for role in _AT_MOST_ONE:
+        first, *others = _having(roles, role) or ("",)
+        for name in others:
+            yield Misfit(("columns", name, "role"), f"only one column may have role {role}; {first} has it")
+    if all_known and not _having(roles, *FEATURES):
+        yield Misfit(("columns",), "at least one column needs role numeric or categorical")
+    if all_known and not _having(roles, "group") and spec.train.objective == "ranking":
+        message = "ranking needs a column with role group (what is ranked together)"
+        yield Misfit(("train", "objective"), message)
+
+
+def _label_fits(spec: PipelineSpec) -> Iterator[Misfit]:
+    for name in _having(_roles(spec), "label"):
+        label, objective = spec.columns[name], spec.train.objective
+        if objective == "binary" and label.type == "float64":
+            yield Misfit(("columns", name, "type"), "a binary label is 0 or 1", "int64, bool")
+        if objective == "multiclass" and (label.type != "int64" or not label.allowed):
+            message = "a multiclass label needs type int64 and its classes, as in `in: [0, 1, 2]`"
+            yield Misfit(("columns", name), message)
+        elif objective == "multiclass" and set(label.allowed or ()) != set(range(len(label.allowed or ()))):
+            yield Misfit(("columns", name, "in"), "classes are numbered 0, 1, 2, ... without a gap")
+
+
+def _metric_fits(spec: PipelineSpec) -> Iterator[Misfit]:
+    metric, objective = spec.evaluate.metric, spec.train.objective
+    if metric and family(metric) not in METRICS[objective]:
+        message = f"{metric} does not measure a {objective} model"
+        yield Misfit(("evaluate", "metric"), message, ", ".join(METRICS[objective]))
+
+
+def _slices_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+    roles = _roles(spec)
+    allowed = _having(roles, "categorical")
+    for index, name in enumerate(spec.evaluate.slices):
+        if roles.get(name, "ignore") not in {"categorical", None}:
+            yield Misfit(
+                ("evaluate", "slices", index),
+                f"{name} is not a categorical column",
+                ", ".join(allowed) or "none, as no column has role categorical",
+                *get_close_matches(name, allowed, n=1),
+            )
+
+
+def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
+    held, valid, days = spec.evaluate.holdout_days, spec.train.valid_days, spec.source.window_days
+    needed = held + valid + 1
+    if days < needed:
+        shares = f"{held} held out, {valid} for validation, 1 to train"
+        message = f"{days} days leave none to train on; at least {needed} are needed: {shares}"
+        yield Misfit(("source", "window_days"), message)
+
+
+RULES: tuple[Rule, ...] = (_columns_fit, _roles_fit, _label_fits, _metric_fits, _slices_fit, _window_fits)
+"""What has to be true between the keys of a pipeline."""

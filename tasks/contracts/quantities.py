@@ -7,41 +7,43 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _BYTES = {"t": 1 << 40, "g": 1 << 30, "m": 1 << 20, "k": 1 << 10, "b": 1}
-_DURATION = re.compile(r"^(?:\d+[dhms])+$")
+_DURATION = re.compile(r"^(?:\d{1,12}[dhms])+$")
 _MEMORY = re.compile(r"^(\d+(?:\.\d+)?)([bkmgt])b?$")
 _PERCENT = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
+MAX_DURATION = 365 * _SECONDS["d"]
+"""Seconds. Sums of a few still are times that clocks and engines can keep."""
+MAX_MEMORY = 1024 * _BYTES["t"]
 
 
 def parse_fraction(value: object) -> float:
     """`20%` or 0.2 -> 0.2. Raises ValueError for anything else, and outside 0 to 1."""
     if isinstance(value, str) and (found := _PERCENT.match(value.strip())):
         fraction = float(found.group(1)) / 100
-    elif isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        try:
-            fraction = float(value)
-        except ValueError:
-            raise ValueError(f"{value!r} is not a share; write it like 20% or 0.2") from None
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        fraction = value
     else:
         raise ValueError(f"{value!r} is not a share; write it like 20% or 0.2")
     if not 0 <= fraction <= 1:
         raise ValueError(f"{value!r} is not between 0% and 100%; write it like 20% or 0.2")
-    return fraction
+    return float(fraction)
 
 
-def show_fraction(value: float) -> str:
-    """0.2 -> `20%`; a number that would not come back the same as a percentage stays a plain number."""
+def show_fraction(value: float) -> str | float:
+    """0.2 -> `20%`; a number that would not come back the same as a percentage stays a number."""
     text = f"{value * 100:.12f}".rstrip("0").rstrip(".") + "%"
-    return text if parse_fraction(text) == value else repr(value)
+    return text if parse_fraction(text) == value else value
 
 
 def parse_duration(value: object) -> int:
-    """`1h30m` -> 5400 seconds; units d, h, m, s. Raises ValueError for anything else, and for zero."""
+    """`1h30m` -> 5400 seconds; units d, h, m, s. Raises ValueError for anything else, for zero and above 365d."""
     text = value.strip() if isinstance(value, str) else ""
     if not _DURATION.match(text):
         raise ValueError(f"{value!r} is not a duration; write it like 20m, 4h or 1h30m")
     seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+)([dhms])", text))
     if seconds == 0:
         raise ValueError(f"{value!r} is no time at all; write it like 20m, 4h or 1h30m")
+    if seconds > MAX_DURATION:
+        raise ValueError(f"{value!r} is too long; allowed: up to {show_duration(MAX_DURATION)}")
     return seconds
 
 
@@ -56,11 +58,14 @@ def show_duration(seconds: int) -> str:
 
 
 def parse_memory(value: object) -> int:
-    """`4g` -> bytes; units b, k, m, g, t (powers of 1024). Raises ValueError for anything else, and for zero."""
+    """`4g` -> bytes; units b, k, m, g, t (powers of 1024). Raises ValueError for all else, zero, and above 1024t."""
     found = _MEMORY.match(value.strip().lower()) if isinstance(value, str) else None
     if not found:
         raise ValueError(f"{value!r} is not an amount of memory; write it like 512m or 4g")
-    size = int(float(found.group(1)) * _BYTES[found.group(2)])
+    exact = float(found.group(1)) * _BYTES[found.group(2)]
+    if exact > MAX_MEMORY:
+        raise ValueError(f"{value!r} is too much; allowed: up to {show_memory(MAX_MEMORY)}")
+    size = int(exact)
     if size == 0:
         raise ValueError(f"{value!r} is no memory at all; write it like 512m or 4g")
     return size
@@ -75,7 +80,7 @@ def show_memory(size: int) -> str:
 Fraction = Annotated[
     float,
     BeforeValidator(parse_fraction),
-    PlainSerializer(show_fraction, return_type=str),
+    PlainSerializer(show_fraction, return_type=str | float),
     WithJsonSchema({"type": ["string", "number"], "examples": ["20%"]}),
 ]
 Duration = Annotated[

@@ -120,6 +120,7 @@ class Outcome(Document):
     manifest: str | None = None
     content: Sha256 | None = None
     because: str = Field("", description="Why it was rebuilt, skipped or failed.")
+    last_lines: tuple[str, ...] = Field((), description="Of its log, where a container or a process ran for it.")
     result: StageResult | None = None
 
 

@@ -20,7 +20,7 @@ from tasks.runtime.store.base import Store
 _ATTEMPTS = 20
 _LONGEST_WAIT_S = 1.0
 _PROPERTIES = {
-    # A registered model names a version: the log is kept whole, and only `ratchet gc` removes files.
+    # A registered model names a version: the log is kept whole, and no file that a version names is ever removed.
     "delta.enableExpiredLogCleanup": "false",
     "delta.logRetentionDuration": "interval 36500 days",
     "delta.deletedFileRetentionDuration": "interval 36500 days",

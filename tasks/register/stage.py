@@ -1,5 +1,6 @@
 """register: a version in MLflow for a model that was judged better, and production moved to it if that is allowed."""
 
+import json
 from functools import partial
 
 from tasks.contracts import documents
@@ -75,6 +76,7 @@ def _register(ctx: StageContext, training: StageResult, evaluated: StageResult, 
         "ratchet.run_id": request.run_id,
         "ratchet.commit": request.pins.commit,
         "ratchet.image": request.pins.image,
+        "ratchet.libraries": json.dumps(request.pins.libraries, sort_keys=True),
         "ratchet.snapshot": f"{snapshot.table}@{snapshot.version}",
         "ratchet.seed": str(request.spec.train.seed),
     }

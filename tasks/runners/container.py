@@ -14,8 +14,31 @@ FOLDER = "/run/ratchet"
 """Where a container finds its request and secrets."""
 MARK = {"ratchet": "1"}
 """The label of everything that a runner makes in an engine."""
+OUT_OF_MEMORY_SEEN = 240
+"""How a container ends in which the kernel killed for memory and whose job did not end well. See docs/adr/013."""
 
 _CPU_PERIOD_US = 100_000
+_FIRST = "first.sh"
+_FIRST_SH = f"""\
+# Runs the job, hands SIGTERM on to it and ends as it does: with {OUT_OF_MEMORY_SEEN} if it did not end well and the
+# kernel killed for memory in here. No program is started for that: files in /tmp may still fill the memory.
+trap 'if [ -z "$!" ]; then exit 143; fi; kill -TERM "$!" 2>/dev/null' TERM
+"$@" &
+wait "$!"
+code=$?
+while kill -0 "$!" 2>/dev/null; do  # only a signal has interrupted the wait
+    wait "$!"
+    code=$?
+done
+[ "$code" != 0 ] || exit 0
+for counters in /sys/fs/cgroup/memory/memory.oom_control /sys/fs/cgroup/memory.events; do
+    [ -r "$counters" ] || continue
+    while read -r name count; do
+        [ "$name" != oom_kill ] || [ "$count" = 0 ] || exit {OUT_OF_MEMORY_SEEN}
+    done <"$counters"
+done
+exit "$code"
+"""
 
 
 def container_config(job: Job, *, cpus: int | None, devices: Devices | None = None) -> Mapping[str, Any]:
@@ -25,15 +48,15 @@ def container_config(job: Job, *, cpus: int | None, devices: Devices | None = No
     memory, the cache, and the mounts that say so. Bounded: memory (no swap), processor time, processes, shared memory,
     log.
     """
-    program, *arguments = job.command or ("ratchet", "stage", f"{FOLDER}/{REQUEST}")
+    command = job.command or ("ratchet", "stage", f"{FOLDER}/{REQUEST}")
     resources = job.resources
     devices = devices or Devices()
     labels = {**job.labels, **MARK, **({GPUS_LABEL: devices.listed} if devices.names else {})}
     environment = {**job.environment(FOLDER, cpus=cpus), **devices.environment}
     return {
         "Image": job.image,
-        "Entrypoint": [program],
-        "Cmd": arguments,
+        "Entrypoint": ["sh"],
+        "Cmd": [f"{FOLDER}/{_FIRST}", *command],
         "User": job.user,
         "WorkingDir": "/tmp",  # noqa: S108 - the container's own
         "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
@@ -100,6 +123,7 @@ def archive(job: Job) -> bytes:
             tar.addfile(entry, io.BytesIO(content or b""))
 
         put(name, None)
+        put(f"{name}/{_FIRST}", _FIRST_SH.encode())
         put(f"{name}/{REQUEST}", job.request)
         put(f"{name}/{SECRETS}", None)
         for secret, content in job.secrets.items():

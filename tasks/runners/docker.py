@@ -16,10 +16,10 @@ from requests import Response
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
-from tasks.contracts.errors import ConfigurationError, Unavailable
+from tasks.contracts.errors import ConfigurationError, JobGone, Unavailable
 from tasks.contracts.exits import ExitCode
 from tasks.runners import position_file
-from tasks.runners.container import FOLDER, MARK, archive, container_config
+from tasks.runners.container import FOLDER, MARK, OUT_OF_MEMORY_SEEN, archive, container_config
 from tasks.runners.devices import Devices, claim
 from tasks.runners.engine import EngineSilent, answers, connect
 from tasks.runners.entries import Position
@@ -82,8 +82,9 @@ class DockerRunner:
         if state["Running"] or state["Status"] == "created":
             return Status(running=True, begun=bool(state["Running"]))
         exit_code: int = state["ExitCode"]
-        # The flag says that the limit was met; a stage that lost a worker to it and ended well all the same is done.
-        out_of_memory = bool(state["OOMKilled"]) and exit_code != ExitCode.DONE
+        # The engine's flag is missing at times (docs/adr/013). It says that the limit was met; a stage that lost a
+        # worker to it and ended well all the same is done.
+        out_of_memory = exit_code == OUT_OF_MEMORY_SEEN or (bool(state["OOMKilled"]) and exit_code != ExitCode.DONE)
         return Status(
             running=False,
             exit_code=int(ExitCode.OUT_OF_MEMORY) if out_of_memory else exit_code,
@@ -186,7 +187,7 @@ class DockerRunner:
             return [found["Id"] for found in self._api.containers(all=True, filters={"label": wanted})]
 
     def labels(self, handle: str) -> Mapping[str, str]:
-        """What a container is labelled with. One that is gone counts as a configuration error."""
+        """What a container is labelled with. Raises JobGone."""
         with self._answers():
             try:
                 found: dict[str, str] = self._api.inspect_container(handle)["Config"]["Labels"]
@@ -223,8 +224,8 @@ class DockerRunner:
         return cores
 
 
-def _gone(handle: str) -> ConfigurationError:
-    return ConfigurationError(f"container {handle[:12]} is gone", remedy="submit the job again")
+def _gone(handle: str) -> JobGone:
+    return JobGone(f"container {handle[:12]} is gone", remedy="nothing, if that was meant; else see who removed it")
 
 
 def _seconds(time_text: str) -> float:

@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 import tasks
-from tasks.contracts.errors import ConfigurationError, Unavailable
+from tasks.contracts.errors import JobGone, Unavailable
 from tasks.contracts.exits import ExitCode
 from tasks.runners import guard
 from tasks.runners.entries import Position
@@ -121,7 +121,7 @@ class ProcessRunner:
         try:
             return self._processes[handle]
         except KeyError:
-            raise ConfigurationError(f"job {handle} is gone", remedy="submit it again") from None
+            raise JobGone(f"job {handle} is gone") from None
 
 
 def _write_files(scratch: Path, job: Job) -> None:

@@ -45,7 +45,8 @@ class Status:
 class Runner(Protocol):
     """Runs jobs. A handle names a job to its runner, and to nobody else.
 
-    Every call raises Unavailable if what runs the jobs does not answer, ConfigurationError if a job cannot be run.
+    Every call raises Unavailable if what runs the jobs does not answer, ConfigurationError if a job cannot be run, and
+    JobGone for a handle whose job is not there any more, unless it says otherwise.
     """
 
     @property
@@ -58,7 +59,7 @@ class Runner(Protocol):
         ...
 
     def status(self, handle: str) -> Status:
-        """How the job stands now. A job that is gone counts as a configuration error."""
+        """How the job stands now. Raises JobGone."""
         ...
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Status:
@@ -121,17 +122,20 @@ def follow_to_end(
     *,
     started: float | None = None,
     resume: bool = False,
+    is_ours: Callable[[], bool] = lambda: True,
 ) -> Ended:
     """`run_to_end` for a job that is already there, for example one found after its first caller was killed.
 
     started: `time.monotonic()` of its submission; now, if not given. resume: begin after the last line that an earlier
-    follower on this machine handed to its `on_line`. A runner that is silent, as an engine that restarts, is
-    waited for: PATIENCE_S seconds and the job's grace, which such an engine gives it before it answers.
+    follower on this machine handed to its `on_line`. is_ours: asked before the job is stopped or removed; what another
+    has taken over is left to it. A runner that is silent, as an engine that restarts, is waited for: PATIENCE_S seconds
+    and the job's grace, which such an engine gives it before it answers.
     """
     begin = time.monotonic() if started is None else started
     tail: deque[Line] = deque(maxlen=TAIL_LINES)
     patience_s = PATIENCE_S + job.grace_s
-    timeout = Timeout(runner, handle, begin + job.timeout_s - time.monotonic(), job.grace_s, patience_s)
+    left_s = begin + job.timeout_s - time.monotonic()
+    timeout = Timeout(runner, handle, left_s, job.grace_s, patience_s=patience_s, is_ours=is_ours)
     with _sigterm_raises():
         try:
             with timeout:
@@ -140,12 +144,14 @@ def follow_to_end(
                     on_line(line)
                 status = patiently(lambda: runner.wait(handle), patience_s)
         except BaseException:
-            try:
-                runner.stop(handle, job.grace_s)
-            finally:
-                runner.remove(handle)
+            if is_ours():
+                try:
+                    runner.stop(handle, job.grace_s)
+                finally:
+                    runner.remove(handle)
             raise
-        patiently(lambda: runner.remove(handle), patience_s)
+        if is_ours():
+            patiently(lambda: runner.remove(handle), patience_s)
     if timeout.error is not None:
         raise timeout.error
     if status.exit_code is None:

@@ -1,6 +1,7 @@
 """Stopping a job after a time, whatever the thread that follows it is busy with."""
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 from tasks.runners.patience import patiently
@@ -12,10 +13,21 @@ if TYPE_CHECKING:
 class Timeout:
     """Stops a job after a time, from a thread of its own. On leaving, it is called off, or waited for if it fired."""
 
-    def __init__(self, runner: "Runner", handle: str, seconds: float, grace_s: float, patience_s: float) -> None:
+    def __init__(
+        self,
+        runner: "Runner",
+        handle: str,
+        seconds: float,
+        grace_s: float,
+        *,
+        patience_s: float,
+        is_ours: Callable[[], bool],
+    ) -> None:
+        """is_ours: asked before the job is stopped, which another may have taken over."""
         self.fired = False
         self.error: Exception | None = None
         self._runner, self._handle, self._grace_s, self._patience_s = runner, handle, grace_s, patience_s
+        self._is_ours = is_ours
         self._timer = threading.Timer(max(0.0, seconds), self._fire)
         self._timer.daemon = True
 
@@ -26,7 +38,7 @@ class Timeout:
             self.error = error
 
     def _stop(self) -> None:
-        if self._runner.status(self._handle).running:
+        if self._is_ours() and self._runner.status(self._handle).running:
             self.fired = True
             self._runner.stop(self._handle, self._grace_s)
 

@@ -13,7 +13,7 @@ from tasks.contracts.result import Artifact
 from tasks.runtime.cache import opened
 from tasks.runtime.store.base import Store
 
-_REMEDY = "restore it from a backup, or run again with --rebuild to make it anew"
+_REMEDY = "run again: what this run made is made anew; what an earlier one made, run that date again, or restore it"
 _Model = TypeVar("_Model", bound=Document)
 
 

@@ -10,7 +10,10 @@ beat that they hold one lease.
 
 import threading
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from tasks.contracts.errors import CorruptArtifact, Unavailable
 from tasks.contracts.model import Document
@@ -24,7 +27,8 @@ STALE_S = 30.0
 class Lease(Document):
     """run_id: the run that computes. attempt: the computation; its container bears it as a label.
 
-    holder: who follows the computation, another name for each. beat: grows while the holder lives.
+    holder: who follows the computation, another name for each. beat: grows while the holder lives. ending: whether the
+    computation was told to stop, so that nobody is to go on with it.
     """
 
     run_id: str
@@ -32,6 +36,7 @@ class Lease(Document):
     holder: str
     started: datetime
     beat: int = 0
+    ending: bool = False
 
 
 class Hold:
@@ -53,21 +58,31 @@ class Hold:
         """The attempt whose computation the lease names."""
         return self._lease.attempt
 
-    def follows(self, attempt: str, started: datetime) -> None:
+    def follows(self, attempt: str, started: datetime, *, ending: bool = False) -> None:
         """Say whose computation is under way: an earlier attempt's, or the holder's own."""
-        self._lease = self._lease.model_copy(update={"attempt": attempt, "started": started})
-        self._beat()
+        changed = {"attempt": attempt, "started": started, "ending": ending}
+        self._lease = self._lease.model_copy(update=changed)
+        self._beat(changed)
+
+    def is_ours(self) -> bool:
+        """Ask the store whether nobody has taken it over. A store that does not answer says nothing against it."""
+        with suppress(Unavailable):
+            found = _read(self._store, self._key)
+            if found is not None and found[0].holder != self._lease.holder:
+                self.lost.set()
+        return not self.lost.is_set()
 
     def release(self) -> bool:
         """Give the lease back. Whether it was still ours."""
         self._over.set()
         self._thread.join()
-        found = _read(self._store, self._key)
-        if found is None or found[0].holder != self._lease.holder:
-            self.lost.set()
-            return False
-        self._store.delete(self._key, expected=found[1])
-        return True
+        while True:
+            found = _read(self._store, self._key)
+            if found is None or found[0].holder != self._lease.holder:
+                self.lost.set()
+                return False
+            if self._store.delete(self._key, expected=found[1]):
+                return True
 
     def _live(self) -> None:
         while not self._over.wait(BEAT_S) and not self.lost.is_set():
@@ -76,13 +91,15 @@ class Hold:
             except Unavailable:
                 continue  # a store that is away for a while takes nothing from us; others see our beat stand still
 
-    def _beat(self) -> None:
-        found = _read(self._store, self._key)
-        if found is None or found[0].holder != self._lease.holder:
-            self.lost.set()
-            return
-        ours = self._lease.model_copy(update={"beat": found[0].beat + 1})
-        self._store.replace(self._key, seal(ours), expected=found[1])
+    def _beat(self, changed: Mapping[str, object] = MappingProxyType({})) -> None:
+        while True:  # until it stands: what is said of a computation must not be lost to a beat of our own thread
+            found = _read(self._store, self._key)
+            if found is None or found[0].holder != self._lease.holder:
+                self.lost.set()
+                return
+            ours = found[0].model_copy(update={**changed, "beat": found[0].beat + 1})
+            if self._store.replace(self._key, seal(ours), expected=found[1]):
+                return
 
 
 class Waiting:
@@ -98,18 +115,19 @@ class Waiting:
 
     def take(self) -> Hold | None:
         """The lease, if it is free, stale, or of an earlier try of our own run. None: another holds it; ask again."""
-        found = _read(self._store, self._key)
-        if found is None:
-            taken = self._store.create(self._key, seal(self._wanted))
-            return Hold(self._store, self._key, self._wanted) if taken else None
-        standing, etag = found
-        if not (standing.run_id == self._wanted.run_id or self._is_stale(standing)):
-            return None
-        ours = self._wanted.model_copy(update={"beat": standing.beat + 1})
-        if not self._store.replace(self._key, seal(ours), expected=etag):
-            return None
-        self.predecessor = standing
-        return Hold(self._store, self._key, ours)
+        while True:
+            found = _read(self._store, self._key)
+            if found is None:
+                taken = self._store.create(self._key, seal(self._wanted))
+                return Hold(self._store, self._key, self._wanted) if taken else None
+            standing, etag = found
+            if not (standing.run_id == self._wanted.run_id or self._is_stale(standing)):
+                return None
+            ours = self._wanted.model_copy(update={"beat": standing.beat + 1})
+            if self._store.replace(self._key, seal(ours), expected=etag):
+                self.predecessor = standing
+                return Hold(self._store, self._key, ours)
+            # It changed since it was read. A beat in between takes nothing from our right to it: look again.
 
     @property
     def holder(self) -> Lease | None:
@@ -126,6 +144,17 @@ class Waiting:
 def wanted(run_id: str, attempt: str) -> Lease:
     """A lease to ask for, beginning now, held by the attempt itself."""
     return Lease(run_id=run_id, attempt=attempt, holder=attempt, started=datetime.now(UTC))
+
+
+def conclude(store: Store, key: str, holder: str) -> bool:
+    """Say that a holder's computation comes to its end. False if another has taken the lease over: then it goes on."""
+    while (found := _read(store, key)) is not None:
+        standing, etag = found
+        if standing.holder != holder:
+            return False
+        if store.replace(key, seal(standing.model_copy(update={"ending": True})), expected=etag):
+            return True
+    return True
 
 
 def holder_of(store: Store, key: str) -> Lease | None:

@@ -4,6 +4,7 @@ A change here violates the promise of the project when a resumed run ends with o
 a CPU), or a state with a loss that is not finite is saved.
 """
 
+import inspect
 import math
 import time
 from collections.abc import Callable
@@ -74,6 +75,16 @@ class Trained:
     loading: float
 
 
+class _AdamW(torch.optim.AdamW):
+    """torch's own, without what it wraps these methods in to keep its compiler away: that loads it, over a second."""
+
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+    zero_grad = inspect.unwrap(torch.optim.AdamW.zero_grad)
+    add_param_group = inspect.unwrap(torch.optim.AdamW.add_param_group)
+    state_dict = inspect.unwrap(torch.optim.AdamW.state_dict)
+    load_state_dict = inspect.unwrap(torch.optim.AdamW.load_state_dict)
+
+
 class Loop:
     """One training. `run` takes it to its end, from its newest checkpoint if there is one."""
 
@@ -99,7 +110,7 @@ class Loop:
         self._reader = Reader(train, batch_size=settings.batch_size, seed=settings.seed)
         self._steps = len(self._reader.epoch(1))
         self._device = next(network.parameters()).device
-        self._optimizer = torch.optim.AdamW(
+        self._optimizer = _AdamW(
             network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self._epoch, self._step = 1, 0  # the epoch under way, and its steps that are done

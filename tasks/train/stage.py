@@ -113,7 +113,10 @@ def _prepare(ctx: StageContext) -> torch.device:
             f"resources.train.gpus is {wanted}, and there is no GPU here",
             remedy="set it to 0, or use a host that has one",
         )
-    torch.use_deterministic_algorithms(mode=True, warn_only=bool(wanted))
+    # `use_deterministic_algorithms` does the same, and imports torch's compiler to tell it: over a second. A model
+    # that compiles itself finds the variable.
+    os.environ["TORCHINDUCTOR_DETERMINISTIC"] = "1"
+    torch.set_deterministic_debug_mode("warn" if wanted else "error")
     return torch.device("cuda" if wanted else "cpu")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from tasks.contracts.checks import Expectation
 from tasks.contracts.documents import Check
 from tasks.contracts.errors import ConfigurationError
+from tasks.validate.catalogue import LIBRARYS_OWN, columns_named
 
 _KEY = "validate.expectations"
 
@@ -46,69 +47,44 @@ def check_expectations(day: date, path: Path, expectations: Sequence[Expectation
 
 def _build(place: int, expectation: Expectation, columns: list[str]) -> Any:
     """The library's object for an expectation."""
-    import great_expectations.expectations as gxe  # noqa: PLC0415 - see above
     from great_expectations.compatibility.pydantic import ValidationError  # noqa: PLC0415 - see above
 
-    known = {_snake(name): name for name in dir(gxe) if name.startswith("Expect") and name != "Expectation"}
+    known = known_expectations()
     if expectation.type not in known:
         near = difflib.get_close_matches(expectation.type, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"use one of great-expectations' {len(known)} expectations"
         raise ConfigurationError(f"{_KEY}.{place}.type: {expectation.type} is not an expectation", remedy=hint)
     arguments = expectation.arguments()
-    for key, value in arguments.items():
-        named = (
-            [value]
-            if key in {"column", "column_A", "column_B"}
-            else value
-            if key in {"column_list", "column_set"}
-            else []
-        )
-        for name in named if isinstance(named, list) else []:
-            if name not in columns and key != "column_set":
-                near = difflib.get_close_matches(str(name), columns, n=1)
-                raise ConfigurationError(
-                    f"{_KEY}.{place}.{key}: the snapshot has no column {name!r}",
-                    remedy=f"did you mean {near[0]}?" if near else f"use one of {', '.join(columns)}",
-                )
+    for inside, name in columns_named(arguments):
+        if name not in columns:
+            near = difflib.get_close_matches(str(name), columns, n=1)
+            raise ConfigurationError(
+                f"{_KEY}.{place}.{'.'.join(map(str, inside))}: the snapshot has no column {name!r}",
+                remedy=f"did you mean {near[0]}?" if near else f"use one of {', '.join(columns)}",
+            )
     try:
-        return getattr(gxe, known[expectation.type])(**arguments)
+        return known[expectation.type](**arguments)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(step) for step in first["loc"] if step != "__root__")
-        allowed = ", ".join(_arguments(getattr(gxe, known[expectation.type])))
+        allowed = ", ".join(own_arguments(known[expectation.type]))
         raise ConfigurationError(
             f"{_KEY}.{place}{'.' if key else ''}{key}: {first['msg']}",
             remedy=f"{expectation.type} takes {allowed}",
         ) from error
 
 
-_LIBRARYS_OWN = {
-    "id",
-    "meta",
-    "notes",
-    "description",
-    "severity",
-    "catch_exceptions",
-    "rendered_content",
-    "result_format",
-    "version",
-    "batch_id",
-    "windows",
-    "library_metadata",
-    "metric_dependencies",
-    "domain_type",
-    "args_keys",
-    "expectation_type",
-    "condition_parser",
-    "row_condition",
-    "domain_keys",
-    "success_keys",
-    "examples",
-}
+def known_expectations() -> dict[str, Any]:
+    """Every expectation that the library has, by the name that a pipeline file calls it."""
+    import great_expectations.expectations as gxe  # noqa: PLC0415 - see above
+
+    names = [name for name in dir(gxe) if name.startswith("Expect") and name != "Expectation"]
+    return {_snake(name): getattr(gxe, name) for name in names}
 
 
-def _arguments(kind: Any) -> list[str]:
-    return sorted(name for name in kind.__fields__ if name not in _LIBRARYS_OWN)
+def own_arguments(kind: Any) -> list[str]:
+    """What an expectation takes besides what every one does."""
+    return sorted(name for name in kind.__fields__ if name not in LIBRARYS_OWN)
 
 
 def _snake(name: str) -> str:

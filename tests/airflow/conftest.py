@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.airflow.installation import ROOT, Installation
+from tests.airflow.installation import EXPECTATIONS, ROOT, Installation
 from tests.plugins.webhook import Webhook
 
 PIPELINE = "search-ranking"
 ROWS = 3000
 _DAYS = 12
-_SMALLER = {"window_days: 30": "window_days: 4", "epochs: 3": "epochs: 1", "hidden: [256, 128]": "hidden: [32]"}
+_SMALLER = {
+    "window_days: 30": "window_days: 4",
+    "epochs: 3": "epochs: 1",
+    "hidden: [256, 128]": "hidden: [32]",
+    EXPECTATIONS: "",
+}
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,11 @@ from tasks.supervision.state import ServerState, read
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 ENDED = ("success", "failed")
+EXPECTATIONS = """\
+  expectations:                # any great-expectations expectation by its name
+    - {type: expect_column_median_to_be_between, column: price, min_value: 1, max_value: 500}
+"""
+"""Of search-ranking. Their library takes seconds to load, and `make demo`'s nights have them."""
 _QUICK = {
     # Several Airflows share few cores here; parsing every four seconds took a tenth of what the suite takes.
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "12",
@@ -140,7 +145,7 @@ class Installation:
                 return {"run": run["state"], **tasks}
             time.sleep(0.5)
 
-    def until(self, asked: Callable[[], T | None], *, seconds: float = 90) -> T:
+    def until(self, asked: Callable[[], T | None], *, seconds: float = 180) -> T:
         """Ask again and again until there is an answer."""
         until = time.monotonic() + seconds
         while (answer := asked()) is None:

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tasks.contracts import documents
+from tasks.contracts.operations import STAGES
 from tasks.runtime.ledger import champion
 from tasks.runtime.store.opening import open_store
 from tests.airflow.conftest import PIPELINE, day, pipeline_file
@@ -17,6 +18,7 @@ from tests.plugins.webhook import Webhook
 
 CHROMIUM = Path("/usr/bin/chromium")
 ASKING = "asking-ranking"
+TASKS = ("plan", *STAGES)
 pytestmark = [
     pytest.mark.airflow,
     pytest.mark.docker,
@@ -65,7 +67,13 @@ def asking(airflow: Installation, night: tuple[str, dict[str, str]]) -> str:
 def test_the_dag_is_green(page: Page, airflow: Installation, night: tuple[str, dict[str, str]]) -> None:
     run_id, _ = night
     page.goto(f"{airflow.services.airflow_url}/dags/{PIPELINE}/runs/{run_id}")
-    expect(page.get_by_text("Success").first).to_be_visible(timeout=60_000)
+    run = page.get_by_test_id("header-card").filter(has=page.get_by_role("heading", name=run_id))
+    expect(run.get_by_test_id("state-badge")).to_have_text("Success", timeout=60_000)
+    tasks = page.get_by_test_id("table-list").get_by_role("row").filter(has=page.get_by_role("link"))
+    expect(tasks).to_have_count(len(TASKS), timeout=60_000)
+    for task in TASKS:
+        row = tasks.filter(has=page.get_by_role("link", name=task, exact=True))
+        expect(row.get_by_test_id("table-cell-state")).to_have_text("Success")
 
 
 def test_a_run_from_the_form_does_what_the_form_says(
@@ -123,11 +131,22 @@ def test_a_model_goes_in_when_a_person_clicks_approve_and_not_when_they_click_re
 
 
 def question(airflow: Installation, webhook: Webhook, run_id: str) -> str:
-    """The page that an alert says where a person is asked."""
+    """The page that an alert says where a person is asked.
+
+    Airflow takes an answer that comes before the process that asked has ended for a lost task, and asks again.
+    """
     asked = rf"say yes or no at (\S+/runs/{re.escape(quote(run_id))}/tasks/approve/required_actions) until"
     (there,) = airflow.until(
         lambda: [found[1] for told in list(webhook.received) if (found := re.search(asked, told["message"]))] or None
     )
+    ended = f"task_id='approve', run_id='{run_id}'"
+    scheduler = airflow.home / "scheduler.log"
+
+    def has_asked() -> bool | None:
+        lines = scheduler.read_text(errors="replace").splitlines()
+        return any("Received executor event" in line and ended in line for line in lines) or None
+
+    airflow.until(has_asked)
     return str(there)
 
 

@@ -103,7 +103,8 @@ def test_of_a_backfill_only_the_dates_that_failed_are_run_again(
 
     def again() -> list[str] | None:
         runs = airflow.api.runs(PIPELINE)
-        return [run["dag_run_id"] for run in runs if run["end_date"] != ended.get(run["dag_run_id"])] or None
+        changed = [run for run in runs if run["end_date"] != ended.get(run["dag_run_id"], "never")]
+        return [run["dag_run_id"] for run in changed if run["run_type"] == "backfill"] or None
 
     (only,) = airflow.until(again)
     assert airflow.wait(PIPELINE, only)["run"] == "success"

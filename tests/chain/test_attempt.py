@@ -15,10 +15,13 @@ import pytest
 from tasks.chain.attempt import Attempt
 from tasks.chain.events import Event
 from tasks.chain.execution import execute, recorded
+from tasks.chain.outcomes import outcomes
 from tasks.chain.reaping import orphans, reap
-from tasks.contracts.errors import Preempted
+from tasks.contracts.errors import Preempted, RatchetError
+from tasks.contracts.exits import decide
 from tasks.contracts.request import RunPlan
 from tasks.runners.docker import DockerRunner
+from tasks.runtime.lease import conclude
 from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings
 
@@ -35,6 +38,19 @@ plan = load_plan(sys.argv[1], "faulty", sys.argv[2])
 say = lambda event: print(event.message, flush=True)
 execute(Attempt(plan, "train", DockerRunner(), name="first", on_event=say))
 """
+LATE = """
+import signal, sys
+from tasks.chain.attempt import Attempt
+from tasks.chain.execution import execute
+from tasks.chain.planning import load_plan
+from tasks.runners.docker import DockerRunner
+
+plan = load_plan(sys.argv[1], "faulty", sys.argv[2])
+attempt = Attempt(plan, "train", DockerRunner(), name="first", on_event=lambda event: print(event.message, flush=True))
+signal.signal(signal.SIGTERM, lambda *_: (attempt.interrupt(), print("told to stop", flush=True)))
+execute(attempt)
+"""
+"""The same, with the signal's handler that Airflow has around a task."""
 STILLBORN = f"""
 import os, signal
 import docker
@@ -110,6 +126,8 @@ def test_a_killed_followers_container_is_found_and_its_log_goes_on(made: Trainin
         second = second[1:]
     assert [*first, *second] == list(range(1, len(first) + len(second) + 1))
     assert trained(outcome).resumed_from is None
+    assert second[-1] in ticks(list(outcome.last_lines))
+    assert outcomes(made.store, "faulty", plan.run_id)["train"].last_lines == outcome.last_lines
     assert containers(made) == []
 
 
@@ -174,6 +192,72 @@ def test_an_interrupted_attempt_returns_at_once_and_the_stage_has_its_grace(made
     until(lambda: containers(made) == [], 60)
     outcome = execute(attempt(plan, "second", said))
     assert (trained(outcome).resumed_from or 0) > 0
+
+
+def test_a_late_attempt_that_is_told_to_stop_leaves_the_container_to_its_successor(made: Trainings) -> None:
+    """Row 22, with the successor in the middle: stopped, succeeded, continued, and ended as Airflow ends it."""
+    plan = plan_of(made, "late", 7)
+    said: list[str] = []
+    command = [sys.executable, "-c", LATE, made.store.uri, plan.run_id]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with (
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as late,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        assert late.stdout is not None
+        for line in late.stdout:
+            if line == "tick 3\n":
+                break
+        late.send_signal(signal.SIGSTOP)
+        before = containers(made)
+        work = pool.submit(execute, attempt(plan, "second", said))
+        until(lambda: ticks(said))
+        late.send_signal(signal.SIGCONT)
+        late.send_signal(signal.SIGTERM)
+        until(lambda: "told to stop\n" in iter(late.stdout.readline, ""))
+        time.sleep(2)  # Airflow gives it five seconds
+        assert containers(made) == before
+        late.kill()
+        outcome = work.result()
+    assert trained(outcome).resumed_from is None
+    assert containers(made) == []
+
+
+@pytest.mark.parametrize("act", ["kill", "rm"])
+def test_a_container_that_is_ended_behind_its_back_is_named_and_tried_again(made: Trainings, act: str) -> None:
+    """Row 20."""
+    plan = plan_of(made, act, 8 if act == "kill" else 9)
+    said: list[str] = []
+    ended: list[str] = []
+
+    def listen(event: Event) -> None:
+        said.append(event.message)
+        if ticks(said) and not ended:
+            ended.extend(containers(made))
+            command = ["docker", "kill", *ended] if act == "kill" else ["docker", "rm", "--force", "--volumes", *ended]
+            subprocess.run(command, check=True, capture_output=True)
+
+    with pytest.raises(RatchetError, match="killed from outside" if act == "kill" else "is gone") as raised:
+        execute(Attempt(plan, "train", DockerRunner(), name="first", on_event=listen))
+    assert len(ended) == 1
+    assert decide(raised.value.code, attempt=1, attempts=3).again
+    failed = outcomes(made.store, "faulty", plan.run_id)["train"]
+    assert (failed.state, failed.because) == ("failed", raised.value.cause)
+    assert containers(made) == []
+
+
+def test_a_container_that_comes_to_its_end_is_not_gone_on_with(made: Trainings) -> None:
+    """The worker died after it had told it to stop: cleared, or marked failed, in the middle of its grace."""
+    plan = plan_of(made, "ending", 10)
+    follower_killed(made, plan)
+    request = next(entry.key for entry in made.store.list("leases/faulty"))
+    assert conclude(made.store, request, "first")
+    said: list[str] = []
+    again = attempt(plan, "second", said)
+    outcome = recorded(again, lambda: again.ready() or again.begin(earlier="first") or again.follow())
+    assert "the container of an earlier attempt is ended first" in said
+    assert (trained(outcome).resumed_from or 0) > 0
+    assert containers(made) == []
 
 
 def test_the_reaper_ends_what_nobody_follows_and_nothing_else(made: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:

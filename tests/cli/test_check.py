@@ -1,7 +1,11 @@
 """`ratchet check` and `ratchet schema`: what a person sees."""
 
+import io
 import json
 import shutil
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -29,6 +33,94 @@ def test_a_bad_file_lists_every_problem_and_ends_with_64(tmp_path: Path, capsys:
     assert said.out == ""
     assert [line.partition(": ")[0] for line in said.err.splitlines()[:-1]] == [f"{file}:26", f"{file}:31"]
     assert said.err.splitlines()[-1] == "2 problems; nothing was run"
+
+
+def pipeline(folder: Path, old: str = "", new: str = "", **code: str) -> list[str]:
+    """What `ratchet check` says of a pipeline with a change and with Python files, without the folder's name."""
+    text = RANKING.read_text(encoding="utf-8")
+    assert old in text
+    (folder / "pipeline.yaml").write_text(text.replace(old, new), encoding="utf-8")
+    for name, content in code.items():
+        (folder / f"{name}.py").write_text(content, encoding="utf-8")
+    out = io.StringIO()
+    with redirect_stderr(out), redirect_stdout(out):
+        main(["check", str(folder)])
+    return out.getvalue().replace(f"{folder}/", "").splitlines()
+
+
+FINE = ["search-ranking: fine (8 columns, ranking, ndcg@10)"]
+OWN = ("kind: dcn", 'kind: "model.py:Mine"')
+DERIVED = ("{role: numeric, type: float64, min: 0, max: 5}", "{role: numeric, type: float64, derived: true}")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "class Mine: ...",
+        "from torch.nn import Linear as Mine",
+        "Mine: type = dict",
+        "try:\n    from a import Mine\nexcept ImportError:\n    pass",
+        "if True:\n    class Mine: ...",
+        "from elsewhere import *",
+    ],
+)
+def test_a_model_of_the_pipeline_s_own_is_found_and_not_run(tmp_path: Path, model: str) -> None:
+    assert pipeline(tmp_path, *OWN, model=f"{model}\n1 / 0\n") == FINE
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ({}, "there is no model.py beside the pipeline file"),
+        ({"model": ""}, "model.py does not define Mine; allowed: nothing, as it is empty"),
+        (
+            {"model": "import torch.nn\nclass Mien:\n    Mine = 1\n"},
+            "model.py does not define Mine; allowed: Mien, torch; did you mean Mien?",
+        ),
+        ({"model": "x = Mine\n"}, "model.py does not define Mine; allowed: x"),
+        ({"model": "x = 1\nclass Mine(:\n"}, "model.py:2: is not Python: invalid syntax"),
+        ({"model": "\0"}, "model.py: is not Python: source code string cannot contain null bytes"),
+    ],
+)
+def test_a_model_that_is_not_there_is_told(tmp_path: Path, code: dict[str, str], said: str) -> None:
+    assert pipeline(tmp_path, *OWN, **code)[0] == f"pipeline.yaml:25: train.model.kind: {said}"
+
+
+def test_a_derived_column_needs_code_that_makes_it(tmp_path: Path) -> None:
+    where = "pipeline.yaml:15: columns.rating.derived"
+    assert pipeline(tmp_path, *DERIVED)[0] == f"{where}: there is no features.py beside the pipeline file"
+    told = pipeline(tmp_path, *DERIVED, features="def drive(df): ...")[0]
+    assert told == f"{where}: features.py does not define derive; allowed: drive; did you mean drive?"
+    assert pipeline(tmp_path, *DERIVED, features="def derive(df): ...") == FINE
+
+
+def test_code_that_makes_nothing_is_told_too(tmp_path: Path) -> None:
+    assert pipeline(tmp_path, features="x = 1")[0] == "pipeline.yaml:1: features.py does not define derive; allowed: x"
+
+
+def test_check_tells_of_keys_of_expectations_and_of_code_at_once(tmp_path: Path) -> None:
+    text = RANKING.read_text(encoding="utf-8")
+    for old, new in (
+        ("epochs: 3", "epoch: 3"),
+        OWN,
+        DERIVED,
+        ("_median_", "_medain_"),
+        ("column: price,", "column: prize,"),
+    ):
+        text = text.replace(old, new)
+    keys = [line.split(": ")[1] for line in pipeline(tmp_path, RANKING.read_text(encoding="utf-8"), text)[:-1]]
+    assert keys == [
+        "columns.rating.derived", "validate.expectations.0.type", "validate.expectations.0.column", "train.model.kind",
+        "train.epoch",
+    ]  # fmt: skip
+
+
+def test_check_does_without_the_libraries_of_the_stages(tmp_path: Path) -> None:
+    program = f"import sys; from tasks.cli.main import main; main(['check', {str(RANKING)!r}]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    said, modules = done.stdout.splitlines()
+    assert [said] == FINE
+    assert {"great_expectations", "pandas", "torch", "numpy"}.isdisjoint(modules.split())
 
 
 def test_explain_fills_in_every_default(capsys: pytest.CaptureFixture[str]) -> None:

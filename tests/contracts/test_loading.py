@@ -59,7 +59,14 @@ def test_only_four_keys_are_needed() -> None:
     assert spec.model_name == "small"
     assert spec.label == "y"
     assert spec.group is None
-    assert load(FILE).group == "query_id"
+    ranking = load(FILE)
+    assert ranking.group == "query_id"
+    assert [name for name, column in ranking.columns.items() if column.is_feature] == [
+        "item_id",
+        "country",
+        "price",
+        "rating",
+    ]
 
 
 def test_a_stage_keeps_its_own_defaults_for_the_keys_that_are_left_out() -> None:
@@ -95,12 +102,82 @@ def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
     ]
 
 
+def test_what_does_not_fit_together_is_told_beside_what_is_wrong_alone() -> None:
+    text = (
+        changed("  epochs: 3", "  epoch: 3").replace("metric: ndcg@10", "metric: rmse").replace("[country]", "[price]")
+    )
+    assert problems(text) == [
+        "p.yaml:26: train.epoch: unknown key; allowed: batch_size, checkpoint, epochs, learning_rate, model, objective, "
+        "patience, seed, valid_days, weight_decay; did you mean epochs?",
+        "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, auc, logloss",
+        "p.yaml:30: evaluate.slices.0: price is not a categorical column; allowed: item_id, country",
+    ]
+
+
+def test_a_column_tells_all_that_is_wrong_with_it() -> None:
+    text = changed(
+        "{role: ignore, type: int64}",
+        "{role: time, type: string, min: 3, max: 2, derived: true, in: [1, x, 2], transform: log1p}",
+    )
+    assert [line.partition(": columns.position")[2] for line in problems(text)] == [
+        ": a time column cannot be string; allowed: date, timestamp",
+        ": min and max need a number, not string; allowed: int64, float64",
+        ": min 3 is above max 2",
+        ": a derived column is a feature, not time; allowed: numeric, categorical",
+        ": transform needs role numeric, not time",
+        ": in: 1 is not a string",
+        ": in: 2 is not a string",
+        ".role: only one column may have role time; shown_at has it",
+    ]
+
+
+def test_nothing_is_said_of_what_may_be_right_once_another_key_is_mended() -> None:
+    """The label's role, the group's role, a bound, the objective, a slice's role, the days: each is wrong itself."""
+    text = (
+        changed("role: label", "role: lable")
+        .replace("role: group", "role: grop")
+        .replace("window_days: 30", "window_days: x")
+    )
+    text = text.replace("min: 0, max_null", "min: x, max_null").replace(
+        "country:  {role: categorical", "country: {role: [x]"
+    )
+    text = text.replace("objective: ranking", "objective: rankin").replace("metric: ndcg@10", "metric: rmse")
+    assert {line.split(": ")[1] for line in problems(text)} == {
+        "source.window_days", "columns.query_id.role", "columns.price.min", "columns.country.role", "columns.clicked.role",
+        "train.objective",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["columns: 3", "columns: {x: 3, y: {role: label}}", "source: 3", "train: {objective: 3}", "evaluate: {slices: [3, x]}",
+     "validate: {expectations: [{type: x}, 3], volume: 3}", "evaluate: 3", "columns: {1x: {role: label, type: bool, min: 0}}",
+     "resources: {train: 3}", "columns: {y: {role: label, type: !x int64}}"],
+)  # fmt: skip
+def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
+    key = wrong.partition(":")[0]
+    text = MINIMAL + "gate: {min_gain: x}\nevaluate: {metric: rmse, holdout_days: 40}\n"
+    kept = [line for line in text.splitlines() if not line.startswith(f"{key}:")]
+    if key == "columns":
+        kept = [line for line in kept if not line.startswith("  ")]
+    said = "\n".join(problems("\n".join([*kept, wrong])))
+    assert f": {key}" in said
+    assert "gate.min_gain: 'x' is not a share" in said
+    if key not in {"evaluate", "train"}:
+        assert "rmse does not measure a binary model" in said
+    if key not in {"evaluate", "source"}:
+        assert "30 days leave none to train on; at least 42 are needed" in said
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("name: search-ranking\n", "name: ../../etc\n", "p.yaml:1: name: "),
         ("name: search-ranking\n", "", "p.yaml:1: name: is missing"),
         ('cron: "0 2 * * *"', "cron: daily", "p.yaml:4: schedule.cron: 'daily'"),
+        ('"0 2 * * *"', '"60 2 * * *"', "p.yaml:4: schedule.cron: '60 2 * * *': minute 60 is not allowed; allowed: 0-59"),
+        ("finish_by: 4h", "finish_by: 999999999d", "p.yaml:4: schedule.finish_by: '999999999d' is too long; allowed: up to 365d"),
+        ("memory: 4g", "memory: 9999t", "'9999t' is too much; allowed: up to 1024t"),
         ("timezone: UTC", "timezone: Mars/Base", "p.yaml:4: schedule.timezone: 'Mars/Base' is not a time zone"),
         ("finish_by: 4h", "finish_by: 4", "p.yaml:4: schedule.finish_by: 4 is not a duration; write it like 20m"),
         ("finish_by: 4h", "finish_by: 0h", "p.yaml:4: schedule.finish_by: '0h' is no time at all"),
@@ -149,6 +226,56 @@ def test_a_mistake_is_told_with_line_key_and_what_is_allowed(old: str, new: str,
     assert any(said in line for line in found), found
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("epochs: 3", 'epochs: "3"', "train.epochs: '3' is the wrong type; allowed: a whole number"),
+        ("epochs: 3", "epochs: 3.0", "train.epochs: 3.0 is the wrong type; allowed: a whole number"),
+        ("epochs: 3", "epochs: true", "train.epochs: True is the wrong type; allowed: a whole number"),
+        ("window_days: 30", "window_days: 30.0", "source.window_days: 30.0 is the wrong type; allowed: a whole number"),
+        ("gpus: 0", "gpus: true", "resources.train.gpus: True is the wrong type; allowed: a whole number"),
+        ("cpus: 2", "cpus: true", "resources.train.cpus: True is the wrong type; allowed: a number"),
+        ("cpus: 2", 'cpus: "2"', "resources.train.cpus: '2' is the wrong type; allowed: a number"),
+        ("1.0e-3", "true", "train.learning_rate: True is the wrong type; allowed: a number"),
+        ("1.0e-3", "'0.01'", "train.learning_rate: '0.01' is the wrong type; allowed: a number"),
+        ("min: 0, max_null", "min: '0', max_null", "columns.price.min: '0' is the wrong type; allowed: a number"),
+        ("max: 5", "max: true", "columns.rating.max: True is the wrong type; allowed: a number"),
+        ("max: 5", "max: 5, derived: yes", "columns.rating.derived: 'yes' is the wrong type; allowed: true or false"),
+        ("max: 5", "max: 5, derived: 1", "columns.rating.derived: 1 is the wrong type; allowed: true or false"),
+        ("max_null: 1%", "max_null: '0.5'", "columns.price.max_null: '0.5' is not a share; write it like 20% or 0.2"),
+        ("max_null: 1%", "max_null: true", "columns.price.max_null: True is not a share"),
+        ("retries: 3", "retries: '3'", "stages.train.retries: '3' is the wrong type; allowed: a whole number"),
+        ("psi: 0.2", "psi: '0.2'", "validate.drift.psi: '0.2' is the wrong type; allowed: a number"),
+        ("description: Orders", "description: 3 #", "description: 3 is the wrong type; allowed: text"),
+        ("hidden: [256, 128]", "hidden: [256, 1.0]", "train.model.hidden.1: 1.0 is the wrong type; allowed: a whole number"),
+        ("batch_size: auto", "batch_size: 8.0", "train.batch_size: 8.0 is not a batch size"),
+        ("cpus: 2", "cpus: 1e999", "resources.train.cpus: inf: input should be a finite number"),
+        ("memory: 4g", "memory: 4", "resources.train.memory: 4 is not an amount of memory"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused_and_not_made_to_fit(old: str, new: str, said: str) -> None:
+    found = problems(changed(old, new))
+    assert any(said in line for line in found), found
+
+
+def test_whole_numbers_stand_for_numbers_and_lists_for_tuples() -> None:
+    spec = loads(changed("1.0e-3", "1").replace("max_null: 1%", "max_null: 0"))
+    assert (spec.train.learning_rate, spec.columns["price"].max_null, spec.train.model.hidden) == (1.0, 0.0, (256, 128))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("in: [DE, FR, US]", "allowed: [DE]", "columns.country.allowed: unknown key; allowed: derived, in, "),
+        ("validate:\n", "validate_:\n", "validate_: unknown key; allowed: alerts, columns"),
+        ("register:", "register_:", "register_: unknown key; allowed: alerts, columns"),
+    ],
+)
+def test_the_code_s_own_names_are_no_keys(old: str, new: str, said: str) -> None:
+    found = problems(changed(old, new))
+    assert any(said in line for line in found), found
+
+
 def test_objectives_and_labels_have_to_fit() -> None:
     assert "a binary label is 0 or 1" in problems(MINIMAL.replace("type: int64", "type: float64"))[0]
     many = MINIMAL.replace("binary", "multiclass")
@@ -179,6 +306,9 @@ def test_yaml_is_read_without_its_old_traps() -> None:
         ("a: !mine {b: 1}", "tag !mine is not allowed"),
         ("a: !!binary aGk=", "is not allowed"),
         ("a: !!int x", "invalid literal"),
+        ('a: "x\\0"', "p.yaml:1: a: holds a control character"),
+        ('a: "\\e[31m"', "p.yaml:1: a: holds a control character"),
+        ('a: "\\ud800"', "p.yaml:1: not valid YAML"),
         ("? [1]\n: 2", "a key has to be plain text"),
         ("<<: {a: 1}", "p.yaml:1: <<: unknown key"),
         ("name: a\nname: b", "p.yaml:2: name: written twice (first at line 1)"),
@@ -209,6 +339,9 @@ def test_whatever_the_file_says_the_answer_is_a_spec_or_problems(document: objec
 def test_overrides_count_like_the_file_and_their_mistakes_name_the_flag() -> None:
     spec = loads(TEXT, overrides={"train.epochs": 1, "gate.confidence": "90%", "train.model.dropout": 0.1})
     assert (spec.train.epochs, spec.gate.confidence, spec.train.model.dropout) == (1, 0.9, 0.1)
+    assert loads(TEXT, overrides={"source.window_days": 30, "train.learning_rate": 1}).train.learning_rate == 1.0
+    assert loads(TEXT, overrides={"resources.train.memory": "2g"}).resources["train"].memory == 2 << 30
+    assert problems(TEXT, train__epochs="3")[0].startswith("--set train.epochs: train.epochs: '3' is the wrong type")
     assert loads(MINIMAL, overrides={"evaluate.metric": "logloss"}).metric == "logloss"
     assert problems(TEXT, train__epoch=1)[0].startswith("--set train.epoch: train.epoch: unknown key; allowed: batch")
 

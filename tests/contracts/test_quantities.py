@@ -1,9 +1,11 @@
 """Quantities come back from their text exactly as they were."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.contracts.quantities import (
+    MAX_DURATION,
     parse_duration,
     parse_fraction,
     parse_memory,
@@ -18,7 +20,7 @@ def test_a_share_comes_back_the_same(value: float) -> None:
     assert parse_fraction(show_fraction(value)) == value
 
 
-@given(st.integers(1, 10**9))
+@given(st.integers(1, MAX_DURATION))
 def test_a_duration_comes_back_the_same(seconds: int) -> None:
     assert parse_duration(show_duration(seconds)) == seconds
 
@@ -30,8 +32,22 @@ def test_an_amount_of_memory_comes_back_the_same(size: int) -> None:
 
 def test_quantities_read_as_people_write_them() -> None:
     assert parse_fraction("0.5%") == 0.005
-    assert parse_fraction("0.2") == 0.2
+    assert parse_fraction(0.2) == 0.2
     assert parse_duration("1h30m") == 5400
     assert parse_memory("1.5gb") == 3 << 29
     assert show_duration(0) == "0s"
     assert show_fraction(0.2) == "20%"
+
+
+@pytest.mark.parametrize("text", ["366d", "999999999d", "999999999999d999999999999d"])
+def test_a_time_that_no_clock_can_keep_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f"^'{text}' is too long; allowed: up to 365d$"):
+        parse_duration(text)
+    with pytest.raises(ValueError, match="is not a duration"):
+        parse_duration("9" * 5000 + "d")
+
+
+@pytest.mark.parametrize("text", ["1025t", "9" * 400 + "t"])
+def test_memory_that_no_machine_has_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is too much; allowed: up to 1024t$"):
+        parse_memory(text)

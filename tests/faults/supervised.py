@@ -2,18 +2,23 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tasks.runners.docker import DockerRunner
-from tests.airflow.installation import ROOT, Installation
+from tests.airflow.installation import EXPECTATIONS, ROOT, Installation
 from tests.faults.ticking import ticking
 
 FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
-SLOW = {"worker-killed": 0.5, "late-attempt": 0.5, "marked-failed": 0.5, "endless": 3.0}
+DEAF = "deaf"
+"""A pipeline whose training does not listen when it is told to stop."""
+RESTARTED = "engine-restarted"
+SLOW = {"worker-killed": 0.5, "late-attempt": 0.5, "marked-failed": 0.5, RESTARTED: 0.2, "endless": 3.0, DEAF: 3.0}
 """Pipelines whose training counts its steps aloud, more than TICKS, and the seconds that each step takes."""
 CANARY = "canary-7f3a9c51e2"
 """A secret that must be found nowhere."""
@@ -29,6 +34,7 @@ _SMALLER = {
     "window_days: 30": "window_days: 4",
     "hidden: [256, 128]": "hidden: [32]",
     "to: [mlops]": "to: []",
+    EXPECTATIONS: "",
     _EXAMPLE: "{name}",
 }
 _NO_DATABASE = """\
@@ -41,7 +47,7 @@ source:
 _SLOWER = {
     "{kind: dcn, embedding_dim: 16, hidden: [32]}": '{kind: "model.py:Mine", embedding_dim: 4}',
     "batch_size: auto": "batch_size: 100",
-    "timeout: 4h}}": "timeout: 4h, grace: 1m}}",
+    "timeout: 4h}}": "timeout: 4h, grace: {grace}}}",
 }
 RUNS_S = 400
 """A run takes 20 s where nothing happens, and minutes on a busy machine; a lost task is noticed within 70."""
@@ -79,6 +85,12 @@ class Faulted(Installation):
         worker = task.parent()
         assert worker is not None
         return [task, worker]
+
+    def finishers(self, container: str) -> list[psutil.Process]:
+        """The processes that see to the end of a container whose task is gone."""
+        words = ["-m", "tasks.chain.ending", container]
+        running = psutil.process_iter(["cmdline"])
+        return [process for process in running if (process.info["cmdline"] or [])[2:5] == words]
 
     def second_try(self, pipeline: str, run_id: str) -> None:
         """Wait until the second try of the training says that it goes on with what it found."""
@@ -127,11 +139,21 @@ def ticks(log: str) -> list[int]:
 @pytest.fixture(scope="session")
 def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Iterator[Faulted]:
     """A running Airflow that knows a pipeline per fault, each still switched off. Stages run in containers."""
+    with supervised(
+        tmp_path_factory.mktemp("faulted"),
+        stage_image,
+        [*FAULTS, *(name for name in SLOW if name != RESTARTED), SECRET],
+    ) as made:
+        yield made
+
+
+@contextmanager
+def supervised(home: Path, stage_image: str, pipelines: Iterable[str], **settings: str) -> Iterator[Faulted]:
+    """A running Airflow with these pipelines, still switched off."""
     from tasks.samples.clicks import write  # noqa: PLC0415 - only where an Airflow is really started
 
     if str(ROOT / "plugins") not in sys.path:
         sys.path.append(str(ROOT / "plugins"))
-    home = tmp_path_factory.mktemp("faulted")
     for folder in (home, *home.parents[:2]):
         folder.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
     made = Faulted(
@@ -142,30 +164,34 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
             "SHOP_PASSWORD": CANARY,
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": f"{LOST_S}",
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",  # no pipeline is added or changed
+            **settings,
         },
     )
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     for _ in write(made.services.data, days=5, rows_per_day=3000, end=yesterday, seed=0):
         pass
-    text = (ROOT / "dags" / "pipelines" / _EXAMPLE / "pipeline.yaml").read_text(encoding="utf-8")
-    for name in (*FAULTS, *SLOW, SECRET):
-        smaller = text
-        for usual, changed in _SMALLER.items():
-            assert usual in text
-            smaller = smaller.replace(usual, changed.format(name=name))
-        folder = made.pipelines / name
-        folder.mkdir()
-        if name == SECRET:
-            smaller = re.sub(r"source:\n(  .*\n)+", _NO_DATABASE, smaller)
-            assert "SHOP_PASSWORD" in smaller
-        if name in SLOW:
-            (folder / "model.py").write_text(ticking(SLOW[name]), encoding="utf-8")
-            for usual, changed in _SLOWER.items():
-                assert usual in smaller
-                smaller = smaller.replace(usual, changed)
-        (folder / "pipeline.yaml").write_text(smaller, encoding="utf-8")
+    for name in pipelines:
+        _add(made, name)
     try:
         made.start()
         yield made
     finally:
         made.stop()
+
+
+def _add(made: Faulted, name: str) -> None:
+    """A pipeline that is small, and slow or without its data if its name says so."""
+    text = (ROOT / "dags" / "pipelines" / _EXAMPLE / "pipeline.yaml").read_text(encoding="utf-8")
+    code = {}
+    changes = {usual: changed.format(name=name) for usual, changed in _SMALLER.items()}
+    if name in SLOW:
+        code["model.py"] = ticking(SLOW[name], deaf=name == DEAF)
+        grace = "20s" if name == DEAF else "1m"
+        changes |= {usual: changed.replace("{grace}", grace) for usual, changed in _SLOWER.items()}
+    for usual, changed in changes.items():
+        assert usual in text
+        text = text.replace(usual, changed)
+    if name == SECRET:
+        text = re.sub(r"source:\n(  .*\n)+", _NO_DATABASE, text)
+        assert "SHOP_PASSWORD" in text
+    made.add(name, text, code)

@@ -2,8 +2,6 @@
 
 import gc
 import logging
-import os
-import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -20,15 +18,11 @@ from tasks.runners.finisher import finish
 from tasks.runners.job import Job
 from tasks.runners.lines import Line
 from tasks.runners.runner import Ended, follow_to_end
-from tests.faults.second_engine import IMAGE, SecondEngine
+from tests.faults.second_engine import IMAGE, NEEDS, SecondEngine
 
 pytestmark = [
-    pytest.mark.docker,
+    *NEEDS,
     pytest.mark.xdist_group("second-engine"),
-    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("dockerd"), reason="needs root and dockerd"),
-    pytest.mark.filterwarnings(
-        "ignore::pytest.PytestUnraisableExceptionWarning"
-    ),  # the SDK forgets a socket that failed
 ]
 
 SAVES = "trap 'echo saved; exit 75' TERM; i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done"

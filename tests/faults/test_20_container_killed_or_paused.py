@@ -1,4 +1,7 @@
-"""Somebody ends or freezes a stage's container behind the runner's back."""
+"""Somebody ends or freezes a stage's container behind the runner's back.
+
+What that means to an attempt, and that it is tried again, is in tests/chain/test_attempt.py.
+"""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -7,6 +10,7 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
+from tasks.contracts.errors import JobGone
 from tasks.runners.docker import DockerRunner
 from tasks.runners.job import Job
 from tasks.runners.lines import Line
@@ -68,7 +72,7 @@ def test_a_container_that_is_killed_counts_as_killed_from_outside_and_not_as_out
 def test_a_container_that_is_removed_by_force_is_said_to_be_gone(
     follow: Callable[..., tuple[Ended, list[str]]], api: docker.APIClient
 ) -> None:
-    with pytest.raises(Exception, match=r"container \w{12} is gone"):
+    with pytest.raises(JobGone, match=r"container \w{12} is gone"):
         follow(SAVES, lambda handle: api.remove_container(handle, v=True, force=True))
 
 

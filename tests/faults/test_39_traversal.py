@@ -1,4 +1,7 @@
-"""Names, keys and models that try to lead out of the store are refused, whoever made them up."""
+"""Names, keys and models that try to lead out of the store are refused, whoever made them up.
+
+Archives that try to: tests/contracts/test_bundle.py.
+"""
 
 from pathlib import Path
 

@@ -1,6 +1,7 @@
 """A training under way in a real Airflow: its task is killed, the reaper looks at it, its run takes too long.
 
-One training for all of them: each leaves it as the next one needs it, under way, and the last one ends it.
+One training for these: each leaves it as the next one needs it, under way, and the last of them ends it. Another one
+does not listen, and nobody is left to see to its end.
 """
 
 import subprocess
@@ -14,7 +15,7 @@ from tasks.chain.jobs import store_label
 from tasks.runners.docker import DockerRunner
 from tasks.runners.job import Job
 from tasks.runtime.store.opening import open_store
-from tests.faults.supervised import Faulted, ticks
+from tests.faults.supervised import DEAF, Faulted, ticks
 
 pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
 PIPELINE = "endless"
@@ -79,6 +80,16 @@ def alive() -> set[str]:
     return set(listed.stdout.split())
 
 
+def reaped(faulted: Faulted) -> str:
+    """What the reaper's runs said, each in its last try: one that was under way when a server died has two."""
+    said = []
+    for run in (found["dag_run_id"] for found in faulted.api.runs(REAPER)):
+        tries = faulted.api.tasks(REAPER, run).get("reap", {}).get("try_number", 0)
+        if tries:  # its schedule may have asked for another run just now
+            said.append(faulted.log(REAPER, run, "reap", attempt=tries))
+    return "\n".join(said)
+
+
 def test_when_only_the_tasks_process_is_killed_its_next_try_goes_on_at_once_with_the_same_container(
     faulted: Faulted, training: str
 ) -> None:
@@ -108,7 +119,7 @@ def test_the_reaper_ends_what_no_run_follows_and_leaves_the_living_and_the_forei
     assert faulted.wait(REAPER, reaping)["run"] == "success"
     assert alive() & {living, nobodys, past, waited_for, foreign, other} == {living, waited_for, foreign, other}
     assert not {nobodys, past} & set(DockerRunner().find({"ratchet.pipeline": PIPELINE}))
-    log = "\n".join(faulted.log(REAPER, found["dag_run_id"], "reap") for found in faulted.api.runs(REAPER))
+    log = reaped(faulted)
     assert f"ending train of {PIPELINE}, run a-run-that-is-no-more: nobody follows it" in log
     assert f"ending features of {PIPELINE}, run {run}: nobody follows it" in log
 
@@ -130,3 +141,47 @@ def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and
     )
     assert told["title"].startswith(f"{PIPELINE} {faulted.plan(PIPELINE, training).data_date}: ")
     assert told["cause"] == "the run took longer than it may"
+
+
+@pytest.fixture(scope="module")
+def deaf(faulted: Faulted) -> str:
+    """The run of a training that is under way and does not listen."""
+    run_id = faulted.night(DEAF)
+    faulted.until_ticking(DEAF, run_id)
+    return run_id
+
+
+def test_a_training_that_is_cleared_while_it_runs_is_ended_before_it_starts_afresh(faulted: Faulted, deaf: str) -> None:
+    (before,) = faulted.containers(DEAF, deaf)
+    faulted.api.call(
+        "POST",
+        f"/dags/{DEAF}/clearTaskInstances",
+        {"dag_run_id": deaf, "task_ids": ["train"], "dry_run": False, "only_failed": False},
+    )
+    faulted.until(lambda: faulted.api.tasks(DEAF, deaf)["train"]["try_number"] == 2 or None)
+    faulted.until_running(DEAF, deaf, "train")
+    faulted.until(lambda: ticks(faulted.log(DEAF, deaf, "train", attempt=2)) or None, seconds=150)
+    (after,) = faulted.containers(DEAF, deaf)
+    assert after != before
+    log = faulted.log(DEAF, deaf, "train", attempt=2)
+    assert "going on with it" not in log
+    assert ticks(log)[0] == 1
+
+
+def test_a_training_that_does_not_listen_and_whose_finisher_is_killed_too_is_left_to_the_reaper(
+    faulted: Faulted, deaf: str
+) -> None:
+    (container,) = faulted.containers(DEAF, deaf)
+    path = f"/dags/{DEAF}/dagRuns/{deaf.replace('+', '%2B')}"
+    faulted.api.call("PATCH", f"{path}/taskInstances/train", {"new_state": "failed"})
+    finishers = faulted.until(lambda: faulted.finishers(container) or None)
+    for finisher in finishers:
+        finisher.kill()
+    assert faulted.wait(DEAF, deaf)["run"] == "failed"
+    assert faulted.finishers(container) == []
+    assert container in alive()
+    reaping = faulted.trigger(REAPER)
+    assert faulted.wait(REAPER, reaping)["run"] == "success"
+    faulted.until(lambda: faulted.containers(DEAF, deaf) == [] or None)
+    log = reaped(faulted)
+    assert f"ending train of {DEAF}, run {faulted.plan(DEAF, deaf).run_id}: nobody follows it" in log

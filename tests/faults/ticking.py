@@ -1,6 +1,7 @@
 """A model that counts its training steps aloud, and takes its time over each."""
 
 _MODEL = """
+import signal
 import time
 
 from torch import nn
@@ -15,12 +16,14 @@ class Mine(nn.Module):
     def forward(self, x):
         if self.training:
             self.ticks += 1
+            if {deaf}:
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
             print(f"tick {{self.ticks}}", flush=True)
             time.sleep({seconds})
         return self.layer(x)
 """
 
 
-def ticking(seconds: float) -> str:
-    """A pipeline's model.py, with a pause in each step."""
-    return _MODEL.format(seconds=seconds)
+def ticking(seconds: float, *, deaf: bool = False) -> str:
+    """A pipeline's model.py, with a pause in each step. deaf: it does not hear that it is to stop."""
+    return _MODEL.format(seconds=seconds, deaf=deaf)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from ratchet_airflow import pools
-from ratchet_airflow.pools import BACKFILL, CPU, GPU, share, yield_to_nights
+from ratchet_airflow.pools import BACKFILL, BACKFILL_GPU, CPU, GPU, share, yield_to_nights
 from tasks.contracts.errors import ConfigurationError
 from tasks.contracts.operations import Resources
 
@@ -45,6 +45,24 @@ def test_backfills_yield_to_nights(pool: str, slots: int, kind: str, expected: t
     task = SimpleNamespace(pool=pool, pool_slots=slots, priority_weight=30)
     yield_to_nights(task, SimpleNamespace(run_type=kind))
     assert (task.pool, task.pool_slots, task.priority_weight) == expected
+
+
+def test_gpus_that_are_set_aside_are_for_backfills_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_GPUS", "0,1,2,3")
+    monkeypatch.setenv("RATCHET_POOL_BACKFILL_GPU", "1")
+    pools.pools.cache_clear()
+    assert {name: pools.pools()[name].slots for name in (GPU, BACKFILL_GPU)} == {GPU: 3, BACKFILL_GPU: 1}
+    assert share(Resources(gpus=4))["pool_slots"] == 3
+    task = SimpleNamespace(pool=GPU, pool_slots=2, priority_weight=30)
+    yield_to_nights(task, SimpleNamespace(run_type="backfill"))
+    assert (task.pool, task.pool_slots, task.priority_weight) == (BACKFILL_GPU, 1, 3)
+
+
+def test_nights_are_left_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_POOL_BACKFILL_GPU", "2")
+    pools.pools.cache_clear()
+    with pytest.raises(ConfigurationError, match="RATCHET_POOL_BACKFILL_GPU=2 leaves none of 2 GPUs to nights"):
+        pools.pools()
 
 
 def test_a_task_without_a_run_is_left_alone() -> None:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from airflow.sdk import RetryAction
+from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,7 +47,10 @@ def test_what_was_cut_off_goes_on_at_once(error: RatchetError) -> None:
     assert decide(error) == (RetryAction.RETRY, timedelta(0))
 
 
-@pytest.mark.parametrize("error", [Unavailable("x"), RatchetError("x"), CorruptArtifact("x"), ValueError("x")])
+@pytest.mark.parametrize(
+    "error",
+    [Unavailable("x"), RatchetError("x"), CorruptArtifact("x"), ValueError("x"), AirflowException("x")],
+)
 def test_what_may_pass_waits_and_not_all_wait_equally_long(error: BaseException) -> None:
     waits = {seconds(error) for _ in range(20)}
     assert all(22.5 <= wait <= 37.5 for wait in waits)
@@ -62,8 +66,11 @@ def test_delays_grow_up_to_half_an_hour() -> None:
 
 
 def test_a_bug_is_tried_once_more_and_an_outage_for_as_long_as_there_are_tries() -> None:
-    assert decide(RatchetError("x"), 2)[0] is RetryAction.FAIL
-    assert seconds(Unavailable("x"), 3) > 60
+    for bug in (RatchetError("x"), ValueError("x")):
+        assert decide(bug, 2)[0] is RetryAction.FAIL
+        assert "a bug in Ratchet" in str(POLICY.evaluate(bug, try_number=1, max_tries=3).reason)
+    for outage in (Unavailable("x"), ConnectionResetError("x")):
+        assert seconds(outage, 3) > 60
     assert decide(Unavailable("x"), 4)[0] is RetryAction.FAIL
 
 
@@ -74,8 +81,10 @@ def test_a_decision_says_its_reason(error: RatchetError, said: str) -> None:
     assert said in str(POLICY.evaluate(error, try_number=1, max_tries=3).reason)
 
 
-def test_what_is_not_ours_and_has_no_try_left_follows_airflows_own_rule() -> None:
-    assert decide(ValueError("x"), 4)[0] is RetryAction.DEFAULT
+@pytest.mark.parametrize("error", [AirflowException("x"), AirflowTaskTimeout("x")])
+def test_what_is_airflows_and_has_no_try_left_follows_its_own_rule(error: BaseException) -> None:
+    assert seconds(error, 3) > 60
+    assert decide(error, 4)[0] is RetryAction.DEFAULT
 
 
 def test_the_policy_comes_back_from_serialisation() -> None:

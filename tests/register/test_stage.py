@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -64,8 +65,15 @@ def test_the_first_model_becomes_version_one_and_champion(shop: World) -> None:
     assert (done.version, done.promoted, done.withheld, done.ledger_number) == ("1", True, "", 1)
     found = client(shop).get_model_version_by_alias("shop", "champion")
     assert str(found.version) == "1"
-    assert found.tags["ratchet.snapshot"] == "tables/shop/1@3"
-    assert found.tags["ratchet.commit"] == "c0ffee"
+    assert {name: found.tags[f"ratchet.{name}"] for name in ("snapshot", "commit", "image", "seed")} == {
+        "snapshot": "tables/shop/1@3",
+        "commit": "c0ffee",
+        "image": world.PINS.image,
+        "seed": str(shop.spec.train.seed),
+    }
+    pinned = json.loads(found.tags["ratchet.libraries"])
+    assert pinned == world.PINS.libraries
+    assert {"numpy", "torch"} <= set(pinned)
     (record,) = records(shop.store, "shop")
     assert record.model_digest == training.result.content
     assert set(record.manifests) == {"ingest", "train", "evaluate"}

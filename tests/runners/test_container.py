@@ -18,6 +18,7 @@ def test_the_files_belong_to_root_and_only_the_jobs_group_may_read_them() -> Non
         assert secret.read() == b"hunter2"
     assert entries == {
         "ratchet": (0, 567, 0o750),
+        "ratchet/first.sh": (0, 567, 0o440),
         "ratchet/request.json": (0, 567, 0o440),
         "ratchet/secrets": (0, 567, 0o750),
         "ratchet/secrets/key": (0, 567, 0o440),
@@ -34,7 +35,10 @@ def test_a_job_cannot_take_off_the_mark() -> None:
 
 def test_without_a_command_the_stage_of_the_request_runs() -> None:
     config = container_config(JOB, cpus=2)
-    assert (config["Entrypoint"], config["Cmd"]) == (["ratchet"], ["stage", "/run/ratchet/request.json"])
+    assert (config["Entrypoint"], config["Cmd"]) == (
+        ["sh"],
+        ["/run/ratchet/first.sh", "ratchet", "stage", "/run/ratchet/request.json"],
+    )
 
 
 def test_gpus_are_asked_for_by_name_and_only_if_wanted() -> None:

@@ -1,6 +1,7 @@
 """Which GPUs a job gets. The engine and the containers are real; the devices are a list of names of the test's own."""
 
 import pickle
+import shutil
 import subprocess
 import sys
 import uuid
@@ -101,6 +102,20 @@ def test_two_get_different_ones_a_third_is_refused_and_a_kill_frees_one(job: Job
     third = runner.submit(job)
     assert _told(third) == f"{mark}a"
     assert sorted(runner.find({"ratchet.run": mark})) == sorted([first, second, third])
+
+
+@pytest.mark.docker
+@pytest.mark.skipif(not shutil.which("nvidia-smi"), reason="this machine has no GPU")
+def test_a_real_device_is_seen_inside_by_one_job_at_a_time(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RATCHET_GPUS")
+    devices = host_devices().names
+    looks = replace(job, command=("sh", "-c", "nvidia-smi --query-gpu=uuid --format=csv,noheader; sleep 600"))
+    runner = DockerRunner()
+    seen = {_told(runner.submit(looks)) for _ in devices}
+    assert len(seen) == len(devices)
+    assert all(uuid_.startswith("GPU-") for uuid_ in seen)
+    with pytest.raises(Unavailable, match="0 of"):
+        runner.submit(looks)
 
 
 @pytest.mark.docker

@@ -15,8 +15,9 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
-from tasks.contracts.errors import ConfigurationError, Unavailable
+from tasks.contracts.errors import ConfigurationError, JobGone, Unavailable
 from tasks.contracts.operations import Resources
+from tasks.runners.container import OUT_OF_MEMORY_SEEN
 from tasks.runners.docker import DockerRunner
 from tasks.runners.engine import engine_available
 from tasks.runners.job import Job, Mount
@@ -157,6 +158,30 @@ def test_more_memory_than_allowed_is_named_as_the_cause(job: Any) -> None:
     assert (ended.exit_code, ended.out_of_memory) == (137, True)
 
 
+def test_what_the_container_saw_is_enough_where_the_engine_missed_it(job: Any) -> None:
+    ended, _ = _run(job(f"raise SystemExit({OUT_OF_MEMORY_SEEN})"))
+    assert (ended.exit_code, ended.out_of_memory) == (137, True)
+
+
+@pytest.mark.parametrize(("own_end", "told"), [(0, (0, False)), (70, (137, True))])
+def test_a_helper_killed_for_memory_counts_if_the_job_did_not_end_well(
+    job: Any, own_end: int, told: tuple[int, bool]
+) -> None:
+    limits = Resources.model_validate({"memory": "32m"})
+    code = f"""if 1:
+        import os
+        helper = os.fork()
+        if not helper:
+            x = b"x" * (256 << 20)
+        _, status = os.waitpid(helper, 0)
+        print(os.WTERMSIG(status), flush=True)
+        os._exit({own_end})
+    """
+    ended, lines = _run(job(code, resources=limits))
+    assert lines == ["9"]
+    assert (ended.exit_code, ended.out_of_memory) == told
+
+
 def test_tmp_counts_as_memory(job: Any) -> None:
     limits = Resources.model_validate({"memory": "32m"})
     ended, _ = _run(
@@ -227,9 +252,9 @@ def test_a_stage_that_is_stopped_has_its_grace(job: Any) -> None:
     runner.remove(handle)
     runner.remove(handle)
     runner.stop(handle, 20)
-    with pytest.raises(ConfigurationError, match="gone"):
+    with pytest.raises(JobGone, match="gone"):
         runner.status(handle)
-    with pytest.raises(ConfigurationError, match="gone"):
+    with pytest.raises(JobGone, match="gone"):
         list(runner.logs(handle))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts.errors import ConfigurationError, Unavailable
+from tasks.contracts.errors import JobGone, Unavailable
 from tasks.runners.job import Job
 from tasks.runners.lines import Line
 from tasks.runners.output import MOST_LINES
@@ -186,7 +186,7 @@ def test_a_job_is_found_by_its_labels_until_it_is_removed() -> None:
     runner.remove(handle)
     runner.stop(handle, 1)
     assert runner.find({}) == []
-    with pytest.raises(ConfigurationError, match="is gone"):
+    with pytest.raises(JobGone, match="is gone"):
         runner.status(handle)
 
 

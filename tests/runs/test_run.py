@@ -1,7 +1,5 @@
 """`ratchet run`: nights in order, the cache, what it prints, and how it fails."""
 
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -118,24 +116,6 @@ def test_a_past_date_is_planned_with_the_data_that_its_own_night_saw(
         late.unlink()
     assert planned["then"].source == own.source
     assert planned["now"].source != own.source
-
-
-def test_fault_21_two_runs_of_the_same_date_at_once_make_one_version(data: str, tmp_path: Path) -> None:
-    store = str(tmp_path / "s")
-    command = [sys.executable, "-W", "ignore", "-m", "tasks.cli.main", "run", "search-ranking", "--date", DAY.isoformat(),
-               "--store", store, "--runner", "process", "--json", *SMALL]  # fmt: skip
-    environment = {"RATCHET_DATA": data, "PATH": str(Path(sys.executable).parent) + ":/usr/bin:/bin"}
-    both = [
-        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    said = [process.communicate(timeout=400) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert len(records(open_store(store), "search-ranking")) == 1
-    manifests = [entry.key for entry in open_store(store).list("published/search-ranking/train")]
-    assert len([key for key in manifests if key.endswith("/manifest.json")]) == 1
-    again = run("search-ranking", data, store).json
-    assert again["model"] == {"name": "search-ranking", "version": "1"}
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_damaged_bytes_are_refused_by_name_and_leave_nothing(store: Store, tmp_p
     store.create(artifact.key, data)
     for read in (lambda: fetch(store, artifact, tmp_path / "s"), lambda: read_bytes(store, artifact)):
         (tmp_path / "s").mkdir(exist_ok=True)
-        with pytest.raises(CorruptArtifact, match=r"a/file.npy is damaged: .* instead of .*; to do: restore it"):
+        with pytest.raises(CorruptArtifact, match=r"a/file.npy is damaged: .* instead of .*; to do: run again"):
             read()
     assert list((tmp_path / "s").iterdir()) == []
 

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.contracts import paths
 from tasks.runtime import lease as leases
-from tasks.runtime.lease import Hold, Waiting, holder_of, wanted
+from tasks.runtime.lease import Hold, Lease, Waiting, conclude, holder_of, wanted
 from tasks.runtime.store.base import Store
 from tasks.runtime.store.opening import open_store
 
@@ -37,6 +37,12 @@ def held(taken: Hold | None) -> Hold:
     return taken
 
 
+def standing(store: Store) -> Lease:
+    found = holder_of(store, KEY)
+    assert found is not None
+    return found
+
+
 def until(what: Callable[[], bool], seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while not what():
@@ -50,6 +56,73 @@ def test_a_free_lease_is_taken_and_given_back(store: Store) -> None:
     assert hold.release()
     assert holder_of(store, KEY) is None
     held(take(store, "run-2", "b")).release()
+
+
+def test_a_holder_that_was_frozen_asks_whether_it_is_still_its_own(store: Store) -> None:
+    hold = held(take(store, "run-1", "a"))
+    assert hold.is_ours()
+    successor = held(take(store, "run-1", "b"))
+    assert not hold.is_ours()
+    assert hold.lost.is_set()
+    assert successor.is_ours()
+    assert not hold.release()
+    assert successor.release()
+
+
+@pytest.fixture
+def meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Have something happen once, between what the next change of the store rests on and the change."""
+
+    def happens(what: Callable[[], object]) -> None:
+        replace, delete = store.replace, store.delete
+
+        def first(change: Callable[..., object]) -> Callable[..., object]:
+            def changed(*arguments: object, **named: object) -> object:
+                monkeypatch.setattr(store, "replace", replace)
+                monkeypatch.setattr(store, "delete", delete)
+                what()
+                return change(*arguments, **named)
+
+            return changed
+
+        monkeypatch.setattr(store, "replace", first(replace))
+        monkeypatch.setattr(store, "delete", first(delete))
+
+    return happens
+
+
+def test_a_beat_in_between_keeps_nobody_from_what_is_theirs(
+    store: Store, meanwhile: Callable[[Callable[[], object]], None]
+) -> None:
+    hold = held(take(store, "run-1", "a"))
+    meanwhile(hold._beat)
+    successor = held(take(store, "run-1", "b"))
+    assert successor.is_ours()
+
+    started = standing(store).started
+    meanwhile(successor._beat)
+    successor.follows("a", started)
+    assert standing(store).attempt == "a"
+
+    meanwhile(lambda: conclude(store, KEY, "b"))
+    assert successor.release()
+    assert holder_of(store, KEY) is None
+    assert not hold.release()
+
+
+def test_that_a_computation_ends_outlives_the_beats_of_its_holder(store: Store, quick: None) -> None:
+    hold = held(take(store, "run-1", "a"))
+    assert conclude(store, KEY, "a")
+    beat = standing(store).beat
+    until(lambda: standing(store).beat > beat + 2)
+    assert standing(store).ending
+    waiting = Waiting(store, KEY, wanted("run-1", "b"))
+    successor = held(waiting.take())
+    assert waiting.predecessor is not None
+    assert waiting.predecessor.ending
+    assert not standing(store).ending
+    hold.release()
+    successor.release()
 
 
 def test_of_many_that_ask_at_once_one_gets_it(store: Store) -> None:

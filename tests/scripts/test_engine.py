@@ -66,6 +66,34 @@ def test_what_was_started_here_is_stopped(tmp_path: Path) -> None:
     assert _engine(tmp_path, "stop").stdout == "engine: none was started here\n"
 
 
+@pytest.mark.parametrize(
+    ("docker", "told"),
+    [
+        ("echo one; echo two", "stays, as 2 container(s) run on it; `scripts/engine.sh stop` ends it all the same"),
+        ("exit 1", "stays, as it does not say whether containers run on it; `scripts/engine.sh stop` ends it all the"),
+        ("true", "stopped"),
+    ],
+)
+def test_what_was_started_here_is_released_once_nothing_runs_on_it(tmp_path: Path, docker: str, told: str) -> None:
+    state, programs = tmp_path / ".ratchet/engine", tmp_path / "bin"
+    state.mkdir(parents=True)
+    programs.mkdir()
+    (programs / "docker").write_text(f"#!/bin/sh\n{docker}\n")
+    (programs / "docker").chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    with subprocess.Popen(["sleep", "600"]) as ours:
+        started = Path(f"/proc/{ours.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        (state / "dockerd.pid").write_text(f"{ours.pid} {started}\n")
+        ended = _engine(tmp_path, "release", PATH=path)
+        assert ended.returncode == 0
+        assert ended.stdout.startswith(f"engine: {told}")
+        assert (ours.poll() is None) == (told != "stopped")
+        ours.kill()
+    (state / "dockerd.pid").unlink(missing_ok=True)
+    ended = _engine(tmp_path, "release", PATH=path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts an engine")
 def test_what_a_killed_engine_noted_of_itself_does_not_keep_a_new_one_from_starting(tmp_path: Path) -> None:
     programs, run = tmp_path / "bin", tmp_path / "run"

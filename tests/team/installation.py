@@ -20,6 +20,7 @@ from unittest.mock import patch
 import boto3
 import docker
 from botocore.config import Config
+from docker.errors import APIError
 from docker.models.containers import Container
 
 from demo.airflow_api import AirflowApi
@@ -32,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DAYS, ROWS = 8, 3000
 LAST = date(2026, 11, 20)
 ENDED = ("success", "failed")
+BUCKETS = ("mlflow", "ratchet", "sources")
 
 
 class TeamStack:
@@ -43,7 +45,6 @@ class TeamStack:
         self.home = ROOT / ".ratchet" / "team" / project
         self._settings = {
             "RATCHET_PROJECT": project,
-            "RATCHET_GPU_WORKERS": "0",
             "RATCHET_HEARTBEAT_TIMEOUT": "30",  # so that a lost task is found sooner than in the field
             "RATCHET_POOL_CPU": "4",  # so that both examples go at once on two cores
             **{f"RATCHET_{name.upper()}_PORT": str(port) for name, port in self.ports.items()},
@@ -76,6 +77,16 @@ class TeamStack:
         """Everything that was drawn by chance."""
         found: dict[str, str] = json.loads(self.secret("made.json"))
         return found
+
+    def secrets(self) -> set[bytes]:
+        """Everything that was drawn by chance and is nobody else's business; of S3's private key, each line."""
+        kept = [value for name, value in self.made().items() if name != "s3-certificate"]
+        return {line.encode() for value in kept for line in value.splitlines() if not line.startswith("-----")}
+
+    def leaks(self, places: Mapping[str, bytes], *more: str) -> list[str]:
+        """The places, by name, whose content has a secret in it, or one of these other words."""
+        wanted = self.secrets() | {word.encode() for word in more}
+        return [place for place, content in places.items() if any(secret in content for secret in wanted)]
 
     @property
     def api(self) -> AirflowApi:
@@ -120,6 +131,15 @@ class TeamStack:
         with patch.dict(os.environ, settings):
             yield open_store("s3://ratchet")
 
+    def objects(self) -> Iterator[tuple[str, bytes]]:
+        """The content of each object by `bucket/key`."""
+        client = self.s3
+        for bucket in BUCKETS:
+            for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+                for found in page["Contents"]:
+                    answer = client.get_object(Bucket=bucket, Key=found["Key"])
+                    yield f"{bucket}/{found['Key']}", answer["Body"].read()
+
     def mlflow(self) -> dict[str, str]:
         """The environment of a program that talks to MLflow as its administrator."""
         return {
@@ -162,16 +182,15 @@ class TeamStack:
         return "\n".join(str(line["event"]) for line in content["content"])
 
     def service(self, name: str) -> Container:
-        """The container of a service."""
-        wanted = [f"com.docker.compose.project={self.project}", f"com.docker.compose.service={name}"]
-        (found,) = self.engine.containers.list(all=True, filters={"label": wanted})
+        """The only container of a service."""
+        (found,) = self.services(name)
         return found
 
-    def services(self) -> list[Container]:
-        """The containers of all services."""
+    def services(self, *names: str) -> list[Container]:
+        """The containers of these services; of all, if none is named."""
         wanted = [f"com.docker.compose.project={self.project}"]
         found: list[Container] = self.engine.containers.list(all=True, filters={"label": wanted})
-        return found
+        return [each for each in found if not names or each.labels["com.docker.compose.service"] in names]
 
     def stages(self, **labels: str) -> list[Container]:
         """The stage containers that are there."""
@@ -187,7 +206,7 @@ class TeamStack:
         lines = [json.loads(line) for line in self.service("engine").logs().splitlines() if line.startswith(b"{")]
         fingerprint = container.labels["ratchet.fingerprint"]
         made = [line for line in lines if line["event"] == "create" and "container" in line]
-        return sum(line["labels"]["ratchet.fingerprint"] == fingerprint for line in made)
+        return sum(line["labels"].get("ratchet.fingerprint") == fingerprint for line in made)
 
     def until_training(self, dag_id: str) -> Container:
         """The container of a pipeline's training, once it runs."""
@@ -200,14 +219,35 @@ class TeamStack:
         return self.until(running, seconds=300)  # four stages come before it
 
     def kill(self, service: str) -> None:
-        """SIGKILL for the first process of a service's container, as when its machine runs out of memory."""
-        os.kill(self.service(service).attrs["State"]["Pid"], signal.SIGKILL)
+        """SIGKILL for the first process of each container of a service, as when their machine runs out of memory."""
+        for container in self.services(service):
+            os.kill(container.attrs["State"]["Pid"], signal.SIGKILL)
+
+    @contextmanager
+    def paused(self, service: str) -> Iterator[None]:
+        """A service whose every process stands still."""
+        container = self.service(service)
+
+        def pause() -> bool | None:
+            try:
+                container.pause()
+            except APIError as error:
+                if "unable to freeze" not in str(error):  # within the engine's patience, on a busy machine
+                    raise
+                return None
+            return True
+
+        self.until(pause, seconds=60)
+        try:
+            yield
+        finally:
+            container.unpause()
 
     def until_well(self, *services: str, seconds: float = 300) -> None:
         """Wait until these services are healthy."""
 
         def well() -> bool | None:
-            states = [self.service(name).attrs["State"].get("Health", {}).get("Status") for name in services]
+            states = [each.attrs["State"].get("Health", {}).get("Status") for each in self.services(*services)]
             return True if set(states) == {"healthy"} else None
 
         self.until(well, seconds=seconds)

@@ -12,6 +12,8 @@ import yaml
 
 from tasks.contracts.errors import ConfigurationError
 from team import secret_files
+from team.engine_filter.settings import PREFIX
+from team.engine_filter.settings import Settings as Filter
 from team.settings import Settings
 from team.stack import ONCE, Stack, program
 
@@ -124,15 +126,14 @@ def test_a_file_that_a_service_is_told_of_is_mounted_there(service: str) -> None
     targets = {each if isinstance(each, str) else each["target"] for each in SERVICES[service].get("secrets", [])}
     said = json.dumps({key: SERVICES[service].get(key) for key in ("environment", "command")})
     named = set(re.findall(r"/run/secrets/([\w.-]+)", said))
-    # The API server runs no stage, and so does without the login for MLflow.
-    assert named - targets <= ({"mlflow-credentials"} if service == "api-server" else set())
+    assert named <= targets
 
 
 def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     holders = {name: {service for service in SERVICES if name in secrets_of(service)} for name in DOCUMENT["secrets"]}
     assert holders["s3-admin"] == holders["postgres-password"] - {"postgres"} == {"init"}
     assert holders["airflow-admin-password"] == {"init"}
-    assert holders["s3-worker"] == {"worker", "worker-gpu"}
+    assert holders["s3-worker"] == holders["mlflow-credentials"] - {"init"} == {"worker", "worker-gpu"}
     assert holders["s3.json"] == holders["s3.key"] == {"s3"}
     assert holders["mlflow-auth.ini"] == {"mlflow"}
     assert secrets_of("engine") == set()
@@ -164,7 +165,7 @@ def stack(**settings: Any) -> Stack:
 
 def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:
     everything = stack(
-        gpus="0", pool_cpu=1, pool_gpu=1, pool_backfill=1, engine_socket="/run/docker.sock",
+        gpus="0", pool_cpu=1, pool_gpu=1, pool_backfill=1, pool_backfill_gpu=1, engine_socket="/run/docker.sock",
         s3_endpoint="https://s3.example", s3_credentials="c", mlflow_url="https://m.example", listen="10.0.0.2",
         main_host="10.0.0.1",
     )  # fmt: skip
@@ -202,6 +203,14 @@ def config(stack: Stack, *words: str) -> str:
     return ended.stdout
 
 
+def test_the_filters_limits_are_its_own_defaults_unless_a_setting_says_otherwise() -> None:
+    given = {name: value for name, value in environment_of("engine").items() if name.startswith(f"{PREFIX}MAX_")}
+    assert set(given) == {f"{PREFIX}{name.upper()}" for name in Filter.model_fields if name.startswith("max_")}
+    by_default = {name: re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value) for name, value in given.items()}
+    installation = {f"{PREFIX}INSTALLATION": "ratchet"}
+    assert Filter.load({**installation, **by_default}) == Filter.load(installation)
+
+
 def test_compose_accepts_the_file() -> None:
     config(stack(), "--quiet")
 
@@ -211,7 +220,8 @@ def test_the_settings_arrive_where_they_are_used() -> None:
         config(
             stack(
                 project="shop", s3_port=18444, worker_tasks=3, heartbeat_timeout=30, store="s3://shop", gpus="0,1",
-                mlflow_url="https://m.example", engine_socket="/run/user/1/docker.sock",
+                mlflow_url="https://m.example", engine_socket="/run/user/1/docker.sock", stage_max_memory="128g", stage_max_shm="32g",
+                stage_max_cpus=96, stage_max_pids=9000, max_stages=9,
             )
         )
     )  # fmt: skip
@@ -224,6 +234,11 @@ def test_the_settings_arrive_where_they_are_used() -> None:
     assert worker["MLFLOW_TRACKING_URI"] == "https://m.example"
     assert worker["RATCHET_STAGE_NETWORK"] == services["engine"]["environment"]["ENGINE_FILTER_NETWORKS"] == "shop_open"
     assert "/run/user/1/docker.sock" in str(services["engine"]["volumes"])
+    permits = Filter.load(
+        {key: value for key, value in services["engine"]["environment"].items() if key.startswith(PREFIX)}
+    )
+    assert (permits.max_memory, permits.max_shm, permits.max_cpus) == (128 << 30, 32 << 30, 96)
+    assert (permits.max_pids, permits.max_containers) == (9000, 9)
     assert made["networks"]["stages"]["name"] == "shop_stages"
     assert str(Stack(ROOT, Settings(project="shop"), {}).secrets / "s3.key") == made["secrets"]["s3.key"]["file"]
 
@@ -236,6 +251,18 @@ def test_for_other_hosts_what_their_workers_need_listens_on_one_address_more() -
     assert set(services["redis"]["networks"]) == {"data", "front"}  # a port of an internal network leads nowhere
     assert "127.0.0.1" in str(services["s3"]["ports"])
     assert "10.0.0.1:*" in services["mlflow"]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"]
+
+
+def test_where_other_hosts_take_part_who_parses_dags_knows_that_the_reaper_has_their_queue() -> None:
+    def told(**settings: Any) -> set[str]:
+        services = yaml.safe_load(config(stack(**settings)))["services"]
+        named = {name: said.get("environment", {}).get("RATCHET_REAP_QUEUES") for name, said in services.items()}
+        assert set(named.values()) <= {None, "gpu"}
+        return {name for name, queues in named.items() if queues}
+
+    assert told() == set()
+    assert told(listen="10.0.0.1") == {"dag-processor", "worker", "worker-gpu"}
+    assert told(main_host="10.0.0.1", listen="10.0.0.2") == {"worker-gpu"}
 
 
 def test_on_a_host_that_only_works_the_worker_asks_the_main_host_and_shows_its_logs() -> None:

@@ -184,10 +184,10 @@ def test_down_ends_what_runs_and_keeps_or_deletes_its_secrets(
     run: Run, stack: Stack, starts: Starts, engine: docker.APIClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("files")
-    stage = starts("stage", LASTS, labels={"ratchet.installation": stack.settings.project})
+    stage = starts("stage", LASTS, labels={"ratchet.installation": stack.settings.project, "ratchet.grace": "45"})
     starts("init", "")
     assert run("down") == 0
-    assert "down: 1 running stages were told to save and end" in said(capsys)
+    assert "down: 1 running stages are told to save and end; they have up to 45 s" in said(capsys)
     assert not engine.containers(all=True, filters={"id": stage})
     assert stack.secrets.is_dir()
     assert run("down", "--volumes") == 0

@@ -1,11 +1,17 @@
 """What stands in the way of a start: each a line that says what to do, and nothing is changed by asking."""
 
+import json
 import os
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from socketserver import ThreadingUnixStreamServer
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any, cast
 
 import docker
@@ -155,15 +161,74 @@ def test_secrets_of_somebody_else_are_told(stack: Stack) -> None:
     only(list(preflight._folder(stack.home)), str(stack.secrets), "somebody else's")
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_to_is_told(checkout: Path, stack: Stack) -> None:
-    checkout.chmod(0o500)
-    only(list(preflight._folder(stack.home)), str(checkout), "may not be written to", "chown")
+@contextmanager
+def as_owner(folder: Path) -> Iterator[None]:
+    """As who owns the folder and is not root, who may write everywhere: by the real user id, which access(2) goes by."""
+    if os.getuid():
+        yield
+        return
+    os.chown(folder, 10001, -1)
+    os.setreuid(10001, 0)
+    try:
+        yield
+    finally:
+        os.setreuid(0, 0)
+
+
+def test_a_folder_that_may_not_be_written_to_is_told() -> None:
+    with TemporaryDirectory(prefix="ratchet-test-") as name, as_owner(Path(name)):  # pytest's own is closed to others
+        home = Path(name) / ".ratchet" / "team" / "a"
+        assert list(preflight._folder(home)) == []
+        Path(name).chmod(0o500)
+        only(list(preflight._folder(home)), name, "may not be written to", "chown")
 
 
 def test_an_engine_that_does_not_answer_is_told_in_one_line(checkout: Path, stack: Stack, silent: None) -> None:
     found = preflight.problems(checkout, stack.home, stack.settings)
     only(found, "the Docker engine does not answer", "refused", "scripts/engine.sh")
+
+
+@contextmanager
+def engine_of(place: Path, **version: str) -> Iterator[str]:
+    """An engine of another time, as far as it says what it is: its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = json.dumps(version).encode() if self.path.endswith("/version") else b"OK"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingUnixStreamServer(str(place), Handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"unix://{place}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("api", "told"),
+    [
+        ("1.40", ["the Docker engine speaks API 1.40; needed is 1.41 (Docker 20.10) or later: upgrade it"]),
+        ("1.30", ["the Docker engine speaks API 1.30; needed is 1.41 (Docker 20.10) or later: upgrade it"]),
+        ("1.41", []),
+        ("1.100", []),
+    ],
+)
+def test_an_engine_that_is_too_old_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str, told: list[str]
+) -> None:
+    with engine_of(tmp_path / "s", ApiVersion=api, MinAPIVersion="1.12", Version="0") as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        found = list(preflight._engine())
+    assert found == told
 
 
 def test_a_missing_compose_is_told_with_how_to_get_it(

@@ -1,7 +1,9 @@
 """Compose told what to do, and what the engine says of containers, without the services themselves."""
 
 import os
+import time
 from pathlib import Path
+from threading import Thread
 
 import docker
 import pytest
@@ -10,6 +12,9 @@ from tasks.contracts.errors import ConfigurationError, Unavailable
 from team.settings import Settings
 from team.stack import INSTALLATION, Member, Stack, program
 from tests.team.containers import LASTS, Starts, member, until
+
+LISTENS = "import signal, sys; signal.signal(15, lambda *_: sys.exit(0))"
+WAITS = "import time; print('ready', flush=True); [time.sleep(1) for _ in range(300)]"
 
 
 def state(stack: Stack, service: str) -> str:
@@ -109,7 +114,8 @@ def test_the_plugin_of_docker_goes_before_the_older_program(monkeypatch: pytest.
 @pytest.mark.docker
 def test_a_stack_that_does_not_run_has_no_members(engine: docker.APIClient, stack: Stack) -> None:
     assert stack.members() == []
-    assert stack.end_stages() == 0
+    assert stack.stages() == []
+    stack.end_stages([])
 
 
 @pytest.mark.parametrize(
@@ -163,10 +169,42 @@ def test_stages_of_this_installation_are_told_to_end_and_are_gone(
     ended = starts("ended", "", labels=ours)
     foreign = starts("foreign", LASTS, labels=another)
     until(lambda: engine.inspect_container(ended)["State"]["Status"] == "exited")
-    assert stack.end_stages() == 1
+    assert sorted(stage.running for stage in stack.stages()) == [False, True]
+    stack.end_stages(stack.stages())
     left = {container["Id"] for container in engine.containers(all=True, filters={"label": ["ratchet.test=1"]})}
     assert not {running, ended} & left
     assert foreign in left
+
+
+@pytest.mark.docker
+def test_each_stage_has_its_own_grace_and_none_waits_for_another(
+    engine: docker.APIClient, stack: Stack, starts: Starts
+) -> None:
+    deaf = "import signal; signal.signal(15, lambda *_: print('told', flush=True))"
+    codes = {"8": f"{deaf}; {WAITS}", "12": f"{deaf}; {WAITS}", "600": f"{LISTENS}; {WAITS}"}
+    made = {
+        grace: starts(f"stage{grace}", code, labels={INSTALLATION: stack.settings.project, "ratchet.grace": grace})
+        for grace, code in codes.items()
+    }
+    until(lambda: all(b"ready" in engine.logs(container) for container in made.values()))
+    engine.pause(made["600"])
+    began = time.monotonic()
+    ending = Thread(target=stack.end_stages, args=(stack.stages(),))
+    ending.start()
+    until(lambda: all(b"told" in engine.logs(made[grace]) for grace in ("8", "12")))
+    ending.join()
+    assert 12 <= time.monotonic() - began < 60
+    assert stack.stages() == []
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("label", [{}, {"ratchet.grace": "inf"}, {"ratchet.grace": "-1"}, {"ratchet.grace": "long"}])
+def test_a_stage_whose_label_says_no_grace_is_given_the_usual_one(
+    stack: Stack, starts: Starts, label: dict[str, str]
+) -> None:
+    starts("stage", LASTS, labels={INSTALLATION: stack.settings.project, **label})
+    (stage,) = stack.stages()
+    assert (stage.running, stage.grace_s) == (True, 30)
 
 
 def test_a_stack_that_is_forgotten_leaves_no_secret(stack: Stack) -> None:

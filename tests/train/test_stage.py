@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -26,6 +28,7 @@ from tests.features.encoding import validated
 from tests.ingest.night import LAST, Nights
 
 DAYS = [LAST - timedelta(days=back) for back in (3, 2, 1, 0)]
+ROOT = Path(__file__).resolve().parents[2]
 ROWS = 1500
 COLUMNS: dict[str, Any] = {
     "query": {"role": "group", "type": "int64"},
@@ -137,6 +140,41 @@ def test_a_trained_model_beats_a_constant_on_held_out_rows(tmp_path: Path, objec
         assert found.value < 0.9 * baseline.value
     else:
         assert found.value > 1.1 * baseline.value
+
+
+COMPILED = """
+import torch
+import torch._inductor.config
+from torch import nn
+
+assert torch._inductor.config.deterministic
+assert torch.are_deterministic_algorithms_enabled()
+
+def Mine(inputs):
+    return nn.Linear(inputs, 1)
+"""
+IN_A_PROCESS_OF_ITS_OWN = """
+import sys
+from pathlib import Path
+from tests.train.test_stage import COMPILED, prepare
+
+folder, kind = sys.argv[1:]
+trainings = prepare(Path(folder), "binary", **({"model": COMPILED} if "model.py" in kind else {}))
+trainings.settings(model={"kind": kind, "embedding_dim": 4})
+trainings.train()
+print(*sorted({"torch", "torch._dynamo", "torch._inductor"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "loaded"), [("dcn", ["torch"]), ("model.py:Mine", ["torch", "torch._dynamo", "torch._inductor"])]
+)
+def test_torchs_compiler_is_loaded_by_a_model_that_wants_it_and_is_told_to_be_deterministic(
+    tmp_path: Path, kind: str, loaded: list[str]
+) -> None:
+    call = [sys.executable, "-c", IN_A_PROCESS_OF_ITS_OWN, str(tmp_path), kind]
+    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, loaded), done.stderr
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(tmp_path: Path) -> None:

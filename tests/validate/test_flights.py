@@ -4,32 +4,27 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tasks.contracts import dates
 from tasks.contracts.errors import DataRejected
 from tests.ingest.night import Nights
 
 FLIGHTS = Path(__file__).parents[3] / "shared" / "data" / "flights"
+PIPELINE = Path(__file__).parents[1] / "real" / "late-flights" / "pipeline.yaml"
 LABEL = "label_arr_delay_gt15"
-COLUMNS = {
-    "sched_dep_ts": {"role": "time", "type": "timestamp"},
-    "carrier": {"role": "categorical", "type": "string"},
-    "origin": {"role": "categorical", "type": "string", "in": ["EWR", "JFK", "LGA"]},
-    "dest": {"role": "categorical", "type": "string"},
-    "distance": {"role": "numeric", "type": "int64", "min": 0, "max_null": 0},
-    LABEL: {"role": "label", "type": "int64", "in": [0, 1]},
-}
 
 
 @pytest.mark.skipif(not FLIGHTS.is_dir(), reason="the flights data are not here")
-@pytest.mark.parametrize("tolerance", ["25%", "30%"])
-def test_a_month_of_nights_stops_on_the_storm_alone(tmp_path: Path, tolerance: str) -> None:
-    nights = Nights(
-        tmp_path,
-        source={"uri": f"{FLIGHTS}/date={{date}}/*.parquet", "window_days": 30},
-        columns=COLUMNS,
-        validate={"volume": {"against": "same_weekday", "tolerance": tolerance}, "drift": {"against": "window"}},
-    )
+@pytest.mark.parametrize("tolerance", ["as the file has it", "25%"])
+def test_a_month_of_nights_stops_on_the_storm_alone(
+    tmp_path: Path, tolerance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_FLIGHTS", str(FLIGHTS))
+    nights = Nights(tmp_path)
+    nights.document = yaml.safe_load(PIPELINE.read_text(encoding="utf-8"))
+    if tolerance.endswith("%"):
+        nights.document["validate"]["volume"]["tolerance"] = tolerance
     stopped: dict[date, str] = {}
     for day in dates.between(date(2013, 1, 30), date(2013, 2, 28)):
         try:

@@ -10,12 +10,13 @@ from tasks.contracts.operations import Alerts, Occasion
 def tell(alert: Alert, where: Situation, event: str, alerts: Alerts, claims: Claims) -> bool:
     """Record and send an alert, unless somebody did. Whether this call was the one that did.
 
-    Of a backfill, people hear when it has ended, and of all its runs at once; until then its alerts are only recorded.
+    Of a backfill, people hear when it has ended, and of all its runs at once; until then its alerts are only recorded,
+    but for a run that stands still: such a backfill may never end.
     """
     if not claims.take(where, event, alert):
         return False
     record(alert)
-    if asked_for(alerts, alert.occasion) and not where.backfill:
+    if asked_for(alerts, alert.occasion) and (not where.backfill or alert.occasion == "stuck"):
         for name in alerts.to:
             deliver(alert, name)
     return True

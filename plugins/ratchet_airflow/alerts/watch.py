@@ -1,14 +1,11 @@
 """The watch beside the scheduler: what no callback says, found in Airflow's database and told once.
 
-    python -m ratchet_airflow.alerts.watch
-
-One look takes seconds and ends. It tells of failed tasks whose process was killed, of runs that are late or do not
-move, and sums up backfills that have ended.
+It tells of failed tasks whose process was killed, of runs that are late or do not move, and sums up backfills that have
+ended. The scheduler's listener starts it (`python -m ratchet_airflow.alerts.watch`) and asks for each look.
 """
 
 import logging
 import os
-import sys
 from datetime import UTC, datetime, timedelta
 
 from ratchet_airflow import folders, settings
@@ -19,8 +16,8 @@ from ratchet_airflow.alerts.observed import ENDED, Backfill, Run, observe
 from ratchet_airflow.alerts.situation import Situation, episode_of
 from ratchet_airflow.alerts.summary import summarise
 from ratchet_airflow.alerts.telling import tell
+from ratchet_airflow.alerts.watcher import answer
 from ratchet_airflow.links import page_of
-from ratchet_airflow.listener import GOING_ON
 from ratchet_airflow.run_id import store_run_id
 from tasks.chain.outcomes import outcomes
 from tasks.chain.planning import load_plan
@@ -131,4 +128,4 @@ def _doing(run: Run) -> str:
 
 if __name__ == "__main__":
     os.nice(10)  # what runs comes first
-    sys.exit(GOING_ON if look() else 0)
+    answer(look)

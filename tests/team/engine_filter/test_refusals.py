@@ -306,6 +306,8 @@ def test_the_cache_and_a_network_of_the_settings_are_there(
     status, answer = ask(running, "POST", f"{V}/containers/create?name={_name()}", wanted)
     assert status == 201, answer
     try:
+        packed = archive(Job(name="a", request=b"{}"))
+        assert ask(running, "PUT", f"{V}/containers/{answer['Id']}/archive?path=/run", packed)[0] == 200
         assert ask(running, "POST", f"{V}/containers/{answer['Id']}/start")[0] == 204
         assert ask(running, "POST", f"{V}/containers/{answer['Id']}/wait")[1]["StatusCode"] == 0
         made = api.inspect_container(answer["Id"])

@@ -8,7 +8,7 @@ from typing import Any
 import docker
 import pytest
 
-from tasks.contracts.errors import ConfigurationError, Unavailable
+from tasks.contracts.errors import ConfigurationError, JobGone, Unavailable
 from tasks.contracts.operations import Resources
 from tasks.runners.container import container_config
 from tasks.runners.devices import Devices, _claims
@@ -54,7 +54,7 @@ def test_lines_come_while_the_job_runs(runner: DockerRunner, job: Any) -> None:
     runner.stop(handle, 0)
     assert runner.wait(handle).exit_code in {137, 143}
     runner.remove(handle)
-    with pytest.raises(ConfigurationError, match="is gone"):
+    with pytest.raises(JobGone, match="is gone"):
         runner.status(handle)
 
 
@@ -91,7 +91,7 @@ def test_a_wait_with_a_limit_ends_and_leaves_the_job(runner: DockerRunner, job: 
     handle = runner.submit(job("import time; time.sleep(600)"))
     assert runner.wait(handle, 0.3).running
     finish(handle, 0.1)
-    with pytest.raises(ConfigurationError, match="is gone"):
+    with pytest.raises(JobGone, match="is gone"):
         runner.status(handle)
 
 

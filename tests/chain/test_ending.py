@@ -13,9 +13,13 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
+from tasks.chain.ending import end_later
 from tasks.runners.docker import DockerRunner
-from tasks.runners.finisher import finish, finish_later
+from tasks.runners.finisher import finish
 from tasks.runners.job import Job
+from tasks.runtime.lease import Waiting, conclude, holder_of, wanted
+from tasks.runtime.store.base import Store
+from tasks.runtime.store.opening import open_store
 
 pytestmark = pytest.mark.docker
 
@@ -30,6 +34,7 @@ SAVES = """if 1:
     while True:
         signal.pause()
 """
+LEASE = "leases/one.json"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)\nwhile True: signal.pause()"
 
 
@@ -50,6 +55,13 @@ def submit(stage_image: str) -> Iterator[Callable[[str], str]]:
         runner.remove(handle)
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = open_store((tmp_path / "store").as_uri())
+    made.prepare()
+    return made
+
+
 def _finisher_of(handle: str) -> list[Path]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -57,7 +69,7 @@ def _finisher_of(handle: str) -> list[Path]:
             words = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"tasks.runners.finisher" in words and handle.encode() in words:
+        if b"tasks.chain.ending" in words and handle.encode() in words:
             found.append(process)
     return found
 
@@ -96,11 +108,9 @@ def test_a_paused_container_is_woken_up_for_its_notice(submit: Callable[[str], s
 
 CALLER = """if 1:
     import os, sys, time
-    from tasks.runners.docker import DockerRunner
-    from tasks.runners.finisher import finish_later
+    from tasks.chain.ending import end_later
     begin = time.monotonic()
-    DockerRunner().notify(sys.argv[1])
-    finish_later(sys.argv[1], float(sys.argv[2]))
+    end_later(sys.argv[1], float(sys.argv[2]), store=sys.argv[3], lease="leases/one.json", holder="me")
     assert time.monotonic() - begin < 4
     os.write(1, b"told")
     time.sleep(600)
@@ -109,10 +119,10 @@ CALLER = """if 1:
 
 @pytest.mark.parametrize(("program", "grace_s"), [(SAVES, 60), (DEAF, 1)])
 def test_the_finisher_outlives_its_caller_and_removes_the_container(
-    submit: Callable[[str], str], program: str, grace_s: float
+    submit: Callable[[str], str], store: Store, program: str, grace_s: float
 ) -> None:
     handle = submit(program)
-    caller = [sys.executable, "-c", CALLER, handle, str(grace_s)]
+    caller = [sys.executable, "-c", CALLER, handle, str(grace_s), store.uri]
     with subprocess.Popen(caller, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.read(4) == b"told"
@@ -122,11 +132,13 @@ def test_the_finisher_outlives_its_caller_and_removes_the_container(
     _until(lambda: not _finisher_of(handle))
 
 
-def test_the_finisher_shares_nothing_with_its_caller_and_has_a_limit(submit: Callable[[str], str]) -> None:
+def test_the_finisher_shares_nothing_with_its_caller_and_has_a_limit(
+    submit: Callable[[str], str], store: Store
+) -> None:
     handle = submit(DEAF)
     with Path(os.devnull).open("rb") as inheritable:
         os.set_inheritable(inheritable.fileno(), True)  # noqa: FBT003 - the system's own
-        finish_later(handle, 300)
+        end_later(handle, 300, store=store.uri, lease=LEASE, holder="me")
         _until(lambda: _finisher_of(handle))
         (finisher,) = _finisher_of(handle)
         _until(lambda: "SigIgn:\t0000000000000000" not in (finisher / "status").read_text())
@@ -140,6 +152,34 @@ def test_the_finisher_shares_nothing_with_its_caller_and_has_a_limit(submit: Cal
     os.kill(int(finisher.name), signal.SIGALRM)  # its own alarm, 360 s from now, is the same signal
     _until(lambda: not _finisher_of(handle))
     DockerRunner().remove(handle)
+
+
+def test_who_holds_the_lease_says_in_it_that_the_computation_ends(submit: Callable[[str], str], store: Store) -> None:
+    handle = submit(DEAF)
+    hold = Waiting(store, LEASE, wanted("run", "me")).take()
+    assert hold is not None
+    end_later(handle, 1, store=store.uri, lease=LEASE, holder="me")
+    _until(lambda: not _there(handle))
+    standing = holder_of(store, LEASE)
+    assert standing is not None
+    assert standing.ending
+    assert hold.release()
+
+
+def test_what_another_has_taken_over_is_left_alone(submit: Callable[[str], str], store: Store) -> None:
+    handle = submit(SAVES)
+    hold = Waiting(store, LEASE, wanted("run", "another")).take()
+    assert hold is not None
+    end_later(handle, 60, store=store.uri, lease=LEASE, holder="me")
+    _until(lambda: _finisher_of(handle))
+    _until(lambda: not _finisher_of(handle))
+    assert DockerRunner().status(handle).running
+    standing = holder_of(store, LEASE)
+    assert standing is not None
+    assert not standing.ending
+    assert not conclude(store, LEASE, "me")
+    assert hold.release()
+    assert conclude(store, LEASE, "me")
 
 
 def test_a_container_that_is_gone_is_no_matter() -> None:

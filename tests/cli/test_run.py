@@ -1,0 +1,117 @@
+"""`ratchet run`: which days it is about, and what `--json` prints. Whole nights are in tests/runs."""
+
+import argparse
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tasks.chain.night import Night
+from tasks.chain.planning import make_plan
+from tasks.cli.main import main
+from tasks.cli.run import _days, as_json
+from tasks.contracts.documents import Interval, Judgement, Registration
+from tasks.contracts.errors import DataRejected
+from tasks.contracts.fingerprint import digest
+from tasks.contracts.loading import load
+from tasks.contracts.model import Document
+from tasks.contracts.operations import Stage
+from tasks.contracts.request import Outcome
+from tasks.contracts.result import StageResult
+from tasks.samples import clicks
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "dags" / "pipelines" / "search-ranking"
+DAY = date(2026, 3, 20)
+KEYS = {
+    "date", "verdict", "reason", "metrics", "metrics.candidate", "metrics.baseline", "model", "stages", "report", "error",
+}  # fmt: skip
+JUDGEMENT = Judgement(
+    verdict="promote", reason="better", explanation="auc is 0.1 better", metric="auc", baseline_kind="constant", baseline=None,
+    candidate_metrics={"auc": 0.9}, baseline_metrics={"auc": 0.8}, gain=Interval(value=0.1, low=0.0, high=0.2),
+    smallest_visible_gain=0.1, min_gain=0, confidence=0.95, holdout=(DAY,), rows=3,
+)  # fmt: skip
+REGISTRATION = Registration(model="m", version="1", mlflow_run_id="r", promoted=True)
+
+
+@pytest.fixture
+def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night:
+    """A planned night of which nothing has run."""
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
+    for _ in clicks.write(tmp_path, days=3, rows_per_day=20, end=DAY, seed=0):
+        pass
+    spec = load(FOLDER, {"source.window_days": 3})
+    store = str(tmp_path / "store")
+    plan = make_plan(folder=FOLDER, spec=spec, data_date=DAY, run_id="r", kind="local", store_uri=store)
+    return Night(plan=plan, outcomes={}, error=None, report=None)
+
+
+def done(stage: Stage, summary: Document) -> Outcome:
+    result = StageResult(
+        stage=stage, fingerprint=digest(b""), parts={}, content=digest(b""), outputs={}, attempt="a",
+        summary=summary.model_dump(mode="json"), finished=datetime.now(UTC),
+    )  # fmt: skip
+    return Outcome(stage=stage, state="done", seconds=1.5, result=result)
+
+
+def keys(said: Mapping[str, Any]) -> set[str]:
+    return {*said, *(f"metrics.{key}" for key in said["metrics"])}
+
+
+def test_a_night_with_a_verdict_has_these_keys_and_no_other(night: Night) -> None:
+    ended = Night(
+        plan=night.plan,
+        outcomes={"evaluate": done("evaluate", JUDGEMENT), "register": done("register", REGISTRATION)},
+        error=None,
+        report="/store/report.html",
+    )
+    said = as_json(ended)
+    assert keys(said) == KEYS
+    assert said == {
+        "date": "2026-03-20",
+        "verdict": "promote",
+        "reason": "auc is 0.1 better",
+        "metrics": {"candidate": {"auc": 0.9}, "baseline": {"auc": 0.8}},
+        "model": {"name": "m", "version": "1"},
+        "stages": [
+            {"name": "evaluate", "state": "done", "seconds": 1.5, "cached": False},
+            {"name": "register", "state": "done", "seconds": 1.5, "cached": False},
+        ],
+        "report": "/store/report.html",
+        "error": None,
+    }
+
+
+def test_a_night_that_failed_has_the_same_keys_and_says_why(night: Night) -> None:
+    failed = {"ingest": Outcome(stage="ingest", state="failed", because="no rows")}
+    error = DataRejected("no rows", remedy="mend it")
+    said = as_json(Night(plan=night.plan, outcomes=failed, error=error, report=None))
+    assert keys(said) == KEYS
+    assert (said["verdict"], said["reason"], said["model"], said["report"]) == (None, "no rows", None, None)
+    assert said["metrics"] == {"candidate": {}, "baseline": {}}
+    assert said["error"] == {"code": 65, "cause": "no rows", "remedy": "mend it"}
+
+
+def test_a_night_that_came_to_nothing_has_no_reason(night: Night) -> None:
+    assert as_json(night)["reason"] is None
+
+
+def test_help_explains_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    explained = capsys.readouterr().out.partition("--json prints")[2].splitlines()
+    assert {line.split()[0] for line in explained if line.startswith("  ") and line[2] != " "} == {
+        key for key in KEYS if "." not in key
+    }
+    assert any("candidate and baseline" in line for line in explained)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def test_without_a_date_it_is_yesterday_where_the_pipeline_lives(zone: str) -> None:
+    before = datetime.now(ZoneInfo(zone)).date()
+    days = _days(argparse.Namespace(first=None, last=None, date=None), zone)
+    after = datetime.now(ZoneInfo(zone)).date()
+    assert days in {(before - timedelta(days=1),), (after - timedelta(days=1),)}

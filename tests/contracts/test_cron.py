@@ -1,0 +1,78 @@
+"""Cron expressions: what passes here passes in Airflow too, and comes one day."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from croniter import croniter
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tasks.contracts.cron import check_cron
+
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+STEP = st.sampled_from(["", "/1", "/2", "/7", "/31", "/0", "/99"])
+NAMES = [*map(str, range(61)), "jan", "DEC", "sun", "Mon", "SAT", "l", "x"]
+VALUE = st.sampled_from(NAMES)
+ITEM = st.one_of(
+    st.builds("*{}".format, STEP),
+    st.builds("{}{}".format, VALUE, STEP),
+    st.builds("{}-{}{}".format, VALUE, VALUE, STEP),
+)
+FIELD = st.just("*") | st.lists(ITEM, min_size=1, max_size=3).map(",".join)
+
+
+@given(st.tuples(FIELD, FIELD, FIELD, FIELD, FIELD).map(" ".join))
+def test_what_passes_has_a_next_and_a_last_time(text: str) -> None:
+    try:
+        passed = check_cron(text)
+    except ValueError as error:
+        assert repr(text[:20])[:-1] in str(error)  # noqa: PT017 - which ones are refused is not known here
+        assume(condition=False)
+    assert croniter(passed, NEW_YEAR).get_next() > croniter(passed, NEW_YEAR).get_prev()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0 2 * * *", "*/15 * * * *", "0 22-6/2 * * *", "0 2 1,15 * *", "0 2 L * *", "0 2 29 feb *", "0 2 * JAN-mar MON-FRI",
+     "0 2 * * fri-mon", "5/10 * * * *", "0 2 30 2 mon", "0 2 * * 7", "59 23 31 12 sat"],
+)  # fmt: skip
+def test_what_people_write_passes(text: str) -> None:
+    assert check_cron(text) == text
+    assert croniter(text, NEW_YEAR).get_next() > NEW_YEAR.timestamp()
+
+
+def test_blanks_are_made_single() -> None:
+    assert check_cron(" 0  2 * *\t*\n") == "0 2 * * *"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("60 2 * * *", "minute 60 is not allowed; allowed: 0-59"),
+        ("99 99 * * *", "minute 99 is not allowed"),
+        ("0 24 * * *", "hour 24 is not allowed; allowed: 0-23"),
+        ("0 2 0 * *", "day 0 is not allowed; allowed: 1-31"),
+        ("0 2 * 13 *", "month 13 is not allowed; allowed: 1-12, jan-dec"),
+        ("0 2 * * 8", "weekday 8 is not allowed; allowed: 0-7, sun-sat"),
+        ("0 2 * * MONDY", "weekday mondy is not allowed; allowed: 0-7, sun-sat; did you mean mon?"),
+        ("0 2 * * mon-fry", "weekday fry is not allowed; allowed: 0-7, sun-sat; did you mean fri?"),
+        ("a b c d e", "minute a is not allowed"),
+        ("0 2 * * @", "weekday '@' is not allowed"),
+        ("0 2 *-5 * *", "day '*-5' is not allowed"),
+        ("0 2 ,5 * *", "day '' is not allowed"),
+        ("0 2 1,* * *", "day 1,*: * means every day and stands alone"),
+        ("5-5 * * * *", "minute 5-5: is a single minute"),
+        ("*/0 * * * *", "steps of 0 are not allowed; allowed: 1-60"),
+        ("*/90 * * * *", "steps of 90 are not allowed; allowed: 1-60"),
+        ("0 2 30 2 *", "never comes: no such month has day 30"),
+        ("0 2 31 apr,jun *", "never comes: no such month has day 31"),
+        ("0" + 40 * ",0" + " 2 * * *", "has 89 characters; allowed: up to 80"),
+        ("daily", "is not five fields (minute hour day month weekday); write it like 0 2 * * *"),
+        ("0 2 * * * *", "is not five fields"),
+        ("٣ 2 * * *", "minute '٣' is not allowed"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_field(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(repr(text[:20])[:-1]) + ".*" + re.escape(said)):
+        check_cron(text)

@@ -1,0 +1,97 @@
+"""`make demo` as a person has it: two nights through a real Airflow, the same again from the cache, and a clean end."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tasks.chain.history import days_of, runs_of
+from tasks.chain.jobs import store_label
+from tasks.chain.outcomes import outcomes
+from tasks.contracts.operations import STAGES
+from tasks.runtime.store.opening import open_store
+
+ROOT = Path(__file__).resolve().parents[2]
+PIPELINE = "search-ranking"
+VERDICT = re.compile(r"^demo: (?:promote|reject|inconclusive): .*", re.MULTILINE)
+pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("demo")]
+
+
+class Demo:
+    """The demo's program, with a home of its own."""
+
+    def __init__(self, home: Path, image: str) -> None:
+        self.home = home
+        own = ("AIRFLOW", "MLFLOW_", "RATCHET_")
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(own)},
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}",
+            "RATCHET_RUNNER": "docker",
+            "RATCHET_STAGE_IMAGE": image,
+        }
+
+    def __call__(self, verb: str) -> str:
+        """What it prints."""
+        ended = subprocess.run(
+            [sys.executable, "-m", "demo", verb, "--rows-per-day", "500", "--home", self.home],
+            cwd=ROOT,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    def processes(self) -> list[str]:
+        """The command lines of whatever runs in its home, or on its behalf."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                told = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if os.fsencode(self.home) in told:
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        return found
+
+
+@pytest.fixture
+def demo(tmp_path: Path, stage_image: str) -> Iterator[Demo]:
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
+    made = Demo(tmp_path, stage_image)
+    yield made
+    made("stop")
+
+
+def test_two_nights_come_to_verdicts_and_the_same_again_is_cached_and_nothing_is_left(demo: Demo) -> None:
+    first = demo("demo")
+    assert first.count(": success") == 2
+    assert len(VERDICT.findall(first)) == 2
+    assert f"demo: model {PIPELINE} version 1, in production" in first
+
+    again = demo("demo")
+    assert VERDICT.findall(again) == VERDICT.findall(first)
+    store = open_store(str(demo.home / "demo" / "store"))
+    days = days_of(store, PIPELINE)
+    assert len(days) == 2
+    for day in days:
+        built, reused = (outcomes(store, PIPELINE, run_id) for run_id in runs_of(store, PIPELINE, day))
+        assert not built["train"].cached
+        assert [stage for stage in STAGES if reused[stage].state == "done" and not reused[stage].cached] == []
+        assert reused["evaluate"].content == built["evaluate"].content
+
+    assert "stopped: " in demo("stop")
+    assert demo.processes() == []
+    label = f"label=ratchet.store={store_label(store.uri)}"
+    containers = subprocess.run(
+        ["docker", "ps", "--all", "--quiet", "--filter", label], capture_output=True, text=True, check=True
+    )
+    assert containers.stdout == ""
+    assert demo("stop") == "nothing was running\n"
