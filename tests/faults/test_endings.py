@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from tasks.chain.jobs import store_label
@@ -172,6 +173,7 @@ def test_a_training_that_does_not_listen_and_whose_finisher_is_killed_too_is_lef
     faulted: Faulted, deaf: str
 ) -> None:
     (container,) = faulted.containers(DEAF, deaf)
+    task, _ = faulted.processes(DEAF, deaf)
     path = f"/dags/{DEAF}/dagRuns/{deaf.replace('+', '%2B')}"
     faulted.api.call("PATCH", f"{path}/taskInstances/train", {"new_state": "failed"})
     finishers = faulted.until(lambda: faulted.finishers(container) or None)
@@ -180,6 +182,8 @@ def test_a_training_that_does_not_listen_and_whose_finisher_is_killed_too_is_lef
     assert faulted.wait(DEAF, deaf)["run"] == "failed"
     assert faulted.finishers(container) == []
     assert container in alive()
+    psutil.wait_procs([task], timeout=60)  # its lease beats as long as it lives, and what beats is not reaped
+    assert not task.is_running()
     reaping = faulted.trigger(REAPER)
     assert faulted.wait(REAPER, reaping)["run"] == "success"
     faulted.until(lambda: faulted.containers(DEAF, deaf) == [] or None)
