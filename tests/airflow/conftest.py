@@ -9,6 +9,7 @@ import pytest
 
 from tests.airflow.installation import EXPECTATIONS, ROOT, Installation
 from tests.plugins.webhook import Webhook
+from tests.real.flights import FLIGHTS
 
 PIPELINE = "search-ranking"
 ROWS = 3000
@@ -41,6 +42,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, stage_image: str, webhook:
             "RATCHET_RUNNER": "docker",
             "RATCHET_STAGE_IMAGE": stage_image,
             "RATCHET_ALERTS_MLOPS": webhook.url,
+            "RATCHET_FLIGHTS": str(FLIGHTS),
         },
     )
     for _ in write(made.services.data, days=_DAYS, rows_per_day=ROWS, end=yesterday(), seed=0):

@@ -92,6 +92,10 @@ class Faulted(Installation):
         running = psutil.process_iter(["cmdline"])
         return [process for process in running if (process.info["cmdline"] or [])[2:5] == words]
 
+    def began(self, pipeline: str, run_id: str) -> datetime:
+        """When the last try of the training began."""
+        return datetime.fromisoformat(self.api.tasks(pipeline, run_id)["train"]["start_date"])
+
     def second_try(self, pipeline: str, run_id: str) -> None:
         """Wait until the second try of the training says that it goes on with what it found."""
         self.until(
@@ -162,6 +166,7 @@ def supervised(home: Path, stage_image: str, pipelines: Iterable[str], **setting
             "RATCHET_RUNNER": "docker",
             "RATCHET_STAGE_IMAGE": stage_image,
             "SHOP_PASSWORD": CANARY,
+            "RATCHET_POOL_CPU": "6",  # three trainings at once, which wait most of the time
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": f"{LOST_S}",
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",  # no pipeline is added or changed
             **settings,

@@ -6,79 +6,101 @@ Marking a task as failed, and clearing it, are here too: what they do to the con
 import os
 import signal
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import psutil
 import pytest
 
 from tasks.chain.history import plan_of
 from tasks.contracts import documents
+from tasks.runners.docker import DockerRunner
 from tasks.runtime.store.opening import open_store
 from tests.faults.supervised import PICKED_UP_S, TICKS, Faulted, ticks
 
 pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
+KILLED, LATE, MARKED = "worker-killed", "late-attempt", "marked-failed"
 
 
-def test_the_same_container_is_picked_up_and_its_log_goes_on_where_it_was_cut(faulted: Faulted) -> None:
-    pipeline = "worker-killed"
-    run_id = faulted.night(pipeline)
-    container = faulted.until_ticking(pipeline, run_id)
-    both = faulted.processes(pipeline, run_id)
-    both[0].suspend()  # so that what it said has reached its worker, which else would die with it on the way
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """A training that something was done to.
+
+    attempt: whose container it is. processes: of its task, and of the worker that this was forked from.
+    """
+
+    run_id: str
+    container: str
+    attempt: str
+    processes: list[psutil.Process]
+    at: datetime
+
+
+@pytest.fixture(scope="module")
+def struck(faulted: Faulted) -> Iterator[dict[str, Struck]]:
+    """Three trainings under way at once: one is killed with its worker, one stopped, and one marked as failed.
+
+    To be missed takes half a minute; so they wait for it together.
+    """
+    runs = {pipeline: faulted.night(pipeline) for pipeline in (KILLED, LATE, MARKED)}
+    containers = {pipeline: faulted.until_ticking(pipeline, run_id) for pipeline, run_id in runs.items()}
+    attempts = {name: DockerRunner().labels(container)["ratchet.attempt"] for name, container in containers.items()}
+    found = {}
+    for pipeline, strike in ((KILLED, kill), (LATE, stop), (MARKED, lambda _: mark(faulted, MARKED, runs[MARKED]))):
+        processes = faulted.processes(pipeline, runs[pipeline])
+        strike(processes)
+        found[pipeline] = Struck(runs[pipeline], containers[pipeline], attempts[pipeline], processes, datetime.now(UTC))
+    yield found
+    wake(found[LATE].processes)
+
+
+def kill(task_and_worker: list[psutil.Process]) -> None:
+    """End both, without a word."""
+    task_and_worker[0].suspend()  # so that what it said has reached its worker, which else would die with it on the way
     time.sleep(1)  # the moment that a pipe takes
-    for process in both:
+    for process in task_and_worker:
         process.kill()
-    killed = time.monotonic()
-    faulted.second_try(pipeline, run_id)
-    assert time.monotonic() - killed < PICKED_UP_S
-    assert faulted.containers(pipeline, run_id) == [container]
-    faulted.published_once(pipeline, run_id)
-    assert faulted.containers(pipeline, run_id) == []
-    result = faulted.outcomes(pipeline, run_id)["train"].result
-    assert result is not None
-    assert documents.trained(result).resumed_from is None  # one training, from its beginning to its end
-    first, second = (ticks(faulted.log(pipeline, run_id, "train", attempt=number)) for number in (1, 2))
-    assert len([*first, *second]) > TICKS
-    assert [*first, *second] == list(range(1, len([*first, *second]) + 1))  # none lost, none twice
 
 
-def test_a_late_attempt_that_wakes_up_after_its_successor_changes_nothing(faulted: Faulted) -> None:
-    """Row 22: stopped, succeeded, continued."""
-    pipeline = "late-attempt"
-    run_id = faulted.night(pipeline)
-    container = faulted.until_ticking(pipeline, run_id)
-    both = faulted.processes(pipeline, run_id)
-    for process in both:
+def stop(task_and_worker: list[psutil.Process]) -> None:
+    """Let both stand still."""
+    for process in task_and_worker:
         process.suspend()
-    try:
-        faulted.second_try(pipeline, run_id)
-        assert faulted.containers(pipeline, run_id) == [container]
-        faulted.published_once(pipeline, run_id)
-        before = faulted.outcomes(pipeline, run_id)
-    finally:
-        for process in both:
+
+
+def wake(task_and_worker: list[psutil.Process]) -> None:
+    """Let those that are there go on."""
+    for process in task_and_worker:
+        if process.is_running():
             os.kill(process.pid, signal.SIGCONT)
-    psutil.wait_procs(both[:1], timeout=60)
-    assert not both[0].is_running()
-    faulted.published_once(pipeline, run_id)
-    assert faulted.outcomes(pipeline, run_id) == before
-    assert faulted.containers(pipeline, run_id) == []
 
 
-def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_container_of_its_own(faulted: Faulted) -> None:
-    pipeline = "marked-failed"
-    run_id = faulted.night(pipeline)
-    container = faulted.until_ticking(pipeline, run_id)
+def mark(faulted: Faulted, pipeline: str, run_id: str) -> None:
+    """Mark the training as failed."""
     path = f"/dags/{pipeline}/dagRuns/{run_id.replace('+', '%2B')}"
     faulted.api.call("PATCH", f"{path}/taskInstances/train", {"new_state": "failed"})
-    faulted.until(lambda: faulted.containers(pipeline, run_id) == [] or None, seconds=60)
-    plan = faulted.plan(pipeline, run_id)
+
+
+def goes_on(faulted: Faulted, pipeline: str, first: Struck) -> bool:
+    """Whether the second try says that it follows the container of the first."""
+    said = f"the container of attempt {first.attempt} is still there; going on with it"
+    return said in faulted.log(pipeline, first.run_id, "train", attempt=2)
+
+
+def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_container_of_its_own(
+    faulted: Faulted, struck: dict[str, Struck]
+) -> None:
+    run_id, container = struck[MARKED].run_id, struck[MARKED].container
+    faulted.until(lambda: faulted.containers(MARKED, run_id) == [] or None, seconds=60)
+    plan = faulted.plan(MARKED, run_id)
     store = open_store(str(faulted.services.store))
-    assert plan_of(store, pipeline, plan.run_id) == plan
-    assert any(entry.key.endswith(".json") for entry in store.list(f"checkpoints/{pipeline}"))
-    faulted.wait(pipeline, run_id)
+    assert plan_of(store, MARKED, plan.run_id) == plan
+    assert any(entry.key.endswith(".json") for entry in store.list(f"checkpoints/{MARKED}"))
+    faulted.wait(MARKED, run_id)
     faulted.api.call(
         "POST",
-        f"/dags/{pipeline}/clearTaskInstances",
+        f"/dags/{MARKED}/clearTaskInstances",
         {
             "dag_run_id": run_id,
             "task_ids": ["train"],
@@ -87,12 +109,46 @@ def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_containe
             "only_failed": False,
         },
     )
-    faulted.until_running(pipeline, run_id, "train")
-    faulted.until(lambda: faulted.containers(pipeline, run_id) or None, seconds=60)
-    assert faulted.containers(pipeline, run_id) != [container]
-    assert faulted.wait(pipeline, run_id, seconds=300)["run"] == "success"
-    manifests = [entry.key for entry in store.list(f"published/{pipeline}/train/") if "manifest" in entry.key]
+    faulted.until_running(MARKED, run_id, "train")
+    faulted.until(lambda: faulted.containers(MARKED, run_id) or None, seconds=60)
+    assert faulted.containers(MARKED, run_id) != [container]
+    assert faulted.wait(MARKED, run_id, seconds=300)["run"] == "success"
+    manifests = [entry.key for entry in store.list(f"published/{MARKED}/train/") if "manifest" in entry.key]
     assert len(manifests) == 1
-    result = faulted.outcomes(pipeline, run_id)["train"].result
+    result = faulted.outcomes(MARKED, run_id)["train"].result
     assert result is not None
     assert (documents.trained(result).resumed_from or 0) > 0
+
+
+def test_the_same_container_is_picked_up_and_its_log_goes_on_where_it_was_cut(
+    faulted: Faulted, struck: dict[str, Struck]
+) -> None:
+    run_id = struck[KILLED].run_id
+    faulted.second_try(KILLED, run_id)
+    assert goes_on(faulted, KILLED, struck[KILLED])
+    assert (faulted.began(KILLED, run_id) - struck[KILLED].at).total_seconds() < PICKED_UP_S
+    faulted.published_once(KILLED, run_id)
+    assert faulted.containers(KILLED, run_id) == []
+    result = faulted.outcomes(KILLED, run_id)["train"].result
+    assert result is not None
+    assert documents.trained(result).resumed_from is None  # one training, from its beginning to its end
+    first, second = (ticks(faulted.log(KILLED, run_id, "train", attempt=number)) for number in (1, 2))
+    assert len([*first, *second]) > TICKS
+    assert [*first, *second] == list(range(1, len([*first, *second]) + 1))  # none lost, none twice
+
+
+def test_a_late_attempt_that_wakes_up_after_its_successor_changes_nothing(
+    faulted: Faulted, struck: dict[str, Struck]
+) -> None:
+    """Row 22: stopped, succeeded, continued."""
+    run_id, late = struck[LATE].run_id, struck[LATE].processes
+    faulted.second_try(LATE, run_id)
+    assert goes_on(faulted, LATE, struck[LATE])
+    faulted.published_once(LATE, run_id)
+    before = faulted.outcomes(LATE, run_id)
+    wake(late)
+    psutil.wait_procs(late[:1], timeout=60)
+    assert not late[0].is_running()
+    faulted.published_once(LATE, run_id)
+    assert faulted.outcomes(LATE, run_id) == before
+    assert faulted.containers(LATE, run_id) == []

@@ -27,11 +27,24 @@ AT_ONCE_S = 25
 
 
 @pytest.fixture(scope="module")
-def training(faulted: Faulted) -> str:
-    """The run of a training that is under way."""
-    run_id = faulted.night(PIPELINE)
-    faulted.until_ticking(PIPELINE, run_id)
-    return run_id
+def trainings(faulted: Faulted) -> dict[str, str]:
+    """The runs of two trainings that are under way, one of which does not listen, by pipeline."""
+    runs = {pipeline: faulted.night(pipeline) for pipeline in (PIPELINE, DEAF)}
+    for pipeline, run_id in runs.items():
+        faulted.until_ticking(pipeline, run_id)
+    return runs
+
+
+@pytest.fixture
+def training(trainings: dict[str, str]) -> str:
+    """The run of the one that listens."""
+    return trainings[PIPELINE]
+
+
+@pytest.fixture
+def deaf(trainings: dict[str, str]) -> str:
+    """The run of the one that does not."""
+    return trainings[DEAF]
 
 
 @pytest.fixture
@@ -142,14 +155,6 @@ def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and
     )
     assert told["title"].startswith(f"{PIPELINE} {faulted.plan(PIPELINE, training).data_date}: ")
     assert told["cause"] == "the run took longer than it may"
-
-
-@pytest.fixture(scope="module")
-def deaf(faulted: Faulted) -> str:
-    """The run of a training that is under way and does not listen."""
-    run_id = faulted.night(DEAF)
-    faulted.until_ticking(DEAF, run_id)
-    return run_id
 
 
 def test_a_training_that_is_cleared_while_it_runs_is_ended_before_it_starts_afresh(faulted: Faulted, deaf: str) -> None:

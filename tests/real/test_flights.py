@@ -3,7 +3,6 @@
 RATCHET_FULL=1 takes the whole month instead of a few nights.
 """
 
-import os
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,19 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from tasks.contracts import dates
-from tests.runs.nights import ROOT, ratchet
+from tests.real.flights import FLIGHTS, FULL, NEEDED, PIPELINE, STORM
+from tests.runs.nights import ratchet
 
-FLIGHTS = Path(os.environ.get("RATCHET_FLIGHTS", ROOT.parent / "shared" / "data" / "flights"))
-PIPELINE = str(Path(__file__).parent / "late-flights")
 LABEL = "label_arr_delay_gt15"
-FULL = os.environ.get("RATCHET_FULL") == "1"
 SATURDAY = date(2013, 2, 2)  # with a quarter fewer flights than other days, as every one
 SPANS = (
     ((date(2013, 2, 1), date(2013, 3, 2)),) if FULL else ((SATURDAY, SATURDAY), (date(2013, 2, 7), date(2013, 2, 10)))
 )
 DAYS = [day.isoformat() for first, last in SPANS for day in dates.between(first, last)]
-STORM = {"2013-02-08", "2013-02-09"}
+STORMY = {day.isoformat() for day in STORM}
 
 pytestmark = [
-    pytest.mark.skipif(not FLIGHTS.is_dir(), reason="the flights are not here"),
+    NEEDED,
     pytest.mark.heavy,
     pytest.mark.xdist_group("flights"),  # its nights are run once
     pytest.mark.timeout(3600),
@@ -39,7 +36,7 @@ pytestmark = [
 def nights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What each night said, by date."""
     store = str(tmp_path_factory.mktemp("flights") / "store")
-    arguments = ("run", PIPELINE, "--store", store, "--runner", "process", "--json")
+    arguments = ("run", str(PIPELINE), "--store", store, "--runner", "process", "--json")
     said: dict[str, Any] = {}
     for first, last in SPANS:
         ended = ratchet(
@@ -48,14 +45,14 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         )  # fmt: skip
         said |= {night["date"]: night for night in ended.json}
         # The storm's days are refused, and the nights after them go on.
-        assert ended.code == (65 if STORM & set(said) else 0), ended.err[-3000:]
+        assert ended.code == (65 if STORMY & set(said) else 0), ended.err[-3000:]
     return said
 
 
 def test_a_storm_that_empties_a_day_stops_its_night_and_no_other(nights: dict[str, Any]) -> None:
     stopped = {day for day, night in nights.items() if night["error"]}
-    assert stopped == STORM
-    for day in STORM:
+    assert stopped == STORMY
+    for day in STORMY:
         assert "volume" in nights[day]["error"]["cause"]
         assert nights[day]["model"] is None
         assert [stage["name"] for stage in nights[day]["stages"]] == ["ingest", "validate", "report"]
@@ -63,7 +60,7 @@ def test_a_storm_that_empties_a_day_stops_its_night_and_no_other(nights: dict[st
 
 def test_every_other_night_comes_to_a_verdict_saturdays_too(nights: dict[str, Any]) -> None:
     judged = {day for day, night in nights.items() if night["verdict"]}
-    assert judged == set(DAYS) - STORM
+    assert judged == set(DAYS) - STORMY
     assert SATURDAY.isoformat() in judged
     assert SATURDAY.strftime("%A") == "Saturday"
 
