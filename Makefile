@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
-WORKERS ?= 3
+WORKERS ?= 4
 # Many container images ask Python not to keep what it compiles; each process would then compile all of Airflow again.
 unexport PYTHONDONTWRITEBYTECODE
 

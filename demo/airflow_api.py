@@ -53,6 +53,11 @@ class AirflowApi:
         ]
         return found
 
+    def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        """One run of a DAG."""
+        found: dict[str, Any] = self.call("GET", f"/dags/{dag_id}/dagRuns/{_quoted(run_id)}")
+        return found
+
     def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
         """The task instances of a run by task id."""
         answer = self.call("GET", f"/dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances?limit=100")

@@ -113,7 +113,7 @@ class Nights:
                 if time.monotonic() > until:
                     raise Unavailable(f"{run_id} did not end within {_RUN_S} s", remedy="see it in Airflow's UI")
                 time.sleep(0.5)
-                state = next(run["state"] for run in api.runs(PIPELINE) if run["dag_run_id"] == run_id)
+                state = api.run(PIPELINE, run_id)["state"]
                 live.update(_table(f"night of {day}: {state}", api.tasks(PIPELINE, run_id)))
         if not self._console.is_terminal:
             self._console.print(_table(f"night of {day}: {state}", api.tasks(PIPELINE, run_id)))

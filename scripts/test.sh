@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
-workers=${WORKERS:-3}
+workers=${WORKERS:-4}
 wanted=()
 for tool in chromium strace; do
     command -v "$tool" >/dev/null || wanted+=("$tool")

@@ -8,8 +8,6 @@ from pathlib import Path
 from mlflow.models import set_model
 from mlflow.pyfunc import PythonModel, PythonModelContext
 
-from tasks.scoring.model import load
-
 ARTIFACT = "trained"
 
 
@@ -21,6 +19,8 @@ class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not 
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the weights, the description and the pipeline's code that were registered."""
+        from tasks.scoring.model import load  # noqa: PLC0415 - MLflow runs this file at registration, which needs no torch
+
         self.model = load(Path(context.artifacts[ARTIFACT]))
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, ARG002

@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 
 FORMAT = 1
+WEIGHTS, DESCRIPTION, CODE = "weights.safetensors", "description.json", "code"
+"""What a model's folder holds: two files, and a folder with the pipeline's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from tasks.contracts.errors import ConfigurationError, CorruptArtifact
 from tasks.contracts.result import Artifact, StageResult
 from tasks.runtime.artifacts import fetch
 from tasks.runtime.store.base import Store
-from tasks.scoring.model import CODE, DESCRIPTION, WEIGHTS
+from tasks.scoring.description import CODE, DESCRIPTION, WEIGHTS
 
 
 def lay_out(store: Store, trained: StageResult, folder: Path, scratch: Path) -> Path:

@@ -24,12 +24,11 @@ from tasks.contracts.errors import ConfigurationError, CorruptArtifact
 from tasks.contracts.fingerprint import digest, digest_of
 from tasks.runtime.user_code import attribute, blame, load_module
 from tasks.scoring.derivation import load_derive
-from tasks.scoring.description import Description, from_json, to_json
+from tasks.scoring.description import CODE, DESCRIPTION, WEIGHTS, Description, from_json, to_json
 from tasks.scoring.encoding import encode
 from tasks.scoring.hashing import probe
 from tasks.scoring.networks import Network
 
-WEIGHTS, DESCRIPTION, CODE = "weights.safetensors", "description.json", "code"
 _BATCH = 65_536
 
 

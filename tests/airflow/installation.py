@@ -138,12 +138,12 @@ class Installation:
         """Wait until a run has ended; the states of its tasks, and its own under `run`."""
         until = time.monotonic() + seconds
         while True:
-            run = next(run for run in self.api.runs(dag_id) if run["dag_run_id"] == run_id)
+            run = self.api.run(dag_id, run_id)
             if run["state"] in ENDED or time.monotonic() > until:
                 tasks = {name: str(task["state"]) for name, task in self.api.tasks(dag_id, run_id).items()}
                 assert run["state"] in ENDED, f"{run_id} did not end within {seconds} s: {tasks}"
                 return {"run": run["state"], **tasks}
-            time.sleep(0.5)
+            time.sleep(1)  # each question costs the server, which shares two cores with others
 
     def until(self, asked: Callable[[], T | None], *, seconds: float = 180) -> T:
         """Ask again and again until there is an answer."""

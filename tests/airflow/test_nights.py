@@ -23,7 +23,7 @@ def test_the_scheduled_night_is_green_and_its_model_is_in_production(airflow: In
     run_id, states = night
     assert states == dict.fromkeys([*TASKS, "run"], "success")
     plan = airflow.plan(PIPELINE, run_id)
-    run = next(run for run in airflow.api.runs(PIPELINE) if run["dag_run_id"] == run_id)
+    run = airflow.api.run(PIPELINE, run_id)
     assert (plan.kind, plan.data_date.isoformat()) == ("scheduled", run["partition_key"])
     live = champion(open_store(str(airflow.services.store)), PIPELINE)
     assert live is not None

@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 
 from tasks.contracts.errors import ConfigurationError, CorruptArtifact, DataRejected
 from tasks.scoring import model
-from tasks.scoring.description import Architecture, CategoricalColumn, Description, NumericColumn
+from tasks.scoring.description import (
+    CODE,
+    DESCRIPTION,
+    WEIGHTS,
+    Architecture,
+    CategoricalColumn,
+    Description,
+    NumericColumn,
+)
 from tasks.scoring.encoding import category_ids, encode
-from tasks.scoring.model import CODE, DESCRIPTION, WEIGHTS, ScoringModel, digest_of_model, dump, load
+from tasks.scoring.model import ScoringModel, digest_of_model, dump, load
 from tasks.scoring.networks import Network
 
 ROWS = pd.DataFrame({"price": [1.0, None, 1e9, 4.0], "country": ["DE", None, "FR", "??"], "note": list("abcd")})

@@ -168,9 +168,10 @@ class TeamStack:
         """Wait until a run has ended; the states of its tasks, and its own under `run`."""
 
         def states() -> dict[str, str] | None:
-            run = next(run for run in api.runs(dag_id) if run["dag_run_id"] == run_id)
-            tasks = {name: str(task["state"]) for name, task in api.tasks(dag_id, run_id).items()}
-            return {"run": run["state"], **tasks} if run["state"] in ENDED else None
+            state = str(api.run(dag_id, run_id)["state"])
+            if state not in ENDED:
+                return None
+            return {"run": state, **{name: str(task["state"]) for name, task in api.tasks(dag_id, run_id).items()}}
 
         api = self.api
         return self.until(states, seconds=seconds)
