@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,6 +100,7 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
             with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=said, stderr=said) as process:
                 while process.poll() is None:
                     seen += inspected(store_label(s3_uri))
+                    time.sleep(0.1)
         told = (tmp_path / "said").read_text()
         assert process.returncode == 0, told
     assert 200 in answered

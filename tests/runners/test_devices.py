@@ -209,6 +209,7 @@ def test_of_two_that_have_created_the_older_gets_the_device_and_one_that_runs_be
 
         def created() -> str:
             config = container_config(job, cpus=2, devices=Devices(names=(f"{mark}a",), fake=True))
+            config |= {"Entrypoint": [], "Cmd": list(job.command)}  # nobody puts the job's files into it
             made: str = api.create_container_from_config(config)["Id"]  # type: ignore[no-untyped-call]  # the stubs lag behind
             return made
 
@@ -225,3 +226,4 @@ def test_of_two_that_have_created_the_older_gets_the_device_and_one_that_runs_be
         other = created()
         api.start(other)
         assert not _is_ours(api, older, [f"{mark}a"])
+        assert api.inspect_container(other)["State"]["Running"]
