@@ -68,18 +68,18 @@ def test_what_libraries_warn_of_is_heard() -> None:
     said, stream = log()
     root = logging.getLogger()
     before = list(root.handlers)
-    try:
-        forward_library_logs(said)
-        logging.getLogger("some.library").error("broken")
-        said.warning("careful", column="price")
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            logging.captureWarnings(capture=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(capture=False)  # a library may have switched it on, for what a test before has put back
+        try:
+            forward_library_logs(said)
+            logging.getLogger("some.library").error("broken")
+            said.warning("careful", column="price")
             warnings.warn("old", stacklevel=1)
-    finally:
-        logging.captureWarnings(capture=False)
-        for handler in set(root.handlers) - set(before):
-            root.removeHandler(handler)
+        finally:
+            logging.captureWarnings(capture=False)
+            for handler in set(root.handlers) - set(before):
+                root.removeHandler(handler)
     events = [parse(Line("stdout", line)) for line in stream.getvalue().splitlines()]
     assert [event.level for event in events] == ["error", "warning", "warning"]
     assert events[0].fields == {"logger": "some.library"}
