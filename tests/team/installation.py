@@ -95,7 +95,7 @@ class TeamStack:
 
     def person(self, role: str) -> AirflowApi:
         """A client of Airflow that is logged in as a new user with this role."""
-        name, password = role.lower(), secrets.token_urlsafe(16)
+        name, password = role.lower(), secrets.token_hex(16)
         words = ["airflow", "users", "create", "--username", name, "--password", password, "--role", role]
         words += ["--email", f"{name}@example.org", "--firstname", role, "--lastname", "Test"]
         made = self.service("scheduler").exec_run(["with-secrets", *words])
