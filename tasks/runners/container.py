@@ -22,11 +22,11 @@ _FIRST = "first.sh"
 _FIRST_SH = f"""\
 # Runs the job, hands SIGTERM on to it and ends as it does: with {OUT_OF_MEMORY_SEEN} if it did not end well and the
 # kernel killed for memory in here. No program is started for that: files in /tmp may still fill the memory.
-trap 'if [ -z "$!" ]; then exit 143; fi; kill -TERM "$!" 2>/dev/null' TERM
+trap 'if [ -z "$!" ]; then exit 143; fi; told=1; kill -TERM "$!" 2>/dev/null' TERM
 "$@" &
-wait "$!"
-code=$?
-while kill -0 "$!" 2>/dev/null; do  # only a signal has interrupted the wait
+told=1
+while [ -n "$told" ]; do  # a wait that a signal interrupts tells of the signal, one after the end tells of the job
+    told=
     wait "$!"
     code=$?
 done

@@ -1,5 +1,11 @@
 import io
+import shutil
+import subprocess
+import sys
 import tarfile
+from pathlib import Path
+
+import pytest
 
 from tasks.runners.container import archive, container_config
 from tasks.runners.devices import Devices
@@ -66,3 +72,28 @@ def test_a_mount_is_seen_under_its_own_path_and_read_only_unless_it_says_otherwi
         ("/d", "/d", True),
         ("/s", "/s", False),
     ]
+
+
+ENDS_WITH_75 = """if 1:
+    import os, signal
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    os.write(1, b"ready")
+    signal.sigwait({signal.SIGTERM})
+    os._exit(75)
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_a_job_that_ends_at_once_when_told_ends_with_its_own_code(tmp_path: Path) -> None:
+    """The shell before the job is slowed down: the job has ended before the shell is done with telling it."""
+    with tarfile.open(fileobj=io.BytesIO(archive(JOB))) as tar:
+        tar.extract("ratchet/first.sh", tmp_path, filter="data")
+    calls = tmp_path / "calls"
+    slowly = ["strace", "-D", "-q", "-o", str(calls), "-e", "trace=kill", "-e", "inject=kill:delay_exit=1s"]
+    command = ["sh", str(tmp_path / "ratchet/first.sh"), sys.executable, "-I", "-S", "-c", ENDS_WITH_75]
+    with subprocess.Popen([*slowly, *command], stdout=subprocess.PIPE) as shell:
+        assert shell.stdout is not None
+        assert shell.stdout.read(5) == b"ready"
+        shell.terminate()
+        assert shell.wait(20) == 75
+    assert "(DELAYED)" in calls.read_text()
