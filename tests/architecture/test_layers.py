@@ -47,6 +47,12 @@ def test_the_chain_can_plan_without_the_libraries_of_the_stages() -> None:
     assert not modules_after("import tasks.chain.planning, tasks.chain.requests") & {*HEAVY, "airflow"}
 
 
+def test_only_training_and_evaluation_load_torch() -> None:
+    """It takes a second of each container of each night."""
+    without = ("ingest", "validate", "features", "register", "report")
+    assert "torch" not in modules_after(f"import {', '.join(f'tasks.{name}.stage' for name in without)}")
+
+
 def test_package_inits_stay_empty() -> None:
     for package in ("tasks", "team", "demo", "benchmarks"):
         for init in (ROOT / package).rglob("__init__.py"):

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -47,12 +48,13 @@ def struck(faulted: Faulted) -> Iterator[dict[str, Struck]]:
     containers = {pipeline: faulted.until_ticking(pipeline, run_id) for pipeline, run_id in runs.items()}
     attempts = {name: DockerRunner().labels(container)["ratchet.attempt"] for name, container in containers.items()}
     found = {}
-    for pipeline, strike in ((KILLED, kill), (LATE, stop), (MARKED, lambda _: mark(faulted, MARKED, runs[MARKED]))):
-        processes = faulted.processes(pipeline, runs[pipeline])
-        strike(processes)
-        found[pipeline] = Struck(runs[pipeline], containers[pipeline], attempts[pipeline], processes, datetime.now(UTC))
-    yield found
-    wake(found[LATE].processes)
+    with ExitStack() as ended:
+        for pipeline, strike in ((KILLED, kill), (LATE, stop), (MARKED, lambda _: mark(faulted, MARKED, runs[MARKED]))):
+            run_id, processes = runs[pipeline], faulted.processes(pipeline, runs[pipeline])
+            ended.callback(wake, processes)
+            strike(processes)
+            found[pipeline] = Struck(run_id, containers[pipeline], attempts[pipeline], processes, datetime.now(UTC))
+        yield found
 
 
 def kill(task_and_worker: list[psutil.Process]) -> None:
