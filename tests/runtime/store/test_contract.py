@@ -43,7 +43,7 @@ def test_of_many_creators_exactly_one_wins(store: Store) -> None:
     barrier = threading.Barrier(8)
 
     def create(number: int) -> bool:
-        barrier.wait(10)
+        barrier.wait(60)
         return store.create("races/one", str(number).encode())
 
     with ThreadPoolExecutor(8) as pool:

@@ -63,7 +63,7 @@ def filter_process(settings: Mapping[str, str]) -> Iterator[Running]:
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(30)
         finally:
             process.kill()
             process.wait(5)
