@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -46,7 +47,8 @@ def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhoo
     airflow.until(lambda: True if callback_was_called(airflow, name, run_id) else None)
     (only,) = messages(webhook, "killed 20", "features")
     for process in watches(airflow):
-        process.kill()  # the scheduler starts another for the next test's failure
+        with suppress(psutil.NoSuchProcess):
+            process.kill()  # the scheduler starts another for the next test's failure
     assert only == told[0]
     assert only["title"].endswith("features failed")
     assert "Cause: its process ended without a word" in only["message"]
@@ -155,8 +157,11 @@ def watches(airflow: Installation) -> list[psutil.Process]:
     """The watches that the scheduler has started."""
     scheduler = airflow.server("scheduler").process
     assert scheduler is not None
-    found = psutil.Process(scheduler.pid).children(recursive=True)
-    return [process for process in found if "ratchet_airflow.alerts.watch" in process.cmdline()]
+    below = psutil.Process(scheduler.pid).children(recursive=True)
+    running = psutil.process_iter(["cmdline"])  # passes over those that end meanwhile
+    return [
+        each for each in running if each in below and "ratchet_airflow.alerts.watch" in (each.info["cmdline"] or [])
+    ]
 
 
 def callback_was_called(airflow: Installation, name: str, run_id: str) -> bool:
