@@ -5,9 +5,8 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ from tasks.contracts.operations import Stage
 from tasks.contracts.request import Outcome, RunPlan
 from tasks.runtime.store.opening import open_store
 from tasks.supervision.state import ServerState, read
+from tests.waiting import until
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,7 +109,7 @@ class Installation:
 
         Airflow takes one at a time, and closes one some while after its last run has ended.
         """
-        self.until(lambda: all(each["completed_at"] for each in self._backfills(dag_id)) or None)
+        self.until(lambda: all(each["completed_at"] for each in self._backfills(dag_id)))
         before = {run["dag_run_id"] for run in self.api.runs(dag_id)}
         self.command("backfill", "create", "--dag-id", dag_id, "--from-date", first, "--to-date", last, *more)
         return [run["dag_run_id"] for run in self.api.runs(dag_id) if run["dag_run_id"] not in before]
@@ -136,22 +136,16 @@ class Installation:
 
     def wait(self, dag_id: str, run_id: str, *, seconds: float = 300) -> dict[str, str]:
         """Wait until a run has ended; the states of its tasks, and its own under `run`."""
-        until = time.monotonic() + seconds
-        while True:
-            run = self.api.run(dag_id, run_id)
-            if run["state"] in ENDED or time.monotonic() > until:
-                tasks = {name: str(task["state"]) for name, task in self.api.tasks(dag_id, run_id).items()}
-                assert run["state"] in ENDED, f"{run_id} did not end within {seconds} s: {tasks}"
-                return {"run": run["state"], **tasks}
-            time.sleep(1)  # each question costs the server, which shares two cores with others
+        with suppress(AssertionError):
+            until(lambda: self.api.run(dag_id, run_id)["state"] in ENDED, seconds=seconds, every=1)
+        run = self.api.run(dag_id, run_id)
+        tasks = {name: str(task["state"]) for name, task in self.api.tasks(dag_id, run_id).items()}
+        assert run["state"] in ENDED, f"{run_id} did not end within {seconds} s: {tasks}"
+        return {"run": run["state"], **tasks}
 
     def until(self, asked: Callable[[], T | None], *, seconds: float = 180) -> T:
-        """Ask again and again until there is an answer."""
-        until = time.monotonic() + seconds
-        while (answer := asked()) is None:
-            assert time.monotonic() < until, f"still nothing after {seconds} s"
-            time.sleep(0.5)
-        return answer
+        """Ask again and again until there is an answer, something true; the answer."""
+        return until(asked, seconds=seconds, every=0.5)
 
     def log(self, dag_id: str, run_id: str, task_id: str, *, attempt: int = 1) -> str:
         """A task's log, as the UI shows it, a line each."""

@@ -42,7 +42,7 @@ def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhoo
     os.kill(airflow.until(process), signal.SIGKILL)
     states = airflow.wait(name, run_id)
     assert (states["run"], states["features"], states["train"]) == ("failed", "failed", "upstream_failed")
-    told = airflow.until(lambda: messages(webhook, "killed 20", "features") or None)
+    told = airflow.until(lambda: messages(webhook, "killed 20", "features"))
     look_again(airflow)
     airflow.until(lambda: True if callback_was_called(airflow, name, run_id) else None)
     (only,) = messages(webhook, "killed 20", "features")
@@ -83,7 +83,7 @@ def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook
     runs = airflow.backfill(name, wanted[0], wanted[-1])
     for run_id in runs:
         assert airflow.wait(name, run_id)["run"] == "failed"
-    airflow.until(lambda: messages(webhook, name, "backfill") or None)
+    airflow.until(lambda: messages(webhook, name, "backfill"))
     look_again(airflow)
     (summary,) = messages(webhook, name, "backfill")
     assert summary["title"] == f"{name} {wanted[0]} to {wanted[-1]}: backfill has ended"
@@ -100,7 +100,7 @@ def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: W
     airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", {**pool, "slots": 0})
     try:
         run_id = airflow.trigger("unlucky", date=day(6))
-        airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "scheduled" or None)
+        airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "scheduled")
         look_again(airflow)
         assert messages(webhook, "unlucky", "does not move") == []
         airflow.hours_pass(run_id, 10)
@@ -114,7 +114,7 @@ def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: W
     assert "ingest is scheduled" in told["message"]
     assert "What to do: see that the scheduler, the workers and the pools of the tasks are there" in told["message"]
     # It moves again as soon as it can; what it comes to is another test's.
-    airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "success" or None)
+    airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "success")
     airflow.api.call("PATCH", f"/dags/unlucky/dagRuns/{run_id.replace('+', '%2B')}", {"state": "failed"})
 
 

@@ -84,7 +84,7 @@ def test_a_backfill_of_three_dates_uses_each_dates_snapshot_and_leaves_productio
 def test_a_backfill_is_summed_up_with_the_verdict_of_each_date(
     airflow: Installation, night: Night, webhook: Webhook
 ) -> None:
-    (summary,) = airflow.until(lambda: summaries(webhook) or None)
+    (summary,) = airflow.until(lambda: summaries(webhook))
     assert summary["title"] == f"{PIPELINE} {day(9)} to {day(6)}: backfill has ended"
     assert "Cause: 4 dates: 1 failed, " in summary["message"]
     assert f"  {day(9)}  failed: ingest: " in summary["message"]
@@ -110,7 +110,7 @@ def test_of_a_backfill_only_the_dates_that_failed_are_run_again(
     assert airflow.wait(PIPELINE, only)["run"] == "success"
     assert again() == [only]
     assert airflow.plan(PIPELINE, only).data_date.isoformat() == day(9)
-    summary = airflow.until(lambda: summaries(webhook)[1:] or None)[0]
+    summary = airflow.until(lambda: summaries(webhook)[1:])[0]
     assert "Cause: 1 date: " in summary["message"]
     assert "3 more were run before and left as they are" in summary["message"]
 
@@ -133,7 +133,7 @@ def test_a_broken_pipeline_is_one_visible_error_and_goes_when_it_is_mended(airfl
         return [error["stack_trace"] for error in airflow.api.call("GET", "/importErrors")["import_errors"]]
 
     airflow.add("broken", "name: broken\nepochs: 3\n")
-    (text,) = airflow.until(lambda: errors() or None)
+    (text,) = airflow.until(errors)
     assert "broken/pipeline.yaml:2: epochs: unknown key" in text
     assert not airflow.api.call("GET", f"/dags/{PIPELINE}")["is_stale"]
     mended = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8").replace(f"name: {PIPELINE}", "name: broken")
@@ -149,7 +149,7 @@ def test_parsing_again_and_again_makes_no_new_version(airflow: Installation, nig
         return str(airflow.api.call("GET", f"/dags/{PIPELINE}")["last_parsed_time"])
 
     before = parsed()
-    airflow.until(lambda: parsed() != before or None)
+    airflow.until(lambda: parsed() != before)
     assert airflow.api.call("GET", f"/dags/{PIPELINE}/dagVersions")["total_entries"] == 1
 
 

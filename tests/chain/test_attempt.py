@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tasks.runners.docker import DockerRunner
 from tasks.runtime.lease import conclude
 from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings
+from tests.waiting import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("attempts")]
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,13 +87,6 @@ def attempt(plan: RunPlan, name: str, said: list[str], *, fresh: bool = False) -
 
 def ticks(said: list[str]) -> list[int]:
     return [int(line.removeprefix("tick ")) for line in said if line.startswith("tick ")]
-
-
-def until(what: Callable[[], object], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def follower_killed(made: Trainings, plan: RunPlan) -> list[str]:
@@ -183,13 +177,13 @@ def test_an_interrupted_attempt_returns_at_once_and_the_stage_has_its_grace(made
 
     thread = threading.Thread(target=follow)
     thread.start()
-    until(lambda: ticks(said))
+    until(lambda: ticks(said), seconds=120)
     began = time.monotonic()
     going.interrupt()
     assert time.monotonic() - began < 4
     thread.join(60)
     assert isinstance(failed[0], Preempted)
-    until(lambda: containers(made) == [], 60)
+    until(lambda: containers(made) == [])
     outcome = execute(attempt(plan, "second", said))
     assert (trained(outcome).resumed_from or 0) > 0
 
@@ -211,7 +205,7 @@ def test_a_late_attempt_that_is_told_to_stop_leaves_the_container_to_its_success
         late.send_signal(signal.SIGSTOP)
         before = containers(made)
         work = pool.submit(execute, attempt(plan, "second", said))
-        until(lambda: ticks(said))
+        until(lambda: ticks(said), seconds=120)
         late.send_signal(signal.SIGCONT)
         late.send_signal(signal.SIGTERM)
         until(lambda: "told to stop\n" in iter(late.stdout.readline, ""))
@@ -273,6 +267,6 @@ def test_the_reaper_ends_what_nobody_follows_and_nothing_else(made: Trainings, m
     said: list[str] = []
     with ThreadPoolExecutor(1) as pool:
         work = pool.submit(execute, attempt(plan, "second", said))
-        until(lambda: ticks(said))
+        until(lambda: ticks(said), seconds=120)
         assert orphans(store, runner, lambda *_: False) == []
         assert (trained(work.result()).resumed_from or 0) > 0

@@ -20,6 +20,7 @@ from tasks.runners.job import Job
 from tasks.runtime.lease import Waiting, conclude, holder_of, wanted
 from tasks.runtime.store.base import Store
 from tasks.runtime.store.opening import open_store
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -74,13 +75,6 @@ def _finisher_of(handle: str) -> list[Path]:
     return found
 
 
-def _until(condition: Callable[[], object], limit_s: float = 30) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "not within its limit"
-        time.sleep(0.02)
-
-
 def _there(handle: str) -> bool:
     with docker.APIClient(**kwargs_from_env()) as api:
         return bool(api.containers(all=True, filters={"id": handle}))
@@ -129,8 +123,8 @@ def test_the_finisher_outlives_its_caller_and_removes_the_container(
         assert process.stdout.read(4) == b"told"
         os.killpg(process.pid, signal.SIGKILL)
         assert process.stdout.read() == b""  # nobody else holds the pipe
-    _until(lambda: not _there(handle))
-    _until(lambda: not _finisher_of(handle))
+    until(lambda: not _there(handle))
+    until(lambda: not _finisher_of(handle))
 
 
 def test_the_finisher_shares_nothing_with_its_caller_and_has_a_limit(
@@ -140,9 +134,9 @@ def test_the_finisher_shares_nothing_with_its_caller_and_has_a_limit(
     with Path(os.devnull).open("rb") as inheritable:
         os.set_inheritable(inheritable.fileno(), True)  # noqa: FBT003 - the system's own
         end_later(handle, 300, store=store.uri, lease=LEASE, holder="me")
-        _until(lambda: _finisher_of(handle))
+        until(lambda: _finisher_of(handle))
         (finisher,) = _finisher_of(handle)
-        _until(lambda: "SigIgn:\t0000000000000000" not in (finisher / "status").read_text())
+        until(lambda: "SigIgn:\t0000000000000000" not in (finisher / "status").read_text())
         assert os.getsid(int(finisher.name)) != os.getsid(0)
         assert os.getpgid(int(finisher.name)) != os.getpgid(0)
         for number in (0, 1, 2):
@@ -151,7 +145,7 @@ def test_the_finisher_shares_nothing_with_its_caller_and_has_a_limit(
         others = [file for file in (finisher / "fd").iterdir() if int(file.name) > 2 and file.exists()]
         assert not any(os.path.samestat(file.stat(), mine) for file in others)
     os.kill(int(finisher.name), signal.SIGALRM)  # its own alarm, 360 s from now, is the same signal
-    _until(lambda: not _finisher_of(handle))
+    until(lambda: not _finisher_of(handle))
     DockerRunner().remove(handle)
 
 
@@ -160,7 +154,7 @@ def test_who_holds_the_lease_says_in_it_that_the_computation_ends(submit: Callab
     hold = Waiting(store, LEASE, wanted("run", "me")).take()
     assert hold is not None
     end_later(handle, 1, store=store.uri, lease=LEASE, holder="me")
-    _until(lambda: not _there(handle))
+    until(lambda: not _there(handle))
     standing = holder_of(store, LEASE)
     assert standing is not None
     assert standing.ending
@@ -172,8 +166,8 @@ def test_what_another_has_taken_over_is_left_alone(submit: Callable[[str], str],
     hold = Waiting(store, LEASE, wanted("run", "another")).take()
     assert hold is not None
     end_later(handle, 60, store=store.uri, lease=LEASE, holder="me")
-    _until(lambda: _finisher_of(handle))
-    _until(lambda: not _finisher_of(handle))
+    until(lambda: _finisher_of(handle))
+    until(lambda: not _finisher_of(handle))
     assert DockerRunner().status(handle).running
     standing = holder_of(store, LEASE)
     assert standing is not None

@@ -32,6 +32,7 @@ class Demo:
             "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}",
             "RATCHET_RUNNER": "docker",
             "RATCHET_STAGE_IMAGE": image,
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.7",  # it shares its cores with other tests
         }
 
     def __call__(self, verb: str) -> str:

@@ -75,7 +75,7 @@ class Faulted(Installation):
     def until_ticking(self, pipeline: str, run_id: str) -> str:
         """Wait until the training is under way; its container."""
         self.until_running(pipeline, run_id, "train")
-        self.until(lambda: ticks(self.log(pipeline, run_id, "train")) or None, seconds=120)
+        self.until(lambda: ticks(self.log(pipeline, run_id, "train")), seconds=120)
         (container,) = self.containers(pipeline, run_id)
         return container
 

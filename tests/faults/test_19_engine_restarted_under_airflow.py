@@ -51,8 +51,8 @@ def test_a_training_saves_its_work_and_goes_on_at_once_in_the_same_try(airflow: 
     def train() -> dict[str, object]:
         return airflow.api.tasks(RESTARTED, run_id)["train"]
 
-    airflow.until(lambda: set(airflow.containers(RESTARTED, run_id)) - {container} or None)
-    airflow.until(lambda: train()["state"] == "success" or None)
+    airflow.until(lambda: set(airflow.containers(RESTARTED, run_id)) - {container})
+    airflow.until(lambda: train()["state"] == "success")
     assert train()["try_number"] == 1
     log = airflow.log(RESTARTED, run_id, "train")
     for said in (

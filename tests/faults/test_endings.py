@@ -115,7 +115,7 @@ def test_when_only_the_tasks_process_is_killed_its_next_try_goes_on_at_once_with
     assert time.monotonic() - killed < AT_ONCE_S
     assert worker.is_running()
     assert faulted.containers(PIPELINE, training) == [container]
-    faulted.until(lambda: ticks(faulted.log(PIPELINE, training, "train", attempt=2)) or None)
+    faulted.until(lambda: ticks(faulted.log(PIPELINE, training, "train", attempt=2)))
     first, second = (ticks(faulted.log(PIPELINE, training, "train", attempt=number)) for number in (1, 2))
     # What it had said and its worker had not heard is told again: one line at most, and none is lost.
     assert second[0] - first[-1] in {0, 1}
@@ -145,7 +145,7 @@ def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and
     faulted.hours_pass(training, 72)
     states = faulted.wait(PIPELINE, training)
     assert (states["run"], states["train"]) == ("failed", "skipped")  # Airflow's word for what a run's end cut off
-    faulted.until(lambda: faulted.containers(PIPELINE, training) == [] or None, seconds=90)
+    faulted.until(lambda: faulted.containers(PIPELINE, training) == [], seconds=90)
     store = open_store(str(faulted.services.store))
     assert any(entry.key.endswith(".json") for entry in store.list(f"checkpoints/{PIPELINE}"))
     log = faulted.log(PIPELINE, training, "train", attempt=2)
@@ -164,9 +164,9 @@ def test_a_training_that_is_cleared_while_it_runs_is_ended_before_it_starts_afre
         f"/dags/{DEAF}/clearTaskInstances",
         {"dag_run_id": deaf, "task_ids": ["train"], "dry_run": False, "only_failed": False},
     )
-    faulted.until(lambda: faulted.api.tasks(DEAF, deaf)["train"]["try_number"] == 2 or None)
+    faulted.until(lambda: faulted.api.tasks(DEAF, deaf)["train"]["try_number"] == 2)
     faulted.until_running(DEAF, deaf, "train")
-    faulted.until(lambda: ticks(faulted.log(DEAF, deaf, "train", attempt=2)) or None, seconds=150)
+    faulted.until(lambda: ticks(faulted.log(DEAF, deaf, "train", attempt=2)), seconds=150)
     (after,) = faulted.containers(DEAF, deaf)
     assert after != before
     log = faulted.log(DEAF, deaf, "train", attempt=2)
@@ -181,7 +181,7 @@ def test_a_training_that_does_not_listen_and_whose_finisher_is_killed_too_is_lef
     task, _ = faulted.processes(DEAF, deaf)
     path = f"/dags/{DEAF}/dagRuns/{deaf.replace('+', '%2B')}"
     faulted.api.call("PATCH", f"{path}/taskInstances/train", {"new_state": "failed"})
-    finishers = faulted.until(lambda: faulted.finishers(container) or None)
+    finishers = faulted.until(lambda: faulted.finishers(container))
     for finisher in finishers:
         finisher.kill()
     assert faulted.wait(DEAF, deaf)["run"] == "failed"
@@ -191,6 +191,6 @@ def test_a_training_that_does_not_listen_and_whose_finisher_is_killed_too_is_lef
     assert not task.is_running()
     reaping = faulted.trigger(REAPER)
     assert faulted.wait(REAPER, reaping)["run"] == "success"
-    faulted.until(lambda: faulted.containers(DEAF, deaf) == [] or None)
+    faulted.until(lambda: faulted.containers(DEAF, deaf) == [])
     log = reaped(faulted)
     assert f"ending train of {DEAF}, run {faulted.plan(DEAF, deaf).run_id}: nobody follows it" in log

@@ -4,14 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
 from ratchet_airflow.alerts.watcher import Watcher
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = """
@@ -64,13 +63,6 @@ class Watched:
 @pytest.fixture
 def watched(tmp_path: Path) -> Watched:
     return Watched(tmp_path)
-
-
-def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_one_process_looks_as_often_as_it_is_asked_and_goes_when_it_is_let_go(watched: Watched) -> None:

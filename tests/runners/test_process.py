@@ -3,18 +3,19 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tasks.contracts.errors import JobGone, Unavailable
+from tasks.contracts.operations import Resources
 from tasks.runners.job import Job
 from tasks.runners.lines import Line
 from tasks.runners.output import MOST_LINES
 from tasks.runners.process import ProcessRunner
 from tasks.runners.runner import Ended, run_to_end
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -38,17 +39,6 @@ def _gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
-
-
-def _until(condition: object, limit_s: float = 10) -> None:
-    """Wait for a condition, in steps that a dead process cannot shorten."""
-    assert callable(condition)
-    pause = threading.Event()
-    for _ in range(int(limit_s / 0.01)):
-        if condition():
-            return
-        pause.wait(0.01)
-    raise AssertionError("not within its limit")
 
 
 def test_both_streams_and_the_exit_code_come_back() -> None:
@@ -100,10 +90,22 @@ def test_an_exit_with_137_is_the_stages_own_word_for_out_of_memory() -> None:
     assert (ended.exit_code, ended.out_of_memory) == (137, True)
 
 
+def test_threads_that_wait_for_numpy_take_no_processor() -> None:
+    code = """if 1:
+        import numpy, os, psutil, time
+        time.sleep(0.5)
+        others = [thread for thread in psutil.Process().threads() if thread.id != os.getpid()]
+        print(len(others), sum(thread.user_time + thread.system_time for thread in others))
+    """
+    _, lines = _run(_python(code, resources=Resources(cpus=2)))
+    threads, seconds = lines[0].text.split()
+    assert (int(threads), float(seconds) < 0.05) == (min(2, os.cpu_count() or 1) - 1, True)
+
+
 def test_children_of_the_process_end_with_it() -> None:
     ended, lines = _run(_python("import subprocess; print(subprocess.Popen(['sleep', '600']).pid)"))
     assert ended.exit_code == 0
-    _until(lambda: _gone(int(lines[0].text)))
+    until(lambda: _gone(int(lines[0].text)))
 
 
 def test_a_grandchild_that_left_the_group_and_holds_the_log_open_does_not_hold_up_the_end() -> None:
@@ -164,7 +166,7 @@ def test_a_job_does_not_outlive_a_caller_that_was_killed(caller: "subprocess.Pop
     assert caller.stdout is not None
     job = int(caller.stdout.readline())
     caller.kill()
-    _until(lambda: _gone(job))
+    until(lambda: _gone(job))
 
 
 def test_lines_that_nobody_reads_do_not_block_the_process_and_the_loss_is_said() -> None:

@@ -11,6 +11,7 @@ from tasks.runtime import lease as leases
 from tasks.runtime.lease import Hold, Lease, Waiting, conclude, holder_of, wanted
 from tasks.runtime.store.base import Store
 from tasks.runtime.store.opening import open_store
+from tests.waiting import until
 
 KEY = paths.lease("shop", "train", "f" * 64)
 
@@ -41,13 +42,6 @@ def standing(store: Store) -> Lease:
     found = holder_of(store, KEY)
     assert found is not None
     return found
-
-
-def until(what: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_free_lease_is_taken_and_given_back(store: Store) -> None:

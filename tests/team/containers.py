@@ -1,6 +1,5 @@
 """Containers that stand in for those of a stack, and waiting for what becomes of them."""
 
-import time
 from collections.abc import Callable
 
 from team.stack import Member, Stack
@@ -14,10 +13,3 @@ def member(stack: Stack, service: str) -> Member:
     """The only container of a service."""
     (found,) = [each for each in stack.members() if each.service == service]
     return found
-
-
-def until(holds: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it has not come to that"
-        time.sleep(0.05)

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from configparser import ConfigParser
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from demo.airflow_api import AirflowApi
 from tasks.runtime.store.base import Store
 from tasks.runtime.store.opening import open_store
 from tasks.samples import clicks, payments
+from tests.waiting import until
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -254,12 +254,8 @@ class TeamStack:
         self.until(well, seconds=seconds)
 
     def until(self, asked: Callable[[], T | None], *, seconds: float) -> T:
-        """Ask again and again until there is an answer."""
-        end = time.monotonic() + seconds
-        while (answer := asked()) is None:
-            assert time.monotonic() < end, f"still nothing after {seconds} s"
-            time.sleep(0.5)
-        return answer
+        """Ask again and again until there is an answer, something true; the answer."""
+        return until(asked, seconds=seconds, every=0.5)
 
     @cached_property
     def engine(self) -> docker.DockerClient:

@@ -12,7 +12,8 @@ import pytest
 
 import team.__main__
 from team.stack import Stack
-from tests.team.containers import LASTS, Starts, member, until
+from tests.team.containers import LASTS, Starts, member
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., int]

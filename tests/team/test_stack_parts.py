@@ -11,7 +11,8 @@ import pytest
 from tasks.contracts.errors import ConfigurationError, Unavailable
 from team.settings import Settings
 from team.stack import INSTALLATION, Member, Stack, program
-from tests.team.containers import LASTS, Starts, member, until
+from tests.team.containers import LASTS, Starts, member
+from tests.waiting import until
 
 LISTENS = "import signal, sys; signal.signal(15, lambda *_: sys.exit(0))"
 WAITS = "import time; print('ready', flush=True); [time.sleep(1) for _ in range(300)]"

@@ -22,15 +22,9 @@ from tasks.runners.docker import DockerRunner
 from tasks.runners.engine import EngineSilent, engine_available
 from tasks.runners.job import Job
 from tests.team.engine_filter.running import ROOT, Running, ask, environment, filter_process
+from tests.waiting import until
 
 BOUND_S = 30.0
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + BOUND_S
-    while not holds():
-        assert time.monotonic() < deadline, "it has not come to be in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -115,7 +109,7 @@ def test_a_client_that_goes_away_ends_what_was_asked_of_the_engine(
     assert process.num_fds() >= before + 10
     for client in clients:
         client.close()
-    _until(lambda: process.num_fds() <= before)
+    until(lambda: process.num_fds() <= before)
 
 
 @pytest.mark.docker
@@ -192,7 +186,7 @@ def test_a_stream_that_breaks_at_the_engine_breaks_for_the_client(tmp_path: Path
         assert b"abc" in answer
         assert not answer.endswith(b"0\r\n\r\n")
         engine.join(BOUND_S)
-        _until(lambda: bool(broken.told("stream broke")))
+        until(lambda: bool(broken.told("stream broke")))
 
 
 def test_an_error_of_the_engines_is_passed_on_in_its_words(tmp_path: Path) -> None:
@@ -253,4 +247,4 @@ def test_sigterm_ends_it_within_seconds_though_logs_are_followed(
             os.kill(own.process.pid, signal.SIGTERM)
             assert own.process.wait(BOUND_S) == 0
         assert time.monotonic() - begin < 5
-        _until(lambda: bool(own.told("ended")))
+        until(lambda: bool(own.told("ended")))
