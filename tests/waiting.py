@@ -5,13 +5,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-_SHARE = 4
-"""Asking takes at most one in so many seconds: who is asked has work to do, and shares few cores with others."""
 _LONGEST_S = 2.0
 
 
 def until(asked: Callable[[], T | None], *, seconds: float = 60, every: float = 0.05) -> T:
-    """Ask again and again until there is an answer, something true; the answer. Fails after so many seconds."""
+    """Ask again and again until there is an answer, something true; the answer. Fails after so many seconds.
+
+    Asking takes at most half of the time: who is asked has work to do, and shares few cores with others.
+    """
     end = time.monotonic() + seconds
     while True:
         began = time.monotonic()
@@ -19,4 +20,4 @@ def until(asked: Callable[[], T | None], *, seconds: float = 60, every: float = 
             return answer
         now = time.monotonic()
         assert now < end, f"still nothing after {seconds} s"
-        time.sleep(max(every, min(_LONGEST_S, (_SHARE - 1) * (now - began))))
+        time.sleep(max(every, min(_LONGEST_S, now - began)))
