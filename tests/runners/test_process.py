@@ -130,7 +130,8 @@ def test_an_error_of_the_caller_ends_the_job(scratch_root: Path) -> None:
 
 
 CALLER = """if 1:
-    import sys
+    import signal, sys
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
     from tasks.runners.job import Job
     from tasks.runners.process import ProcessRunner
     from tasks.runners.runner import run_to_end
