@@ -8,7 +8,7 @@ T = TypeVar("T")
 _LONGEST_S = 2.0
 
 
-def until(asked: Callable[[], T | None], *, seconds: float = 60, every: float = 0.05) -> T:
+def until(asked: Callable[[], T | None], *, seconds: float = 30, every: float = 0.05) -> T:
     """Ask again and again until there is an answer, something true; the answer. Fails after so many seconds.
 
     Asking takes at most half of the time: who is asked has work to do, and shares few cores with others.

@@ -96,8 +96,8 @@ class Job:
         return {
             "OMP_NUM_THREADS": threads,
             # Threads that wait by spinning hold the very core that another one needs: on a busy machine, or under a
-            # quota, training takes several times as long. NumPy's do so for a tenth of a second whenever a process
-            # starts (OpenBLAS: for 2 to the power of this many ticks; 4 is the least).
+            # quota, training takes several times as long. NumPy's did so for a tenth of a second whenever a process
+            # started; OpenBLAS, which it brings, has a setting for how long.
             "OMP_WAIT_POLICY": "PASSIVE",
             "OPENBLAS_THREAD_TIMEOUT": "4",
             "MKL_NUM_THREADS": threads,

@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -136,12 +136,19 @@ class Installation:
 
     def wait(self, dag_id: str, run_id: str, *, seconds: float = 300) -> dict[str, str]:
         """Wait until a run has ended; the states of its tasks, and its own under `run`."""
-        with suppress(AssertionError):
-            until(lambda: self.api.run(dag_id, run_id)["state"] in ENDED, seconds=seconds, every=1)
-        run = self.api.run(dag_id, run_id)
-        tasks = {name: str(task["state"]) for name, task in self.api.tasks(dag_id, run_id).items()}
-        assert run["state"] in ENDED, f"{run_id} did not end within {seconds} s: {tasks}"
-        return {"run": run["state"], **tasks}
+
+        def states() -> dict[str, str]:
+            return {name: str(task["state"]) for name, task in self.api.tasks(dag_id, run_id).items()}
+
+        def ended() -> str | None:
+            state = str(self.api.run(dag_id, run_id)["state"])
+            return state if state in ENDED else None
+
+        try:
+            state = until(ended, seconds=seconds, every=1)
+        except AssertionError as error:
+            raise AssertionError(f"{run_id} did not end within {seconds} s: {states()}") from error
+        return {"run": state, **states()}
 
     def until(self, asked: Callable[[], T | None], *, seconds: float = 180) -> T:
         """Ask again and again until there is an answer, something true; the answer."""

@@ -44,7 +44,7 @@ def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhoo
     assert (states["run"], states["features"], states["train"]) == ("failed", "failed", "upstream_failed")
     told = airflow.until(lambda: messages(webhook, "killed 20", "features"))
     look_again(airflow)
-    airflow.until(lambda: True if callback_was_called(airflow, name, run_id) else None)
+    airflow.until(lambda: callback_was_called(airflow, name, run_id))
     (only,) = messages(webhook, "killed 20", "features")
     for process in watches(airflow):
         with suppress(psutil.NoSuchProcess):

@@ -137,7 +137,7 @@ def question(airflow: Installation, webhook: Webhook, run_id: str) -> str:
     """
     asked = rf"say yes or no at (\S+/runs/{re.escape(quote(run_id))}/tasks/approve/required_actions) until"
     (there,) = airflow.until(
-        lambda: [found[1] for told in list(webhook.received) if (found := re.search(asked, told["message"]))] or None
+        lambda: [found[1] for told in list(webhook.received) if (found := re.search(asked, told["message"]))]
     )
     ended = f"task_id='approve', run_id='{run_id}'"
     scheduler = airflow.home / "scheduler.log"

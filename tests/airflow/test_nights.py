@@ -138,7 +138,7 @@ def test_a_broken_pipeline_is_one_visible_error_and_goes_when_it_is_mended(airfl
     assert not airflow.api.call("GET", f"/dags/{PIPELINE}")["is_stale"]
     mended = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8").replace(f"name: {PIPELINE}", "name: broken")
     airflow.add("broken", mended)
-    airflow.until(lambda: None if errors() else True)
+    airflow.until(lambda: not errors())
     airflow.api.wait_for_dag("broken")
 
 

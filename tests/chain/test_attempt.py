@@ -183,7 +183,7 @@ def test_an_interrupted_attempt_returns_at_once_and_the_stage_has_its_grace(made
     assert time.monotonic() - began < 4
     thread.join(60)
     assert isinstance(failed[0], Preempted)
-    until(lambda: containers(made) == [])
+    until(lambda: containers(made) == [], seconds=60)
     outcome = execute(attempt(plan, "second", said))
     assert (trained(outcome).resumed_from or 0) > 0
 
@@ -208,7 +208,7 @@ def test_a_late_attempt_that_is_told_to_stop_leaves_the_container_to_its_success
         until(lambda: ticks(said), seconds=120)
         late.send_signal(signal.SIGCONT)
         late.send_signal(signal.SIGTERM)
-        until(lambda: "told to stop\n" in iter(late.stdout.readline, ""))
+        until(lambda: "told to stop\n" in iter(late.stdout.readline, ""), seconds=120)
         time.sleep(2)  # Airflow gives it five seconds
         assert containers(made) == before
         late.kill()

@@ -63,9 +63,7 @@ class Faulted(Installation):
 
     def until_running(self, pipeline: str, run_id: str, task: str) -> None:
         """Wait until a task has begun."""
-        self.until(
-            lambda: self.api.tasks(pipeline, run_id).get(task, {}).get("state") == "running" or None, seconds=RUNS_S
-        )
+        self.until(lambda: self.api.tasks(pipeline, run_id).get(task, {}).get("state") == "running", seconds=RUNS_S)
 
     def containers(self, pipeline: str, run_id: str) -> list[str]:
         """The containers of a run's training, running or ended."""
@@ -98,12 +96,8 @@ class Faulted(Installation):
 
     def second_try(self, pipeline: str, run_id: str) -> None:
         """Wait until the second try of the training says that it goes on with what it found."""
-        self.until(
-            lambda: self.api.tasks(pipeline, run_id)["train"]["try_number"] == 2 or None, seconds=3 * PICKED_UP_S
-        )
-        self.until(
-            lambda: "going on with it" in self.log(pipeline, run_id, "train", attempt=2) or None, seconds=PICKED_UP_S
-        )
+        self.until(lambda: self.api.tasks(pipeline, run_id)["train"]["try_number"] == 2, seconds=3 * PICKED_UP_S)
+        self.until(lambda: "going on with it" in self.log(pipeline, run_id, "train", attempt=2), seconds=PICKED_UP_S)
 
     def published_once(self, pipeline: str, run_id: str) -> dict[str, str]:
         """The run has ended well, and each stage is published once; the states of its tasks."""

@@ -150,9 +150,7 @@ def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and
     assert any(entry.key.endswith(".json") for entry in store.list(f"checkpoints/{PIPELINE}"))
     log = faulted.log(PIPELINE, training, "train", attempt=2)
     assert "Server indicated the task shouldn't be running anymore" in log
-    (told,) = faulted.until(
-        lambda: [alert for alert in faulted.alerts() if alert["title"].endswith(": run failed")] or None
-    )
+    (told,) = faulted.until(lambda: [alert for alert in faulted.alerts() if alert["title"].endswith(": run failed")])
     assert told["title"].startswith(f"{PIPELINE} {faulted.plan(PIPELINE, training).data_date}: ")
     assert told["cause"] == "the run took longer than it may"
 

@@ -105,7 +105,7 @@ def test_threads_that_wait_for_numpy_take_no_processor() -> None:
 def test_children_of_the_process_end_with_it() -> None:
     ended, lines = _run(_python("import subprocess; print(subprocess.Popen(['sleep', '600']).pid)"))
     assert ended.exit_code == 0
-    until(lambda: _gone(int(lines[0].text)))
+    until(lambda: _gone(int(lines[0].text)), seconds=10)
 
 
 def test_a_grandchild_that_left_the_group_and_holds_the_log_open_does_not_hold_up_the_end() -> None:
@@ -167,7 +167,7 @@ def test_a_job_does_not_outlive_a_caller_that_was_killed(caller: "subprocess.Pop
     assert caller.stdout is not None
     job = int(caller.stdout.readline())
     caller.kill()
-    until(lambda: _gone(job))
+    until(lambda: _gone(job), seconds=10)
 
 
 def test_lines_that_nobody_reads_do_not_block_the_process_and_the_loss_is_said() -> None:

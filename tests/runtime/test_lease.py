@@ -108,7 +108,7 @@ def test_that_a_computation_ends_outlives_the_beats_of_its_holder(store: Store, 
     hold = held(take(store, "run-1", "a"))
     assert conclude(store, KEY, "a")
     beat = standing(store).beat
-    until(lambda: standing(store).beat > beat + 2)
+    until(lambda: standing(store).beat > beat + 2, seconds=20)
     assert standing(store).ending
     waiting = Waiting(store, KEY, wanted("run-1", "b"))
     successor = held(waiting.take())
@@ -154,7 +154,7 @@ def test_a_holder_that_lives_is_waited_for_and_one_that_does_not_is_succeeded(st
         successors.extend([taken] if taken else [])
         return taken is not None
 
-    until(succeeded)
+    until(succeeded, seconds=20)
     assert waiting.predecessor is not None
     assert waiting.predecessor.attempt == "a"
     successors[0].release()
@@ -164,7 +164,7 @@ def test_a_holder_that_lives_is_waited_for_and_one_that_does_not_is_succeeded(st
 def test_a_later_try_of_the_same_run_takes_over_at_once_and_the_earlier_one_is_told(store: Store) -> None:
     first = held(take(store, "run-1", "a"))
     second = held(take(store, "run-1", "b"))
-    until(first.lost.is_set)
+    until(first.lost.is_set, seconds=20)
     assert not first.release()
     found = holder_of(store, KEY)
     assert found is not None
@@ -184,7 +184,7 @@ def test_who_follows_an_earlier_computation_says_so_and_goes_on_saying_so(store:
         now = holder_of(store, KEY)
         return now is not None and now.beat > before.beat
 
-    until(beaten)
+    until(beaten, seconds=20)
     now = holder_of(store, KEY)
     assert now is not None
     assert (now.attempt, now.holder) == ("a", "b")
@@ -197,4 +197,4 @@ def test_a_damaged_lease_becomes_stale(store: Store) -> None:
     store.create(KEY, b"{")
     waiting = Waiting(store, KEY, wanted("run-1", "a"))
     assert waiting.take() is None
-    until(lambda: (taken := waiting.take()) is not None and (taken.release() or True))
+    until(lambda: (taken := waiting.take()) is not None and (taken.release() or True), seconds=20)

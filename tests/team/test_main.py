@@ -144,7 +144,7 @@ def test_ps_shows_each_container_and_ends_well_only_if_all_are(
 ) -> None:
     starts("s3", LASTS, healthcheck={"test": ["CMD", "true"], "interval": 10**9, "timeout": 10**10, "retries": 30})
     starts("init", "")
-    until(lambda: all(member.well for member in stack.members()))
+    until(lambda: all(member.well for member in stack.members()), seconds=60)
     assert run("ps") == 0
     shown = said(capsys)
     assert [line.split() for line in shown[1:3]] == [
@@ -156,7 +156,7 @@ def test_ps_shows_each_container_and_ends_well_only_if_all_are(
     assert "airflow-admin-password" in text
 
     starts("redis", "raise SystemExit(1)")
-    until(lambda: member(stack, "redis").state == "exited (1)")
+    until(lambda: member(stack, "redis").state == "exited (1)", seconds=60)
     assert run("ps") == 69
     shown = said(capsys)
     assert any(line.endswith("exited (1)") for line in shown)
@@ -172,7 +172,7 @@ def test_the_addresses_of_what_is_elsewhere_are_those_of_the_settings(
         file.write("RATCHET_MLFLOW_URL=https://mlflow.example\nRATCHET_S3_ENDPOINT=https://s3.example\n")
         file.write(f"RATCHET_S3_CREDENTIALS={tmp_path}/credentials\n")
     starts("init", "")
-    until(lambda: member(stack, "init").well)
+    until(lambda: member(stack, "init").well, seconds=60)
     assert run("ps") == 0
     text = "\n".join(said(capsys))
     assert "https://mlflow.example" in text

@@ -79,7 +79,7 @@ def test_a_compose_at_work_tells_when_it_is_done_and_whether_it_failed(engine: d
     for words, failed in ((["config", "--quiet"], ""), (["logs", "nobody"], "nobody")):
         starting = stack.begin(*words)
         try:
-            until(lambda started=starting: started.done)  # type: ignore[misc] # bound now
+            until(lambda started=starting: started.done, seconds=60)  # type: ignore[misc] # bound now
             assert failed in starting.failed()
             assert bool(starting.failed()) == bool(failed)
         finally:
@@ -137,7 +137,7 @@ def test_a_member_is_as_the_engine_says(stack: Stack, starts: Starts) -> None:
     starts("s3", LASTS, healthcheck=healthy)
     starts("redis", LASTS)
     starts("postgres", "raise SystemExit(2)")
-    until(lambda: state(stack, "s3") == "healthy" and state(stack, "postgres") == "exited (2)")
+    until(lambda: state(stack, "s3") == "healthy" and state(stack, "postgres") == "exited (2)", seconds=60)
     members = stack.members()
     assert [member.service for member in members] == ["postgres", "redis", "s3"]
     assert [member.state for member in members] == ["exited (2)", "running", "healthy"]
@@ -151,14 +151,14 @@ def test_a_member_is_as_the_engine_says(stack: Stack, starts: Starts) -> None:
 @pytest.mark.parametrize(("code", "becomes"), [(0, "done"), (69, "failed (69)")])
 def test_the_first_step_is_done_or_has_failed(stack: Stack, starts: Starts, code: int, becomes: str) -> None:
     starts("init", f"print('migrated'); raise SystemExit({code})")
-    until(lambda: state(stack, "init") == becomes)
+    until(lambda: state(stack, "init") == becomes, seconds=60)
     assert stack.last_words(member(stack, "init")) == ["migrated"]
 
 
 @pytest.mark.docker
 def test_a_service_that_is_started_again_and_again_has_failed(stack: Stack, starts: Starts) -> None:
     starts("worker", "raise SystemExit(3)", restart_policy={"Name": "always"})
-    until(lambda: member(stack, "worker").failed)
+    until(lambda: member(stack, "worker").failed, seconds=60)
 
 
 @pytest.mark.docker
@@ -169,7 +169,7 @@ def test_stages_of_this_installation_are_told_to_end_and_are_gone(
     running = starts("stage", f"print('ready', flush=True); {LASTS}", labels=ours)
     ended = starts("ended", "", labels=ours)
     foreign = starts("foreign", LASTS, labels=another)
-    until(lambda: engine.inspect_container(ended)["State"]["Status"] == "exited")
+    until(lambda: engine.inspect_container(ended)["State"]["Status"] == "exited", seconds=60)
     assert sorted(stage.running for stage in stack.stages()) == [False, True]
     stack.end_stages(stack.stages())
     left = {container["Id"] for container in engine.containers(all=True, filters={"label": ["ratchet.test=1"]})}
@@ -187,12 +187,12 @@ def test_each_stage_has_its_own_grace_and_none_waits_for_another(
         grace: starts(f"stage{grace}", code, labels={INSTALLATION: stack.settings.project, "ratchet.grace": grace})
         for grace, code in codes.items()
     }
-    until(lambda: all(b"ready" in engine.logs(container) for container in made.values()))
+    until(lambda: all(b"ready" in engine.logs(container) for container in made.values()), seconds=60)
     engine.pause(made["600"])
     began = time.monotonic()
     ending = Thread(target=stack.end_stages, args=(stack.stages(),))
     ending.start()
-    until(lambda: all(b"told" in engine.logs(made[grace]) for grace in ("8", "12")))
+    until(lambda: all(b"told" in engine.logs(made[grace]) for grace in ("8", "12")), seconds=60)
     ending.join()
     assert 12 <= time.monotonic() - began < 60
     assert stack.stages() == []
