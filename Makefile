@@ -2,12 +2,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
-WORKERS ?= 4
 # Many container images ask Python not to keep what it compiles; each process would then compile all of Airflow again.
 unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## This list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1|/' | awk -F'|' '{printf "make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1|/' | awk -F'|' '{printf "make %-9s %s\n", $$1, $$2}'
 
 environment:  ## A virtual environment in .venv, with `ratchet` in it
 	@scripts/environment.sh
@@ -24,9 +23,12 @@ demo: images  ## Two nights through a real Airflow, with verdicts, versions and 
 check: environment  ## Lint, types, layers, pipelines; no test is run
 	@scripts/check.sh
 
-test: images check  ## Everything: checks, then every test
-	@scripts/images.sh team >/dev/null || [ $$? -eq 3 ]
+test: images check  ## Checks, then every test that is not slow
 	@scripts/test.sh
+
+test-slow: images  ## The slow tests: outages of a whole Airflow, its alerts, and the team set-up
+	@scripts/images.sh team >/dev/null || [ $$? -eq 3 ]
+	@scripts/test.sh slow
 
 serve: images  ## The demo's servers for your own pipelines (RATCHET_DATA, RATCHET_STORE), without the demo
 	@PYTHONPATH=plugins $(PYTHON) -m demo serve
@@ -65,4 +67,4 @@ clean: stop  ## Remove the demo's state, caches and byte code; the environment a
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 	@echo "clean: demo state, caches and byte code are gone"
 
-.PHONY: help environment engine images demo check test serve up down ps logs backup restore bench stop lock clean
+.PHONY: help environment engine images demo check test test-slow serve up down ps logs backup restore bench stop lock clean

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Every test, in parallel, with coverage: contracts in full, the rest at 90 % or more.
+# Tests, in parallel.
+#   test.sh         all that are not marked slow, with coverage: contracts in full, the rest at 90 % or more
+#   test.sh slow    those that are: outages of a whole Airflow, its alerts, and the team set-up
 # What tests drive beside Python (a browser, strace) is installed where that is possible; else those tests are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+suite=${1:-}
+[[ -z $suite || $suite == slow ]] || { echo "test: no suite $suite; allowed: slow, or nothing" >&2; exit 64; }
 bin=.venv/bin
-workers=${WORKERS:-4}
 wanted=()
 for tool in chromium strace; do
     command -v "$tool" >/dev/null || wanted+=("$tool")
@@ -24,7 +27,12 @@ if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
     rmdir "$place"
 fi
 scripts/compose.sh || echo "test: without Docker Compose the team set-up is not tested"
+run_tests() { "$bin/python" -m pytest -n "${WORKERS:-4}" --dist loadgroup --durations=25 -rfEs "$@"; }
+if [[ $suite == slow ]]; then
+    run_tests -m slow
+    exit
+fi
 rm -f .coverage .coverage.*
-"$bin/python" -m pytest -n "$workers" --dist loadgroup --cov --cov-report= --durations=25 -rs "$@"
+run_tests -m "not slow" --cov --cov-report=
 "$bin/coverage" report --include='tasks/contracts/*' --fail-under=100
 "$bin/coverage" report --omit='tasks/contracts/*' --fail-under=90

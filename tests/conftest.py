@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import gc
 import os
 
 import pytest
@@ -10,6 +11,10 @@ from tests.docker_engine import stage_image, team_images
 from tests.faults.supervised import faulted
 from tests.s3 import s3, s3_server, s3_uri, store_uri
 from tests.tracking import mlflow_database, mlflow_server
+
+# What all tests import makes hundreds of thousands of objects that stay; to look at them as often as usual takes a fifth
+# of the time.
+gc.set_threshold(50_000)
 
 # A busy machine is no bug, so there is no deadline; CI tries the same examples each time.
 settings.register_profile("ratchet", deadline=None, derandomize=bool(os.environ.get("CI")))

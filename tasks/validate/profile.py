@@ -2,9 +2,8 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -54,23 +53,6 @@ class ColumnProfile(Document):
             return len(self.hashes)
         return round((KEPT_HASHES - 1) * (1 << _HASH_BITS) / self.hashes[-1])
 
-    def __add__(self, other: "ColumnProfile") -> "ColumnProfile":
-        """Both together. Counts are exact; of values, those beyond KEPT_VALUES fall to `others`."""
-        values = Counter(self.values) + Counter(other.values)
-        kept, dropped = _most_frequent(values)
-        bins = Counter(self.histogram) + Counter(other.histogram)
-        return ColumnProfile(
-            rows=self.rows + other.rows,
-            missing=self.missing + other.missing,
-            infinite=self.infinite + other.infinite,
-            low=_least([self.low, other.low]),
-            high=_greatest([self.high, other.high]),
-            histogram=dict(sorted(bins.items())),
-            values=kept,
-            others=self.others + other.others + dropped,
-            hashes=tuple(sorted({*self.hashes, *other.hashes})[:KEPT_HASHES]),
-        )
-
 
 class Profile(Document):
     """A day, or several."""
@@ -79,20 +61,39 @@ class Profile(Document):
     labelled: int = 0
     columns: dict[str, ColumnProfile] = Field(default_factory=dict)
 
-    def __add__(self, other: "Profile") -> "Profile":
-        """Both together. A column that one of them lacks is taken as the other has it."""
-        names = [*self.columns, *(name for name in other.columns if name not in self.columns)]
-        empty = ColumnProfile()
-        return Profile(
-            rows=self.rows + other.rows,
-            labelled=self.labelled + other.labelled,
-            columns={name: self.columns.get(name, empty) + other.columns.get(name, empty) for name in names},
-        )
-
 
 def total(profiles: Iterable[Profile]) -> Profile:
-    """The sum of profiles."""
-    return reduce(Profile.__add__, profiles, Profile())
+    """The sum of profiles. A column that some of them lack is taken as the others have it."""
+    days = list(profiles)
+    names = dict.fromkeys(name for day in days for name in day.columns)
+    return Profile(
+        rows=sum(day.rows for day in days),
+        labelled=sum(day.labelled for day in days),
+        columns={name: column_total([day.columns[name] for day in days if name in day.columns]) for name in names},
+    )
+
+
+def column_total(profiles: Sequence[ColumnProfile]) -> ColumnProfile:
+    """The sum of a column's profiles. Counts are exact; of values, those beyond KEPT_VALUES fall to `others`."""
+    values: Counter[str] = Counter()
+    bins: Counter[int] = Counter()
+    hashes: set[int] = set()
+    for day in profiles:
+        values.update(day.values)
+        bins.update(day.histogram)
+        hashes.update(day.hashes)
+    kept, dropped = _most_frequent(values)
+    return ColumnProfile(
+        rows=sum(day.rows for day in profiles),
+        missing=sum(day.missing for day in profiles),
+        infinite=sum(day.infinite for day in profiles),
+        low=_least([day.low for day in profiles]),
+        high=_greatest([day.high for day in profiles]),
+        histogram=dict(sorted(bins.items())),
+        values=kept,
+        others=sum(day.others for day in profiles) + dropped,
+        hashes=tuple(sorted(hashes)[:KEPT_HASHES]),
+    )
 
 
 def measure(path: Path, spec: PipelineSpec) -> Profile:

@@ -38,7 +38,8 @@ def run(ctx: StageContext) -> Finished:
         if (failed := [check for check in check_columns(day, found, ctx.spec, is_data_date=False) if not check.passed])
     }
     good = {day: found for day, found in before.items() if day not in broken}
-    reference, name, notes = _reference(ctx, good)
+    summed = total(good.values())
+    reference, name, notes = _reference(ctx, summed, len(good))
     with ctx.phase("checks"):
         checks, psi = _today(ctx, snapshot, profiles[today], good, (reference, name))
     severity = "warning" if ctx.spec.validate_.bad_days == "exclude" else "error"
@@ -58,7 +59,6 @@ def run(ctx: StageContext) -> Finished:
         raise _rejected(ctx, failed, len(checks), kept)
     for day in validation.excluded:
         ctx.log.event("excluded", f"{day} is left out: {_line(broken[day][0])}", level="warning")
-    summed = total(good.values())
     artifact = ctx.transaction.add_bytes("reference", summed.model_dump_json(by_alias=True).encode(), rows=summed.rows)
     return Finished(
         # Not the checks: what comes after depends on which days are good, not on how far from a limit they are.
@@ -121,12 +121,12 @@ def _too_many(ctx: StageContext, broken: Mapping[date, Sequence[Check]], before:
     ]
 
 
-def _reference(ctx: StageContext, good: Mapping[date, Profile]) -> tuple[Profile, str, list[Check]]:
-    """What drift is measured against, its name, and what a person should know about it."""
+def _reference(ctx: StageContext, summed: Profile, days: int) -> tuple[Profile, str, list[Check]]:
+    """What drift is measured against, its name, and what a person should know about it. `summed`: the window's days."""
     rule, champion = ctx.spec.validate_.drift, ctx.request.champion
-    window = f"the window's {len(good)} other days"
+    window = f"the window's {days} other days"
     if rule is None or rule.against == "window" or champion is None or "validate" not in champion.manifests:
-        return total(good.values()), window, []
+        return summed, window, []
     name = f"what {champion.model} version {champion.version} was trained on"
     try:
         result = read_manifest(ctx.store, champion.manifests["validate"]).result
@@ -141,7 +141,7 @@ def _reference(ctx: StageContext, good: Mapping[date, Profile]) -> tuple[Profile
             allowed=name,
             key="validate.drift.against",
         )
-        return total(good.values()), window, [gone]
+        return summed, window, [gone]
 
 
 def _profiles(ctx: StageContext, snapshot: Snapshot) -> dict[date, Profile]:

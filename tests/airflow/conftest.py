@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,9 @@ def night(airflow: Installation) -> tuple[str, dict[str, str]]:
     return run_id, airflow.wait(PIPELINE, run_id)
 
 
+@cache
 def yesterday() -> date:
-    """The newest day of data, in UTC."""
+    """The newest day of data, in UTC; the same one when midnight passes meanwhile."""
     return datetime.now(UTC).date() - timedelta(days=1)
 
 

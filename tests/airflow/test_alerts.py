@@ -15,7 +15,13 @@ from tests.airflow.installation import Installation
 from tests.plugins.webhook import Webhook
 
 CPU = "ratchet_cpu"
-pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("airflow")]
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.docker,
+    pytest.mark.heavy,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("airflow"),
+]
 UNLUCKY = """import os
 
 

@@ -20,7 +20,13 @@ from tasks.runners.docker import DockerRunner
 from tasks.runtime.store.opening import open_store
 from tests.faults.supervised import PICKED_UP_S, TICKS, Faulted, ticks
 
-pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.docker,
+    pytest.mark.heavy,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("faulted"),
+]
 KILLED, LATE, MARKED = "worker-killed", "late-attempt", "marked-failed"
 
 

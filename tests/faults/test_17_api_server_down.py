@@ -10,7 +10,7 @@ from tasks.supervision import processes
 from tasks.supervision.state import read
 from tests.faults.supervised import Faulted
 
-pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
+pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.slow, pytest.mark.xdist_group("faulted")]
 SILENT_S = 30
 AWAY_S = (30, 120)
 

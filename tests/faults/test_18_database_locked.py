@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.supervised import Faulted
 
-pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
+pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.slow, pytest.mark.xdist_group("faulted")]
 PIPELINE = "database-locked"
 LOCKED_S = 20
 

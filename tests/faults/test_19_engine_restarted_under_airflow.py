@@ -15,6 +15,7 @@ pytestmark = [
     *NEEDS,
     pytest.mark.airflow,
     pytest.mark.heavy,
+    pytest.mark.slow,
     pytest.mark.xdist_group("engine-restarted"),
 ]
 

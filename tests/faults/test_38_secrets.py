@@ -8,7 +8,13 @@ import pytest
 from tests.airflow.installation import ENDED
 from tests.faults.supervised import CANARY, SECRET, Faulted
 
-pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.docker,
+    pytest.mark.heavy,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("faulted"),
+]
 
 
 def inspected(run: str) -> str:

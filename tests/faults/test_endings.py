@@ -18,7 +18,13 @@ from tasks.runners.job import Job
 from tasks.runtime.store.opening import open_store
 from tests.faults.supervised import DEAF, Faulted, ticks
 
-pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.docker,
+    pytest.mark.heavy,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("faulted"),
+]
 PIPELINE = "endless"
 REAPER = "ratchet-reaper"
 IDLE = ("python", "-I", "-S", "-c", "import signal; signal.pause()")

@@ -145,6 +145,7 @@ def test_a_holder_that_lives_is_waited_for_and_one_that_does_not_is_succeeded(st
     deadline = time.monotonic() + 3
     while time.monotonic() < deadline:  # twice as long as it takes to become stale
         assert waiting.take() is None
+        time.sleep(0.02)
     hold._over.set()  # as if its process had been killed: it beats no more, and gives nothing back
     hold._thread.join()
     successors: list[Hold] = []

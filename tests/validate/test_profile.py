@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tasks.contracts.pipeline import PipelineSpec
 from tasks.validate import grid, profile
-from tasks.validate.profile import KEPT_VALUES, ColumnProfile, Profile, measure, total
+from tasks.validate.profile import KEPT_VALUES, ColumnProfile, Profile, column_total, measure, total
 
 SPEC = PipelineSpec.model_validate(
     {
@@ -118,7 +118,7 @@ def test_values_that_are_not_kept_are_still_counted(monkeypatch_days: list[dict[
             for day in monkeypatch_days
             for first, rest in [profile._most_frequent(day)]
         ]
-        summed = sum(days[1:], days[0])
+        summed = column_total(days)
     finally:
         profile.KEPT_VALUES = kept
     assert sum(summed.values.values()) + summed.others == sum(sum(day.values()) for day in monkeypatch_days)

@@ -11,9 +11,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from team.certificate import self_signed
-from tests.docker_images.containers import Room, Service, room
+from tests.team.room import Room, Service, room
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 # Root at the start, to read secrets whoever owns them and to look after the volume; then a user without any privilege.
 _STEPPING_DOWN = ("SETUID", "SETGID", "DAC_OVERRIDE")
