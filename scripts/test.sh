@@ -27,12 +27,12 @@ if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
     rmdir "$place"
 fi
 scripts/compose.sh || echo "test: without Docker Compose the team set-up is not tested"
-run_tests() { "$bin/python" -m pytest -n "${WORKERS:-4}" --dist loadgroup --durations=25 -rfEs "$@"; }
+run_tests() { "$bin/python" -m pytest --dist loadgroup --durations=25 -rfEs "$@"; }
 if [[ $suite == slow ]]; then
-    run_tests -m slow
+    run_tests -n "${WORKERS:-3}" -m slow  # each worker starts an Airflow or a whole stack: a fourth only holds them up
     exit
 fi
 rm -f .coverage .coverage.*
-run_tests -m "not slow" --cov --cov-report=
+run_tests -n "${WORKERS:-4}" -m "not slow" --cov --cov-report=
 "$bin/coverage" report --include='tasks/contracts/*' --fail-under=100
 "$bin/coverage" report --omit='tasks/contracts/*' --fail-under=90
