@@ -2,13 +2,12 @@
 
 import sys
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
-from functools import cache
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.airflow.installation import EXPECTATIONS, ROOT, Installation
+from tests.airflow.installation import EXPECTATIONS, JUST_NOW, NIGHTLY, ROOT, YESTERDAY, Installation
 from tests.plugins.webhook import Webhook
 from tests.real.flights import FLIGHTS
 
@@ -16,6 +15,7 @@ PIPELINE = "search-ranking"
 ROWS = 3000
 _DAYS = 12
 _SMALLER = {
+    NIGHTLY: JUST_NOW,
     "window_days: 30": "window_days: 4",
     "epochs: 3": "epochs: 1",
     "hidden: [256, 128]": "hidden: [32]",
@@ -46,7 +46,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, stage_image: str, webhook:
             "RATCHET_FLIGHTS": str(FLIGHTS),
         },
     )
-    for _ in write(made.services.data, days=_DAYS, rows_per_day=ROWS, end=yesterday(), seed=0):
+    for _ in write(made.services.data, days=_DAYS, rows_per_day=ROWS, end=YESTERDAY, seed=0):
         pass
     text = (ROOT / "dags" / "pipelines" / PIPELINE / "pipeline.yaml").read_text(encoding="utf-8")
     for usual, smaller in _SMALLER.items():
@@ -71,15 +71,9 @@ def night(airflow: Installation) -> tuple[str, dict[str, str]]:
     return run_id, airflow.wait(PIPELINE, run_id)
 
 
-@cache
-def yesterday() -> date:
-    """The newest day of data, in UTC; the same one when midnight passes meanwhile."""
-    return datetime.now(UTC).date() - timedelta(days=1)
-
-
 def day(back: int) -> str:
     """A day before the newest one."""
-    return (yesterday() - timedelta(days=back)).isoformat()
+    return (YESTERDAY - timedelta(days=back)).isoformat()
 
 
 def pipeline_file(airflow: Installation, name: str) -> Path:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -31,6 +32,12 @@ EXPECTATIONS = """\
     - {type: expect_column_median_to_be_between, column: price, min_value: 1, max_value: 500}
 """
 """Of search-ranking. Their library takes seconds to load, and `make demo`'s nights have them."""
+_NOW = datetime.now(UTC)
+YESTERDAY = _NOW.date() - timedelta(days=1)
+"""The newest day of data. It stays the same when midnight passes while tests run."""
+NIGHTLY = 'cron: "0 2 * * *"'
+JUST_NOW = f'cron: "0 {_NOW.hour} * * *"'
+"""Instead of NIGHTLY: a time that came within the hour, so that it does not come again while tests run."""
 _QUICK = {
     # Several Airflows share few cores here; parsing every four seconds took a tenth of what the suite takes.
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "12",

@@ -4,14 +4,14 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tasks.runners.docker import DockerRunner
-from tests.airflow.installation import EXPECTATIONS, ROOT, Installation
+from tests.airflow.installation import EXPECTATIONS, JUST_NOW, NIGHTLY, ROOT, YESTERDAY, Installation
 from tests.faults.ticking import ticking
 
 FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
@@ -31,6 +31,7 @@ PICKED_UP_S = LOST_S + 10 + 15
 TICKS = 90
 _EXAMPLE = "search-ranking"
 _SMALLER = {
+    NIGHTLY: JUST_NOW,
     "window_days: 30": "window_days: 4",
     "hidden: [256, 128]": "hidden: [32]",
     "to: [mlops]": "to: []",
@@ -166,8 +167,7 @@ def supervised(home: Path, stage_image: str, pipelines: Iterable[str], **setting
             **settings,
         },
     )
-    yesterday = datetime.now(UTC).date() - timedelta(days=1)
-    for _ in write(made.services.data, days=5, rows_per_day=3000, end=yesterday, seed=0):
+    for _ in write(made.services.data, days=5, rows_per_day=3000, end=YESTERDAY, seed=0):
         pass
     for name in pipelines:
         _add(made, name)
