@@ -6,7 +6,7 @@ PYTHON := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## This list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1|/' | awk -F'|' '{printf "make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1|/' | awk -F'|' '{printf "make %-10s %s\n", $$1, $$2}'
 
 environment:  ## A virtual environment in .venv, with `ratchet` in it
 	@scripts/environment.sh
@@ -23,12 +23,12 @@ demo: images  ## Two nights through a real Airflow, with verdicts, versions and 
 check: environment  ## Lint, types, layers, pipelines; no test is run
 	@scripts/check.sh
 
-test: images check  ## Checks, then every test that is not slow
+test: images check  ## Checks, then every test but those of the team set-up
 	@scripts/test.sh
 
-test-slow: images  ## The slow tests: outages of a whole Airflow, its alerts, and the team set-up
+test-stack: images  ## The tests of the team set-up, which they bring up
 	@scripts/images.sh team >/dev/null || [ $$? -eq 3 ]
-	@scripts/test.sh slow
+	@scripts/test.sh stack
 
 serve: images  ## The demo's servers for your own pipelines (RATCHET_DATA, RATCHET_STORE), without the demo
 	@PYTHONPATH=plugins $(PYTHON) -m demo serve
@@ -67,4 +67,4 @@ clean: stop  ## Remove the demo's state, caches and byte code; the environment a
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 	@echo "clean: demo state, caches and byte code are gone"
 
-.PHONY: help environment engine images demo check test test-slow serve up down ps logs backup restore bench stop lock clean
+.PHONY: help environment engine images demo check test test-stack serve up down ps logs backup restore bench stop lock clean

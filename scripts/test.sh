@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Tests, in parallel.
-#   test.sh         all that are not marked slow, with coverage: contracts in full, the rest at 90 % or more
-#   test.sh slow    those that are: outages of a whole Airflow, its alerts, and the team set-up
+#   test.sh          all but those of the team set-up, with coverage: contracts in full, the rest at 90 % or more
+#   test.sh stack    those, which bring the team set-up up and need its images
 # What tests drive beside Python (a browser, strace) is installed where that is possible; else those tests are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suite=${1:-}
-[[ -z $suite || $suite == slow ]] || { echo "test: no suite $suite; allowed: slow, or nothing" >&2; exit 64; }
+[[ -z $suite || $suite == stack ]] || { echo "test: no suite $suite; allowed: stack, or nothing" >&2; exit 64; }
 bin=.venv/bin
 wanted=()
 for tool in chromium strace; do
@@ -27,12 +27,13 @@ if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
     rmdir "$place"
 fi
 scripts/compose.sh || echo "test: without Docker Compose the team set-up is not tested"
-run_tests() { "$bin/python" -m pytest --dist loadgroup --durations=25 -rfEs "$@"; }
-if [[ $suite == slow ]]; then
-    run_tests -n "${WORKERS:-3}" -m slow  # each worker starts an Airflow or a whole stack: a fourth only holds them up
+run_tests() { "$bin/python" "${measured[@]}" -m pytest --dist loadgroup --durations=25 -rfEs "$@"; }
+measured=()
+if [[ $suite == stack ]]; then
+    run_tests -n "${WORKERS:-2}" -m stack
     exit
 fi
-rm -f .coverage .coverage.*
-run_tests -n "${WORKERS:-4}" -m "not slow" --cov --cov-report=
-"$bin/coverage" report --include='tasks/contracts/*' --fail-under=100
-"$bin/coverage" report --omit='tasks/contracts/*' --fail-under=90
+rm -f .coverage.*.json
+measured=(-m slipcover --json --out .coverage.suite.json)
+run_tests -n "${WORKERS:-4}" -m "not stack"
+"$bin/python" scripts/covered.py .coverage.*.json

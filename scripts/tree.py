@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[1]
 START = "## The house\n"
 _WIDTH = 116
 _SAYS = {
-    ".ci/run": "what CI runs: make test and make test-slow, in a fresh clone",
+    ".ci/run": "what CI runs: make test and make test-stack, in a fresh clone",
     ".gitignore": "what is made, not written",
     "Makefile": "demo, test, check, bench, serve, stop; up, down, backup and restore of the team set-up; lock, clean",
     "pyproject.toml": "the tools' settings: lint, types, layers, tests, coverage",

@@ -21,6 +21,17 @@ settings.register_profile("ratchet", deadline=None, derandomize=bool(os.environ.
 settings.load_profile("ratchet")
 
 
+_SERVERS = {"s3_server", "mlflow_server", "mlflow_database", "store_uri"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before groups become part of the tests' names
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker run what needs a server of S3's or MLflow's: each takes ten seconds of a core to come up."""
+    for item in items:
+        if isinstance(item, pytest.Function) and _SERVERS & set(item.fixturenames) and not _groups(item):
+            item.add_marker(pytest.mark.xdist_group("servers"))
+
+
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """End a group's Airflow once its last test has run here: one that nobody needs takes a third of a core."""
     if hasattr(item.config, "workerinput") and (nextitem is None or _groups(nextitem) != _groups(item)):

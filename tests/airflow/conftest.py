@@ -1,5 +1,6 @@
 """One Airflow for all tests here, with a small search-ranking pipeline, its data, and a webhook for its alerts."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -79,3 +80,16 @@ def day(back: int) -> str:
 def pipeline_file(airflow: Installation, name: str) -> Path:
     """The file of a pipeline under test."""
     return airflow.pipelines / name / "pipeline.yaml"
+
+
+def messages(webhook: Webhook, *words: str) -> list[dict[str, str]]:
+    """What was delivered with all these words in its title."""
+    return [message for message in list(webhook.received) if all(word in message["title"] for word in words)]
+
+
+def look_again(airflow: Installation) -> None:
+    """One more look of the watch, which is to find nothing that was not told."""
+    with airflow._environment():
+        environment = {**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"}
+    command = [sys.executable, "-c", "from ratchet_airflow.alerts.watch import look; look()"]
+    subprocess.run(command, env=environment, timeout=120, check=True)

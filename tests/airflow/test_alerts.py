@@ -3,14 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.airflow.conftest import PIPELINE, day, pipeline_file
+from tests.airflow.conftest import PIPELINE, day, look_again, messages, pipeline_file
 from tests.airflow.installation import Installation
 from tests.plugins.webhook import Webhook
 
@@ -19,7 +18,6 @@ pytestmark = [
     pytest.mark.airflow,
     pytest.mark.docker,
     pytest.mark.heavy,
-    pytest.mark.slow,
     pytest.mark.xdist_group("airflow"),
 ]
 UNLUCKY = """import os
@@ -83,23 +81,6 @@ def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(airflow: In
     assert "no luck" in last["message"]
 
 
-def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook: Webhook) -> None:
-    name = "unlucky"
-    wanted = [day(5), day(4), day(3)]
-    runs = airflow.backfill(name, wanted[0], wanted[-1])
-    for run_id in runs:
-        assert airflow.wait(name, run_id)["run"] == "failed"
-    airflow.until(lambda: messages(webhook, name, "backfill"))
-    look_again(airflow)
-    (summary,) = messages(webhook, name, "backfill")
-    assert summary["title"] == f"{name} {wanted[0]} to {wanted[-1]}: backfill has ended"
-    assert "Cause: 3 dates: 3 failed" in summary["message"]
-    for date in wanted:
-        assert f"  {date}  failed: features: " in summary["message"]
-        assert messages(webhook, f"{name} {date}: ") == []
-        assert any(alert["title"].startswith(f"{name} {date}: features") for alert in airflow.alerts())
-
-
 def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: Webhook) -> None:
     pool = airflow.api.call("GET", f"/pools/{CPU}")
     pool = {"pool": CPU, "slots": pool["slots"], "include_deferred": pool["include_deferred"]}
@@ -144,19 +125,6 @@ def first_run(airflow: Installation, name: str) -> str:
     """The id of the run that starts when the pipeline is switched on."""
     airflow.unpause(name)
     return airflow.until(lambda: next((str(run["dag_run_id"]) for run in airflow.api.runs(name)), None))
-
-
-def messages(webhook: Webhook, *words: str) -> list[dict[str, str]]:
-    """What was delivered with all these words in its title."""
-    return [message for message in list(webhook.received) if all(word in message["title"] for word in words)]
-
-
-def look_again(airflow: Installation) -> None:
-    """One more look of the watch, which is to find nothing that was not told."""
-    with airflow._environment():
-        environment = {**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"}
-    command = [sys.executable, "-c", "from ratchet_airflow.alerts.watch import look; look()"]
-    subprocess.run(command, env=environment, timeout=120, check=True)
 
 
 def watches(airflow: Installation) -> list[psutil.Process]:

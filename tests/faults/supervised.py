@@ -14,11 +14,20 @@ from tasks.runners.docker import DockerRunner
 from tests.airflow.installation import EXPECTATIONS, JUST_NOW, NIGHTLY, ROOT, YESTERDAY, Installation
 from tests.faults.ticking import ticking
 
-FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
+OUTAGES = "outages"
+"""A pipeline whose training takes more than a minute, and whose evaluation some seconds."""
 DEAF = "deaf"
 """A pipeline whose training does not listen when it is told to stop."""
 RESTARTED = "engine-restarted"
-SLOW = {"worker-killed": 0.5, "late-attempt": 0.5, "marked-failed": 0.5, RESTARTED: 0.2, "endless": 3.0, DEAF: 3.0}
+SLOW = {
+    OUTAGES: 0.3,
+    "worker-killed": 0.5,
+    "late-attempt": 0.5,
+    "marked-failed": 0.5,
+    RESTARTED: 0.2,
+    "endless": 3.0,
+    DEAF: 3.0,
+}
 """Pipelines whose training counts its steps aloud, more than TICKS, and the seconds that each step takes."""
 CANARY = "canary-7f3a9c51e2"
 """A secret that must be found nowhere."""
@@ -141,7 +150,7 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
     with supervised(
         tmp_path_factory.mktemp("faulted"),
         stage_image,
-        [*FAULTS, *(name for name in SLOW if name != RESTARTED), SECRET],
+        [*(name for name in SLOW if name != RESTARTED), SECRET],
     ) as made:
         yield made
 
@@ -184,7 +193,8 @@ def _add(made: Faulted, name: str) -> None:
     code = {}
     changes = {usual: changed.format(name=name) for usual, changed in _SMALLER.items()}
     if name in SLOW:
-        code["model.py"] = ticking(SLOW[name], deaf=name == DEAF)
+        judged = {"judging": 0.2, "learns": True} if name == OUTAGES else {}
+        code["model.py"] = ticking(SLOW[name], deaf=name == DEAF, **judged)
         grace = "20s" if name == DEAF else "1m"
         changes |= {usual: changed.replace("{grace}", grace) for usual, changed in _SLOWER.items()}
     for usual, changed in changes.items():

@@ -24,7 +24,6 @@ pytestmark = [
     pytest.mark.airflow,
     pytest.mark.docker,
     pytest.mark.heavy,
-    pytest.mark.slow,
     pytest.mark.xdist_group("faulted"),
 ]
 KILLED, LATE, MARKED = "worker-killed", "late-attempt", "marked-failed"

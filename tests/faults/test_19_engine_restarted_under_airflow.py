@@ -15,7 +15,6 @@ pytestmark = [
     *NEEDS,
     pytest.mark.airflow,
     pytest.mark.heavy,
-    pytest.mark.slow,
     pytest.mark.xdist_group("engine-restarted"),
 ]
 

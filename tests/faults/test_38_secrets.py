@@ -12,7 +12,6 @@ pytestmark = [
     pytest.mark.airflow,
     pytest.mark.docker,
     pytest.mark.heavy,
-    pytest.mark.slow,
     pytest.mark.xdist_group("faulted"),
 ]
 

@@ -22,7 +22,7 @@ from tasks.contracts.operations import STAGES
 from tests.runs.nights import DAY, ROOT, SMALL, sample
 from tests.s3 import S3Server
 
-pytestmark = [pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("examples")]
+pytestmark = [pytest.mark.docker, pytest.mark.heavy]
 S3_CANARY, MLFLOW_CANARY = "canary-51c8e0d7s3", "canary-90ab77e2mlflow"
 CANARIES = (S3_CANARY, MLFLOW_CANARY, base64.b64encode(f"ratchet:{MLFLOW_CANARY}".encode()).decode())
 PIPELINE = "search-ranking"

@@ -22,7 +22,6 @@ pytestmark = [
     pytest.mark.airflow,
     pytest.mark.docker,
     pytest.mark.heavy,
-    pytest.mark.slow,
     pytest.mark.xdist_group("faulted"),
 ]
 PIPELINE = "endless"

@@ -252,7 +252,6 @@ def test_the_registered_model_scores_raw_rows_as_evaluation_did_bit_for_bit(shop
     np.testing.assert_array_equal(served, judged)
 
 
-@pytest.mark.xdist_group("examples")  # which have an MLflow server
 def test_through_a_server_it_is_the_same(mlflow_server: str, tmp_path: Path) -> None:
     store = open_store(f"mem://{tmp_path}")
     shop = replace(world.make(store, tmp_path / "scratch"), tracking_uri=mlflow_server)

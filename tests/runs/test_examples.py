@@ -8,7 +8,7 @@ import pytest
 from tests.runs.nights import DAY, run, sample
 from tests.s3 import S3Server
 
-pytestmark = [pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("examples")]
+pytestmark = [pytest.mark.docker, pytest.mark.heavy]
 EXAMPLES = {"search-ranking": "ndcg@10", "payments-fraud": "pr_auc"}
 WAYS = {
     "search-ranking": (("process", "folder"), ("docker", "S3")),

@@ -133,7 +133,6 @@ def test_a_bucket_where_others_keep_writing_is_given_up(
         track(store, None, tmp_path, log_one)
 
 
-@pytest.mark.xdist_group("examples")  # which have an MLflow server
 def test_a_server_is_used_where_there_is_one(mlflow_server: str, tmp_path: Path) -> None:
     store = open_store(f"mem://{tmp_path}")
     assert track(store, mlflow_server, tmp_path, log_one) == track(store, mlflow_server, tmp_path, log_one)
@@ -149,7 +148,6 @@ def test_a_server_that_does_not_answer_is_named_within_seconds_and_its_password_
     assert "s3cret" not in str(raised.value)
 
 
-@pytest.mark.xdist_group("examples")  # which have an MLflow server
 def test_what_a_server_refuses_is_no_outage(mlflow_server: str, tmp_path: Path) -> None:
     with pytest.raises(RestException):
         track(

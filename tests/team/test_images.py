@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from team.certificate import self_signed
 from tests.team.room import Room, Service, room
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.stack]
 
 # Root at the start, to read secrets whoever owns them and to look after the volume; then a user without any privilege.
 _STEPPING_DOWN = ("SETUID", "SETGID", "DAC_OVERRIDE")

@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.airflow,
     pytest.mark.heavy,
-    pytest.mark.slow,
+    pytest.mark.stack,
     pytest.mark.xdist_group("stack"),
     pytest.mark.timeout(900),
 ]

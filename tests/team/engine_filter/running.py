@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 from typing import Any
-
-import coverage
+from uuid import uuid4
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -36,7 +35,7 @@ class Running:
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
     """That of the test without any setting of a filter, and these, as ENGINE_FILTER_*."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("ENGINE_FILTER_")}
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("ENGINE_FILTER_", "SLIPCOVER_"))}
     given = {f"ENGINE_FILTER_{name.upper()}": value for name, value in settings.items()}
     return {**clean, "ENGINE_FILTER_LISTEN": "127.0.0.1:0", **given}
 
@@ -44,9 +43,8 @@ def environment(settings: Mapping[str, str]) -> dict[str, str]:
 @contextmanager
 def filter_process(settings: Mapping[str, str]) -> Iterator[Running]:
     """Started when it listens; ended by SIGTERM, within a bound."""
-    measured = ("-m", "coverage", "run") if coverage.Coverage.current() else ()
     process = subprocess.Popen(
-        [sys.executable, *measured, "-m", "team.engine_filter"],
+        [sys.executable, *_measured(), "-m", "team.engine_filter"],
         cwd=ROOT,
         env=environment(settings),
         stdout=subprocess.PIPE,
@@ -83,6 +81,14 @@ def ask(
         return response.status, json.loads(text) if text[:1] in {b"{", b"["} else text
     finally:
         connection.close()
+
+
+def _measured() -> list[str]:
+    """Where the suite is measured: what measures the process too, into a file of its own."""
+    if "SLIPCOVER_ENABLED" not in os.environ:
+        return []
+    out = ROOT / f".coverage.filter-{uuid4().hex}.json"
+    return ["-m", "slipcover", "--json", "--out", str(out), "--source", "team/engine_filter"]
 
 
 def _read(running: Running) -> None:
