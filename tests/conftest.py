@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 from tests.airflow.installation import RUNNING
+from tests.airflow.shared import airflow, webhook
 from tests.docker_engine import stage_image, team_images
 from tests.faults.supervised import faulted
 from tests.s3 import s3, s3_server, s3_uri, store_uri
@@ -44,6 +45,7 @@ def _groups(item: pytest.Item) -> list[tuple[object, ...]]:
 
 
 __all__ = [
+    "airflow",
     "faulted",
     "mlflow_database",
     "mlflow_server",
@@ -53,4 +55,5 @@ __all__ = [
     "stage_image",
     "store_uri",
     "team_images",
+    "webhook",
 ]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tasks.chain.outcomes import outcomes
 from tasks.chain.planning import load_plan
 from tasks.contracts.operations import Stage
 from tasks.contracts.request import Outcome, RunPlan
+from tasks.runners.docker import DockerRunner
 from tasks.runtime.store.opening import open_store
 from tasks.supervision.state import ServerState, read
 from tests.waiting import until
@@ -27,6 +29,8 @@ from tests.waiting import until
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 ENDED = ("success", "failed")
+RUNS_S = 400
+"""A run takes 20 s where nothing happens, and minutes on a busy machine; a lost task is noticed within 70."""
 EXPECTATIONS = """\
   expectations:                # any great-expectations expectation by its name
     - {type: expect_column_median_to_be_between, column: price, min_value: 1, max_value: 500}
@@ -141,6 +145,27 @@ class Installation:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def night(self, pipeline: str) -> str:
+        """Switch a pipeline on; the run that its schedule makes at once."""
+        self.unpause(pipeline)
+        return self.until(lambda: next((run["dag_run_id"] for run in self.api.runs(pipeline)), None), seconds=180)
+
+    def until_running(self, pipeline: str, run_id: str, task: str) -> None:
+        """Wait until a task has begun."""
+        self.until(lambda: self.api.tasks(pipeline, run_id).get(task, {}).get("state") == "running", seconds=RUNS_S)
+
+    def containers(self, pipeline: str, run_id: str) -> list[str]:
+        """The containers of a run's training, running or ended."""
+        plan = self.plan(pipeline, run_id)
+        return DockerRunner().find({"ratchet.run": plan.run_id, "ratchet.stage": "train"})
+
+    def until_ticking(self, pipeline: str, run_id: str) -> str:
+        """Wait until the training is under way; its container."""
+        self.until_running(pipeline, run_id, "train")
+        self.until(lambda: ticks(self.log(pipeline, run_id, "train")), seconds=120)
+        (container,) = self.containers(pipeline, run_id)
+        return container
+
     def wait(self, dag_id: str, run_id: str, *, seconds: float = 300) -> dict[str, str]:
         """Wait until a run has ended; the states of its tasks, and its own under `run`."""
 
@@ -216,3 +241,8 @@ class Installation:
     def _environment(self) -> Iterator[None]:
         with patch.dict(os.environ, self._settings):
             yield
+
+
+def ticks(log: str) -> list[int]:
+    """The steps that a log tells of, in its order."""
+    return [int(found) for found in re.findall(r"tick (\d+)", log)]

@@ -9,8 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.airflow.conftest import PIPELINE, day, look_again, messages, pipeline_file
+from tests.airflow.conftest import day, look_again, messages, pipeline_file
 from tests.airflow.installation import Installation
+from tests.airflow.shared import PIPELINE
 from tests.plugins.webhook import Webhook
 
 CPU = "ratchet_cpu"
@@ -35,9 +36,16 @@ def derive(df):
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def oncall(airflow: Installation, webhook: Webhook) -> None:
+    """Alerts to `oncall` go to the webhook too, by a connection of Airflow's."""
+    connection = {"connection_id": "ratchet_alerts_oncall", "conn_type": "generic", "password": webhook.url}
+    airflow.api.call("POST", "/connections", connection)
+
+
 def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhook: Webhook) -> None:
-    name = add(airflow, webhook, "killed", SLOW, retries=0)
-    run_id = first_run(airflow, name)
+    name = add(airflow, "killed", SLOW, retries=0)
+    run_id = airflow.night(name)
 
     def process() -> int | None:
         task = airflow.api.tasks(name, run_id)["features"]
@@ -66,8 +74,8 @@ def test_a_run_that_misses_finish_by_is_told_once(airflow: Installation, webhook
 
 
 def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(airflow: Installation, webhook: Webhook) -> None:
-    name = add(airflow, webhook, "unlucky", UNLUCKY, retries=2)
-    run_id = first_run(airflow, name)
+    name = add(airflow, "unlucky", UNLUCKY, retries=2)
+    run_id = airflow.night(name)
     assert airflow.wait(name, run_id)["run"] == "failed"
     assert airflow.api.tasks(name, run_id)["features"]["try_number"] == 3
     look_again(airflow)
@@ -105,13 +113,8 @@ def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: W
     airflow.api.call("PATCH", f"/dags/unlucky/dagRuns/{run_id.replace('+', '%2B')}", {"state": "failed"})
 
 
-def add(airflow: Installation, webhook: Webhook, name: str, features: str, *, retries: int) -> str:
-    """A pipeline whose features come from `features`, and whose alerts go to an Airflow connection."""
-    known = airflow.command("connections", "list", "-o", "plain")
-    if "ratchet_alerts_oncall" not in known:
-        airflow.command(
-            "connections", "add", "ratchet_alerts_oncall", "--conn-type", "generic", "--conn-password", webhook.url
-        )
+def add(airflow: Installation, name: str, features: str, *, retries: int) -> str:
+    """A pipeline whose features come from `features`, and whose alerts go to `oncall`."""
     text = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8").replace("[mlops]", "[oncall]")
     text = text.replace(f"name: {PIPELINE}", f"name: {name}").replace(f"model: {PIPELINE}", f"model: {name}")
     text = text.replace("stages: {", f"stages: {{features: {{retries: {retries}, retry_delay: 1s}}, ")
@@ -119,12 +122,6 @@ def add(airflow: Installation, webhook: Webhook, name: str, features: str, *, re
     assert f"retries: {retries}" in text
     airflow.add(name, text, {"features.py": features})
     return name
-
-
-def first_run(airflow: Installation, name: str) -> str:
-    """The id of the run that starts when the pipeline is switched on."""
-    airflow.unpause(name)
-    return airflow.until(lambda: next((str(run["dag_run_id"]) for run in airflow.api.runs(name)), None))
 
 
 def watches(airflow: Installation) -> list[psutil.Process]:

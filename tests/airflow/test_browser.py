@@ -12,8 +12,9 @@ from tasks.contracts import documents
 from tasks.contracts.operations import STAGES
 from tasks.runtime.ledger import champion
 from tasks.runtime.store.opening import open_store
-from tests.airflow.conftest import PIPELINE, day, pipeline_file
+from tests.airflow.conftest import day, pipeline_file
 from tests.airflow.installation import Installation
+from tests.airflow.shared import PIPELINE
 from tests.plugins.webhook import Webhook
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -60,8 +61,7 @@ def asking(airflow: Installation, night: tuple[str, dict[str, str]]) -> str:
     assert night[1]["run"] == "success"
     text = pipeline_file(airflow, PIPELINE).read_text(encoding="utf-8")
     airflow.add(ASKING, text.replace(PIPELINE, ASKING).replace("promote: auto", "promote: approve"))
-    airflow.unpause(ASKING)
-    return airflow.until(lambda: next((str(run["dag_run_id"]) for run in airflow.api.runs(ASKING)), None))
+    return airflow.night(ASKING)
 
 
 def test_the_dag_is_green(page: Page, airflow: Installation, night: tuple[str, dict[str, str]]) -> None:

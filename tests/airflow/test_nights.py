@@ -10,8 +10,9 @@ from tasks.contracts import documents
 from tasks.runtime.ledger import champion
 from tasks.runtime.store.opening import open_store
 from tasks.samples.clicks import write
-from tests.airflow.conftest import PIPELINE, ROWS, day, look_again, messages, pipeline_file
+from tests.airflow.conftest import day, look_again, messages, pipeline_file
 from tests.airflow.installation import Installation
+from tests.airflow.shared import PIPELINE, ROWS
 from tests.plugins.webhook import Webhook
 
 pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("airflow")]

@@ -2,16 +2,13 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 import psutil
 import pytest
 
-from tasks.runners.docker import DockerRunner
-from tests.airflow.installation import EXPECTATIONS, JUST_NOW, NIGHTLY, ROOT, YESTERDAY, Installation
+from tests.airflow.installation import EXPECTATIONS, JUST_NOW, NIGHTLY, ROOT, RUNS_S, YESTERDAY, Installation
 from tests.faults.ticking import ticking
 
 OUTAGES = "outages"
@@ -59,33 +56,10 @@ _SLOWER = {
     "batch_size: auto": "batch_size: 100",
     "timeout: 4h}}": "timeout: 4h, grace: {grace}}}",
 }
-RUNS_S = 400
-"""A run takes 20 s where nothing happens, and minutes on a busy machine; a lost task is noticed within 70."""
 
 
 class Faulted(Installation):
     """An Airflow with a run of a pipeline under way, and what came of it."""
-
-    def night(self, pipeline: str) -> str:
-        """Switch a pipeline on; the run that its schedule makes at once."""
-        self.unpause(pipeline)
-        return self.until(lambda: next((run["dag_run_id"] for run in self.api.runs(pipeline)), None), seconds=180)
-
-    def until_running(self, pipeline: str, run_id: str, task: str) -> None:
-        """Wait until a task has begun."""
-        self.until(lambda: self.api.tasks(pipeline, run_id).get(task, {}).get("state") == "running", seconds=RUNS_S)
-
-    def containers(self, pipeline: str, run_id: str) -> list[str]:
-        """The containers of a run's training, running or ended."""
-        plan = self.plan(pipeline, run_id)
-        return DockerRunner().find({"ratchet.run": plan.run_id, "ratchet.stage": "train"})
-
-    def until_ticking(self, pipeline: str, run_id: str) -> str:
-        """Wait until the training is under way; its container."""
-        self.until_running(pipeline, run_id, "train")
-        self.until(lambda: ticks(self.log(pipeline, run_id, "train")), seconds=120)
-        (container,) = self.containers(pipeline, run_id)
-        return container
 
     def processes(self, pipeline: str, run_id: str) -> list[psutil.Process]:
         """The training's task process, and the worker that it was forked from."""
@@ -139,29 +113,14 @@ class Faulted(Installation):
         assert [version.version for version in versions] == ["1"]
 
 
-def ticks(log: str) -> list[int]:
-    """The steps that a log tells of, in its order."""
-    return [int(found) for found in re.findall(r"tick (\d+)", log)]
-
-
 @pytest.fixture(scope="session")
 def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Iterator[Faulted]:
     """A running Airflow that knows a pipeline per fault, each still switched off. Stages run in containers."""
-    with supervised(
-        tmp_path_factory.mktemp("faulted"),
-        stage_image,
-        [*(name for name in SLOW if name != RESTARTED), SECRET],
-    ) as made:
-        yield made
-
-
-@contextmanager
-def supervised(home: Path, stage_image: str, pipelines: Iterable[str], **settings: str) -> Iterator[Faulted]:
-    """A running Airflow with these pipelines, still switched off."""
     from tasks.samples.clicks import write  # noqa: PLC0415 - only where an Airflow is really started
 
     if str(ROOT / "plugins") not in sys.path:
         sys.path.append(str(ROOT / "plugins"))
+    home = tmp_path_factory.mktemp("faulted")
     for folder in (home, *home.parents[:2]):
         folder.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
     made = Faulted(
@@ -173,13 +132,12 @@ def supervised(home: Path, stage_image: str, pipelines: Iterable[str], **setting
             "RATCHET_POOL_CPU": "6",  # three trainings at once, which wait most of the time
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": f"{LOST_S}",
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",  # no pipeline is added or changed
-            **settings,
         },
     )
     for _ in write(made.services.data, days=5, rows_per_day=3000, end=YESTERDAY, seed=0):
         pass
-    for name in pipelines:
-        _add(made, name)
+    for name in (*(name for name in SLOW if name != RESTARTED), SECRET):
+        add(made, name)
     try:
         made.start()
         yield made
@@ -187,7 +145,7 @@ def supervised(home: Path, stage_image: str, pipelines: Iterable[str], **setting
         made.stop()
 
 
-def _add(made: Faulted, name: str) -> None:
+def add(made: Installation, name: str) -> None:
     """A pipeline that is small, and slow or without its data if its name says so."""
     text = (ROOT / "dags" / "pipelines" / _EXAMPLE / "pipeline.yaml").read_text(encoding="utf-8")
     code = {}

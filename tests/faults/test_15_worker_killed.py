@@ -18,7 +18,8 @@ from tasks.chain.history import plan_of
 from tasks.contracts import documents
 from tasks.runners.docker import DockerRunner
 from tasks.runtime.store.opening import open_store
-from tests.faults.supervised import PICKED_UP_S, TICKS, Faulted, ticks
+from tests.airflow.installation import ticks
+from tests.faults.supervised import PICKED_UP_S, TICKS, Faulted
 
 pytestmark = [
     pytest.mark.airflow,

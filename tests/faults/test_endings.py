@@ -16,7 +16,8 @@ from tasks.chain.jobs import store_label
 from tasks.runners.docker import DockerRunner
 from tasks.runners.job import Job
 from tasks.runtime.store.opening import open_store
-from tests.faults.supervised import DEAF, Faulted, ticks
+from tests.airflow.installation import ticks
+from tests.faults.supervised import DEAF, Faulted
 
 pytestmark = [
     pytest.mark.airflow,

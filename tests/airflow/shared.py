@@ -1,0 +1,75 @@
+"""One Airflow that most tests of one share, with a small search-ranking pipeline, its data, and a webhook for its alerts."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.airflow.installation import EXPECTATIONS, JUST_NOW, NIGHTLY, ROOT, YESTERDAY, Installation
+from tests.plugins.webhook import Webhook
+from tests.real.flights import FLIGHTS
+
+PIPELINE = "search-ranking"
+ROWS = 3000
+_DAYS = 12
+_SMALLER = {
+    NIGHTLY: JUST_NOW,
+    "window_days: 30": "window_days: 4",
+    "epochs: 3": "epochs: 1",
+    "hidden: [256, 128]": "hidden: [32]",
+    EXPECTATIONS: "",
+}
+_ENGINE = "unix:///var/run/docker.sock"
+
+
+@pytest.fixture(scope="session")
+def webhook() -> Iterator[Webhook]:
+    """Where alerts to `mlops` go."""
+    with Webhook().listening() as listening:
+        yield listening
+
+
+@pytest.fixture(scope="session")
+def airflow(tmp_path_factory: pytest.TempPathFactory, stage_image: str, webhook: Webhook) -> Iterator[Installation]:
+    """A running Airflow that knows the pipeline, still switched off."""
+    from tasks.samples.clicks import write  # noqa: PLC0415 - only where an Airflow is really started
+
+    if str(ROOT / "plugins") not in sys.path:
+        sys.path.append(str(ROOT / "plugins"))
+    home = tmp_path_factory.mktemp("airflow")
+    made = Installation(
+        home,
+        {
+            "DOCKER_HOST": engine_of(home),
+            "RATCHET_RUNNER": "docker",
+            "RATCHET_STAGE_IMAGE": stage_image,
+            "RATCHET_ALERTS_MLOPS": webhook.url,
+            "RATCHET_FLIGHTS": str(FLIGHTS),
+        },
+    )
+    for _ in write(made.services.data, days=_DAYS, rows_per_day=ROWS, end=YESTERDAY, seed=0):
+        pass
+    text = (ROOT / "dags" / "pipelines" / PIPELINE / "pipeline.yaml").read_text(encoding="utf-8")
+    for usual, smaller in _SMALLER.items():
+        assert usual in text
+        text = text.replace(usual, smaller)
+    folder = made.pipelines / PIPELINE
+    folder.mkdir()
+    (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
+    try:
+        made.start()
+        made.api.wait_for_dag(PIPELINE)
+        yield made
+    finally:
+        made.stop()
+
+
+def engine_of(home: Path, address: str | None = None) -> str:
+    """Let an installation's stages run in the engine at this address, or in that of the tests; the address it knows."""
+    socket = (address or os.environ.get("DOCKER_HOST") or _ENGINE).removeprefix("unix://")
+    link = home / "engine"
+    link.unlink(missing_ok=True)
+    link.symlink_to(socket)
+    return f"unix://{link}"
