@@ -22,6 +22,11 @@ settings.register_profile("ratchet", deadline=None, derandomize=bool(os.environ.
 settings.load_profile("ratchet")
 
 
+def pytest_collection_finish() -> None:
+    """What is imported by now stays, so it is not looked at again either."""
+    gc.freeze()
+
+
 _SERVERS = {"s3_server", "mlflow_server", "mlflow_database", "store_uri"}
 
 

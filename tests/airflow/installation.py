@@ -46,6 +46,7 @@ _QUICK = {
     # Several Airflows share few cores here; parsing every four seconds took a tenth of what the suite takes.
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "12",
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.7",
+    "AIRFLOW__API__AUTO_REFRESH_INTERVAL": "10",  # of an open page
 }
 
 RUNNING: list["Installation"] = []

@@ -39,8 +39,8 @@ def derive(df):
 @pytest.fixture(scope="module", autouse=True)
 def oncall(airflow: Installation, webhook: Webhook) -> None:
     """Alerts to `oncall` go to the webhook too, by a connection of Airflow's."""
-    connection = {"connection_id": "ratchet_alerts_oncall", "conn_type": "generic", "password": webhook.url}
-    airflow.api.call("POST", "/connections", connection)
+    name, kind = "ratchet_alerts_oncall", "generic"
+    airflow.command("connections", "add", name, "--conn-type", kind, "--conn-password", webhook.url)
 
 
 def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhook: Webhook) -> None:

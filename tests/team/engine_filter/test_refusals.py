@@ -18,6 +18,7 @@ from tasks.runners.container import archive
 from tasks.runners.job import Job
 from tests.team.engine_filter.bodies import bent, body
 from tests.team.engine_filter.running import Running, ask, filter_process
+from tests.waiting import until
 
 pytestmark = pytest.mark.docker
 
@@ -92,13 +93,15 @@ def test_a_forbidden_container_is_refused_and_not_made(
     running: Running, stage_image: str, api: docker.APIClient, path: tuple[str | int, ...], value: object
 ) -> None:
     before = _everything(api)
+    told = len(running.told("refused"))
     name = _name()
     status, answer = ask(running, "POST", f"{V}/containers/create?name={name}", bent(body(stage_image), path, value))
     assert status == 403
     assert answer["message"].startswith("engine filter: ")
     assert "; allowed: " in answer["message"]
     assert _everything(api) == before
-    assert running.told("refused")[-1]["request"] == f"POST {V}/containers/create"
+    lines = until(lambda: running.told("refused")[told:])  # the last is written once the answer is on its way
+    assert lines[-1]["request"] == f"POST {V}/containers/create"
 
 
 def test_an_image_by_the_id_of_another_repository_is_refused(
@@ -353,8 +356,8 @@ def test_a_link_in_an_archive_is_refused_and_its_content_is_not_in_the_log(runni
 
 
 def test_what_is_created_is_told_in_the_log(running: Running, created: str) -> None:
-    told = running.told("create")[-1]
-    assert (told["container"], told["user"], told["network"]) == (created, "10001:10001", "none")
+    told = until(lambda: next((line for line in running.told("create") if line["container"] == created), None))
+    assert (told["user"], told["network"]) == ("10001:10001", "none")
     assert "Env" not in told
 
 
