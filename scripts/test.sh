@@ -35,5 +35,5 @@ if [[ $suite == stack ]]; then
 fi
 rm -f .coverage.*.json
 measured=(-m slipcover --json --out .coverage.suite.json)
-run_tests -n "${WORKERS:-5}" -m "not stack"
+run_tests -n "${WORKERS:-4}" -m "not stack"
 "$bin/python" scripts/covered.py .coverage.*.json
