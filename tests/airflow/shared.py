@@ -67,9 +67,14 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, stage_image: str, webhook:
 
 
 def engine_of(home: Path, address: str | None = None) -> str:
-    """Let an installation's stages run in the engine at this address, or in that of the tests; the address it knows."""
-    socket = (address or os.environ.get("DOCKER_HOST") or _ENGINE).removeprefix("unix://")
+    """Let an installation's stages run in the engine at this address, or in that of the tests; the address it knows.
+
+    It knows a link, which can be laid anew while it runs. An engine that is not behind a socket is known by its own.
+    """
+    engine = address or os.environ.get("DOCKER_HOST") or _ENGINE
+    if not engine.startswith("unix://"):
+        return engine
     link = home / "engine"
     link.unlink(missing_ok=True)
-    link.symlink_to(socket)
+    link.symlink_to(engine.removeprefix("unix://"))
     return f"unix://{link}"
