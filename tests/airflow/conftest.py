@@ -1,7 +1,5 @@
 """What the tests of the shared Airflow say of its pipeline and its alerts."""
 
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -32,11 +30,3 @@ def pipeline_file(airflow: Installation, name: str) -> Path:
 def messages(webhook: Webhook, *words: str) -> list[dict[str, str]]:
     """What was delivered with all these words in its title."""
     return [message for message in list(webhook.received) if all(word in message["title"] for word in words)]
-
-
-def look_again(airflow: Installation) -> None:
-    """One more look of the watch, which is to find nothing that was not told."""
-    with airflow._environment():
-        environment = {**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"}
-    command = [sys.executable, "-c", "from ratchet_airflow.alerts.watch import look; look()"]
-    subprocess.run(command, env=environment, timeout=120, check=True)

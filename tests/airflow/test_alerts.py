@@ -3,13 +3,14 @@
 import os
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.airflow.conftest import day, look_again, messages, pipeline_file
+from tests.airflow.conftest import day, messages, pipeline_file
 from tests.airflow.installation import Installation
 from tests.airflow.shared import PIPELINE
 from tests.plugins.webhook import Webhook
@@ -89,6 +90,23 @@ def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(airflow: In
     assert "no luck" in last["message"]
 
 
+def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook: Webhook) -> None:
+    name = "unlucky"
+    wanted = [day(5), day(4), day(3)]
+    runs = airflow.backfill(name, wanted[0], wanted[-1])
+    for run_id in runs:
+        assert airflow.wait(name, run_id)["run"] == "failed"
+    airflow.until(lambda: messages(webhook, name, "backfill"))
+    look_again(airflow)
+    (summary,) = messages(webhook, name, "backfill")
+    assert summary["title"] == f"{name} {wanted[0]} to {wanted[-1]}: backfill has ended"
+    assert "Cause: 3 dates: 3 failed" in summary["message"]
+    for date in wanted:
+        assert f"  {date}  failed: features: " in summary["message"]
+        assert messages(webhook, f"{name} {date}: ") == []
+        assert any(alert["title"].startswith(f"{name} {date}: features") for alert in airflow.alerts())
+
+
 def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: Webhook) -> None:
     pool = airflow.api.call("GET", f"/pools/{CPU}")
     pool = {"pool": CPU, "slots": pool["slots"], "include_deferred": pool["include_deferred"]}
@@ -122,6 +140,14 @@ def add(airflow: Installation, name: str, features: str, *, retries: int) -> str
     assert f"retries: {retries}" in text
     airflow.add(name, text, {"features.py": features})
     return name
+
+
+def look_again(airflow: Installation) -> None:
+    """One more look of the watch, which is to find nothing that was not told."""
+    with airflow._environment():
+        environment = {**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"}
+    command = [sys.executable, "-c", "from ratchet_airflow.alerts.watch import look; look()"]
+    subprocess.run(command, env=environment, timeout=120, check=True)
 
 
 def watches(airflow: Installation) -> list[psutil.Process]:

@@ -11,20 +11,11 @@ import pytest
 from tests.airflow.installation import EXPECTATIONS, JUST_NOW, NIGHTLY, ROOT, RUNS_S, YESTERDAY, Installation
 from tests.faults.ticking import ticking
 
-OUTAGES = "outages"
-"""A pipeline whose training takes more than a minute, and whose evaluation some seconds."""
+FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
 DEAF = "deaf"
 """A pipeline whose training does not listen when it is told to stop."""
 RESTARTED = "engine-restarted"
-SLOW = {
-    OUTAGES: 0.3,
-    "worker-killed": 0.5,
-    "late-attempt": 0.5,
-    "marked-failed": 0.5,
-    RESTARTED: 0.2,
-    "endless": 3.0,
-    DEAF: 3.0,
-}
+SLOW = {"worker-killed": 0.5, "late-attempt": 0.5, "marked-failed": 0.5, RESTARTED: 0.2, "endless": 3.0, DEAF: 3.0}
 """Pipelines whose training counts its steps aloud, more than TICKS, and the seconds that each step takes."""
 CANARY = "canary-7f3a9c51e2"
 """A secret that must be found nowhere."""
@@ -136,7 +127,7 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
     )
     for _ in write(made.services.data, days=5, rows_per_day=3000, end=YESTERDAY, seed=0):
         pass
-    for name in (*(name for name in SLOW if name != RESTARTED), SECRET):
+    for name in (*FAULTS, *(name for name in SLOW if name != RESTARTED), SECRET):
         add(made, name)
     try:
         made.start()
@@ -151,8 +142,7 @@ def add(made: Installation, name: str) -> None:
     code = {}
     changes = {usual: changed.format(name=name) for usual, changed in _SMALLER.items()}
     if name in SLOW:
-        judged = {"judging": 0.2, "learns": True} if name == OUTAGES else {}
-        code["model.py"] = ticking(SLOW[name], deaf=name == DEAF, **judged)
+        code["model.py"] = ticking(SLOW[name], deaf=name == DEAF)
         grace = "20s" if name == DEAF else "1m"
         changes |= {usual: changed.replace("{grace}", grace) for usual, changed in _SLOWER.items()}
     for usual, changed in changes.items():

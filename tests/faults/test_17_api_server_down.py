@@ -1,0 +1,50 @@
+"""The API server is away while a stage runs, for 30 s and for 120 s, refusing or silent: the run completes."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from tasks.supervision import processes
+from tasks.supervision.state import read
+from tests.faults.supervised import Faulted
+
+pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
+SILENT_S = 30
+AWAY_S = (30, 120)
+
+
+def test_a_run_survives_an_api_server_that_is_killed_and_stays_away_twice(faulted: Faulted) -> None:
+    run_id = faulted.night("server-away")
+    faulted.until_running("server-away", run_id, "features")
+    known = read(faulted.home)
+    assert known is not None
+    for away_s in AWAY_S:
+        before = faulted.server("api-server")
+        assert before.process is not None
+        os.kill(known.supervisor.pid, signal.SIGSTOP)  # or the server would be back at once
+        try:
+            os.kill(before.process.pid, signal.SIGKILL)
+            time.sleep(away_s)  # the fault itself
+        finally:
+            os.kill(known.supervisor.pid, signal.SIGCONT)
+        faulted.running("api-server", restarts=before.restarts + 1)
+    faulted.ended_once("server-away", run_id)
+
+
+def test_a_run_survives_an_api_server_that_hangs(faulted: Faulted) -> None:
+    run_id = faulted.night("server-hung")
+    faulted.until_running("server-hung", run_id, "features")
+    before = faulted.server("api-server")
+    assert before.process is not None
+    hung = processes.members({before.process.pid})
+    for pid in hung:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(SILENT_S)  # the fault itself
+    finally:
+        for pid in hung:
+            os.kill(pid, signal.SIGCONT)
+    faulted.ended_once("server-hung", run_id)
+    assert faulted.server("api-server").process == before.process  # 30 s of silence are no reason to kill it
