@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -29,7 +30,7 @@ class AirflowApi:
 
     def call(self, method: str, path: str, body: object | None = None) -> Any:
         """One call below /api/v2; the decoded answer. Raises Unavailable with Airflow's own words."""
-        return self._send(method, f"/api/v2{path}", body)
+        return self._send(method, f"/api/v2{path}", body, patience_s=_PATIENCE_S if method in _REPEATABLE else 0)
 
     def wait_for_dag(self, dag_id: str, *, seconds: float = 90) -> None:
         """Wait until Airflow has parsed a DAG. Raises Unavailable after the time, with the import errors if any."""
@@ -53,6 +54,20 @@ class AirflowApi:
         ]
         return found
 
+    def trigger(self, dag_id: str, run_id: str, **wanted: Any) -> None:
+        """Have a run made, once: there is one of an id, so a server that did not get SQLite's lock is asked again.
+
+        wanted: of Airflow's fields, such as `conf` and `run_after`. Raises Unavailable with Airflow's own words.
+        """
+        body = {"dag_run_id": run_id, "logical_date": None, **wanted}
+        try:
+            self._send("POST", f"/api/v2/dags/{dag_id}/dagRuns", body, patience_s=_PATIENCE_S)
+        except Unavailable:
+            with suppress(Unavailable):
+                self.run(dag_id, run_id)
+                return  # it was made, and the answer was lost
+            raise
+
     def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """One run of a DAG."""
         found: dict[str, Any] = self.call("GET", f"/dags/{dag_id}/dagRuns/{_quoted(run_id)}")
@@ -63,13 +78,13 @@ class AirflowApi:
         answer = self.call("GET", f"/dags/{dag_id}/dagRuns/{_quoted(run_id)}/taskInstances?limit=100")
         return {task["task_id"]: task for task in answer["task_instances"]}
 
-    def _send(self, method: str, path: str, body: object | None) -> Any:
+    def _send(self, method: str, path: str, body: object | None, *, patience_s: float = 0) -> Any:
         headers = {"Content-Type": "application/json"}
         if hasattr(self, "_token"):
             headers["Authorization"] = f"Bearer {self._token}"
         data = json.dumps(body).encode() if body is not None else None
         request = Request(self._url + path, data=data, method=method, headers=headers)  # noqa: S310 - loopback
-        until = time.monotonic() + (_PATIENCE_S if method in _REPEATABLE else 0)
+        until = time.monotonic() + patience_s
         while True:
             try:
                 with urlopen(request, timeout=_ANSWER_S) as response:  # noqa: S310 - the same

@@ -85,14 +85,10 @@ class Nights:
 
     def _trigger(self, api: AirflowApi, day: date, due: datetime | None) -> str:
         """Trigger a run for a date as the form does; due: since when it could have run. Its id."""
-        body = {
-            "dag_run_id": f"demo-{day}-{datetime.now(UTC):%H%M%S}",
-            "logical_date": None,
-            "run_after": due.isoformat() if due else None,
-            "conf": {"date": day.isoformat()},
-        }
-        made = api.call("POST", f"/dags/{PIPELINE}/dagRuns", body)
-        return str(made["dag_run_id"])
+        run_id = f"demo-{day}-{datetime.now(UTC):%H%M%S}"
+        after = due.isoformat() if due else None
+        api.trigger(PIPELINE, run_id, run_after=after, conf={"date": day.isoformat()})
+        return run_id
 
     def _scheduled(self, api: AirflowApi, day: date) -> str:
         """The run that the schedule makes for a day, once the scheduler has made it."""

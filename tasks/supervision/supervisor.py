@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
+from typing import BinaryIO
 
 from tasks.contracts.errors import ConfigurationError
 from tasks.supervision import processes
@@ -24,6 +25,8 @@ from tasks.supervision.state import Servers, read, write
 STOP_S = 20.0
 """How long servers have to end after they were asked, where nothing else is said."""
 _TURN_S = 0.2
+_STARTING_S = 2.0
+"""A killed supervisor's lock lives on in a child that it was starting, until that is a program of its own."""
 _POLICY = RestartPolicy()
 
 
@@ -54,12 +57,24 @@ def end_left_behind(home: Path, grace_s: float = STOP_S) -> list[str]:
 def _alone(home: Path) -> Iterator[bool]:
     """Whether nobody else keeps the servers of this home; nobody else begins to while this is held."""
     with (home / "supervisor.lock").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        until = time.monotonic() + _STARTING_S
+        while not (alone := _locked(lock)) and not _lives(home) and time.monotonic() < until:
+            time.sleep(0.02)
+        yield alone
+
+
+def _locked(file: BinaryIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lives(home: Path) -> bool:
+    """Whether the supervisor that wrote the state of this home last is there."""
+    known = read(home)
+    return known is not None and processes.alive(known.supervisor)
 
 
 def _end_left_behind(home: Path, grace_s: float) -> list[str]:

@@ -13,6 +13,8 @@ from tests.real.flights import FLIGHTS
 
 PIPELINE = "search-ranking"
 ROWS = 3000
+CANARY = "canary-7f3a9c51e2"
+"""A secret that must be found nowhere: $SHOP_PASSWORD of its stages."""
 _DAYS = 12
 _SMALLER = {
     NIGHTLY: JUST_NOW,
@@ -47,6 +49,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, stage_image: str, webhook:
             "RATCHET_STAGE_IMAGE": stage_image,
             "RATCHET_ALERTS_MLOPS": webhook.url,
             "RATCHET_FLIGHTS": str(FLIGHTS),
+            "SHOP_PASSWORD": CANARY,
         },
     )
     for _ in write(made.services.data, days=_DAYS, rows_per_day=ROWS, end=YESTERDAY, seed=0):

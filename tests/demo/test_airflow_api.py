@@ -24,7 +24,7 @@ class Answering(BaseHTTPRequestHandler):
     server: Airflow
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
         if self.path == "/auth/token":
             self.answer(201, {"access_token": "token"})
             return
@@ -32,6 +32,9 @@ class Answering(BaseHTTPRequestHandler):
         self.answer(self.server.statuses.pop(0) if self.server.statuses else 200, {"detail": "database is locked"})
 
     def do_PATCH(self) -> None:
+        self.do_POST()
+
+    def do_GET(self) -> None:
         self.do_POST()
 
     def answer(self, status: int, content: dict[str, str]) -> None:
@@ -74,3 +77,25 @@ def test_what_may_not_or_would_not_help_is_asked_once(
     with pytest.raises(Unavailable, match=f"Airflow answers {status} to {method} .*database is locked"):
         api.call(method, "/dags/one/dagRuns", {})
     assert airflow.asked == [method]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "asked"),
+    [([500], ["POST", "POST"]), ([500, 409], ["POST", "POST", "GET"])],
+    ids=["the server met an error", "the run was made all the same"],
+)
+def test_a_run_is_asked_for_until_it_is_there(
+    airflow: Airflow, api: AirflowApi, statuses: list[int], asked: list[str]
+) -> None:
+    airflow.statuses = statuses
+    api.trigger("one", "demo-1", conf={})
+    assert airflow.asked == asked
+
+
+def test_a_run_that_is_refused_is_told_in_airflows_words(airflow: Airflow, api: AirflowApi) -> None:
+    airflow.statuses = [400, 404]
+    with pytest.raises(
+        Unavailable, match=r"Airflow answers 400 to POST /api/v2/dags/one/dagRuns: .*database is locked"
+    ):
+        api.trigger("one", "demo-1", conf={})
+    assert airflow.asked == ["POST", "GET"]

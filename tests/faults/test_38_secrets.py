@@ -5,14 +5,15 @@ import subprocess
 
 import pytest
 
-from tests.airflow.installation import ENDED
-from tests.faults.supervised import CANARY, SECRET, Faulted
+from tests.airflow.installation import ENDED, Installation
+from tests.airflow.shared import CANARY
+from tests.faults.supervised import SECRET, add
 
 pytestmark = [
     pytest.mark.airflow,
     pytest.mark.docker,
     pytest.mark.heavy,
-    pytest.mark.xdist_group("faulted"),
+    pytest.mark.xdist_group("airflow"),
 ]
 
 
@@ -25,10 +26,11 @@ def inspected(run: str) -> str:
     return subprocess.run(["docker", "inspect", *handles], capture_output=True, text=True, check=False).stdout
 
 
-def test_the_secret_of_a_source_is_found_nowhere(faulted: Faulted) -> None:
-    run_id = faulted.night(SECRET)
-    faulted.until(lambda: faulted.api.tasks(SECRET, run_id)["plan"]["state"] == "success", seconds=120)
-    stored = faulted.plan(SECRET, run_id).run_id
+def test_the_secret_of_a_source_is_found_nowhere(airflow: Installation) -> None:
+    add(airflow, SECRET)
+    run_id = airflow.night(SECRET)
+    airflow.until(lambda: airflow.api.tasks(SECRET, run_id)["plan"]["state"] == "success", seconds=120)
+    stored = airflow.plan(SECRET, run_id).run_id
     seen: list[str] = []
 
     def over() -> bool | None:
@@ -36,28 +38,28 @@ def test_the_secret_of_a_source_is_found_nowhere(faulted: Faulted) -> None:
             seen.append(text)
         if seen and '"ratchet.stage": "ingest"' in "".join(seen):
             return True
-        return faulted.api.tasks(SECRET, run_id)["ingest"]["state"] in ENDED or None
+        return airflow.api.tasks(SECRET, run_id)["ingest"]["state"] in ENDED or None
 
-    faulted.until(over, seconds=180)
+    airflow.until(over, seconds=180)
     assert any('"ratchet.stage": "ingest"' in text for text in seen)
     assert not any(CANARY in text for text in seen)
 
-    faulted.until(lambda: faulted.api.tasks(SECRET, run_id)["ingest"]["try_number"] > 1, seconds=180)
-    log = faulted.log(SECRET, run_id, "ingest")
+    airflow.until(lambda: airflow.api.tasks(SECRET, run_id)["ingest"]["try_number"] > 1, seconds=180)
+    log = airflow.log(SECRET, run_id, "ingest")
     assert "sqlite:////nowhere/${SHOP_PASSWORD}/shop.db" in log  # it failed for the reason that we mean
     path = f"/dags/{SECRET}/dagRuns/{run_id.replace('+', '%2B')}"
     shown = [
-        faulted.api.call("GET", f"{path}/taskInstances?limit=100"),
-        faulted.api.call("GET", f"{path}/taskInstances/plan/xcomEntries"),
-        faulted.api.call("GET", f"/dags/{SECRET}/details"),
-        faulted.alerts(),
+        airflow.api.call("GET", f"{path}/taskInstances?limit=100"),
+        airflow.api.call("GET", f"{path}/taskInstances/plan/xcomEntries"),
+        airflow.api.call("GET", f"/dags/{SECRET}/details"),
+        airflow.alerts(),
         log,
     ]
     assert CANARY not in json.dumps(shown)
-    faulted.api.call("PATCH", path, {"state": "failed"})
+    airflow.api.call("PATCH", path, {"state": "failed"})
     leaks = [
-        file.relative_to(faulted.home)
-        for file in faulted.home.rglob("*")
+        file.relative_to(airflow.home)
+        for file in airflow.home.rglob("*")
         if file.is_file() and CANARY.encode() in file.read_bytes()
     ]
     assert leaks == []

@@ -19,7 +19,11 @@ services = (
         after="prepare",
         silent_s=1,
     ),
-    Service(name="stubborn", command=("sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"), after="answers"),
+    Service(
+        name="stubborn",
+        command=("sh", "-c", "trap '' TERM; touch stubborn-$$; while :; do sleep 0.1; done"),
+        after="answers",
+    ),
     Service(name="broken", command=("sh", "-c", "test -e mended && exec sleep 3600; exit 3")),
     Service(name="missing", command=("./no-such-program",)),
 )

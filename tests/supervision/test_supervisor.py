@@ -1,10 +1,12 @@
 """A real supervisor over real servers: what dies comes back, what stays broken is given up, nothing is left behind."""
 
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from tasks.supervision import processes
 from tasks.supervision.service import Service
 from tasks.supervision.state import ServerState, read
 from tasks.supervision.supervisor import end_left_behind, supervise
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,6 +59,12 @@ class Kept:
         found = self.until(name, lambda server: server.state == "running" and server.restarts == restarts)
         assert found.process is not None
         return found.process.pid
+
+    def stubborn(self) -> int:
+        """The number of the process that does not end when it is asked to, once it no longer does."""
+        pid = self.running("stubborn")
+        until((self.home / f"stubborn-{pid}").exists)
+        return pid
 
     def stop(self) -> None:
         self.process.terminate()
@@ -130,7 +139,7 @@ def test_what_has_to_be_done_first_is_done_once(kept: Kept) -> None:
 
 
 def test_stopping_ends_every_process_also_a_stubborn_one(kept: Kept) -> None:
-    first, stubborn = kept.running("answers"), kept.running("stubborn")
+    first, stubborn = kept.running("answers"), kept.stubborn()
     worker = worker_of(kept, first)
     kept.stop()
     assert not processes.members({first, stubborn})
@@ -142,7 +151,7 @@ def test_stopping_ends_every_process_also_a_stubborn_one(kept: Kept) -> None:
 
 
 def test_a_killed_supervisor_leaves_nothing_that_the_next_one_does_not_end(kept: Kept) -> None:
-    first, stubborn = kept.running("answers"), kept.running("stubborn")
+    first, stubborn = kept.running("answers"), kept.stubborn()
     worker = worker_of(kept, first)
     kept.process.kill()
     kept.process.wait()
@@ -156,7 +165,7 @@ def test_a_killed_supervisor_leaves_nothing_that_the_next_one_does_not_end(kept:
 
 
 def test_stopping_after_the_supervisor_was_killed_ends_what_it_left(kept: Kept) -> None:
-    stubborn = kept.running("stubborn")
+    stubborn = kept.stubborn()
     assert end_left_behind(kept.home) == []  # it lives, and so do its servers
     kept.process.kill()
     kept.process.wait()
@@ -165,6 +174,19 @@ def test_stopping_after_the_supervisor_was_killed_ends_what_it_left(kept: Kept) 
     known = read(kept.home)
     assert known is not None
     assert {server.state for server in known.servers} == {"stopped"}
+
+
+def test_a_killed_supervisors_lock_is_waited_for_while_a_child_that_it_was_starting_has_it(kept: Kept) -> None:
+    stubborn = kept.stubborn()
+    kept.process.kill()
+    kept.process.wait()
+    with (kept.home / "supervisor.lock").open("wb") as child:
+        fcntl.flock(child, fcntl.LOCK_EX)
+        soon = threading.Timer(0.3, lambda: fcntl.flock(child, fcntl.LOCK_UN))
+        soon.start()
+        assert "stubborn" in end_left_behind(kept.home, 0.1)
+        soon.join()
+    gone(stubborn)
 
 
 def test_there_is_one_supervisor_of_a_home(kept: Kept) -> None:
