@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tasks.contracts import documents
 from tasks.contracts.operations import STAGES
@@ -39,20 +39,27 @@ _QUIET = (
 )
 
 
-@pytest.fixture
-def page(airflow: Installation) -> Iterator[Page]:
-    """Airflow's UI on the DAG's page, logged in."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One that runs, and has no page open yet."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_QUIET)
-        opened = browser.new_page(viewport={"width": 1400, "height": 1000})
-        opened.set_default_timeout(60_000)
-        opened.goto(f"{airflow.services.airflow_url}/dags/{PIPELINE}")
-        opened.fill("input[name=username]", airflow.services.user)
-        opened.fill("input[name=password]", airflow.services.password)
-        opened.keyboard.press("Enter")
-        opened.wait_for_url(f"**/dags/{PIPELINE}**")
-        yield opened
-        browser.close()
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=_QUIET)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(airflow: Installation, browser: Browser) -> Iterator[Page]:
+    """Airflow's UI on the DAG's page, logged in, with nothing left of another test's."""
+    opened = browser.new_page(viewport={"width": 1400, "height": 1000})
+    opened.set_default_timeout(60_000)
+    opened.goto(f"{airflow.services.airflow_url}/dags/{PIPELINE}")
+    opened.fill("input[name=username]", airflow.services.user)
+    opened.fill("input[name=password]", airflow.services.password)
+    opened.keyboard.press("Enter")
+    opened.wait_for_url(f"**/dags/{PIPELINE}**")
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="module")
