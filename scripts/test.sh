@@ -27,6 +27,8 @@ if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
     rmdir "$place"
 fi
 scripts/compose.sh || echo "test: without Docker Compose the team set-up is not tested"
+# Many processes share few cores here: a thread that waits by spinning holds the core that another one needs.
+export OMP_WAIT_POLICY=PASSIVE OPENBLAS_THREAD_TIMEOUT=4
 run_tests() { "$bin/python" "${measured[@]}" -m pytest --dist loadgroup --durations=25 -rfEs "$@"; }
 measured=()
 if [[ $suite == stack ]]; then
