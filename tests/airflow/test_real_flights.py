@@ -30,6 +30,7 @@ pytestmark = [
 
 def test_a_backfill_judges_each_date_and_stops_at_the_storm(airflow: Installation) -> None:
     shutil.copytree(flights.PIPELINE, airflow.pipelines / PIPELINE)
+    airflow.parse()
     airflow.unpause(PIPELINE)
     made = airflow.backfill(PIPELINE, FIRST.isoformat(), LAST.isoformat())
     runs = [run_id for run_id in made if run_id.startswith("backfill")]  # and not what the schedule starts

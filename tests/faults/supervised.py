@@ -119,7 +119,6 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
             "RATCHET_STAGE_IMAGE": stage_image,
             "RATCHET_POOL_CPU": "6",  # three trainings at once, which wait most of the time
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": f"{LOST_S}",
-            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",  # no pipeline is added or changed
         },
     )
     for _ in write(made.services.data, days=5, rows_per_day=3000, end=YESTERDAY, seed=0):
