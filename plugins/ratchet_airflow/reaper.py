@@ -11,6 +11,8 @@ from ratchet_airflow import settings
 from ratchet_airflow.listener import REAPER
 
 _EVERY = "*/5 * * * *"
+_AGAIN = timedelta(seconds=30)
+"""Until a failed try's next one. Airflow's own five minutes would hold up the next run, which waits for this one."""
 _QUEUES = "RATCHET_REAP_QUEUES"
 """Names of queues, with commas, whose workers ask another engine than those of the default queue."""
 _OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
@@ -74,5 +76,6 @@ def build() -> DAG:
     queues = [name.strip() for name in os.environ.get(_QUEUES, "").split(",") if name.strip()]
     tasks: dict[str, dict[str, Any]] = {"reap": {}, **{f"reap_{name}": {"queue": name} for name in queues}}
     for task_id, where in tasks.items():
-        dag.add_task(ReapOperator(task_id=task_id, retries=1, execution_timeout=timedelta(minutes=8), **where))
+        handling = {"retries": 1, "retry_delay": _AGAIN, "execution_timeout": timedelta(minutes=8)}
+        dag.add_task(ReapOperator(task_id=task_id, **handling, **where))
     return dag
