@@ -75,7 +75,7 @@ def build() -> DAG:
     )
     queues = [name.strip() for name in os.environ.get(_QUEUES, "").split(",") if name.strip()]
     tasks: dict[str, dict[str, Any]] = {"reap": {}, **{f"reap_{name}": {"queue": name} for name in queues}}
+    handling: dict[str, Any] = {"retries": 1, "retry_delay": _AGAIN, "execution_timeout": timedelta(minutes=8)}
     for task_id, where in tasks.items():
-        handling = {"retries": 1, "retry_delay": _AGAIN, "execution_timeout": timedelta(minutes=8)}
-        dag.add_task(ReapOperator(task_id=task_id, **handling, **where))
+        dag.add_task(ReapOperator(task_id=task_id, **where, **handling))
     return dag

@@ -133,7 +133,9 @@ def test_the_reaper_has_a_task_for_each_queue_with_an_engine_of_its_own(pipeline
     assert reapers(RATCHET_REAP_QUEUES="gpu, big,") == {"reap": "default", "reap_gpu": "gpu", "reap_big": "big"}
 
 
-def test_the_reaper_tries_again_long_before_its_next_run_which_would_wait_for_it(pipelines: Path, parse: Parser) -> None:
+def test_the_reaper_tries_again_long_before_its_next_run_which_would_wait_for_it(
+    pipelines: Path, parse: Parser
+) -> None:
     (task,) = parse(pipelines)["dags"]["ratchet-reaper"]["dag"]["tasks"]
     assert (task["__var"]["retries"], task["__var"]["retry_delay"]) == (1, 30.0)
 
