@@ -9,6 +9,7 @@ import uvicorn
 from tasks.contracts.errors import Unavailable
 from team.engine_filter.app import Filter
 from team.engine_filter.engine import Engine
+from team.engine_filter.protocol import OneReading
 from team.engine_filter.settings import Settings
 from team.engine_filter.telling import tell
 
@@ -37,7 +38,7 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
         server = uvicorn.Server(
             uvicorn.Config(
                 Filter(settings, engine),
-                http="h11",  # written to the letter of the RFC; nothing is guessed about a malformed request
+                http=OneReading,
                 ws="none",
                 lifespan="off",
                 loop="asyncio",
@@ -49,7 +50,6 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
                 limit_concurrency=_CLIENTS,
                 timeout_keep_alive=_IDLE_S,
                 timeout_graceful_shutdown=_GRACE_S,
-                h11_max_incomplete_event_size=64 << 10,
             )
         )
         host, port = listening.getsockname()[:2]

@@ -372,8 +372,8 @@ def test_more_containers_than_allowed_are_tried_again_later(
     assert _everything(api) == before
 
 
-def _raw(running: Running, sent: bytes, *, ends: bool = True) -> bytes:
-    """All that comes back on one connection for these bytes, which are all that is sent if it `ends`."""
+def _raw(running: Running, sent: bytes, *, ends: bool = False) -> bytes:
+    """All that comes back for these bytes on one connection until the filter closes it, or hears that it `ends` here."""
     answer = b""
     with (
         socket.create_connection((running.host, running.port), timeout=10) as connection,
@@ -381,8 +381,7 @@ def _raw(running: Running, sent: bytes, *, ends: bool = True) -> bytes:
     ):
         connection.sendall(sent)
         if ends:
-            with contextlib.suppress(OSError):  # it is not connected any more
-                connection.shutdown(socket.SHUT_WR)
+            connection.shutdown(socket.SHUT_WR)
         while piece := connection.recv(65536):
             answer += piece
     return answer
@@ -413,6 +412,7 @@ LAST = b"Connection: close\r\n"
         b"GET /_ping HTTP/1.1\nX : y\n\n",
         b"GET /_ping HTTP/1.1\r\n\r\n",
         b"GET /_ping HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n",
+        PING + b"X: y\n\tTransfer-Encoding: chunked\n\n0\r\n\r\n" + SMUGGLED,
         b"GET /v1.41/\xff HTTP/1.1\r\nHost: x\r\n\r\n",
         b"CONNECT docker:80 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"\x16\x03\x01\x00\xa5\x01\x00\x00",
@@ -424,21 +424,21 @@ def test_a_request_that_two_programs_could_read_differently_is_refused_and_its_r
     running: Running, request_bytes: bytes
 ) -> None:
     answer = _raw(running, request_bytes)
-    assert answer.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400")) or answer == b""
+    cut_off = not answer and len(request_bytes) > 64 << 10  # by what it had not read when it closed
+    assert answer.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400")) or cut_off
     assert answer.count(b"HTTP/1.1 ") <= 1
     assert ask(running, "GET", "/_ping") == (200, b"OK")
 
 
 def test_a_body_without_need_is_a_body_and_not_a_second_request(running: Running) -> None:
-    answer = _raw(running, PING + LAST + b"Content-Length: %d\r\n\r\n" % len(SMUGGLED) + SMUGGLED, ends=False)
+    answer = _raw(running, PING + LAST + b"Content-Length: %d\r\n\r\n" % len(SMUGGLED) + SMUGGLED)
     assert answer.startswith(b"HTTP/1.1 403")
     assert answer.count(b"HTTP/1.1 ") == 1
 
 
 def test_requests_in_a_row_are_each_looked_into(running: Running) -> None:
-    answer = _raw(
-        running, PING + b"\r\n" + b"GET /v1.41/events HTTP/1.1\r\nHost: x\r\n\r\n" + PING + LAST + b"\r\n", ends=False
-    )
+    events = b"GET /v1.41/events HTTP/1.1\r\nHost: x\r\n\r\n"
+    answer = _raw(running, PING + b"\r\n" + events + PING + LAST + b"\r\n")
     assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200", b"403", b"200"]
 
 
@@ -452,5 +452,5 @@ def test_a_body_that_is_too_long_is_refused_before_it_comes(running: Running) ->
 def test_a_body_that_ends_early_is_nothing(running: Running, api: docker.APIClient) -> None:
     before = _everything(api)
     head = b"POST /v1.41/containers/create?name=ratchet-a-00000000 HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
-    assert not _raw(running, head).startswith(b"HTTP/1.1 2")
+    assert not _raw(running, head, ends=True).startswith(b"HTTP/1.1 2")
     assert _everything(api) == before
