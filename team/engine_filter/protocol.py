@@ -6,7 +6,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD_LIMIT = 64 << 10
+_HEAD_LIMIT = 64 << 10
 """Bytes of a request before its body."""
 _FOLDED = re.compile(rb"\n[ \t]")
 _HEAD_ENDS = re.compile(rb"\n\r?\n")
@@ -17,7 +17,7 @@ class OneReading(H11Protocol):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.conn = _Unfolded(h11.SERVER, HEAD_LIMIT)
+        self.conn = _Unfolded(h11.SERVER, _HEAD_LIMIT)
 
 
 class _Unfolded(h11.Connection):
