@@ -28,9 +28,9 @@ from tasks.runtime.context import Finished, StageContext
 from tasks.runtime.logs import StageLog
 from tasks.runtime.publishing import Transaction
 from tasks.runtime.store.base import Store
-from tasks.scoring import model
 from tasks.scoring.description import Architecture, CategoricalColumn, Description, NumericColumn
 from tasks.scoring.networks import Network
+from tasks.scoring.saving import digest_of_model, dump
 
 DAY = date(2026, 11, 20)
 SPEC = PipelineSpec.model_validate(
@@ -142,7 +142,7 @@ class World:
         ctx.transaction.add_bytes("code", _code(code))
         days = tuple(self.data_date - timedelta(days=back) for back in trained_on)
         document = TrainedModel(
-            digest=model.digest_of_model(weights, description),
+            digest=digest_of_model(weights, description),
             objective=self.spec.train.objective,
             split=Split(train=days[:-1], valid=days[-1:], holdout=(self.data_date,)),
             epochs=tuple(
@@ -247,7 +247,7 @@ def line(spec: PipelineSpec, x: float, z: float) -> tuple[bytes, bytes]:
             parameter.zero_()
         network.preprocess.scale[1] = 100.0
         network.body.weight[0, :2] = torch.tensor([x, z])  # type: ignore[index,union-attr] # a linear layer
-    weights, description, _ = model.dump(described, network)
+    weights, description, _ = dump(described, network)
     return weights, description
 
 

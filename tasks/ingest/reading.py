@@ -50,11 +50,14 @@ def _parquet(path: Path, day: date, name: str, columns: dict[str, ColumnType], l
         require(present.names, day=day, name=name, columns=columns)
         left |= {*present.names} - {*columns}
         # Types are looked at before rows, so that a file without rows cannot hide another schema.
-        to_snapshot(
-            pa.RecordBatch.from_pylist([], present.empty_table().select(list(columns)).schema), day, name, columns
-        )
+        to_snapshot(_no_rows(present, columns), day, name, columns)
         for batch in file.iter_batches(batch_size=ROW_GROUP, columns=list(columns), use_threads=False):
             yield to_snapshot(batch, day, name, columns)
+
+
+def _no_rows(schema: Any, columns: dict[str, ColumnType]) -> Any:
+    """A batch of the columns without a row. Made of nulls: from a list, pyarrow would load pandas to look at it."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, schema.field(name).type) for name in columns], names=list(columns))
 
 
 def _csv(path: Path, day: date, name: str, columns: dict[str, ColumnType], left: set[str]) -> Iterator[Any]:
@@ -85,17 +88,25 @@ def _csv_types(path: Path, columns: dict[str, ColumnType]) -> tuple[dict[str, An
         pa.input_stream(str(path), compression="detect") as stream,
         pa.csv.open_csv(stream, read_options=pa.csv.ReadOptions(block_size=1 << 20, use_threads=False)) as reader,
     ):
+        present = reader.schema.names
         found = {field.name: field.type for field in reader.schema}
     types = {name: ARROW[kind] for name, kind in columns.items()}
     for name, kind in columns.items():
         seen = found.get(name)
         if kind == "timestamp" and seen is not None and pa.types.is_timestamp(seen) and seen.tz:
             types[name] = pa.timestamp("us", "UTC")
-    return types, list(found)
+    return types, present
 
 
 def require(present: list[str], *, day: date, name: str, columns: dict[str, ColumnType]) -> None:
-    """Refuse a source that lacks a declared column."""
+    """Refuse a source that lacks a declared column, or has two of its name."""
+    if twice := [column for column in columns if present.count(column) > 1]:
+        raise rejected(
+            day,
+            name,
+            f"column {twice[0]} is there {present.count(twice[0])} times",
+            remedy=f"deliver {twice[0]} once",
+        )
     missing = [column for column in columns if column not in present]
     if missing:
         listed = ", ".join(missing)

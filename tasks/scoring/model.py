@@ -4,8 +4,6 @@ A folder with `weights.safetensors`, `description.json` and `code/`, the pipelin
 """
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -15,19 +13,15 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
-from torch import nn
 
-from tasks.contracts import bundle
 from tasks.contracts.columns import ColumnType
 from tasks.contracts.errors import ConfigurationError, CorruptArtifact
-from tasks.contracts.fingerprint import digest, digest_of
-from tasks.runtime.user_code import attribute, blame, load_module
 from tasks.scoring.derivation import load_derive
-from tasks.scoring.description import CODE, DESCRIPTION, WEIGHTS, Description, from_json, to_json
+from tasks.scoring.description import CODE, DESCRIPTION, WEIGHTS, Description, from_json
 from tasks.scoring.encoding import encode
 from tasks.scoring.hashing import probe
-from tasks.scoring.networks import Network
+from tasks.scoring.networks import Network, custom_body, finish
+from tasks.scoring.saving import code_digest, digest_of_model
 
 _BATCH = 65_536
 
@@ -78,32 +72,6 @@ class ScoringModel:
         return tuple(name for name in features if name not in self.description.derived)
 
 
-def finish(network: Network, objective: str, raw: torch.Tensor) -> torch.Tensor:
-    """What the network's output means for an objective: a probability, a value on the label's scale, or a score."""
-    if objective == "binary":
-        return torch.sigmoid(raw)
-    if objective == "multiclass":
-        return torch.softmax(raw, dim=1)
-    return raw * network.label_scale + network.label_mean if objective == "regression" else raw
-
-
-def dump(description: Description, network: nn.Module) -> tuple[bytes, bytes, Description]:
-    """(weights, description, description) as bytes and as it is then: it names the weights that belong to it."""
-    weights = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()})
-    named = replace(description, ids=probe(), weights=hashlib.sha256(weights).hexdigest())
-    return weights, to_json(named), named
-
-
-def digest_of_model(weights: bytes, description: bytes) -> str:
-    """The identity of a model: sha256 over its weights' digest and its description."""
-    return hashlib.sha256(hashlib.sha256(weights).digest() + description).hexdigest()
-
-
-def code_digest(folder: Path) -> str:
-    """Sha256 over the files of a pipeline's folder and their names."""
-    return digest_of({name: digest(path.read_bytes()) for name, path in bundle.members(folder).items()})
-
-
 def load(folder: Path) -> ScoringModel:
     """Load a model. Raises CorruptArtifact if its files are damaged, or do not belong together."""
     try:
@@ -124,38 +92,9 @@ def load(folder: Path) -> ScoringModel:
         raise CorruptArtifact(
             f"{folder / CODE} is not the code that the model was trained with", remedy="restore it, or train again"
         )
-    network = Network(description, custom(description, folder / CODE))
+    network = Network(description, custom_body(description, folder / CODE))
     try:
         network.load_state_dict(load_tensors(weights))
     except (RuntimeError, SafetensorError) as error:
         raise CorruptArtifact(f"{folder / WEIGHTS}: {error}", remedy="restore it, or train again") from error
     return ScoringModel(description, network, folder / CODE, digest_of_model(weights, text))
-
-
-def custom(description: Description, folder: Path) -> Callable[[int], nn.Module] | None:
-    """What makes the pipeline's own module, given its number of inputs; None for our own architectures.
-
-    Raises ConfigurationError, with file and line, if it is not there, fails, or makes no torch module.
-    """
-    file, _, name = description.architecture.kind.partition(":")
-    if not name:
-        return None
-    module = load_module(folder, file)
-    if module is None:
-        raise ConfigurationError(
-            f"train.model.kind: there is no {file} in the pipeline's folder", remedy=f"write {file}"
-        )
-    made_by = attribute(module, name, file)
-
-    def make(inputs: int) -> nn.Module:
-        try:
-            made = made_by(inputs)
-        except Exception as error:
-            raise ConfigurationError(
-                blame(error, folder, file), remedy=f"{name}(inputs: int) has to make it"
-            ) from error
-        if not isinstance(made, nn.Module):
-            raise ConfigurationError(f"{file}: {name} made a {type(made).__name__}", remedy="make it a torch.nn.Module")
-        return made
-
-    return make

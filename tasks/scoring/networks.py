@@ -4,10 +4,13 @@ What is fitted sits in buffers, so it is saved, loaded and checked with the weig
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from tasks.contracts.errors import ConfigurationError
+from tasks.runtime.user_code import attribute, blame, load_module
 from tasks.scoring.description import Architecture, Description
 
 _FAR = 10.0
@@ -93,6 +96,44 @@ class Network(nn.Module):
         inputs = torch.cat([self.preprocess.numbers(numeric), embedded], dim=1)
         out: Tensor = self.body(inputs)
         return out.squeeze(1) if out.dim() == 2 and out.shape[1] == 1 else out  # noqa: PLR2004 - rows and outputs
+
+
+def finish(network: Network, objective: str, raw: Tensor) -> Tensor:
+    """What the network's output means for an objective: a probability, a value on the label's scale, or a score."""
+    if objective == "binary":
+        return torch.sigmoid(raw)
+    if objective == "multiclass":
+        return torch.softmax(raw, dim=1)
+    return raw * network.label_scale + network.label_mean if objective == "regression" else raw
+
+
+def custom_body(description: Description, folder: Path) -> Callable[[int], nn.Module] | None:
+    """What makes the pipeline's own module, given its number of inputs; None for our own architectures.
+
+    Raises ConfigurationError, with file and line, if it is not there, fails, or makes no torch module.
+    """
+    file, _, name = description.architecture.kind.partition(":")
+    if not name:
+        return None
+    module = load_module(folder, file)
+    if module is None:
+        raise ConfigurationError(
+            f"train.model.kind: there is no {file} in the pipeline's folder", remedy=f"write {file}"
+        )
+    made_by = attribute(module, name, file)
+
+    def make(inputs: int) -> nn.Module:
+        try:
+            made = made_by(inputs)
+        except Exception as error:
+            raise ConfigurationError(
+                blame(error, folder, file), remedy=f"{name}(inputs: int) has to make it"
+            ) from error
+        if not isinstance(made, nn.Module):
+            raise ConfigurationError(f"{file}: {name} made a {type(made).__name__}", remedy="make it a torch.nn.Module")
+        return made
+
+    return make
 
 
 class Cross(nn.Module):

@@ -19,12 +19,12 @@ from tasks.runtime.artifacts import fetch, read_bytes
 from tasks.runtime.context import Finished, StageContext
 from tasks.runtime.shelf import StoreShelf
 from tasks.runtime.user_code import blame, load_module
-from tasks.scoring import model
 from tasks.scoring.description import Architecture, CategoricalColumn, Description, NumericColumn
 from tasks.scoring.fitted import Fitted
 from tasks.scoring.measures import Rows as Measurable
 from tasks.scoring.measures import measure
-from tasks.scoring.networks import Network
+from tasks.scoring.networks import Network, custom_body, finish
+from tasks.scoring.saving import code_digest, digest_of_model, dump
 from tasks.train.checkpoint import Checkpoints
 from tasks.train.data import Rows, join
 from tasks.train.loop import Hooks, Loop, NotFinite, Stopped, Trained
@@ -41,7 +41,7 @@ def run(ctx: StageContext) -> Finished:
     device = _prepare(ctx)
     fitted = Fitted.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
     described = _describe(ctx, features, fitted)
-    network = _fit(Network(described, model.custom(described, ctx.folder)), fitted)
+    network = _fit(Network(described, custom_body(described, ctx.folder)), fitted)
     with ctx.phase("read"):
         train = _read(ctx, network, features, features.split.train)
         valid = _read(ctx, network, features, features.split.valid) if features.split.valid else None
@@ -83,12 +83,12 @@ def run(ctx: StageContext) -> Finished:
             hooks=_hooks(ctx, network),
         )
         trained = _run(loop)
-    weights, description, _ = model.dump(described, network)
+    weights, description, _ = dump(described, network)
     ctx.transaction.add_bytes("weights", weights)
     ctx.transaction.add_bytes("description", description)
     ctx.transaction.add_bytes("code", ctx.store.read(ctx.request.bundle.key))
     document = TrainedModel(
-        digest=model.digest_of_model(weights, description),
+        digest=digest_of_model(weights, description),
         objective=settings.objective,
         split=features.split,
         epochs=tuple(Epoch(**asdict(done)) for done in trained.history),
@@ -138,7 +138,7 @@ def _describe(ctx: StageContext, features: FeatureSet, fitted: Fitted) -> Descri
             cross_layers=settings.cross_layers,
             dropout=settings.dropout,
         ),
-        code=model.code_digest(ctx.folder),
+        code=code_digest(ctx.folder),
         classes=len(columns[ctx.spec.label].allowed or ()) if ctx.spec.train.objective == "multiclass" else 1,
     )
 
@@ -219,7 +219,7 @@ def _hooks(ctx: StageContext, network: Network) -> Hooks:
         progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
         stopping=ctx.stopping.is_set,
         metric=measured,
-        finish=lambda raw: model.finish(network, ctx.spec.train.objective, raw),
+        finish=lambda raw: finish(network, ctx.spec.train.objective, raw),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -157,6 +158,18 @@ def test_a_lost_column_is_named(nights: Nights) -> None:
     nights.put_window()
     nights.put(D3, pa.table(rows(60)).drop_columns(["price", "country"]))
     with pytest.raises(DataRejected, match="columns country, price missing; the file has query_id, shown_at, clicked"):
+        nights.run("ingest")
+
+
+@pytest.mark.parametrize("name", ["part-0.parquet", "part-0.csv"])
+def test_a_column_that_is_there_twice_is_refused_by_name(nights: Nights, name: str) -> None:
+    nights.put_window()
+    day = pa.table(rows(60, D3))
+    (nights.source / f"date={D3}" / "part-0.parquet").unlink()
+    path = nights.source / f"date={D3}" / name
+    write = pq.write_table if name.endswith(".parquet") else pa.csv.write_csv
+    write(day.append_column("price", day.column("price")), path)
+    with pytest.raises(DataRejected, match=rf"{D3}: date={D3}/{name}: column price is there 2 times"):
         nights.run("ingest")
 
 

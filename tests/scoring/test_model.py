@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from tasks.contracts.errors import ConfigurationError, CorruptArtifact, DataRejected
-from tasks.scoring import model
 from tasks.scoring.description import (
     CODE,
     DESCRIPTION,
@@ -21,8 +20,9 @@ from tasks.scoring.description import (
     NumericColumn,
 )
 from tasks.scoring.encoding import category_ids, encode
-from tasks.scoring.model import ScoringModel, digest_of_model, dump, load
-from tasks.scoring.networks import Network
+from tasks.scoring.model import ScoringModel, load
+from tasks.scoring.networks import Network, custom_body
+from tasks.scoring.saving import code_digest, digest_of_model, dump
 
 ROWS = pd.DataFrame({"price": [1.0, None, 1e9, 4.0], "country": ["DE", None, "FR", "??"], "note": list("abcd")})
 DESCRIBED = Description(
@@ -52,8 +52,8 @@ def written(folder: Path, described: Description = DESCRIBED, **files: str) -> P
     (folder / CODE).mkdir(parents=True)
     for name, text in {"features": FEATURES, **files}.items():
         (folder / CODE / f"{name}.py").write_text(text, encoding="utf-8")
-    described = replace(described, code=model.code_digest(folder / CODE))
-    network = Network(described, model.custom(described, folder / CODE))
+    described = replace(described, code=code_digest(folder / CODE))
+    network = Network(described, custom_body(described, folder / CODE))
     network.preprocess.vocabulary.copy_(torch.from_numpy(np.sort(category_ids(pd.Series(["DE", "FR"]), "string"))))
     network.label_mean.fill_(5)
     weights, description, _ = dump(described, network)
@@ -80,7 +80,7 @@ def test_scores_do_not_depend_on_index_batch_or_columns_besides(
     folder = written(tmp_path / "m")
     expected = scores(folder)
     np.testing.assert_array_equal(scores(folder, ROWS.drop(columns="note").set_index(pd.Index([7, 7, 8, 9]))), expected)
-    monkeypatch.setattr(model, "_BATCH", 3)
+    monkeypatch.setattr("tasks.scoring.model._BATCH", 3)
     np.testing.assert_allclose(scores(folder), expected, rtol=1e-6)
     assert scores(folder, ROWS[:0]).shape == (0,)
     encoded = encode(ROWS.assign(dear=ROWS["price"] > 2), numeric=("price", "dear"), categorical={"country": "string"})
@@ -108,7 +108,7 @@ def test_the_pipelines_own_module_is_a_model_like_any_other(tmp_path: Path) -> N
     }.items():
         (tmp_path / "m" / CODE / "model.py").write_text(text, encoding="utf-8")
         with pytest.raises(ConfigurationError, match=message):
-            Network(own, model.custom(own, tmp_path / "m" / CODE))
+            Network(own, custom_body(own, tmp_path / "m" / CODE))
 
 
 def test_two_models_side_by_side_keep_their_own_features(tmp_path: Path) -> None:

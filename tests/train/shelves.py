@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from tasks.scoring.description import Architecture, CategoricalColumn, Description, NumericColumn
-from tasks.scoring.model import finish
-from tasks.scoring.networks import Network
+from tasks.scoring.networks import Network, finish
 from tasks.train.checkpoint import Checkpoints
 from tasks.train.data import Rows
 from tasks.train.loop import Hooks, Loop

@@ -1,0 +1,55 @@
+"""Which modules of ours a module needs is read from its text; here a parser says the same."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tasks.contracts.operations import STAGES
+from tasks.runtime.code import code_parts, imported
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = sorted((ROOT / "tasks").rglob("*.py"))
+
+
+def by_a_parser(source: bytes) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {name for name in names if name.partition(".")[0] == "tasks"}
+
+
+def test_of_every_file_of_ours_a_parser_finds_the_same_imports() -> None:
+    assert len(OURS) > 100
+    assert not {
+        path.relative_to(ROOT).as_posix(): by_a_parser(path.read_bytes()) ^ set(imported(path.read_bytes()))
+        for path in OURS
+        if by_a_parser(path.read_bytes()) != set(imported(path.read_bytes()))
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import tasks.chain.night as night",
+        "from tasks.chain import night, jobs as work",
+        "def late():\n    from tasks.chain import night  # noqa: PLC0415 - slow, and seldom needed\n",
+        "from tasks.chain import (  # both, and\n    night,  # this one too, of course\n    jobs,\n)\n",
+        "from torch import nn\nimport taskset\nx = 'import tasks.chain'\n",
+    ],
+)
+def test_a_parser_finds_the_same_however_an_import_is_written(source: str) -> None:
+    assert set(imported(source.encode())) == by_a_parser(source.encode())
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_s_parts_are_itself_and_what_it_needs_and_no_other_stage(stage: str) -> None:
+    parts = code_parts(f"tasks.{stage}.stage")
+    assert f"code.tasks.{stage}.stage" in parts
+    assert "code.tasks.contracts.errors" in parts
+    others = tuple(f"code.tasks.{other}." for other in STAGES if other != stage)
+    assert not [name for name in parts if name.startswith(others)]
