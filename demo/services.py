@@ -171,6 +171,7 @@ class Services:
             "AIRFLOW__API__PORT": str(self._ports()["airflow"]),
             "AIRFLOW__API__BASE_URL": self.airflow_url,
             "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__DATABASE__CHECK_MIGRATIONS": "False",  # `migrate` has just made them
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.airflow_home / 'airflow.db'}?timeout={_LOCK_S}",
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.airflow_home / "logs"),
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",

@@ -3,19 +3,21 @@
 import os
 import signal
 import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
+from ratchet_airflow.alerts.watcher import Watcher
 from tests.airflow.conftest import day, messages, pipeline_file
 from tests.airflow.installation import Installation
 from tests.airflow.shared import PIPELINE
 from tests.plugins.webhook import Webhook
 
 CPU = "ratchet_cpu"
+Look = Callable[[], bool]
 pytestmark = [
     pytest.mark.airflow,
     pytest.mark.docker,
@@ -40,11 +42,20 @@ def derive(df):
 @pytest.fixture(scope="module", autouse=True)
 def oncall(airflow: Installation, webhook: Webhook) -> None:
     """Alerts to `oncall` go to the webhook too, by a connection of Airflow's."""
-    name, kind = "ratchet_alerts_oncall", "generic"
-    airflow.command("connections", "add", name, "--conn-type", kind, "--conn-password", webhook.url)
+    wanted = {"connection_id": "ratchet_alerts_oncall", "conn_type": "generic", "password": webhook.url}
+    airflow.api.call("POST", "/connections", wanted)
 
 
-def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhook: Webhook) -> None:
+@pytest.fixture(scope="module")
+def look_again(airflow: Installation) -> Iterator[Look]:
+    """One more look of a watch, which is to find nothing that was not told."""
+    with airflow._environment():
+        watcher = Watcher({**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"})
+    yield watcher.look
+    watcher.end()
+
+
+def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhook: Webhook, look_again: Look) -> None:
     name = add(airflow, "killed", SLOW, retries=0)
     run_id = airflow.night(name)
 
@@ -56,7 +67,7 @@ def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhoo
     states = airflow.wait(name, run_id)
     assert (states["run"], states["features"], states["train"]) == ("failed", "failed", "upstream_failed")
     told = airflow.until(lambda: messages(webhook, "killed 20", "features"))
-    look_again(airflow)
+    look_again()
     airflow.until(lambda: callback_was_called(airflow, name, run_id))
     (only,) = messages(webhook, "killed 20", "features")
     for process in watches(airflow):
@@ -74,12 +85,14 @@ def test_a_run_that_misses_finish_by_is_told_once(airflow: Installation, webhook
     assert "Cause: it was to end within 1s and is " in late["message"]
 
 
-def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(airflow: Installation, webhook: Webhook) -> None:
+def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(
+    airflow: Installation, webhook: Webhook, look_again: Look
+) -> None:
     name = add(airflow, "unlucky", UNLUCKY, retries=2)
     run_id = airflow.night(name)
     assert airflow.wait(name, run_id)["run"] == "failed"
     assert airflow.api.tasks(name, run_id)["features"]["try_number"] == 3
-    look_again(airflow)
+    look_again()
     first, last = messages(webhook, "unlucky 20", "features")
     assert "features failed and will be tried again" in first["title"]
     assert "Try: 1 of 3" in first["message"]
@@ -90,14 +103,14 @@ def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(airflow: In
     assert "no luck" in last["message"]
 
 
-def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook: Webhook) -> None:
+def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook: Webhook, look_again: Look) -> None:
     name = "unlucky"
     wanted = [day(5), day(4), day(3)]
     runs = airflow.backfill(name, wanted[0], wanted[-1])
     for run_id in runs:
         assert airflow.wait(name, run_id)["run"] == "failed"
     airflow.until(lambda: messages(webhook, name, "backfill"))
-    look_again(airflow)
+    look_again()
     (summary,) = messages(webhook, name, "backfill")
     assert summary["title"] == f"{name} {wanted[0]} to {wanted[-1]}: backfill has ended"
     assert "Cause: 3 dates: 3 failed" in summary["message"]
@@ -107,18 +120,18 @@ def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook
         assert any(alert["title"].startswith(f"{name} {date}: features") for alert in airflow.alerts())
 
 
-def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: Webhook) -> None:
+def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: Webhook, look_again: Look) -> None:
     pool = airflow.api.call("GET", f"/pools/{CPU}")
     pool = {"pool": CPU, "slots": pool["slots"], "include_deferred": pool["include_deferred"]}
     airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", {**pool, "slots": 0})
     try:
         run_id = airflow.trigger("unlucky", date=day(6))
         airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "scheduled")
-        look_again(airflow)
+        look_again()
         assert messages(webhook, "unlucky", "does not move") == []
         airflow.hours_pass(run_id, 10)
         for _ in range(2):
-            look_again(airflow)
+            look_again()
         (told,) = messages(webhook, "unlucky", "does not move")
     finally:
         airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", pool)
@@ -140,14 +153,6 @@ def add(airflow: Installation, name: str, features: str, *, retries: int) -> str
     assert f"retries: {retries}" in text
     airflow.add(name, text, {"features.py": features})
     return name
-
-
-def look_again(airflow: Installation) -> None:
-    """One more look of the watch, which is to find nothing that was not told."""
-    with airflow._environment():
-        environment = {**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"}
-    command = [sys.executable, "-c", "from ratchet_airflow.alerts.watch import look; look()"]
-    subprocess.run(command, env=environment, timeout=120, check=True)
 
 
 def watches(airflow: Installation) -> list[psutil.Process]:
