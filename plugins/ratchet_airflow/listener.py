@@ -38,14 +38,14 @@ _going_on = threading.Event()
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """A scheduler makes the pools, loads what its tasks need before it forks, and begins to watch.
+    """A scheduler makes the pools, begins to watch, and loads what its tasks need before it forks them.
 
     A task's process, forked from it, has another component.
     """
     if type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
         keep_in_step()
-        load_for_tasks()
         threading.Thread(target=_watch, name="ratchet-watch", daemon=True).start()
+        load_for_tasks()  # last, since nothing else depends on it
 
 
 @hookimpl
