@@ -18,7 +18,7 @@ images: engine  ## The stage image
 	@scripts/images.sh || [ $$? -eq 3 ]
 
 demo: images  ## Two nights through a real Airflow, with verdicts, versions and a report
-	@PYTHONPATH=plugins $(PYTHON) -m demo demo
+	@PYTHONPATH=plugins $(PYTHON) -m demo
 
 check: environment  ## Lint, types, layers, pipelines; no test is run
 	@scripts/check.sh
@@ -31,7 +31,7 @@ test-stack: images  ## The tests of the team set-up, which they bring up
 	@scripts/test.sh stack
 
 serve: images  ## The demo's servers for your own pipelines (RATCHET_DATA, RATCHET_STORE), without the demo
-	@PYTHONPATH=plugins $(PYTHON) -m demo serve
+	@PYTHONPATH=plugins $(PYTHON) -m local serve
 
 bench: images  ## All benchmarks; one: .venv/bin/python -m benchmarks NAME
 	@PYTHONPATH=plugins $(PYTHON) -m benchmarks
@@ -56,7 +56,7 @@ restore: environment  ## Put back what `make backup` saved: FROM=FOLDER
 	@$(PYTHON) -m team restore $(FROM)
 
 stop:  ## End what `make demo` and `make serve` started, and only that; an engine of theirs, unless containers run on it
-	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m demo stop
+	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m local stop
 	@scripts/engine.sh release
 
 lock: environment  ## Resolve requirements*.in and docker/stage.in again

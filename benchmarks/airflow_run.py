@@ -7,15 +7,15 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demo.airflow_api import AirflowApi
-from demo.services import Services
+from local.airflow_api import AirflowApi
+from local.services import Services
+from ratchet.contracts import paths
+from ratchet.contracts.request import Outcome
+from ratchet.contracts.stages import Stage
+from ratchet.runs.outcomes import outcomes
+from ratchet.samples.clicks import write
+from ratchet.store.opening import open_store
 from ratchet_airflow.run_id import store_run_id
-from tasks.chain.outcomes import outcomes
-from tasks.contracts import paths
-from tasks.contracts.operations import Stage
-from tasks.contracts.request import Outcome
-from tasks.runtime.store.opening import open_store
-from tasks.samples.clicks import write
 
 ROOT = Path(__file__).resolve().parents[1]
 PIPELINE = "search-ranking"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from benchmarks.airflow_run import DAY, PIPELINE, sandbox
 from benchmarks.measure import Result
-from tasks.chain.history import newest
-from tasks.chain.history_page import in_words
-from tasks.runtime.store.opening import open_store
+from ratchet.runs.history import newest
+from ratchet.runs.history_page import in_words
+from ratchet.store.opening import open_store
 
 _ROWS = 2_000
 _LIMIT_S = 3000

@@ -16,18 +16,18 @@ from typing import NamedTuple
 
 from benchmarks.airflow_run import DAY, PIPELINE, ROOT, sandbox
 from benchmarks.measure import Result
-from tasks.chain.jobs import job_for
-from tasks.chain.outcomes import outcome_of
-from tasks.chain.planning import make_plan
-from tasks.chain.requests import compose, why_skipped
-from tasks.contracts import documents
-from tasks.contracts.loading import load
-from tasks.contracts.operations import STAGES, Stage
-from tasks.contracts.request import Outcome
-from tasks.runners.choosing import stage_image
-from tasks.runners.job import Job
-from tasks.runtime.publishing import published
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts import summaries
+from ratchet.contracts.loading import load
+from ratchet.contracts.request import Outcome
+from ratchet.contracts.stages import STAGES, Stage
+from ratchet.runners.choosing import stage_image
+from ratchet.runners.job import Job
+from ratchet.runs.jobs import job_for
+from ratchet.runs.outcomes import outcome_of
+from ratchet.runs.planning import make_plan
+from ratchet.runs.requests import compose, why_skipped
+from ratchet.store.opening import open_store
+from ratchet.store.publishing import published
 
 Outcomes = dict[Stage, Outcome]
 _ROUNDS = 3
@@ -89,7 +89,7 @@ def _numbers(ended: Outcomes) -> tuple[Mapping[str, float], Mapping[str, float]]
     evaluated = ended["evaluate"].result
     if evaluated is None:
         raise RuntimeError("evaluate came to no result")
-    judged = documents.judgement(evaluated)
+    judged = summaries.judgement(evaluated)
     return judged.candidate_metrics, judged.baseline_metrics
 
 

@@ -10,9 +10,9 @@ import sys
 import time
 
 from benchmarks.measure import Result
-from tasks.runners.choosing import stage_image
-from tasks.runners.docker import DockerRunner
-from tasks.runners.job import Job
+from ratchet.runners.choosing import stage_image
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.job import Job
 
 _MEMORY_GOAL_MIB = 300.0
 _PRINTS = """if 1:
@@ -28,9 +28,9 @@ _PRINTS = """if 1:
 """
 _FOLLOWS = """if 1:
     import json, resource, sys, time
-    from tasks.runners.docker import DockerRunner
-    from tasks.runners.job import Job
-    from tasks.runners.runner import follow_to_end
+    from ratchet.runners.docker import DockerRunner
+    from ratchet.runners.job import Job
+    from ratchet.runners.runner import follow_to_end
     seen = [0, 0]
     def on_line(line):
         seen[0] += 1

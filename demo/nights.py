@@ -10,17 +10,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from demo.airflow_api import AirflowApi
-from demo.services import Services
+from local.airflow_api import AirflowApi
+from local.services import Services
+from ratchet.cli.pipelines import find
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.loading import load
+from ratchet.runs.local_run import page_of
+from ratchet.runs.outcomes import outcomes
+from ratchet.samples.clicks import write
+from ratchet.store.opening import open_store
 from ratchet_airflow.run_id import store_run_id
-from tasks.chain.night import page_of
-from tasks.chain.outcomes import outcomes
-from tasks.cli.pipelines import find
-from tasks.contracts import documents
-from tasks.contracts.errors import Unavailable
-from tasks.contracts.loading import load
-from tasks.runtime.store.opening import open_store
-from tasks.samples.clicks import write
 
 PIPELINE = "search-ranking"
 _WINDOW_DAYS = 30
@@ -52,7 +52,8 @@ class Nights:
         api.wait_for_dag(PIPELINE)
         runs = self._start(api, tick)
         states = [self._watch(api, day, run_id) for day, run_id in runs]
-        addresses(self._services, self._console)
+        for line in self._services.addresses():
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
         return all(state == "success" for state in states)
 
     def _say(self, what: str) -> None:
@@ -121,27 +122,17 @@ class Nights:
         ended = outcomes(store, PIPELINE, store_run_id(run_id))
         evaluate, register = ended.get("evaluate"), ended.get("register")
         if evaluate and evaluate.result:
-            judged = documents.judgement(evaluate.result)
+            judged = summaries.judgement(evaluate.result)
             candidate = judged.candidate_metrics[judged.metric]
             baseline = judged.baseline_metrics[judged.metric]
             self._say(f"{judged.verdict}: {judged.explanation}")
             self._say(f"{judged.metric}: candidate {candidate:.4f}, {judged.baseline_kind} {baseline:.4f}")
         if register and register.result:
-            registered = documents.registration(register.result)
+            registered = summaries.registration(register.result)
             where = "in production" if registered.promoted else f"not in production: {registered.withheld}"
             self._say(f"model {registered.model} version {registered.version}, {where}")
         if page := page_of(store, ended):
             self._say(f"report {page}")
-
-
-def addresses(services: Services, console: Console) -> None:
-    """Say where the UIs are, and how to log in."""
-    for line in (
-        f"Airflow {services.airflow_url} (log in as {services.user}, password {services.password})",
-        f"MLflow  {services.mlflow_url}",
-        f"store   {services.store}",
-    ):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _table(title: str, tasks: dict[str, dict[str, Any]]) -> Table:

@@ -5,6 +5,7 @@
 ARG DEPENDENCIES=ratchet-airflow-base:cpu
 FROM ${DEPENDENCIES}
 # Laid out as in a checkout: what a stage's result depends on is also the lock of its packages.
+COPY ratchet/ /opt/ratchet/ours/ratchet/
 COPY tasks/ /opt/ratchet/ours/tasks/
 COPY team/ /opt/ratchet/ours/team/
 COPY docker/stage.txt /opt/ratchet/ours/docker/stage.txt

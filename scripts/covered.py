@@ -12,7 +12,7 @@ from typing import Any
 from slipcover import merge_coverage
 from slipcover.slipcover import format_missing
 
-FLOORS = {"tasks/contracts/": 100.0, "": 90.0}
+FLOORS = {"ratchet/contracts/": 100.0, "": 90.0}
 """Percent, by how a file's path begins; the first that fits counts."""
 
 

@@ -9,7 +9,7 @@ fail() {
     exit 1
 }
 
-want=$(sha256sum requirements.txt requirements-dev.txt pyproject.toml scripts/environment.sh && pwd)
+want=$(sha256sum requirements.txt requirements-dev.txt pyproject.toml tasks/pyproject.toml scripts/environment.sh && pwd)
 current() { [[ -x .venv/bin/ratchet && -x .venv/bin/python && $(cat "$stamp" 2>/dev/null) == "$want" ]]; }
 if current; then
     exit 0
@@ -41,7 +41,10 @@ rm -f "$stamp"
 say "installing the pinned packages"
 scripts/uv.sh pip install --quiet --python .venv/bin/python -r requirements.txt -r requirements-dev.txt
 # No isolation: the build needs no network then.
-scripts/uv.sh pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . 2>/dev/null ||
-    scripts/uv.sh pip install --quiet --python .venv/bin/python --no-deps --editable .
+ours=(--editable . --editable ./tasks)
+scripts/uv.sh pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation "${ours[@]}" 2>/dev/null ||
+    scripts/uv.sh pip install --quiet --python .venv/bin/python --no-deps "${ours[@]}"
+# Packages of the checkout alone (local, demo, team, benchmarks) are found from any folder, too.
+pwd >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ratchet-checkout.pth"
 echo "$want" >"$stamp"
 say "ready: .venv"

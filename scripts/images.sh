@@ -33,7 +33,7 @@ archive() { # FILE PATH...
     local file=$1
     shift
     tar --create --file "$file" --sort=name --mtime=2000-01-01 --owner=0 --group=0 --numeric-owner \
-        --mode='u=rwX,go=rX' --exclude=__pycache__ --exclude='*.pyc' "$@"
+        --mode='u=rwX,go=rX' --exclude=__pycache__ --exclude='*.pyc' --exclude='*.egg-info' --exclude=build "$@"
 }
 digest() { sha256sum | cut -c1-12; }
 build_from() { # CONTEXT_ARCHIVE ARGUMENT...: without network, and quiet unless it fails
@@ -74,10 +74,10 @@ context=$(mktemp "$build/context.XXXXXX")
 trap 'rm -f "$context"' EXIT
 if [[ $what == stage ]]; then
     lock=docker/stage.txt
-    sources=(docker/stage.Dockerfile docker/ratchet tasks)
+    sources=(docker/stage.Dockerfile docker/ratchet ratchet tasks)
 else
     lock=docker/airflow.txt
-    sources=(docker/airflow.Dockerfile docker/ratchet docker/with-secrets docker/stage.txt dags plugins tasks team)
+    sources=(docker/airflow.Dockerfile docker/ratchet docker/with-secrets docker/stage.txt dags plugins ratchet tasks team)
 fi
 dependencies_tag=ratchet-$what-base:$variant-$(
     { echo "$base_tag" && cat docker/packages.sh docker/dependencies.Dockerfile "$lock"; } | digest

@@ -10,8 +10,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tasks.contracts.errors import ConfigurationError, RatchetError, Unavailable
-from tasks.runners.devices import host_devices
+from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from ratchet.runners.devices import host_devices
 from team import backup, preflight, secret_files
 from team.settings import Settings, read
 from team.stack import Member, Stack

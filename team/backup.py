@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from tasks.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from team.settings import BACKUPS
 from team.stack import Stack
 

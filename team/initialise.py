@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tasks.contracts.errors import RatchetError, Unavailable
+from ratchet.contracts.errors import RatchetError, Unavailable
 from team.secret_files import ADMIN
 
 _SECRETS = Path("/run/secrets")

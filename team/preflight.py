@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import docker
 from docker.utils import kwargs_from_env
 
-from tasks.contracts.errors import ConfigurationError, RatchetError
-from tasks.runners.engine import connect, engine_available
+from ratchet.contracts.errors import ConfigurationError, RatchetError
+from ratchet.runners.engine import connect, engine_available
 from team import stack
 from team.settings import Settings
 

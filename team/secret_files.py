@@ -15,9 +15,9 @@ from io import StringIO
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.fingerprint import fingerprint
-from tasks.contracts.operations import STAGES
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.fingerprint import fingerprint
+from ratchet.contracts.stages import STAGES
 from team.certificate import self_signed
 from team.settings import Settings
 

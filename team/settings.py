@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.quantities import parse_memory
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.quantities import parse_memory
 
 _LINE = re.compile(r"^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=(.*)$")
 _QUOTED = re.compile(r"""^(['"])(.*)\1(?:\s+#.*)?$""")

@@ -17,8 +17,8 @@ from typing import IO, Any
 import docker
 from docker.errors import APIError, NotFound
 
-from tasks.contracts.errors import ConfigurationError, Unavailable
-from tasks.runners.engine import answers, connect
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.runners.engine import answers, connect
 from team import secret_files
 from team.settings import Settings
 

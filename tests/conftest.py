@@ -10,8 +10,8 @@ from tests.airflow.installation import RUNNING
 from tests.airflow.shared import airflow, webhook
 from tests.docker_engine import stage_image, team_images
 from tests.faults.supervised import faulted
+from tests.mlflow_server import mlflow_database, mlflow_server
 from tests.s3 import s3, s3_server, s3_uri, store_uri
-from tests.tracking import mlflow_database, mlflow_server
 
 # What all tests import makes hundreds of thousands of objects that stay; to look at them as often as usual takes a fifth
 # of the time.

@@ -15,22 +15,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from tasks.chain.pins import libraries
-from tasks.contracts import bundle, paths
-from tasks.contracts.documents import Champion, Epoch, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
-from tasks.contracts.fingerprint import digest, digest_of
-from tasks.contracts.operations import Stage
-from tasks.contracts.pipeline import PipelineSpec
-from tasks.contracts.request import UPSTREAM, Input, Outcome, Pins, Promotion, StageRequest
-from tasks.contracts.result import Artifact, Published
+from ratchet.contracts import bundle, paths
+from ratchet.contracts.fingerprint import digest, digest_of
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.request import UPSTREAM, Input, Outcome, Pins, Promotion, StageRequest
+from ratchet.contracts.result import Artifact, Published
+from ratchet.contracts.stages import Stage
+from ratchet.contracts.summaries import Champion, Epoch, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
+from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
+from ratchet.model.networks import Network
+from ratchet.model.saving import digest_of_model, dump
+from ratchet.runs.pins import libraries
+from ratchet.runtime.context import Finished, StageContext
+from ratchet.runtime.logs import StageLog
+from ratchet.store.base import Store
+from ratchet.store.publishing import Transaction
 from tasks.evaluate import stage as evaluate
-from tasks.runtime.context import Finished, StageContext
-from tasks.runtime.logs import StageLog
-from tasks.runtime.publishing import Transaction
-from tasks.runtime.store.base import Store
-from tasks.scoring.description import Architecture, CategoricalColumn, Description, NumericColumn
-from tasks.scoring.networks import Network
-from tasks.scoring.saving import digest_of_model, dump
 
 DAY = date(2026, 11, 20)
 SPEC = PipelineSpec.model_validate(

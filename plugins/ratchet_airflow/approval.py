@@ -7,11 +7,11 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
 
+from ratchet.contracts.schedule import Schedule
 from ratchet_airflow import settings
 from ratchet_airflow.alerts.callbacks import AlertCallbacks
 from ratchet_airflow.run_id import store_run_id
 from ratchet_airflow.timetable import DayBeforeTimetable
-from tasks.contracts.operations import Schedule
 
 WAIT = timedelta(days=7)
 """How long a person has at most. After that the model stays out."""
@@ -37,10 +37,10 @@ class ApproveOperator(ApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         """Ask, with the verdict and its figures, or go on."""
-        from tasks.chain.outcomes import outcomes  # noqa: PLC0415 - the DAG file is parsed without it
-        from tasks.chain.planning import load_plan  # noqa: PLC0415
-        from tasks.contracts.documents import judgement  # noqa: PLC0415
-        from tasks.runtime.store.opening import open_store  # noqa: PLC0415
+        from ratchet.contracts.summaries import judgement  # noqa: PLC0415
+        from ratchet.runs.outcomes import outcomes  # noqa: PLC0415 - the DAG file is parsed without it
+        from ratchet.runs.planning import load_plan  # noqa: PLC0415
+        from ratchet.store.opening import open_store  # noqa: PLC0415
 
         here = settings.read()
         plan = load_plan(here.store, self.pipeline, store_run_id(context["run_id"]))

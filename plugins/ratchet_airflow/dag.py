@@ -6,6 +6,8 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseOperator, chain
 
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.stages import STAGES, StageSettings
 from ratchet_airflow.alerts.callbacks import AlertCallbacks
 from ratchet_airflow.form import params
 from ratchet_airflow.operators import PlanOperator, StageOperator
@@ -13,8 +15,6 @@ from ratchet_airflow.page import page
 from ratchet_airflow.pools import share
 from ratchet_airflow.retries import BACKOFF, LOST_DELAY, MAX_DELAY, StageRetryPolicy
 from ratchet_airflow.timetable import DayBeforeTimetable
-from tasks.contracts.operations import STAGES, StageSettings
-from tasks.contracts.pipeline import PipelineSpec
 
 _MARGIN_S = 60
 """What Airflow waits longer than the runner does, so that the runner's own time limit, which cleans up, comes first."""

@@ -1,11 +1,11 @@
-"""The data date of an Airflow run: gathers what the run says; `tasks.contracts.dates` decides."""
+"""The data date of an Airflow run: gathers what the run says; `ratchet.contracts.dates` decides."""
 
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from tasks.contracts import dates
-from tasks.contracts.request import RunKind
+from ratchet.contracts import dates
+from ratchet.contracts.request import RunKind
 
 _KINDS: dict[str, RunKind] = {"scheduled": "scheduled", "backfill": "backfill"}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
-from tasks.contracts.errors import PipelineInvalid, Problem
-from tasks.contracts.loading import FILE, load
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts.errors import PipelineInvalid, Problem
+from ratchet.contracts.loading import FILE, load
+from ratchet.contracts.pipeline import PipelineSpec
 
 Build = Callable[[PipelineSpec, Path], DAG]
 """`ratchet_airflow.dag.build`, handed in, as who only reads pipelines does without it."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts.pipeline import PipelineSpec
 
 KEYS = {
     "window_days": "source.window_days",

@@ -4,10 +4,10 @@ from typing import Any
 
 from airflow.sdk.bases.operatorlink import BaseOperatorLink
 
+from ratchet.contracts.result import StageResult
+from ratchet.contracts.stages import Stage
+from ratchet.contracts.summaries import registration
 from ratchet_airflow import settings
-from tasks.contracts.documents import registration
-from tasks.contracts.operations import Stage
-from tasks.contracts.result import StageResult
 
 
 class PageLink(BaseOperatorLink):

@@ -1,4 +1,4 @@
-"""The tasks of a pipeline: the plan, and its stages. What they do is in tasks/chain; here it meets Airflow."""
+"""The tasks of a pipeline: the plan, and its stages. What they do is in ratchet/runs; here it meets Airflow."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,18 +9,18 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.bases.resumablejobmixin import ResumableJobMixin
 from airflow.sdk.exceptions import AirflowSkipException
 
+from ratchet.contracts.request import Outcome
+from ratchet.contracts.result import StageResult
+from ratchet.contracts.stages import Stage
 from ratchet_airflow import form, settings
 from ratchet_airflow.data_date import data_date, run_kind
 from ratchet_airflow.links import links_of
 from ratchet_airflow.progress import fields_of, level_of, line_of
 from ratchet_airflow.run_id import store_run_id
-from tasks.contracts.operations import Stage
-from tasks.contracts.request import Outcome
-from tasks.contracts.result import StageResult
 
 if TYPE_CHECKING:
-    from tasks.chain.attempt import Attempt
-    from tasks.chain.events import Event
+    from ratchet.runs.attempt import Attempt
+    from ratchet.runs.events import Event
 
 
 class PlanOperator(BaseOperator):
@@ -35,10 +35,10 @@ class PlanOperator(BaseOperator):
 
     def execute(self, context: Mapping[str, Any]) -> str:
         """Plan the run. Raises ConfigurationError for what the form or the file says wrong."""
-        from tasks.chain.planning import make_plan  # noqa: PLC0415 - the DAG file is parsed without it
-        from tasks.contracts import paths  # noqa: PLC0415
-        from tasks.contracts.loading import load  # noqa: PLC0415
-        from tasks.runners.choosing import choose_image, choose_runner  # noqa: PLC0415
+        from ratchet.contracts import paths  # noqa: PLC0415
+        from ratchet.contracts.loading import load  # noqa: PLC0415
+        from ratchet.runners.choosing import choose_image, choose_runner  # noqa: PLC0415
+        from ratchet.runs.planning import make_plan  # noqa: PLC0415 - the DAG file is parsed without it
 
         here = settings.read()
         asked = context["params"]
@@ -96,7 +96,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
 
     def execute(self, context: Mapping[str, Any]) -> str:
         """Bring the stage to its end. Raises the RatchetError that says why it failed."""
-        from tasks.chain.execution import recorded  # noqa: PLC0415 - the DAG file is parsed without it
+        from ratchet.runs.execution import recorded  # noqa: PLC0415 - the DAG file is parsed without it
 
         self._attempt = self._make_attempt(context)
         outcome = recorded(self._attempt, lambda: self._attempt.ready() or self._resumed(context))
@@ -163,9 +163,9 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             states.set(self._tries_key, tries)
 
     def _make_attempt(self, context: Mapping[str, Any]) -> "Attempt":
-        from tasks.chain.attempt import Attempt  # noqa: PLC0415 - the DAG file is parsed without it
-        from tasks.chain.planning import load_plan  # noqa: PLC0415
-        from tasks.runners.choosing import choose_runner  # noqa: PLC0415
+        from ratchet.runners.choosing import choose_runner  # noqa: PLC0415
+        from ratchet.runs.attempt import Attempt  # noqa: PLC0415 - the DAG file is parsed without it
+        from ratchet.runs.planning import load_plan  # noqa: PLC0415
 
         here = settings.read()
         plan = load_plan(here.store, self.pipeline, store_run_id(context["run_id"]))

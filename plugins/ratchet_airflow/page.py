@@ -2,7 +2,7 @@
 
 import json
 
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts.pipeline import PipelineSpec
 
 
 def page(spec: PipelineSpec) -> str:

@@ -41,10 +41,10 @@ def _made() -> Any:
 
 def _nights(pipeline: str) -> str:
     """The nights of a pipeline, newest first."""
+    from ratchet.runs.history import days_of, newest  # noqa: PLC0415
+    from ratchet.runs.history_page import page  # noqa: PLC0415
+    from ratchet.store.opening import open_store  # noqa: PLC0415
     from ratchet_airflow import settings  # noqa: PLC0415 - see above
-    from tasks.chain.history import days_of, newest  # noqa: PLC0415
-    from tasks.chain.history_page import page  # noqa: PLC0415
-    from tasks.runtime.store.opening import open_store  # noqa: PLC0415
 
     store = open_store(settings.read().store)
     lines = (newest(store, pipeline, day) for day in reversed(days_of(store, pipeline)))
@@ -53,11 +53,11 @@ def _nights(pipeline: str) -> str:
 
 def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:
     """The page that a stage published. Raises LookupError if there is none."""
+    from ratchet.contracts import paths  # noqa: PLC0415
+    from ratchet.contracts.errors import ConfigurationError, RatchetError  # noqa: PLC0415
+    from ratchet.store.opening import open_store  # noqa: PLC0415
+    from ratchet.store.publishing import published  # noqa: PLC0415
     from ratchet_airflow import settings  # noqa: PLC0415 - see above
-    from tasks.contracts import paths  # noqa: PLC0415
-    from tasks.contracts.errors import ConfigurationError, RatchetError  # noqa: PLC0415
-    from tasks.runtime.publishing import published  # noqa: PLC0415
-    from tasks.runtime.store.opening import open_store  # noqa: PLC0415
 
     store = open_store(settings.read().store)
     try:

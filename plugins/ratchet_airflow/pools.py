@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.operations import Resources
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.stages import Resources
 
 CPU, GPU, BACKFILL, BACKFILL_GPU = "ratchet_cpu", "ratchet_gpu", "ratchet_backfill", "ratchet_backfill_gpu"
 GPU_QUEUE = "gpu"
@@ -92,6 +92,6 @@ def _slots(kind: str, default: int) -> int:
 
 
 def _devices() -> int:
-    from tasks.runners.devices import host_devices  # noqa: PLC0415 - only where pools are asked for
+    from ratchet.runners.devices import host_devices  # noqa: PLC0415 - only where pools are asked for
 
     return len(host_devices().names)

@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from tasks.chain.events import Event
+from ratchet.runs.events import Event
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _ELSEWHERE = frozenset({"done", "total", "cause", "remedy", "code", "traceback"})

@@ -7,8 +7,8 @@ from typing import Any
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, AirflowTaskTimeout
 
-from tasks.contracts.errors import RatchetError
-from tasks.contracts.exits import Decision, ExitCode, decide
+from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.exits import Decision, ExitCode, decide
 
 BACKOFF = 2.0
 """Each delay is this many times the one before."""

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tasks.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from tasks.contracts import documents
-from tasks.contracts.documents import Champion
-from tasks.contracts.errors import CorruptArtifact, OutOfMemory, Preempted, Unavailable
-from tasks.runtime.publishing import read_manifest
-from tasks.runtime.store.base import Store
-from tasks.scoring.files import lay_out
-from tasks.scoring.measures import Floats
-from tasks.scoring.model import ScoringModel, load
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import CorruptArtifact, OutOfMemory, Preempted, Unavailable
+from ratchet.contracts.summaries import Champion
+from ratchet.metrics.metrics import Floats
+from ratchet.model.files import lay_out
+from ratchet.model.scoring import ScoringModel, load
+from ratchet.store.base import Store
+from ratchet.store.publishing import read_manifest
 
 Trouble = Literal["baseline-missing", "baseline-unreadable"]
 
@@ -49,7 +49,7 @@ def ask(
     """
     try:
         result = read_manifest(store, champion.manifests["train"]).result
-        split = documents.trained(result).split
+        split = summaries.trained(result).split
         model = load(lay_out(store, result, scratch / "champion", scratch))
         if model.digest != champion.digest:
             raise CorruptArtifact(f"its files are model {model.digest[:12]}, not {champion.digest[:12]}")  # noqa: TRY301 - told as any other damage

@@ -16,8 +16,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.contracts.documents import Interval
-from tasks.scoring.measures import Floats, Measured
+from ratchet.contracts.summaries import Interval
+from ratchet.metrics.metrics import Floats, Measured
 
 RESAMPLES = 1000
 POWER = 0.8

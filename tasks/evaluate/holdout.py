@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tasks.contracts.documents import Snapshot
-from tasks.contracts.errors import DataRejected
-from tasks.contracts.pipeline import PipelineSpec
-from tasks.runtime.artifacts import fetch
-from tasks.runtime.store.base import Store
-from tasks.scoring.measures import Rows
-from tasks.scoring.rows import read_rows
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.summaries import Snapshot
+from ratchet.metrics.metrics import Rows
+from ratchet.model.rows import read_rows
+from ratchet.store.artifacts import fetch
+from ratchet.store.base import Store
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks.contracts.documents import Interval, Judgement, SliceJudgement
-from tasks.contracts.judging import LOWER_IS_BETTER, family
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.summaries import Interval, Judgement, SliceJudgement
+from ratchet.metrics import metrics
+from ratchet.metrics.metrics import Floats, Measured
+from ratchet.model.derivation import load_derive
 from tasks.evaluate.baseline import Baseline
 from tasks.evaluate.comparison import Comparison, compare
 from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.slices import compare_slices
 from tasks.evaluate.verdict import Case, Ruling, judge_slices, rule
-from tasks.scoring import measures
-from tasks.scoring.derivation import load_derive
-from tasks.scoring.measures import Floats, Measured
 
 
 def judge(
@@ -26,8 +26,8 @@ def judge(
     against = baseline.scores if baseline else None
     if against is not None and against.shape != candidate.shape:
         against = None
-    names = measures.names(spec.train.objective, metric)
-    constants = {name: measures.constant(spec.train.objective, name, held.rows.label) for name in names}
+    names = metrics.names(spec.train.objective, metric)
+    constants = {name: metrics.constant(spec.train.objective, name, held.rows.label) for name in names}
     tables = [
         _values(held, dict.fromkeys(names, candidate)),
         _values(held, constants if against is None else dict.fromkeys(names, against)),
@@ -111,7 +111,7 @@ def _obstacle(case: Case, baseline: Baseline | None, candidate: Floats, digest: 
 
 
 def _values(held: Holdout, scores: Mapping[str, Floats]) -> dict[str, Measured]:
-    found = {name: measures.measure(name, held.rows, score) for name, score in scores.items()}
+    found = {name: metrics.measure(name, held.rows, score) for name, score in scores.items()}
     return {name: measured for name, measured in found.items() if measured}
 
 

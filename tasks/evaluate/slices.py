@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tasks.contracts.judging import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.metrics.metrics import Floats, Rows, measure
 from tasks.evaluate.comparison import compare
 from tasks.evaluate.verdict import SliceComparison
-from tasks.scoring.measures import Floats, Rows, measure
 
 MAX_VALUES = 50
 """The most frequent values are judged one by one, all others together: a slice is for what people have names for."""

@@ -7,18 +7,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.contracts import documents
-from tasks.contracts.documents import Judgement
-from tasks.contracts.errors import DataRejected
-from tasks.contracts.fingerprint import digest_of
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.summaries import Judgement
+from ratchet.metrics.metrics import Floats
+from ratchet.model.files import lay_out
+from ratchet.model.scoring import ScoringModel, load
+from ratchet.runtime.context import Finished, StageContext
 from tasks.evaluate import holdout
 from tasks.evaluate.baseline import Baseline, ask
 from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.judging import judge
-from tasks.runtime.context import Finished, StageContext
-from tasks.scoring.files import lay_out
-from tasks.scoring.measures import Floats
-from tasks.scoring.model import ScoringModel, load
 
 _LATENCY_ROWS = 1000
 _LATENCY_TRIES = 5
@@ -27,9 +27,9 @@ _LATENCY_TRIES = 5
 def run(ctx: StageContext) -> Finished:
     """Score, measure, compare, judge. Output `scores`: label, group, candidate and baseline of each held-out row."""
     spec, result = ctx.spec, ctx.upstream("train")
-    trained = documents.trained(result)
+    trained = summaries.trained(result)
     with ctx.phase("read"):
-        snapshot = documents.snapshot(ctx.upstream("ingest"))
+        snapshot = summaries.snapshot(ctx.upstream("ingest"))
         held = holdout.read(ctx.store, spec, snapshot, trained.split.holdout, ctx.disk)
         candidate = load(lay_out(ctx.store, result, ctx.scratch / "candidate", ctx.scratch))
     with ctx.phase("score"):

@@ -6,7 +6,7 @@ too much. inconclusive: anything else; production stays as it is. Nothing that s
 
 from dataclasses import dataclass
 
-from tasks.contracts.documents import Interval, SliceJudgement, Verdict
+from ratchet.contracts.summaries import Interval, SliceJudgement, Verdict
 from tasks.evaluate.comparison import MIN_UNITS, Comparison, holm
 
 

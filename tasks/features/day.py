@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tasks.contracts.columns import ColumnType
-from tasks.contracts.errors import DataRejected
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.model.derivation import Derive
+from ratchet.model.encoding import encode
+from ratchet.model.rows import read_rows
 from tasks.features.statistics import Moments, counted, moments
-from tasks.scoring.derivation import Derive
-from tasks.scoring.encoding import encode
-from tasks.scoring.rows import read_rows
 
 Array = NDArray[np.generic]
 

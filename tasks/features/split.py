@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import date
 
-from tasks.contracts import dates
-from tasks.contracts.documents import Split
-from tasks.contracts.errors import DataRejected
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts import dates
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.summaries import Split
 
 
 def split(spec: PipelineSpec, data_date: date, available: Sequence[date]) -> Split:

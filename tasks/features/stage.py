@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tasks.contracts import bundle, documents, paths
-from tasks.contracts.documents import FeatureDay, FeatureSet, SnapshotDay
-from tasks.contracts.errors import CorruptArtifact
-from tasks.contracts.fingerprint import digest_of, fingerprint, flatten
-from tasks.contracts.model import Document
-from tasks.contracts.result import Artifact
+from ratchet.contracts import bundle, paths, summaries
+from ratchet.contracts.document import Document
+from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
+from ratchet.contracts.result import Artifact
+from ratchet.contracts.summaries import FeatureDay, FeatureSet, SnapshotDay
+from ratchet.model.derivation import FILE, Derive, load_derive
+from ratchet.model.fitted import Fitted
+from ratchet.runtime.code import code_parts
+from ratchet.runtime.context import Finished, StageContext
+from ratchet.store.artifacts import fetch
+from ratchet.store.publishing import Transaction, discard_damaged, published
 from tasks.features.day import EncodedDay, categorical, encode_day, numeric
 from tasks.features.split import split
 from tasks.features.statistics import Moments, merged, vocabulary
-from tasks.runtime.artifacts import fetch
-from tasks.runtime.code import code_parts
-from tasks.runtime.context import Finished, StageContext
-from tasks.runtime.publishing import Transaction, discard_damaged, published
-from tasks.scoring.derivation import FILE, Derive, load_derive
-from tasks.scoring.fitted import Fitted
 
 _PART = "features.day"
 _BYTES_PER_VALUE = 48  # of one value while its day is encoded: 20 were measured, and derive may copy all of them
@@ -41,8 +41,8 @@ class _Day(Document):
 def run(ctx: StageContext) -> Finished:
     """Encode the days that are new, and fit. Raises DataRejected and ConfigurationError."""
     spec = ctx.spec
-    snapshot = documents.snapshot(ctx.upstream("ingest"))
-    excluded = set(documents.validation(ctx.upstream("validate")).excluded)
+    snapshot = summaries.snapshot(ctx.upstream("ingest"))
+    excluded = set(summaries.validation(ctx.upstream("validate")).excluded)
     wanted = [day for day in snapshot.days if day.day not in excluded]
     with ctx.phase("days"):
         days = _days(ctx, wanted)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.contracts.columns import Transform
-from tasks.contracts.model import Document
+from ratchet.contracts.columns import Transform
+from ratchet.contracts.document import Document
 
 
 class Moments(Document):

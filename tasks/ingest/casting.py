@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.contracts.columns import ColumnType
+from ratchet.contracts.columns import ColumnType
 from tasks.ingest.schema import ARROW
 
 

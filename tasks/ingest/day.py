@@ -6,17 +6,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tasks.contracts.columns import ColumnType
-from tasks.contracts.errors import CorruptArtifact, DataRejected
-from tasks.contracts.fingerprint import digest_of
-from tasks.contracts.request import SourceDay, SourceFile
-from tasks.contracts.source import DeltaSource, Source, SqlSource
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import CorruptArtifact, DataRejected
+from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.request import SourceDay, SourceFile
+from ratchet.contracts.source import DeltaSource, Source, SqlSource
+from ratchet.runtime.sources import identity, open_root
+from ratchet.store.artifacts import sha256_file
+from ratchet.store.base import Store
 from tasks.ingest.reading import read
 from tasks.ingest.schema import arrow_schema
 from tasks.ingest.writing import Written, write
-from tasks.runtime.artifacts import sha256_file
-from tasks.runtime.sources import identity, open_root
-from tasks.runtime.store.base import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import NullPool
 
-from tasks.contracts import paths
-from tasks.contracts.columns import ColumnType
-from tasks.contracts.errors import ConfigurationError, RatchetError, Unavailable
-from tasks.contracts.source import SqlSource
+from ratchet.contracts import paths
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from ratchet.contracts.source import SqlSource
+from ratchet.runtime.sources import expand
 from tasks.ingest.reading import rejected, require, to_snapshot
-from tasks.runtime.sources import expand
 
 _ROWS_AT_A_TIME = 65_536
 _NAME = "source.query"

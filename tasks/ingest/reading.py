@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from tasks.contracts.columns import ColumnType
-from tasks.contracts.errors import DataRejected
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import DataRejected
 from tasks.ingest.casting import NotLossless, cast
 from tasks.ingest.schema import ARROW, arrow_schema
 from tasks.ingest.writing import ROW_GROUP

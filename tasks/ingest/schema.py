@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.contracts.columns import ColumnType
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.pipeline import PipelineSpec
 
 ARROW: dict[ColumnType, pa.DataType] = {
     "int64": pa.int64(),

@@ -7,21 +7,21 @@ from datetime import date
 
 import pyarrow as pa
 
-from tasks.contracts import paths
-from tasks.contracts.columns import ColumnType
-from tasks.contracts.documents import Snapshot, SnapshotDay
-from tasks.contracts.errors import CorruptArtifact, DataRejected, PublishConflict
-from tasks.contracts.fingerprint import digest, digest_of, fingerprint, flatten
-from tasks.contracts.pipeline import PARTITION
-from tasks.contracts.request import SourceDay
-from tasks.contracts.result import Artifact
+from ratchet.contracts import paths
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import CorruptArtifact, DataRejected, PublishConflict
+from ratchet.contracts.fingerprint import digest, digest_of, fingerprint, flatten
+from ratchet.contracts.pipeline import PARTITION
+from ratchet.contracts.request import SourceDay
+from ratchet.contracts.result import Artifact
+from ratchet.contracts.summaries import Snapshot, SnapshotDay
+from ratchet.runtime.code import code_parts
+from ratchet.runtime.context import Finished, StageContext
+from ratchet.store.file import FileStore
+from ratchet.store.publishing import Transaction, discard_damaged, published
 from tasks.ingest.day import build
 from tasks.ingest.schema import arrow_schema, taken
 from tasks.ingest.table import commit, file_key
-from tasks.runtime.code import code_parts
-from tasks.runtime.context import Finished, StageContext
-from tasks.runtime.publishing import Transaction, discard_damaged, published
-from tasks.runtime.store.file import FileStore
 
 _PART = "ingest.day"
 _ROWS = "rows.parquet"

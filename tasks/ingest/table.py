@@ -11,11 +11,11 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
-from tasks.contracts import paths
-from tasks.contracts.errors import Unavailable
-from tasks.contracts.pipeline import PARTITION
-from tasks.contracts.result import Artifact
-from tasks.runtime.store.base import Store
+from ratchet.contracts import paths
+from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.pipeline import PARTITION
+from ratchet.contracts.result import Artifact
+from ratchet.store.base import Store
 
 _ATTEMPTS = 20
 _LONGEST_WAIT_S = 1.0

@@ -8,13 +8,13 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from tasks.contracts import paths
-from tasks.contracts.columns import ColumnType
-from tasks.contracts.errors import ConfigurationError, DataRejected, Unavailable
-from tasks.contracts.request import SourceDay
+from ratchet.contracts import paths
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import ConfigurationError, DataRejected, Unavailable
+from ratchet.contracts.request import SourceDay
+from ratchet.runtime.sources import delta_days, delta_options
 from tasks.ingest.reading import require, to_snapshot
 from tasks.ingest.writing import ROW_GROUP
-from tasks.runtime.sources import delta_days, delta_options
 
 
 def read_table(root: str, date_column: str, planned: SourceDay, columns: dict[str, ColumnType]) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.runtime.artifacts import sha256_file
+from ratchet.store.artifacts import sha256_file
 
 ROW_GROUP = 131_072
 

@@ -6,13 +6,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tasks.contracts.columns import Column
-from tasks.contracts.pipeline import PipelineSpec
-from tasks.contracts.request import Pins
-from tasks.runtime.code import code_parts
+from ratchet.checkout import ROOT
+from ratchet.contracts.columns import Column
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.request import Pins
+from ratchet.runtime.code import code_parts
 
-SCORING = "tasks.scoring.model"
-_CODE = Path(__file__).resolve().parents[2]
+SCORING = "ratchet.model.scoring"
 _NEEDED = ("numpy", "pandas", "pydantic", "safetensors", "torch")
 
 
@@ -38,14 +38,14 @@ def scoring_code(folder: Path) -> Path:
     """Our modules that scoring needs, and no others, below `folder`. Returns the folder of the package."""
     for part in code_parts(SCORING):
         module = part.removeprefix("code.")
-        path = _CODE.joinpath(*module.split("."))
+        path = ROOT.joinpath(*module.split("."))
         source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        target = folder / source.relative_to(_CODE)
+        target = folder / source.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-    for package in [folder / "tasks", *(path for path in (folder / "tasks").rglob("*") if path.is_dir())]:
+    for package in [folder / "ratchet", *(path for path in (folder / "ratchet").rglob("*") if path.is_dir())]:
         (package / "__init__.py").touch()
-    return folder / "tasks"
+    return folder / "ratchet"
 
 
 def signature(spec: PipelineSpec) -> Any:

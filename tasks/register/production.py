@@ -7,12 +7,12 @@ but the model that it replaces.
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tasks.contracts import paths
-from tasks.contracts.documents import Judgement, Snapshot, TrainedModel
-from tasks.contracts.operations import STAGES, Stage
-from tasks.contracts.request import Outcome, StageRequest
-from tasks.runtime.ledger import Change, LedgerMoved, Record, append, champion
-from tasks.runtime.store.base import Store
+from ratchet.contracts import paths
+from ratchet.contracts.request import Outcome, StageRequest
+from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.summaries import Judgement, Snapshot, TrainedModel
+from ratchet.store.base import Store
+from ratchet.store.ledger import Change, LedgerMoved, Record, append, champion
 
 
 @dataclass(frozen=True, kw_only=True)

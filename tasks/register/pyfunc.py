@@ -1,6 +1,6 @@
 """The registered model: MLflow runs this file when it loads one ("models from code"; nothing is unpickled).
 
-It only hands rows to tasks.scoring, which comes with the model, so what is served scores as evaluation did.
+It only hands rows to ratchet.model, which comes with the model, so what is served scores as evaluation did.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not 
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the weights, the description and the pipeline's code that were registered."""
-        from tasks.scoring.model import load  # noqa: PLC0415 - MLflow runs this file at registration, which needs no torch
+        from ratchet.model.scoring import load  # noqa: PLC0415 - MLflow runs this file at registration, which needs no torch
 
         self.model = load(Path(context.artifacts[ARTIFACT]))
 

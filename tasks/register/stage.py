@@ -3,19 +3,19 @@
 import json
 from functools import partial
 
-from tasks.contracts import documents
-from tasks.contracts.documents import Registration
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.fingerprint import digest_of
-from tasks.contracts.operations import Stage
-from tasks.contracts.result import StageResult
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.result import StageResult
+from ratchet.contracts.stages import Stage
+from ratchet.contracts.summaries import Registration
+from ratchet.model.files import lay_out
+from ratchet.runtime.context import Finished, StageContext
+from ratchet.tracking.candidates import log_candidate
+from ratchet.tracking.mlflow import Tracker, track
 from tasks.register.packing import pack
 from tasks.register.production import settle
 from tasks.register.versions import point, version_of
-from tasks.runtime.context import Finished, StageContext
-from tasks.runtime.experiments import log_candidate
-from tasks.runtime.tracking import Tracker, track
-from tasks.scoring.files import lay_out
 
 _MODEL = "model"
 
@@ -24,7 +24,7 @@ def run(ctx: StageContext) -> Finished:
     """Register, record, point the alias. Every step finds what an earlier try has done of it."""
     request, model = ctx.request, ctx.spec.model_name
     training, evaluated = ctx.upstream("train"), ctx.upstream("evaluate")
-    judged, trained = documents.judgement(evaluated), documents.trained(training)
+    judged, trained = summaries.judgement(evaluated), summaries.trained(training)
     if judged.verdict != "promote":
         raise ConfigurationError(
             f"register: the verdict is {judged.verdict} ({judged.reason}), so there is nothing to register",
@@ -40,7 +40,7 @@ def run(ctx: StageContext) -> Finished:
             judged=judged,
             trained=trained,
             fingerprint=training.fingerprint,
-            snapshot=documents.snapshot(ctx.upstream("ingest")),
+            snapshot=summaries.snapshot(ctx.upstream("ingest")),
         )
     live = settled.live
     if live is not None:
@@ -67,11 +67,11 @@ def _register(ctx: StageContext, training: StageResult, evaluated: StageResult, 
     request = ctx.request
     ingested = ctx.upstream("ingest")
     results: dict[Stage, StageResult] = {"ingest": ingested, "train": training, "evaluate": evaluated}
-    snapshot = documents.snapshot(ingested)
+    snapshot = summaries.snapshot(ingested)
     run = log_candidate(tracker, request, results)
-    judged = documents.judgement(evaluated)
+    judged = summaries.judgement(evaluated)
     tags = {
-        "ratchet.model_digest": documents.trained(training).digest,
+        "ratchet.model_digest": summaries.trained(training).digest,
         "ratchet.data_date": request.data_date.isoformat(),
         "ratchet.run_id": request.run_id,
         "ratchet.commit": request.pins.commit,

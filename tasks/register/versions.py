@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from tasks.contracts.errors import ConfigurationError
-from tasks.runtime.tracking import Tracker
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.tracking.mlflow import Tracker
 
 FINGERPRINT = "ratchet.fingerprint"
 CHAMPION = "champion"

@@ -6,8 +6,8 @@ from datetime import date
 
 from markupsafe import Markup
 
-from tasks.contracts.documents import Epoch, Judgement, SliceJudgement
-from tasks.report.words import interval, percent, seconds
+from ratchet.contracts.summaries import Epoch, Judgement, SliceJudgement
+from ratchet.pages.words import interval, percent, seconds
 
 _WIDE = 960.0
 

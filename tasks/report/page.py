@@ -3,16 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from importlib.resources import files
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from tasks.contracts.documents import Judgement, Registration, Snapshot, Split, TrainedModel, Validation
-from tasks.contracts.judging import LOWER_IS_BETTER, family
-from tasks.contracts.operations import STAGES, Stage
-from tasks.contracts.request import Outcome, StageRequest
-from tasks.report import charts, words
+from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.request import Outcome, StageRequest
+from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.summaries import Judgement, Registration, Snapshot, Split, TrainedModel, Validation
+from ratchet.pages import words
+from tasks.report import charts
 
 _FOLDER = Path(__file__).parent
 _CONSTANT = "constant."
@@ -49,7 +51,7 @@ def render(told: Told) -> str:
     environment.filters |= {"percent": words.percent, "seconds": words.seconds, "interval": words.interval}
     judged, trained = told.judged, told.trained
     return environment.get_template("report.html").render(
-        css=Markup((_FOLDER / "report.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+        css=Markup(files("ratchet.pages").joinpath("page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
         told=told,
         spec=told.request.spec,
         day=told.request.data_date,

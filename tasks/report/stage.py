@@ -1,17 +1,17 @@
 """report: the page of a run, whatever became of it, and a line in MLflow for every candidate that was judged."""
 
-from tasks.contracts import documents, paths
-from tasks.contracts.documents import Split
-from tasks.contracts.errors import RatchetError
-from tasks.contracts.fingerprint import digest_of
-from tasks.contracts.model import Document
-from tasks.contracts.operations import STAGES, Stage
-from tasks.contracts.request import Outcome
-from tasks.contracts.result import StageResult
+from ratchet.contracts import paths, summaries
+from ratchet.contracts.document import Document
+from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.request import Outcome
+from ratchet.contracts.result import StageResult
+from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.summaries import Split
+from ratchet.runtime.context import Finished, StageContext
+from ratchet.tracking.candidates import log_candidate
+from ratchet.tracking.mlflow import track
 from tasks.report.page import Told, render
-from tasks.runtime.context import Finished, StageContext
-from tasks.runtime.experiments import log_candidate
-from tasks.runtime.tracking import track
 
 
 class Report(Document):
@@ -37,17 +37,17 @@ def run(ctx: StageContext) -> Finished:
 
 def told(ctx: StageContext, results: dict[Stage, StageResult]) -> Told:
     """What is known of the run."""
-    features = documents.features(results["features"]) if "features" in results else None
-    trained = documents.trained(results["train"]) if "train" in results else None
+    features = summaries.features(results["features"]) if "features" in results else None
+    trained = summaries.trained(results["train"]) if "train" in results else None
     split: Split | None = trained.split if trained else features.split if features else None
     return Told(
         request=ctx.request,
         outcomes=_outcomes(ctx),
-        snapshot=documents.snapshot(results["ingest"]) if "ingest" in results else None,
-        validation=documents.validation(results["validate"]) if "validate" in results else None,
+        snapshot=summaries.snapshot(results["ingest"]) if "ingest" in results else None,
+        validation=summaries.validation(results["validate"]) if "validate" in results else None,
         trained=trained,
-        judged=documents.judgement(results["evaluate"]) if "evaluate" in results else None,
-        registered=documents.registration(results["register"]) if "register" in results else None,
+        judged=summaries.judgement(results["evaluate"]) if "evaluate" in results else None,
+        registered=summaries.registration(results["register"]) if "register" in results else None,
         numbers=results["evaluate"].metrics if "evaluate" in results else {},
         unlabelled=sum(day.unlabelled for day in features.days) if features else 0,
         split=split,

@@ -7,10 +7,11 @@ that of the whole batch.
 import torch
 from torch import Tensor
 
-from tasks.scoring.networks import Network
+from ratchet.contracts.step_rows import CHUNK_ROWS
+from ratchet.model.networks import Network
 from tasks.train.data import Rows
 from tasks.train.losses import Loss, Mass
-from tasks.train.settings import CHUNK_ROWS, Settings
+from tasks.train.settings import Settings
 
 
 class Computation:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tasks.train.settings import CHUNK_ROWS
+from ratchet.contracts.step_rows import CHUNK_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tasks.scoring.networks import Network
+from ratchet.model.networks import Network
 from tasks.train.checkpoint import Checkpoints, Saved, optimizer_tensors, restore_optimizer
 from tasks.train.computation import Computation
 from tasks.train.data import Reader, Rows

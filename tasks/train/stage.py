@@ -11,25 +11,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tasks.contracts import documents
-from tasks.contracts.documents import Epoch, FeatureDay, FeatureSet, TrainedModel
-from tasks.contracts.errors import ConfigurationError, OutOfMemory, Preempted, RatchetError
-from tasks.contracts.judging import LOWER_IS_BETTER
-from tasks.runtime.artifacts import fetch, read_bytes
-from tasks.runtime.context import Finished, StageContext
-from tasks.runtime.shelf import StoreShelf
-from tasks.runtime.user_code import blame, load_module
-from tasks.scoring.description import Architecture, CategoricalColumn, Description, NumericColumn
-from tasks.scoring.fitted import Fitted
-from tasks.scoring.measures import Rows as Measurable
-from tasks.scoring.measures import measure
-from tasks.scoring.networks import Network, custom_body, finish
-from tasks.scoring.saving import code_digest, digest_of_model, dump
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import ConfigurationError, OutOfMemory, Preempted, RatchetError
+from ratchet.contracts.gate import LOWER_IS_BETTER
+from ratchet.contracts.step_rows import auto_batch_size
+from ratchet.contracts.summaries import Epoch, FeatureDay, FeatureSet, TrainedModel
+from ratchet.metrics.metrics import Rows as Measurable
+from ratchet.metrics.metrics import measure
+from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
+from ratchet.model.fitted import Fitted
+from ratchet.model.networks import Network, custom_body, finish
+from ratchet.model.saving import code_digest, digest_of_model, dump
+from ratchet.runtime.context import Finished, StageContext
+from ratchet.runtime.user_code import blame, load_module
+from ratchet.store.artifacts import fetch, read_bytes
+from ratchet.store.checkpoint_folder import StoreShelf
 from tasks.train.checkpoint import Checkpoints
 from tasks.train.data import Rows, join
 from tasks.train.loop import Hooks, Loop, NotFinite, Stopped, Trained
 from tasks.train.losses import LOSSES, MASSES, Loss, Mass, mass_of_rows
-from tasks.train.settings import Settings, auto_batch_size
+from tasks.train.settings import Settings
 
 _CODE = "model.py"
 
@@ -37,7 +38,7 @@ _CODE = "model.py"
 def run(ctx: StageContext) -> Finished:
     """Train, or go on from the newest checkpoint. Raises Preempted when told to stop; then its work is saved."""
     spec, settings = ctx.spec, ctx.spec.train
-    features = documents.features(ctx.upstream("features"))
+    features = summaries.features(ctx.upstream("features"))
     device = _prepare(ctx)
     fitted = Fitted.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
     described = _describe(ctx, features, fitted)

@@ -11,9 +11,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import date
 
-from tasks.contracts.checks import Drift
-from tasks.contracts.documents import Check
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts.checks import Drift
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.summaries import Check
 from tasks.validate.profile import ColumnProfile, Profile
 
 _NUMERIC_BINS = 10

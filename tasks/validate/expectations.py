@@ -8,10 +8,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tasks.contracts.checks import Expectation
-from tasks.contracts.documents import Check
-from tasks.contracts.errors import ConfigurationError
-from tasks.validate.catalogue import LIBRARYS_OWN, columns_named
+from ratchet.contracts.checks import Expectation
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.expectations import LIBRARYS_OWN, columns_named
+from ratchet.contracts.summaries import Check
 
 _KEY = "validate.expectations"
 

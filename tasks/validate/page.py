@@ -8,8 +8,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from tasks.contracts.documents import Check, Validation
-from tasks.contracts.request import StageRequest
+from ratchet.contracts.request import StageRequest
+from ratchet.contracts.summaries import Check, Validation
 from tasks.validate import charts
 from tasks.validate.profile import ColumnProfile, Profile
 from tasks.validate.rules import percent, show

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from tasks.contracts.columns import Column
-from tasks.contracts.model import Document
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts.columns import Column
+from ratchet.contracts.document import Document
+from ratchet.contracts.pipeline import PipelineSpec
 from tasks.validate import grid
 
 KEPT_VALUES = 1000

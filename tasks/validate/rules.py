@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from datetime import date
 
-from tasks.contracts.columns import Column
-from tasks.contracts.documents import Check
-from tasks.contracts.pipeline import PipelineSpec
-from tasks.contracts.quantities import show_fraction
+from ratchet.contracts.columns import Column
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.quantities import show_fraction
+from ratchet.contracts.summaries import Check
 from tasks.validate.profile import ColumnProfile, Profile, shown
 
 _LISTED = 5

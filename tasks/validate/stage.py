@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import date
 from importlib.metadata import version
 
-from tasks.contracts import documents, paths
-from tasks.contracts.documents import Check, Snapshot, SnapshotDay, Validation
-from tasks.contracts.errors import CorruptArtifact, DataRejected
-from tasks.contracts.fingerprint import digest_of, fingerprint, flatten
-from tasks.runtime.artifacts import fetch, read_json
-from tasks.runtime.code import code_parts
-from tasks.runtime.context import Finished, StageContext
-from tasks.runtime.publishing import Transaction, discard_damaged, published, read_manifest
+from ratchet.contracts import paths, summaries
+from ratchet.contracts.errors import CorruptArtifact, DataRejected
+from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
+from ratchet.contracts.summaries import Check, Snapshot, SnapshotDay, Validation
+from ratchet.runtime.code import code_parts
+from ratchet.runtime.context import Finished, StageContext
+from ratchet.store.artifacts import fetch, read_json
+from ratchet.store.publishing import Transaction, discard_damaged, published, read_manifest
 from tasks.validate import profile
 from tasks.validate.drift import check_drift
 from tasks.validate.expectations import check_expectations
@@ -27,7 +27,7 @@ _MOST_EXCLUDED = 0.5
 
 def run(ctx: StageContext) -> Finished:
     """Check the window. Raises DataRejected that names every failed check; the result page is kept either way."""
-    snapshot = documents.snapshot(ctx.upstream("ingest"))
+    snapshot = summaries.snapshot(ctx.upstream("ingest"))
     today = ctx.request.data_date
     with ctx.phase("profiles"):
         profiles = _profiles(ctx, snapshot)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from statistics import median
 
-from tasks.contracts.checks import Volume
-from tasks.contracts.documents import Check
-from tasks.contracts.quantities import show_fraction
+from ratchet.contracts.checks import Volume
+from ratchet.contracts.quantities import show_fraction
+from ratchet.contracts.summaries import Check
 from tasks.validate.profile import Profile
 
 _KEY = "validate.volume"

@@ -5,7 +5,7 @@ import http.client
 import os
 import sys
 
-from tasks.contracts.errors import RatchetError, Unavailable
+from ratchet.contracts.errors import RatchetError, Unavailable
 from team.engine_filter.settings import Settings
 
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with
@@ -13,7 +13,7 @@ _OK = 200
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit code: of the table in tasks/contracts/exits.py."""
+    """The exit code: of the table in ratchet/contracts/exits.py."""
     parser = argparse.ArgumentParser(prog="python -m team.engine_filter", description=__doc__)
     parser.add_argument("verb", nargs="?", choices=("serve", "healthy"), default="serve")
     options = parser.parse_args(arguments)

@@ -6,7 +6,7 @@ import socket
 
 import uvicorn
 
-from tasks.contracts.errors import Unavailable
+from ratchet.contracts.errors import Unavailable
 from team.engine_filter.app import Filter
 from team.engine_filter.engine import Engine
 from team.engine_filter.protocol import OneReading

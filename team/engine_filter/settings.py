@@ -8,8 +8,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.quantities import Memory
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.quantities import Memory
 
 PREFIX = "ENGINE_FILTER_"
 _RESERVED_NETWORKS = frozenset({"host", "default", "none"})

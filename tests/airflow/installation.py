@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 from urllib.request import Request, urlopen
 
-from demo.airflow_api import AirflowApi
-from demo.services import Services
-from tasks.chain.outcomes import outcomes
-from tasks.chain.planning import load_plan
-from tasks.contracts.operations import Stage
-from tasks.contracts.request import Outcome, RunPlan
-from tasks.runners.docker import DockerRunner
-from tasks.runtime.store.opening import open_store
-from tasks.supervision.state import ServerState, read
+from local.airflow_api import AirflowApi
+from local.services import Services
+from local.supervision.state import ServerState, read
+from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.stages import Stage
+from ratchet.runners.docker import DockerRunner
+from ratchet.runs.outcomes import outcomes
+from ratchet.runs.planning import load_plan
+from ratchet.store.opening import open_store
 from tests.waiting import until
 
 T = TypeVar("T")

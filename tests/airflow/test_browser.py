@@ -8,10 +8,10 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tasks.contracts import documents
-from tasks.contracts.operations import STAGES
-from tasks.runtime.ledger import champion
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts import summaries
+from ratchet.contracts.stages import STAGES
+from ratchet.store.ledger import champion
+from ratchet.store.opening import open_store
 from tests.airflow.conftest import day, pipeline_file
 from tests.airflow.installation import Installation
 from tests.airflow.shared import PIPELINE
@@ -106,7 +106,7 @@ def test_a_run_from_the_form_does_what_the_form_says(
     assert plan.overrides == {"train.epochs": "2"}
     trained = airflow.outcomes(PIPELINE, run_id)["train"].result
     assert trained is not None
-    assert len(documents.trained(trained).epochs) == 2
+    assert len(summaries.trained(trained).epochs) == 2
 
 
 def test_a_question_that_nobody_answers_is_a_no(airflow: Installation, asking: str, webhook: Webhook) -> None:

@@ -6,10 +6,10 @@ from urllib.error import HTTPError
 
 import pytest
 
-from tasks.contracts import documents
-from tasks.runtime.ledger import champion
-from tasks.runtime.store.opening import open_store
-from tasks.samples.clicks import write
+from ratchet.contracts import summaries
+from ratchet.samples.clicks import write
+from ratchet.store.ledger import champion
+from ratchet.store.opening import open_store
 from tests.airflow.conftest import day, messages, pipeline_file
 from tests.airflow.installation import Installation
 from tests.airflow.shared import PIPELINE, ROWS
@@ -74,7 +74,7 @@ def test_a_backfill_of_three_dates_uses_each_dates_snapshot_and_leaves_productio
         assert (plan.kind, plan.promotion.mode) == ("backfill", "never")
         ingested = airflow.outcomes(PIPELINE, run_id)["ingest"].result
         assert ingested is not None
-        assert documents.snapshot(ingested).days[-1].day == plan.data_date
+        assert summaries.snapshot(ingested).days[-1].day == plan.data_date
         dates.append(plan.data_date.isoformat())
     assert sorted(dates) == wanted
     assert champion(store, PIPELINE) == before
@@ -85,7 +85,7 @@ def test_a_backfill_of_three_dates_uses_each_dates_snapshot_and_leaves_productio
 def test_a_backfill_is_summed_up_with_the_verdict_of_each_date(
     airflow: Installation, night: Night, webhook: Webhook
 ) -> None:
-    (summary,) = airflow.until(lambda: summaries(webhook))
+    (summary,) = airflow.until(lambda: backfill_summaries(webhook))
     assert summary["title"] == f"{PIPELINE} {day(9)} to {day(6)}: backfill has ended"
     assert "Cause: 4 dates: 1 failed, " in summary["message"]
     assert f"  {day(9)}  failed: ingest: " in summary["message"]
@@ -111,7 +111,7 @@ def test_of_a_backfill_only_the_dates_that_failed_are_run_again(
     assert airflow.wait(PIPELINE, only)["run"] == "success"
     assert again() == [only]
     assert airflow.plan(PIPELINE, only).data_date.isoformat() == day(9)
-    summary = airflow.until(lambda: summaries(webhook)[1:])[0]
+    summary = airflow.until(lambda: backfill_summaries(webhook)[1:])[0]
     assert "Cause: 1 date: " in summary["message"]
     assert "3 more were run before and left as they are" in summary["message"]
 
@@ -156,6 +156,6 @@ def test_parsing_again_and_again_makes_no_new_version(airflow: Installation, nig
     assert airflow.api.call("GET", f"/dags/{PIPELINE}/dagVersions")["total_entries"] == 1
 
 
-def summaries(webhook: Webhook) -> list[dict[str, str]]:
+def backfill_summaries(webhook: Webhook) -> list[dict[str, str]]:
     """What was told of whole backfills."""
     return messages(webhook, f"{PIPELINE} ", "backfill has ended")

@@ -8,9 +8,9 @@ from datetime import date, timedelta
 
 import pytest
 
-from tasks.contracts import documents
-from tasks.runtime.ledger import records
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts import summaries
+from ratchet.store.ledger import records
+from ratchet.store.opening import open_store
 from tests.airflow.installation import Installation
 from tests.real import flights
 from tests.real.flights import STORM
@@ -47,6 +47,6 @@ def test_a_backfill_judges_each_date_and_stops_at_the_storm(airflow: Installatio
             assert states["run"] == "success"
             judged = airflow.outcomes(PIPELINE, run_id)["evaluate"].result
             assert judged is not None
-            assert documents.judgement(judged).candidate_metrics["auc"] > 0.55
+            assert summaries.judgement(judged).candidate_metrics["auc"] > 0.55
     assert sorted(ended) == [FIRST + timedelta(days=back) for back in range(len(runs))]
     assert records(open_store(airflow.services.store), PIPELINE) == ()

@@ -1,7 +1,6 @@
 """The shape of the house, as a test."""
 
 import ast
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +21,8 @@ HEAVY = (
     "docker",
 )
 TRAINING_MAY_IMPORT = {"torch", "numpy", "safetensors"}
+PACKAGES = ("ratchet", "tasks", "local", "team", "plugins/ratchet_airflow", "demo", "benchmarks")
+OURS = ("ratchet", "tasks")
 
 
 def modules_after(statement: str) -> set[str]:
@@ -38,13 +39,13 @@ def test_each_layer_imports_only_what_is_below_it() -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("module", ["request", "documents", "loading", "dates", "bundle", "paths", "endpoints"])
+@pytest.mark.parametrize("module", ["request", "summaries", "loading", "dates", "bundle", "paths", "endpoints"])
 def test_importing_a_contract_imports_nothing_heavy(module: str) -> None:
-    assert not modules_after(f"import tasks.contracts.{module}") & {*HEAVY, "airflow"}
+    assert not modules_after(f"import ratchet.contracts.{module}") & {*HEAVY, "airflow"}
 
 
 def test_the_chain_can_plan_without_the_libraries_of_the_stages() -> None:
-    assert not modules_after("import tasks.chain.planning, tasks.chain.requests") & {*HEAVY, "airflow"}
+    assert not modules_after("import ratchet.runs.planning, ratchet.runs.requests") & {*HEAVY, "airflow"}
 
 
 @pytest.mark.parametrize("stage", ["ingest", "validate", "features", "register", "report"])
@@ -56,7 +57,7 @@ def test_only_training_and_evaluation_load_torch(stage: str) -> None:
 
 
 def test_package_inits_stay_empty() -> None:
-    for package in ("tasks", "team", "demo", "benchmarks"):
+    for package in PACKAGES:
         for init in (ROOT / package).rglob("__init__.py"):
             assert init.read_bytes() == b"", init
 
@@ -65,7 +66,7 @@ def test_the_training_loop_needs_torch_numpy_and_safetensors_alone() -> None:
     """A GPU machine may have no other package: everything of train but its stage adapter imports on these three."""
     names = [path.stem for path in (ROOT / "tasks" / "train").glob("*.py") if path.stem not in {"__init__", "stage"}]
     assert names
-    ours = set(sys.stdlib_module_names) | TRAINING_MAY_IMPORT | {"tasks"}
+    ours = set(sys.stdlib_module_names) | TRAINING_MAY_IMPORT | set(OURS)
     waiting, seen = [f"tasks.train.{name}" for name in names], set()
     while waiting:
         module = waiting.pop()
@@ -75,7 +76,7 @@ def test_the_training_loop_needs_torch_numpy_and_safetensors_alone() -> None:
         for imported in _imports(module):
             top = imported.partition(".")[0]
             assert top in ours, f"{module} imports {imported}"
-            if top == "tasks":
+            if top in OURS:
                 waiting.append(imported)
 
 
@@ -89,16 +90,11 @@ def _imports(module: str) -> set[str]:
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
-            found.update(f"{node.module}.{alias.name}" for alias in node.names if node.module.startswith("tasks"))
+            found.update(f"{node.module}.{alias.name}" for alias in node.names if node.module.startswith(OURS))
     return found
 
 
 @pytest.mark.parametrize("drawer", ["utils", "util", "helpers", "helper", "common", "misc"])
 def test_there_is_no_drawer_for_odds_and_ends(drawer: str) -> None:
-    for folder in ("tasks", "team", "plugins", "dags", "demo", "benchmarks", "tests"):
+    for folder in (*PACKAGES, "dags", "tests"):
         assert not list((ROOT / folder).rglob(f"{drawer}.py"))
-
-
-def test_the_tree_in_the_readme_is_the_one_of_the_files() -> None:
-    written = runpy.run_path(str(ROOT / "scripts" / "tree.py"))["written"]()
-    assert (ROOT / "README.md").read_text(encoding="utf-8") == written, "run scripts/tree.py"

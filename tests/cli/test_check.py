@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tasks.cli.main import main
-from tasks.cli.pipelines import find, overrides
-from tasks.cli.schema import markdown
-from tasks.contracts.errors import ConfigurationError
+from ratchet.cli.main import main
+from ratchet.cli.pipelines import find, overrides
+from ratchet.cli.schema import markdown
+from ratchet.contracts.errors import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[2]
 RANKING = ROOT / "tests" / "contracts" / "ranking.yaml"
@@ -116,7 +116,7 @@ def test_check_tells_of_keys_of_expectations_and_of_code_at_once(tmp_path: Path)
 
 
 def test_check_does_without_the_libraries_of_the_stages(tmp_path: Path) -> None:
-    program = f"import sys; from tasks.cli.main import main; main(['check', {str(RANKING)!r}]); print(*sys.modules)"
+    program = f"import sys; from ratchet.cli.main import main; main(['check', {str(RANKING)!r}]); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     said, modules = done.stdout.splitlines()
     assert [said] == FINE
@@ -182,6 +182,6 @@ def test_each_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]
 def test_the_example_in_the_readme_loads() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     example = text.partition("```yaml\n")[2].partition("```")[0]
-    from tasks.contracts.loading import loads  # noqa: PLC0415
+    from ratchet.contracts.loading import loads  # noqa: PLC0415
 
     assert loads(example).name == "late-flights"

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import atexit, sys
-from tasks.cli.main import end
+from ratchet.cli.main import end
 atexit.register(print, "tidied up")
 print("published", end=" ")
 end(75)

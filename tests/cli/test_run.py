@@ -9,19 +9,19 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tasks.chain.night import Night
-from tasks.chain.planning import make_plan
-from tasks.cli.main import main
-from tasks.cli.run import _days, as_json
-from tasks.contracts.documents import Interval, Judgement, Registration
-from tasks.contracts.errors import DataRejected
-from tasks.contracts.fingerprint import digest
-from tasks.contracts.loading import load
-from tasks.contracts.model import Document
-from tasks.contracts.operations import Stage
-from tasks.contracts.request import Outcome
-from tasks.contracts.result import StageResult
-from tasks.samples import clicks
+from ratchet.cli.main import main
+from ratchet.cli.run import _days, as_json
+from ratchet.contracts.document import Document
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.loading import load
+from ratchet.contracts.request import Outcome
+from ratchet.contracts.result import StageResult
+from ratchet.contracts.stages import Stage
+from ratchet.contracts.summaries import Interval, Judgement, Registration
+from ratchet.runs.local_run import Night
+from ratchet.runs.planning import make_plan
+from ratchet.samples import clicks
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "dags" / "pipelines" / "search-ranking"

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tasks.chain.events import Event
-from tasks.cli.display import Display
-from tasks.cli.main import main
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.request import Outcome
-from tasks.runners.choosing import choose_image, choose_runner, stage_image
+from ratchet.cli.display import Display
+from ratchet.cli.main import main
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.request import Outcome
+from ratchet.runners.choosing import choose_image, choose_runner, stage_image
+from ratchet.runs.events import Event
 
 
 @pytest.mark.parametrize("kind", ["clicks", "payments"])
@@ -43,7 +43,7 @@ def test_sample_refuses_what_cannot_be(
 def test_a_terminal_shows_a_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120)
-    monkeypatch.setattr("tasks.cli.display.Console", lambda **_: console)
+    monkeypatch.setattr("ratchet.cli.display.Console", lambda **_: console)
     with Display("ranker", date(2026, 3, 20), "stages run as processes") as display:
         display.stage("ingest", None)
         display.stage("ingest", Outcome(stage="ingest", state="done", seconds=1.5))

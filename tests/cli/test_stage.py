@@ -14,17 +14,18 @@ from typing import ClassVar
 import pytest
 from botocore.session import get_session
 
-from tasks.chain.planning import load_plan, make_plan
-from tasks.chain.requests import compose
-from tasks.cli.main import main
-from tasks.cli.stage import _stop, _take_secrets
-from tasks.contracts.errors import ConfigurationError, Preempted
-from tasks.contracts.loading import load
-from tasks.contracts.request import StageRequest
-from tasks.runtime.publishing import published
-from tasks.runtime.store.opening import open_store
-from tasks.runtime.tracking import track
-from tasks.samples import clicks
+from ratchet.cli.main import main
+from ratchet.cli.stage import _take_secrets
+from ratchet.contracts.errors import ConfigurationError, Preempted
+from ratchet.contracts.loading import load
+from ratchet.contracts.request import StageRequest
+from ratchet.runs.planning import load_plan, make_plan
+from ratchet.runs.requests import compose
+from ratchet.runtime.stage import _stop
+from ratchet.samples import clicks
+from ratchet.store.opening import open_store
+from ratchet.store.publishing import published
+from ratchet.tracking.mlflow import track
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "dags" / "pipelines" / "search-ranking"
@@ -134,7 +135,7 @@ def test_a_notice_to_stop_ends_every_stage_but_training_at_once() -> None:
     from threading import Event  # noqa: PLC0415
 
     told = Event()
-    with pytest.raises(Preempted, match="ingest was told to stop"):
+    with pytest.raises(Preempted, match="ingest received a notice to stop"):
         _stop("ingest", told)
     told.clear()
     _stop("train", told)

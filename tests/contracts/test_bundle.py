@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts import bundle
-from tasks.contracts.errors import ConfigurationError
+from ratchet.contracts import bundle
+from ratchet.contracts.errors import ConfigurationError
 
 
 def folder_with(root: Path, files: dict[str, str]) -> Path:

@@ -8,7 +8,7 @@ from croniter import croniter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.contracts.cron import check_cron
+from ratchet.contracts.cron import check_cron
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = st.sampled_from(["", "", "", "/1", "/2", "/7", "/31"])

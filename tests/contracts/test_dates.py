@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.contracts.dates import between, data_date, parse_date, window
-from tasks.contracts.errors import ConfigurationError
+from ratchet.contracts.dates import between, data_date, parse_date, window
+from ratchet.contracts.errors import ConfigurationError
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.contracts import errors
-from tasks.contracts.exits import MEANINGS, ExitCode, decide, meaning
+from ratchet.contracts import errors
+from ratchet.contracts.exits import MEANINGS, ExitCode, decide, meaning
 
 
 def test_every_code_has_a_cause_a_remedy_and_a_decision() -> None:

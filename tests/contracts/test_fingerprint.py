@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.contracts.fingerprint import canonical, differences, digest, digest_of, fingerprint, flatten
-from tasks.contracts.training import Train
+from ratchet.contracts.fingerprint import canonical, differences, digest, digest_of, fingerprint, flatten
+from ratchet.contracts.training import Train
 
 PARTS = st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=6)
 

@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.cli.check import explain
-from tasks.contracts.errors import PipelineInvalid
-from tasks.contracts.exits import ExitCode
-from tasks.contracts.loading import load, loads
-from tasks.contracts.locating import MAX_BYTES, parse_scalar
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.cli.check import explain
+from ratchet.contracts.errors import PipelineInvalid
+from ratchet.contracts.exits import ExitCode
+from ratchet.contracts.loading import load, loads
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.yaml_lines import MAX_BYTES, parse_scalar
 
 FILE = Path(__file__).parent / "ranking.yaml"
 TEXT = FILE.read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.contracts import paths
-from tasks.contracts.errors import ConfigurationError
+from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.contracts.quantities import (
+from ratchet.contracts.quantities import (
     MAX_DURATION,
     parse_duration,
     parse_fraction,

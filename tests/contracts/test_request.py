@@ -4,13 +4,13 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from tasks.contracts import documents
-from tasks.contracts.endpoints import network_for
-from tasks.contracts.fingerprint import digest
-from tasks.contracts.loading import loads
-from tasks.contracts.operations import STAGES
-from tasks.contracts.request import UPSTREAM, Pins, Promotion, StageRequest
-from tasks.contracts.result import Artifact, StageResult
+from ratchet.contracts import summaries
+from ratchet.contracts.endpoints import network_for
+from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.loading import loads
+from ratchet.contracts.request import UPSTREAM, Pins, Promotion, StageRequest
+from ratchet.contracts.result import Artifact, StageResult
+from ratchet.contracts.stages import STAGES
 
 SPEC = """
 name: small
@@ -61,7 +61,7 @@ def test_a_stage_gets_no_more_network_than_its_addresses_need(urls: list[str], n
     assert network_for(urls) == network
 
 
-def _result(summary: documents.Document) -> StageResult:
+def _result(summary: summaries.Document) -> StageResult:
     return StageResult(
         stage="x",
         fingerprint=digest(b""),
@@ -76,22 +76,22 @@ def _result(summary: documents.Document) -> StageResult:
 
 def test_a_summary_comes_back_as_the_document_that_it_was() -> None:
     day = date(2026, 11, 20)
-    split = documents.Split(train=(day,), valid=(), holdout=())
-    snapshot = documents.Snapshot(
-        table="t", version=1, days=(documents.SnapshotDay(day=day, file=ARTIFACT, source=digest(b"")),)
+    split = summaries.Split(train=(day,), valid=(), holdout=())
+    snapshot = summaries.Snapshot(
+        table="t", version=1, days=(summaries.SnapshotDay(day=day, file=ARTIFACT, source=digest(b"")),)
     )
-    assert documents.snapshot(_result(snapshot)) == snapshot
+    assert summaries.snapshot(_result(snapshot)) == snapshot
     assert snapshot.rows == 3
-    validation = documents.Validation(checks=(), rows={day: 3}, labelled={day: 3})
-    assert documents.validation(_result(validation)) == validation
-    features = documents.FeatureSet(
-        numeric=("x",), categorical=(), days=(documents.FeatureDay(day=day, rows=3, arrays={}),), split=split
+    validation = summaries.Validation(checks=(), rows={day: 3}, labelled={day: 3})
+    assert summaries.validation(_result(validation)) == validation
+    features = summaries.FeatureSet(
+        numeric=("x",), categorical=(), days=(summaries.FeatureDay(day=day, rows=3, arrays={}),), split=split
     )
-    assert documents.features(_result(features)) == features
+    assert summaries.features(_result(features)) == features
     assert features.of(split.train) == features.days
     assert features.of(()) == ()
-    epoch = documents.Epoch(epoch=1, loss=1, seconds=1, samples_per_sec=1)
-    trained = documents.TrainedModel(
+    epoch = summaries.Epoch(epoch=1, loss=1, seconds=1, samples_per_sec=1)
+    trained = summaries.TrainedModel(
         digest=digest(b""),
         objective="binary",
         split=split,
@@ -101,13 +101,13 @@ def test_a_summary_comes_back_as_the_document_that_it_was() -> None:
         parameters=1,
         rows=3,
     )
-    assert documents.trained(_result(trained)) == trained
-    gain = documents.Interval(value=0.1, low=0.0, high=0.2)
-    judged = documents.Judgement(
+    assert summaries.trained(_result(trained)) == trained
+    gain = summaries.Interval(value=0.1, low=0.0, high=0.2)
+    judged = summaries.Judgement(
         verdict="promote", reason="better", explanation="", metric="auc", baseline_kind="constant", baseline=None,
         candidate_metrics={}, baseline_metrics={}, gain=gain, smallest_visible_gain=0.1, min_gain=0, confidence=0.95,
         holdout=(day,), rows=3,
     )  # fmt: skip
-    assert documents.judgement(_result(judged)) == judged
-    registered = documents.Registration(model="m", version="1", mlflow_run_id="r", promoted=True)
-    assert documents.registration(_result(registered)) == registered
+    assert summaries.judgement(_result(judged)) == judged
+    registered = summaries.Registration(model="m", version="1", mlflow_run_id="r", promoted=True)
+    assert summaries.registration(_result(registered)) == registered

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.chain.history import days_of, runs_of
-from tasks.chain.jobs import store_label
-from tasks.chain.outcomes import outcomes
-from tasks.contracts.operations import STAGES
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts.stages import STAGES
+from ratchet.runs.history import days_of, runs_of
+from ratchet.runs.jobs import store_label
+from ratchet.runs.outcomes import outcomes
+from ratchet.store.opening import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINE = "search-ranking"
@@ -35,10 +35,17 @@ class Demo:
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.7",  # it shares its cores with other tests
         }
 
-    def __call__(self, verb: str) -> str:
+    def run(self) -> str:
         """What it prints."""
+        return self._run("demo", "--rows-per-day", "500")
+
+    def stop(self) -> str:
+        """What `make stop` prints."""
+        return self._run("local", "stop")
+
+    def _run(self, module: str, *words: str) -> str:
         ended = subprocess.run(
-            [sys.executable, "-m", "demo", verb, "--rows-per-day", "500", "--home", self.home],
+            [sys.executable, "-m", module, *words, "--home", self.home],
             cwd=ROOT,
             env=self._environment,
             capture_output=True,
@@ -68,16 +75,16 @@ def demo(tmp_path: Path, stage_image: str) -> Iterator[Demo]:
         folder.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
     made = Demo(tmp_path, stage_image)
     yield made
-    made("stop")
+    made.stop()
 
 
 def test_two_nights_come_to_verdicts_and_the_same_again_is_cached_and_nothing_is_left(demo: Demo) -> None:
-    first = demo("demo")
+    first = demo.run()
     assert first.count(": success") == 2
     assert len(VERDICT.findall(first)) == 2
     assert f"demo: model {PIPELINE} version 1, in production" in first
 
-    again = demo("demo")
+    again = demo.run()
     assert VERDICT.findall(again) == VERDICT.findall(first)
     store = open_store(str(demo.home / "demo" / "store"))
     days = days_of(store, PIPELINE)
@@ -88,11 +95,11 @@ def test_two_nights_come_to_verdicts_and_the_same_again_is_cached_and_nothing_is
         assert [stage for stage in STAGES if reused[stage].state == "done" and not reused[stage].cached] == []
         assert reused["evaluate"].content == built["evaluate"].content
 
-    assert "stopped: " in demo("stop")
+    assert "stopped: " in demo.stop()
     assert demo.processes() == []
     label = f"label=ratchet.store={store_label(store.uri)}"
     containers = subprocess.run(
         ["docker", "ps", "--all", "--quiet", "--filter", label], capture_output=True, text=True, check=True
     )
     assert containers.stdout == ""
-    assert demo("stop") == "nothing was running\n"
+    assert demo.stop() == "nothing was running\n"

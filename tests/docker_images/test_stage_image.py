@@ -2,9 +2,9 @@
 
 import pytest
 
-from tasks.runners.docker import DockerRunner
-from tasks.runners.job import Job
-from tasks.runners.runner import run_to_end
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.job import Job
+from ratchet.runners.runner import run_to_end
 
 pytestmark = pytest.mark.docker
 
@@ -24,7 +24,7 @@ def test_ratchet_is_the_program(stage_image: str) -> None:
 def test_what_stages_import_is_there_and_compiled(stage_image: str) -> None:
     code = """if 1:
         import importlib, importlib.util, pathlib
-        for name in "torch mlflow polars pandas pyarrow deltalake boto3 safetensors matplotlib tasks.cli.main".split():
+        for name in "torch mlflow polars pandas pyarrow deltalake boto3 safetensors matplotlib ratchet.cli.main".split():
             found = importlib.util.find_spec(name)
             assert found is not None and found.cached and pathlib.Path(found.cached).is_file(), name
         import getpass, matplotlib.pyplot

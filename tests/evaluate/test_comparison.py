@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.metrics.metrics import Floats, Measured, Rows, measure
 from tasks.evaluate import comparison
 from tasks.evaluate.comparison import (
     Comparison,
@@ -15,7 +16,6 @@ from tasks.evaluate.comparison import (
     relative_gain,
     resample,
 )
-from tasks.scoring.measures import Floats, Measured, Rows, measure
 
 
 def mean_of(values: Floats) -> Measured:

@@ -1,10 +1,10 @@
 import numpy as np
 import pandas as pd
 
-from tasks.contracts.documents import SliceJudgement
+from ratchet.contracts.summaries import SliceJudgement
+from ratchet.metrics.metrics import Rows
 from tasks.evaluate.slices import MAX_VALUES, compare_slices
 from tasks.evaluate.verdict import SliceComparison, judge_slices
-from tasks.scoring.measures import Rows
 
 
 def compared(values: pd.Series, worse: float = 0.0) -> list[SliceComparison]:

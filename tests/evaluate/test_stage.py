@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.contracts.documents import Champion, Judgement
-from tasks.contracts.errors import DataRejected
-from tasks.contracts.result import Published
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.result import Published
+from ratchet.contracts.summaries import Champion, Judgement
+from ratchet.store.memory import MemoryStore
 from tasks.evaluate import stage
-from tasks.runtime.store.memory import MemoryStore
 from tests import world
 from tests.world import World
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from tasks.contracts import paths
-from tasks.contracts.fingerprint import digest
-from tasks.contracts.result import Published
-from tasks.runtime.collecting import collect
-from tasks.runtime.ledger import Change, Record, append, records
-from tasks.runtime.publishing import Transaction, published, verify
-from tasks.runtime.store.file import FileStore
+from ratchet.contracts import paths
+from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.result import Published
+from ratchet.store.collecting import collect
+from ratchet.store.file import FileStore
+from ratchet.store.ledger import Change, Record, append, records
+from ratchet.store.publishing import Transaction, published, verify
 
 FINGERPRINT = "f" * 64
 PREFIX = paths.published("example", "train", FINGERPRINT)

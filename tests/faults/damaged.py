@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.contracts import paths
-from tasks.contracts.fingerprint import digest
-from tasks.contracts.result import Published
-from tasks.runtime.publishing import Transaction
-from tasks.runtime.store.file import FileStore
+from ratchet.contracts import paths
+from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.result import Published
+from ratchet.store.file import FileStore
+from ratchet.store.publishing import Transaction
 
 FINGERPRINT = "f" * 64
 PREFIX = paths.published("example", "features", FINGERPRINT)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.chain.events import Event
+from ratchet.runs.events import Event
 from tests.faults.trainings import containers, trained, trainings
 
 pytestmark = [pytest.mark.docker, pytest.mark.heavy]

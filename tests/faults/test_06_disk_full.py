@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts import paths
-from tasks.contracts.errors import Unavailable
-from tasks.contracts.fingerprint import digest
-from tasks.runtime.publishing import Transaction, published, verify
-from tasks.runtime.store.file import FileStore
+from ratchet.contracts import paths
+from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.fingerprint import digest
+from ratchet.store.file import FileStore
+from ratchet.store.publishing import Transaction, published, verify
 
 MIB = 1 << 20
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts.errors import CorruptArtifact
-from tasks.runtime.artifacts import fetch
-from tasks.runtime.publishing import MANIFEST, discard_damaged, published, verify
-from tasks.runtime.store.file import FileStore
+from ratchet.contracts.errors import CorruptArtifact
+from ratchet.store.artifacts import fetch
+from ratchet.store.file import FileStore
+from ratchet.store.publishing import MANIFEST, discard_damaged, published, verify
 from tests.faults.damaged import KINDS, PREFIX, file_of, places, publish
 
 

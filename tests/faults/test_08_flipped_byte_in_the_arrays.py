@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts import documents
-from tasks.contracts.errors import CorruptArtifact
-from tasks.runtime.artifacts import fetch
-from tasks.runtime.publishing import discard_damaged, verify
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import CorruptArtifact
+from ratchet.store.artifacts import fetch
+from ratchet.store.publishing import discard_damaged, verify
 from tests.features.encoding import D1, D2, D3, at, day_rows, validated
 
 
@@ -38,4 +38,4 @@ def test_a_damaged_array_is_refused_by_name_and_made_anew(tmp_path: Path, damage
     assert again.result.content == published.result.content
     assert again.result.outputs[name].sha256 == artifact.sha256
     assert verify(nights.store, again) == []
-    assert documents.features(again.result).split.train == (D1,)
+    assert summaries.features(again.result).split.train == (D1,)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts import documents
-from tasks.contracts.errors import CorruptArtifact
-from tasks.runtime.artifacts import fetch
-from tasks.runtime.publishing import discard_damaged, verify
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import CorruptArtifact
+from ratchet.store.artifacts import fetch
+from ratchet.store.publishing import discard_damaged, verify
 from tests.ingest.night import LAST, Nights
 from tests.runs.nights import Ended, run, sample
 
@@ -28,7 +28,7 @@ def test_a_damaged_day_is_refused_by_name_and_made_anew(tmp_path: Path, damage: 
     nights = Nights(tmp_path)
     nights.put_window()
     ingested = nights.run("ingest")
-    day = documents.snapshot(ingested.result).days[1]
+    day = summaries.snapshot(ingested.result).days[1]
     path = nights.store.local(day.file.key)
     assert path is not None
     whole = path.read_bytes()
@@ -50,13 +50,13 @@ def test_a_damaged_day_is_refused_by_name_and_made_anew(tmp_path: Path, damage: 
 def test_a_later_night_finds_the_damaged_day_by_itself(tmp_path: Path, damage: str) -> None:
     nights = Nights(tmp_path)
     nights.put_window()
-    day = documents.snapshot(nights.run("ingest").result).days[1]
+    day = summaries.snapshot(nights.run("ingest").result).days[1]
     path = nights.store.local(day.file.key)
     assert path is not None
     damaged(path, damage)
     nights.put(LAST + timedelta(days=1))
     later = nights.run("ingest", data_date=LAST + timedelta(days=1))
-    assert day in documents.snapshot(later.result).days
+    assert day in summaries.snapshot(later.result).days
     assert verify(nights.store, later) == []
     assert fetch(nights.store, day.file, tmp_path) == path
 
@@ -65,7 +65,7 @@ def test_in_a_bucket_a_changed_byte_is_mended_once_it_was_found(tmp_path: Path, 
     nights = Nights(tmp_path, s3_uri)
     nights.put_window()
     ingested = nights.run("ingest")
-    day = documents.snapshot(ingested.result).days[1]
+    day = summaries.snapshot(ingested.result).days[1]
     whole = nights.store.read(day.file.key)
     kept = tmp_path / "kept.parquet"
     kept.write_bytes(whole)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.chain.outcomes import outcomes
-from tasks.chain.requests import compose
-from tasks.contracts.errors import OutOfMemory
-from tasks.contracts.request import Outcome, RunPlan
+from ratchet.contracts.errors import OutOfMemory
+from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.runs.outcomes import outcomes
+from ratchet.runs.requests import compose
 from tests.faults.trainings import DAY, Trainings, containers, trained, trainings
 
 pytestmark = [pytest.mark.docker, pytest.mark.heavy]

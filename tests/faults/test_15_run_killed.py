@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.chain.history import runs_of
-from tasks.chain.jobs import store_label
-from tasks.chain.outcomes import outcomes
-from tasks.runners.docker import DockerRunner
+from ratchet.runners.docker import DockerRunner
+from ratchet.runs.history import runs_of
+from ratchet.runs.jobs import store_label
+from ratchet.runs.outcomes import outcomes
 from tests.faults.ticking import ticking
 from tests.faults.trainings import DAY, trained, trainings
 
@@ -21,8 +21,8 @@ STALE_S = 7
 """Instead of half a minute, after which a lease that does not beat counts as a dead run's; a beat takes 5."""
 RUN = f"""
 import sys
-from tasks.cli.main import main
-from tasks.runtime import lease
+from ratchet.cli.main import main
+from ratchet.store import lease
 lease.STALE_S = {STALE_S}
 sys.exit(main(sys.argv[1:]))
 """

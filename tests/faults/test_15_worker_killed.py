@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 import psutil
 import pytest
 
-from tasks.chain.history import plan_of
-from tasks.contracts import documents
-from tasks.runners.docker import DockerRunner
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts import summaries
+from ratchet.runners.docker import DockerRunner
+from ratchet.runs.history import plan_of
+from ratchet.store.opening import open_store
 from tests.airflow.installation import ticks
 from tests.faults.supervised import PICKED_UP_S, TICKS, Faulted
 
@@ -125,7 +125,7 @@ def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_containe
     assert len(manifests) == 1
     result = faulted.outcomes(MARKED, run_id)["train"].result
     assert result is not None
-    assert (documents.trained(result).resumed_from or 0) > 0
+    assert (summaries.trained(result).resumed_from or 0) > 0
 
 
 def test_the_same_container_is_picked_up_and_its_log_goes_on_where_it_was_cut(
@@ -139,7 +139,7 @@ def test_the_same_container_is_picked_up_and_its_log_goes_on_where_it_was_cut(
     assert faulted.containers(KILLED, run_id) == []
     result = faulted.outcomes(KILLED, run_id)["train"].result
     assert result is not None
-    assert documents.trained(result).resumed_from is None  # one training, from its beginning to its end
+    assert summaries.trained(result).resumed_from is None  # one training, from its beginning to its end
     first, second = (ticks(faulted.log(KILLED, run_id, "train", attempt=number)) for number in (1, 2))
     assert len([*first, *second]) > TICKS
     assert [*first, *second] == list(range(1, len([*first, *second]) + 1))  # none lost, none twice

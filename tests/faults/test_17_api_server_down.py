@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tasks.supervision import processes
-from tasks.supervision.state import read
+from local.supervision import processes
+from local.supervision.state import read
 from tests.faults.supervised import Faulted
 
 pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]

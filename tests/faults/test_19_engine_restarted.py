@@ -11,13 +11,13 @@ from pathlib import Path
 import docker
 import pytest
 
-from tasks.contracts.errors import Unavailable
-from tasks.runners import runner as following
-from tasks.runners.docker import DockerRunner
-from tasks.runners.finisher import finish
-from tasks.runners.job import Job
-from tasks.runners.lines import Line
-from tasks.runners.runner import Ended, follow_to_end
+from ratchet.contracts.errors import Unavailable
+from ratchet.runners import runner as following
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.finisher import finish
+from ratchet.runners.job import Job
+from ratchet.runners.log.lines import Line
+from ratchet.runners.runner import Ended, follow_to_end
 from tests.faults.second_engine import IMAGE, NEEDS, SecondEngine
 
 pytestmark = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts import documents
+from ratchet.contracts import summaries
 from tests.airflow.installation import Installation, ticks
 from tests.airflow.shared import engine_of
 from tests.faults.second_engine import NEEDS, SecondEngine
@@ -75,7 +75,7 @@ def test_a_training_saves_its_work_and_goes_on_at_once_in_the_same_try(
         assert said in log
     result = moved.outcomes(RESTARTED, run_id)["train"].result
     assert result is not None
-    resumed_from = documents.trained(result).resumed_from
+    resumed_from = summaries.trained(result).resumed_from
     assert resumed_from is not None
     assert 0 < resumed_from < len(ticks(log))
     assert told == []  # that it was preempted is told to nobody

@@ -1,6 +1,6 @@
 """Somebody ends or freezes a stage's container behind the runner's back.
 
-What that means to an attempt, and that it is tried again, is in tests/chain/test_attempt.py.
+What that means to an attempt, and that it is tried again, is in tests/runs/test_attempt.py.
 """
 
 import uuid
@@ -10,11 +10,11 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
-from tasks.contracts.errors import JobGone
-from tasks.runners.docker import DockerRunner
-from tasks.runners.job import Job
-from tasks.runners.lines import Line
-from tasks.runners.runner import Ended, follow_to_end
+from ratchet.contracts.errors import JobGone
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.job import Job
+from ratchet.runners.log.lines import Line
+from ratchet.runners.runner import Ended, follow_to_end
 
 pytestmark = pytest.mark.docker
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts.operations import STAGES
-from tasks.runtime.ledger import records
-from tasks.runtime.store.file import FileStore
-from tasks.runtime.tracking import track
+from ratchet.contracts.stages import STAGES
+from ratchet.store.file import FileStore
+from ratchet.store.ledger import records
+from ratchet.tracking.mlflow import track
 from tests.runs.nights import DAY, ROOT, SMALL, sample
 
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("runs")]
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("runs")]
 
 def test_two_runs_of_the_same_date_at_once_make_one_version(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "s")
-    command = [sys.executable, "-W", "ignore", "-m", "tasks.cli.main", "run", "search-ranking", "--date", DAY.isoformat(),
+    command = [sys.executable, "-W", "ignore", "-m", "ratchet.cli.main", "run", "search-ranking", "--date", DAY.isoformat(),
                "--store", store.uri, "--runner", "process", "--json", *SMALL]  # fmt: skip
     environment = {**os.environ, "RATCHET_DATA": str(sample(tmp_path / "data", days=6))}
     both = [

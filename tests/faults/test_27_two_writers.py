@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts import paths
-from tasks.contracts.fingerprint import digest
-from tasks.runtime.publishing import published, verify
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts import paths
+from ratchet.contracts.fingerprint import digest
+from ratchet.store.opening import open_store
+from ratchet.store.publishing import published, verify
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 15

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from tasks.contracts import documents
+from ratchet.contracts import summaries
 from tests.ingest.night import Nights
 
 
@@ -24,12 +24,12 @@ def test_one_wins_and_the_other_verifies(tmp_path: Path) -> None:
     writers = [context.Process(target=_ingest, args=(str(tmp_path), 100 * n, start, results)) for n in (1, 2)]
     for writer in writers:
         writer.start()
-    one, two = (documents.StageResult.model_validate_json(results.get(timeout=120)) for _ in writers)
+    one, two = (summaries.StageResult.model_validate_json(results.get(timeout=120)) for _ in writers)
     for writer in writers:
         writer.join(60)
         assert writer.exitcode == 0
     assert one.content == two.content
-    assert documents.snapshot(one).days == documents.snapshot(two).days
-    table = DeltaTable(nights.store.table(documents.snapshot(one).table)[0])
+    assert summaries.snapshot(one).days == summaries.snapshot(two).days
+    table = DeltaTable(nights.store.table(summaries.snapshot(one).table)[0])
     assert table.version() == 1
     assert len(table.file_uris()) == 3

@@ -17,8 +17,8 @@ from urllib.error import HTTPError
 import boto3
 import pytest
 
-from tasks.chain.jobs import store_label
-from tasks.contracts.operations import STAGES
+from ratchet.contracts.stages import STAGES
+from ratchet.runs.jobs import store_label
 from tests.runs.nights import DAY, ROOT, SMALL, sample
 from tests.s3 import S3Server
 
@@ -96,7 +96,7 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
         words = ["run", PIPELINE, "--store", s3_uri, "--runner", "docker", "--date", f"{DAY}", "--json", *SMALL]
         seen = ""
         with (tmp_path / "said").open("wb") as said:
-            command = [sys.executable, "-m", "tasks.cli.main", *words]
+            command = [sys.executable, "-m", "ratchet.cli.main", *words]
             with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=said, stderr=said) as process:
                 while process.poll() is None:
                     seen += inspected(store_label(s3_uri))

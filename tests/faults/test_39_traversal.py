@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.contracts import paths
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.result import Artifact
-from tasks.runtime.artifacts import fetch
-from tasks.runtime.ledger import champion
-from tasks.runtime.publishing import Transaction
-from tasks.runtime.store.file import FileStore
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.result import Artifact
+from ratchet.store.artifacts import fetch
+from ratchet.store.file import FileStore
+from ratchet.store.ledger import champion
+from ratchet.store.opening import open_store
+from ratchet.store.publishing import Transaction
 
 HOSTILE = [
     "..",

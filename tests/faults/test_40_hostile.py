@@ -10,12 +10,12 @@ import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 
+from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError, PipelineInvalid
+from ratchet.contracts.loading import load, loads
 from ratchet_airflow import form
 from ratchet_airflow.dag import build
 from ratchet_airflow.run_id import store_run_id
-from tasks.contracts import paths
-from tasks.contracts.errors import ConfigurationError, PipelineInvalid
-from tasks.contracts.loading import load, loads
 from tests.dags.pipelines import write
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern")  # Airflow's own, when it looks for plugins
@@ -87,8 +87,8 @@ def test_a_hostile_run_id_becomes_one_plain_name(run_id: str) -> None:
     ["'/data/{date}/../../etc/*'", "'/data/{date.__class__}/*'", "'s3://user:secret@bucket/{date}'", "'/data/*'"],
 )
 def test_a_hostile_source_is_refused_before_anything_is_read(uri: str, tmp_path: Path) -> None:
-    from tasks.contracts.dates import parse_date  # noqa: PLC0415 - only here
-    from tasks.runtime.sources import list_days  # noqa: PLC0415 - the same
+    from ratchet.contracts.dates import parse_date  # noqa: PLC0415 - only here
+    from ratchet.runtime.sources import list_days  # noqa: PLC0415 - the same
 
     with pytest.raises(ConfigurationError):
         list_days(loads(TEXT.format(description="x", uri=uri)).source, (parse_date("2026-11-20"),))

@@ -11,11 +11,11 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
-from tasks.contracts.operations import Resources
-from tasks.runners.docker import DockerRunner
-from tasks.runners.job import Job, Mount
-from tasks.runners.lines import Line
-from tasks.runners.runner import Ended, run_to_end
+from ratchet.contracts.stages import Resources
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.job import Job, Mount
+from ratchet.runners.log.lines import Line
+from ratchet.runners.runner import Ended, run_to_end
 
 pytestmark = pytest.mark.docker
 

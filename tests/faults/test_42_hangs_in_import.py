@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.chain.outcomes import outcomes
-from tasks.contracts.errors import Unavailable
+from ratchet.contracts.errors import Unavailable
+from ratchet.runs.outcomes import outcomes
 from tests.faults.trainings import containers, trainings
 
 pytestmark = [pytest.mark.docker, pytest.mark.heavy]

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tasks.chain.jobs import store_label
-from tasks.runners.docker import DockerRunner
-from tasks.runners.job import Job
-from tasks.runtime.store.opening import open_store
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.job import Job
+from ratchet.runs.jobs import store_label
+from ratchet.store.opening import open_store
 from tests.airflow.installation import ticks
 from tests.faults.supervised import DEAF, Faulted
 

@@ -12,19 +12,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.chain.attempt import Attempt, OnEvent
-from tasks.chain.events import Event
-from tasks.chain.execution import execute
-from tasks.chain.planning import make_plan
-from tasks.contracts import documents
-from tasks.contracts.documents import TrainedModel
-from tasks.contracts.loading import loads
-from tasks.contracts.operations import Stage
-from tasks.contracts.request import Outcome, RunPlan
-from tasks.runners.docker import DockerRunner
-from tasks.runners.process import ProcessRunner
-from tasks.runtime.store.base import Store
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts import summaries
+from ratchet.contracts.loading import loads
+from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.stages import Stage
+from ratchet.contracts.summaries import TrainedModel
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.process import ProcessRunner
+from ratchet.runs.attempt import Attempt, OnEvent
+from ratchet.runs.events import Event
+from ratchet.runs.execution import execute
+from ratchet.runs.planning import make_plan
+from ratchet.store.base import Store
+from ratchet.store.opening import open_store
 
 DAY = date(2026, 11, 20)
 BEFORE: tuple[Stage, ...] = ("ingest", "validate", "features")
@@ -123,7 +123,7 @@ def containers(made: Trainings, *, stage: Stage = "train") -> list[str]:
 def trained(outcome: Outcome) -> TrainedModel:
     """What a training says of itself."""
     assert outcome.result is not None
-    return documents.trained(outcome.result)
+    return summaries.trained(outcome.result)
 
 
 def _rows(day: date, count: int) -> Mapping[str, Any]:

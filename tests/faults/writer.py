@@ -5,11 +5,11 @@ Waits for a line on standard input, then publishes round after round; prints pub
 
 import sys
 
-from tasks.contracts import paths
-from tasks.contracts.errors import PublishConflict
-from tasks.contracts.fingerprint import digest
-from tasks.runtime.publishing import Transaction
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts import paths
+from ratchet.contracts.errors import PublishConflict
+from ratchet.contracts.fingerprint import digest
+from ratchet.store.opening import open_store
+from ratchet.store.publishing import Transaction
 
 
 def main() -> None:

@@ -4,11 +4,11 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from tasks.contracts import documents
-from tasks.contracts.documents import Validation
-from tasks.contracts.fingerprint import digest_of, fingerprint
-from tasks.contracts.result import Published
-from tasks.runtime.publishing import Transaction
+from ratchet.contracts import summaries
+from ratchet.contracts.fingerprint import digest_of, fingerprint
+from ratchet.contracts.result import Published
+from ratchet.contracts.summaries import Validation
+from ratchet.store.publishing import Transaction
 from tests.ingest.night import LAST, Nights
 
 D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
@@ -49,7 +49,7 @@ def at(folder: Path) -> Nights:
 
 def validated(nights: Nights, snapshot: Published, excluded: tuple[date, ...] = ()) -> Published:
     """A validation in which these days failed."""
-    days = documents.snapshot(snapshot.result).days
+    days = summaries.snapshot(snapshot.result).days
     summary = Validation(checks=(), excluded=excluded, rows={day.day: day.file.rows or 0 for day in days}, labelled={})
     parts = {"of": snapshot.result.content, "excluded": str(excluded)}
     return Transaction(nights.store, f"published/clicks/validate/{fingerprint(parts)}", "a").commit(

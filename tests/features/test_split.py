@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.contracts import dates
-from tasks.contracts.errors import DataRejected
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts import dates
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.pipeline import PipelineSpec
 from tasks.features.split import split
 from tests.ingest.night import SPEC
 

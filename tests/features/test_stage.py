@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.contracts import documents
-from tasks.contracts.documents import FeatureDay
-from tasks.contracts.errors import ConfigurationError, DataRejected
-from tasks.runtime.artifacts import fetch, read_bytes
-from tasks.scoring.encoding import category_ids
-from tasks.scoring.fitted import Fitted
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.contracts.summaries import FeatureDay
+from ratchet.model.encoding import category_ids
+from ratchet.model.fitted import Fitted
+from ratchet.store.artifacts import fetch, read_bytes
 from tests.features.encoding import D1, D2, D3, at, day_rows, encoded
 from tests.ingest.night import LAST, Nights
 
@@ -28,7 +28,7 @@ def arrays(nights: Nights, day: FeatureDay) -> dict[str, np.ndarray]:
 def test_a_day_becomes_arrays_sorted_by_group_without_its_unlabelled_rows(nights: Nights) -> None:
     for day in (D1, D2, D3):
         nights.put(day, day_rows())
-    found = documents.features(encoded(nights).result)
+    found = summaries.features(encoded(nights).result)
     assert (found.numeric, found.categorical) == (("price", "cheap"), ("country", "item"))
     assert (found.split.train, found.split.valid, found.split.holdout) == ((D1,), (D2,), (D3,))
     assert [(day.rows, day.unlabelled) for day in found.days] == [(11, 1)] * 3
@@ -75,7 +75,7 @@ def test_the_next_night_encodes_the_new_day_alone(nights: Nights) -> None:
     second = encoded(nights, days[-1])
     assert nights.log.getvalue().count("encoded") == 1
     assert nights.log.getvalue().count("reused") >= 2
-    assert documents.features(second.result).days[0] == documents.features(first.result).days[1]
+    assert summaries.features(second.result).days[0] == summaries.features(first.result).days[1]
 
 
 def test_the_same_rows_have_the_same_content(nights: Nights, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_excluded_days_are_left_out_and_the_nearest_ones_validate(nights: Nights
     nights.document["source"]["window_days"] = 4
     for back in range(4):
         nights.put(LAST - timedelta(days=back), day_rows())
-    found = documents.features(encoded(nights, excluded=(D2,)).result)
+    found = summaries.features(encoded(nights, excluded=(D2,)).result)
     assert (found.split.train, found.split.valid, found.split.holdout) == ((D1 - timedelta(days=1),), (D1,), (D3,))
     with pytest.raises(DataRejected, match="no day left to train on"):
         encoded(nights, excluded=(D1, D2))
@@ -117,7 +117,7 @@ def test_labels_and_weights_that_cannot_be_learnt_from_are_refused(
 def test_rows_without_a_group_stand_alone_unless_they_have_to_be_ranked(nights: Nights) -> None:
     for day in (D1, D2, D3):
         nights.put(day, {**day_rows(), "query_id": ["q"] * 9 + [None] * 3})
-    found = documents.features(encoded(nights).result)
+    found = summaries.features(encoded(nights).result)
     assert arrays(nights, found.days[0])["group"].tolist() == [0, 8, 9, 10, 11]
     nights.document["train"] = {"objective": "ranking"}
     with pytest.raises(DataRejected, match="column query_id: 3 rows belong to no group"):
@@ -137,7 +137,7 @@ def test_multiclass_labels_stay_whole_and_regression_labels_are_fitted(nights: N
     nights.document["train"] = {"objective": "multiclass"}
     for day in (D1, D2, D3):
         nights.put(day, {**day_rows(), "clicked": [i % 3 for i in range(12)]})
-    found = documents.features(encoded(nights).result)
+    found = summaries.features(encoded(nights).result)
     assert arrays(nights, found.days[0])["label"].dtype == np.int64
     nights.document["train"] = {"objective": "regression"}
     fitted = Fitted.from_bytes(read_bytes(nights.store, encoded(nights).result.outputs["fitted"]))

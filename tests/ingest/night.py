@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.contracts import bundle, dates, paths
-from tasks.contracts.documents import Champion
-from tasks.contracts.fingerprint import digest, fingerprint, flatten
-from tasks.contracts.pipeline import PipelineSpec
-from tasks.contracts.request import Input, Pins, Promotion, SourceDay, StageRequest
-from tasks.contracts.result import Artifact, Published
-from tasks.runtime.context import StageContext
-from tasks.runtime.logs import StageLog
-from tasks.runtime.publishing import Transaction
-from tasks.runtime.sources import list_days
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts import bundle, dates, paths
+from ratchet.contracts.fingerprint import digest, fingerprint, flatten
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.request import Input, Pins, Promotion, SourceDay, StageRequest
+from ratchet.contracts.result import Artifact, Published
+from ratchet.contracts.summaries import Champion
+from ratchet.runtime.context import StageContext
+from ratchet.runtime.logs import StageLog
+from ratchet.runtime.sources import list_days
+from ratchet.store.opening import open_store
+from ratchet.store.publishing import Transaction
 
 SPEC: dict[str, Any] = {
     "name": "clicks",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.contracts.columns import ColumnType
+from ratchet.contracts.columns import ColumnType
 from tasks.ingest.casting import NotLossless, cast
 from tasks.ingest.schema import ARROW
 

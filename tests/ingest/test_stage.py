@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from tasks.contracts import documents
-from tasks.contracts.errors import ConfigurationError, DataRejected
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.store.opening import open_store
 from tasks.ingest import day as module
-from tasks.runtime.store.opening import open_store
 from tests.ingest.night import LAST, Nights, rows
 
 D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
@@ -27,8 +27,8 @@ def nights(tmp_path: Path) -> Nights:
     return Nights(tmp_path)
 
 
-def snapshot(published: Any) -> documents.Snapshot:
-    return documents.snapshot(published.result)
+def snapshot(published: Any) -> summaries.Snapshot:
+    return summaries.snapshot(published.result)
 
 
 def test_a_window_becomes_a_snapshot_that_anyone_can_read(nights: Nights) -> None:

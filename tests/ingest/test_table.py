@@ -6,12 +6,12 @@ import polars as pl
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from tasks.contracts.result import Artifact
+from ratchet.contracts.result import Artifact
+from ratchet.store.base import Store
+from ratchet.store.opening import open_store
 from tasks.ingest.schema import arrow_schema
 from tasks.ingest.table import commit, file_key
 from tasks.ingest.writing import write
-from tasks.runtime.store.base import Store
-from tasks.runtime.store.opening import open_store
 
 KEY = "tables/clicks/abc"
 D1, D2 = date(2026, 11, 19), date(2026, 11, 20)

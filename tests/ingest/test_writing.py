@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ratchet.store.artifacts import sha256_file
 from tasks.ingest import writing
 from tasks.ingest.writing import ROW_GROUP, write
-from tasks.runtime.artifacts import sha256_file
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+from ratchet.contracts.alerts import Alerts
 from ratchet_airflow.alerts.callbacks import AlertCallbacks
-from tasks.contracts.operations import Alerts
 
 LINK = "http://127.0.0.1:8080/dags/search-ranking/runs/r1/tasks/validate?try_number=1"
 RUN_LINK = "http://127.0.0.1:8080/dags/search-ranking/runs/r1"

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tasks.contracts.errors import DataRejected, Preempted, RatchetError, Unavailable
+from ratchet.contracts.errors import DataRejected, Preempted, RatchetError, Unavailable
 from tests.plugins.alerting import LINK, RUN_LINK, callbacks, context
 from tests.plugins.mail import Mailbox
 from tests.plugins.webhook import Webhook

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts.errors import DataRejected, OutOfMemory, Preempted, Unavailable
+from ratchet.contracts.errors import DataRejected, OutOfMemory, Preempted, Unavailable
 from tests.plugins.alerting import NIGHT, callbacks, context
 
 DOWN = Unavailable("the database did not answer within 5 s")

@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts import paths
+from ratchet.contracts.loading import load
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.request import Outcome
+from ratchet.store.opening import open_store
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.claims import Claims, failure
 from ratchet_airflow.alerts.judging_runs import late_by, standing_since
@@ -14,11 +19,6 @@ from ratchet_airflow.alerts.observed import Backfill, Run, Task
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.alerts.summary import summarise
 from ratchet_airflow.alerts.watch import look_at
-from tasks.contracts import paths
-from tasks.contracts.loading import load
-from tasks.contracts.pipeline import PipelineSpec
-from tasks.contracts.request import Outcome
-from tasks.runtime.store.opening import open_store
 
 QUEUED = datetime(2026, 11, 21, 2, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +89,7 @@ def test_the_watch_tells_of_each_once_with_or_without_a_plan(tmp_path: Path, mon
     monkeypatch.setenv("RATCHET_STORE", str(tmp_path))
     monkeypatch.setenv("RATCHET_ALERT_LOG", str(log))
     monkeypatch.setenv("RATCHET_ALERTS_MLOPS", "")
-    standing = replace(run(task("ingest", "running")), run_id="r1", file=str(ROOT / "dags" / "ratchet.py"))
+    standing = replace(run(task("ingest", "running")), run_id="r1", file=str(ROOT / "dags" / "ratchet_pipelines.py"))
     failed = replace(standing, run_id="r2", state="failed", ended=QUEUED, tasks=(task("ingest", "failed"),))
     later = QUEUED + timedelta(hours=5)
     assert [look_at(standing, later), look_at(failed, later)] == [2, 1]

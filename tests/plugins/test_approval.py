@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ratchet.contracts.schedule import Schedule
 from ratchet_airflow.approval import WAIT, answer_until
-from tasks.contracts.operations import Schedule
 
 NOW = datetime(2026, 11, 21, 2, 40, tzinfo=UTC)
 

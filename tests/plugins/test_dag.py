@@ -7,8 +7,8 @@ import pytest
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
+from ratchet.contracts.loading import load
 from ratchet_airflow.dag import build
-from tasks.contracts.loading import load
 from tests.dags.pipelines import write
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern")  # Airflow's own, when it looks for plugins

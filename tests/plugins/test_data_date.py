@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ratchet.contracts.errors import ConfigurationError
 from ratchet_airflow.data_date import data_date, run_kind
-from tasks.contracts.errors import ConfigurationError
 
 NOW = datetime(2026, 11, 21, 14, 30, tzinfo=UTC)
 

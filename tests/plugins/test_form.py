@@ -7,8 +7,8 @@ import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 
+from ratchet.contracts.loading import load
 from ratchet_airflow import form
-from tasks.contracts.loading import load
 from tests.dags.pipelines import write
 
 

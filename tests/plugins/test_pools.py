@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.stages import Resources
 from ratchet_airflow import pools
 from ratchet_airflow.pools import BACKFILL, BACKFILL_GPU, CPU, GPU, share, yield_to_nights
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.operations import Resources
 
 
 @pytest.fixture(autouse=True)

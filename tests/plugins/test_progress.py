@@ -2,9 +2,9 @@
 
 import logging
 
+from ratchet.runners.log.lines import Line
+from ratchet.runs.events import Event, parse
 from ratchet_airflow.progress import fields_of, level_of, line_of
-from tasks.chain.events import Event, parse
-from tasks.runners.lines import Line
 
 
 def test_progress_shows_its_share_and_its_numbers_beside_it() -> None:

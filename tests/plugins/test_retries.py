@@ -8,10 +8,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet_airflow.retries import StageRetryPolicy
-from ratchet_airflow.run_id import store_run_id
-from tasks.contracts import paths
-from tasks.contracts.errors import (
+from ratchet.contracts import paths
+from ratchet.contracts.errors import (
     ConfigurationError,
     CorruptArtifact,
     DataRejected,
@@ -21,6 +19,8 @@ from tasks.contracts.errors import (
     RatchetError,
     Unavailable,
 )
+from ratchet_airflow.retries import StageRetryPolicy
+from ratchet_airflow.run_id import store_run_id
 
 POLICY = StageRetryPolicy(30)
 

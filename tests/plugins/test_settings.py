@@ -2,8 +2,8 @@
 
 import pytest
 
+from ratchet.contracts.errors import ConfigurationError
 from ratchet_airflow import settings
-from tasks.contracts.errors import ConfigurationError
 
 
 def test_the_store_is_needed_and_named() -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from tasks.contracts import dates
+from ratchet.contracts import dates
 from tests.real.flights import FLIGHTS, FULL, NEEDED, PIPELINE, STORM
 from tests.runs.nights import ratchet
 

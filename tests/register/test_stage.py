@@ -11,19 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tasks.contracts import documents
-from tasks.contracts.documents import Registration
-from tasks.contracts.errors import ConfigurationError, Unavailable
-from tasks.contracts.request import Promotion
-from tasks.contracts.result import Published
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.request import Promotion
+from ratchet.contracts.result import Published
+from ratchet.contracts.summaries import Registration
+from ratchet.store.file import FileStore
+from ratchet.store.ledger import champion, records
+from ratchet.store.opening import open_store
+from ratchet.tracking.mlflow import local_uri
 from tasks.evaluate import holdout
 from tasks.register import stage, versions
-from tasks.runtime.ledger import champion, records
-from tasks.runtime.store.file import FileStore
-from tasks.runtime.store.opening import open_store
-from tasks.runtime.tracking import local_uri
 from tests import world
-from tests.tracking import prepare
+from tests.mlflow_server import prepare
 from tests.world import World
 
 DERIVE = "def derive(df):\n    return df.assign(x=df.x.fillna(0.5), hour=df.seen.dt.hour)\n"
@@ -220,15 +220,15 @@ import mlflow, numpy, pandas
 frame = pandas.read_pickle(sys.argv[2])
 mlflow.set_tracking_uri(sys.argv[1])
 scores = mlflow.pyfunc.load_model("models:/shop@champion").predict(frame)
-import tasks.scoring.model
-assert "/code/tasks/" in tasks.scoring.model.__file__, tasks.scoring.model.__file__
+import ratchet.model.scoring
+assert "/code/ratchet/" in ratchet.model.scoring.__file__, ratchet.model.scoring.__file__
 numpy.save(sys.argv[3], scores)
 """
 
 
 def scores_of_a_fresh_process(shop: World, uri: str, tmp_path: Path, evaluated: Published) -> tuple[object, object]:
     """Scores of the registered model, served where this checkout is not, and those of evaluation."""
-    held = holdout.read(shop.store, shop.spec, documents.snapshot(shop.ingest.result), (shop.data_date,), shop.scratch)
+    held = holdout.read(shop.store, shop.spec, summaries.snapshot(shop.ingest.result), (shop.data_date,), shop.scratch)
     held.frame.to_pickle(tmp_path / "rows.pkl")
     away = tmp_path / "away"
     away.mkdir()

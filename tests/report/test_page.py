@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts.documents import (
+from ratchet.contracts.request import Outcome
+from ratchet.contracts.stages import Stage
+from ratchet.contracts.summaries import (
     Check,
     Epoch,
     Interval,
@@ -17,11 +19,9 @@ from tasks.contracts.documents import (
     TrainedModel,
     Validation,
 )
-from tasks.contracts.operations import Stage
-from tasks.contracts.request import Outcome
+from ratchet.pages.words import headline, percent, seconds
+from ratchet.store.memory import MemoryStore
 from tasks.report.page import Told, metric_table, render
-from tasks.report.words import headline, percent, seconds
-from tasks.runtime.store.memory import MemoryStore
 from tests import world
 
 HOSTILE = '<script>alert("1")</script>{{ 7 * 7 }}&amp;\'"'

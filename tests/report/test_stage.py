@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tasks.contracts.operations import Stage
-from tasks.contracts.result import Published
+from ratchet.contracts.result import Published
+from ratchet.contracts.stages import Stage
+from ratchet.runtime.logs import StageLog
+from ratchet.store.file import FileStore
+from ratchet.tracking.mlflow import local_uri
 from tasks.report import stage
-from tasks.runtime.logs import StageLog
-from tasks.runtime.store.file import FileStore
-from tasks.runtime.tracking import local_uri
 from tests import world
-from tests.tracking import prepare
+from tests.mlflow_server import prepare
 from tests.world import World
 
 

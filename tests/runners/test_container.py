@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.runners.container import archive, container_config
-from tasks.runners.devices import Devices
-from tasks.runners.job import Job, Mount
+from ratchet.runners.container import archive, container_config
+from ratchet.runners.devices import Devices
+from ratchet.runners.job import Job, Mount
 
 JOB = Job(
     name="a", request=b"{}", image="i", user="1234:567", secrets={"key": b"hunter2"}, labels={"ratchet": "2", "x": "y"}

@@ -14,12 +14,12 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
-from tasks.contracts.errors import ConfigurationError, Unavailable
-from tasks.contracts.operations import Resources
-from tasks.runners.container import container_config
-from tasks.runners.devices import Devices, _claims, _is_ours, host_devices
-from tasks.runners.docker import DockerRunner
-from tasks.runners.job import Job
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.stages import Resources
+from ratchet.runners.container import container_config
+from ratchet.runners.devices import Devices, _claims, _is_ours, host_devices
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.job import Job
 
 WAITS = (
     "python",
@@ -126,8 +126,8 @@ def test_more_than_the_host_has_can_never_be(job: Job, mark: str) -> None:
 
 SUBMITS = """if 1:
     import pickle, sys
-    from tasks.contracts.errors import Unavailable
-    from tasks.runners.docker import DockerRunner
+    from ratchet.contracts.errors import Unavailable
+    from ratchet.runners.docker import DockerRunner
     job = pickle.loads(sys.stdin.buffer.read())
     try:
         print(DockerRunner().submit(job))
@@ -154,7 +154,7 @@ def test_of_eight_that_race_for_two_devices_two_win(job: Job, mark: str) -> None
 
 HANGS = """if 1:
     import pickle, signal, sys
-    from tasks.runners.docker import DockerRunner
+    from ratchet.runners.docker import DockerRunner
     job = pickle.loads(sys.stdin.buffer.read())
     runner = DockerRunner()
     runner._api.put_archive = lambda *_: (print("created", flush=True), signal.pause())
@@ -175,11 +175,11 @@ def test_a_submitter_that_dies_before_it_starts_its_container_frees_the_device_a
         assert submitter.stdout.readline() == b"created\n"
         submitter.kill()
     (left,) = DockerRunner().find({"ratchet.run": mark})
-    monkeypatch.setattr("tasks.runners.devices._PATIENCE_S", 0.1)
+    monkeypatch.setattr("ratchet.runners.devices._PATIENCE_S", 0.1)
     with pytest.raises(Unavailable, match=f"0 of 1 are free; held: {mark}a by ads train {mark}"):
         DockerRunner().submit(job)  # it may yet be started
-    monkeypatch.setattr("tasks.runners.devices._STALE_S", 0.0)
-    monkeypatch.setattr("tasks.runners.devices._PATIENCE_S", 60.0)
+    monkeypatch.setattr("ratchet.runners.devices._STALE_S", 0.0)
+    monkeypatch.setattr("ratchet.runners.devices._PATIENCE_S", 60.0)
     handle = DockerRunner().submit(replace(job, labels={**job.labels, "ratchet.attempt": "second"}))
     assert _told(handle) == f"{mark}a"
     assert left not in DockerRunner().find({"ratchet.run": mark})

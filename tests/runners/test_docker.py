@@ -15,14 +15,14 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
-from tasks.contracts.errors import ConfigurationError, JobGone, Unavailable
-from tasks.contracts.operations import Resources
-from tasks.runners.container import OUT_OF_MEMORY_SEEN
-from tasks.runners.docker import DockerRunner
-from tasks.runners.engine import engine_available
-from tasks.runners.job import Job, Mount
-from tasks.runners.lines import Line
-from tasks.runners.runner import Ended, follow_to_end, run_to_end
+from ratchet.contracts.errors import ConfigurationError, JobGone, Unavailable
+from ratchet.contracts.stages import Resources
+from ratchet.runners.container import OUT_OF_MEMORY_SEEN
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.engine import engine_available
+from ratchet.runners.job import Job, Mount
+from ratchet.runners.log.lines import Line
+from ratchet.runners.runner import Ended, follow_to_end, run_to_end
 
 pytestmark = pytest.mark.docker
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts.errors import ConfigurationError
-from tasks.runners.docker import DockerRunner
-from tasks.runners.entries import Mark, Position
-from tasks.runners.job import Job
-from tasks.runners.lines import Line
-from tasks.runners.position_file import PositionFile, discard
-from tasks.runners.runner import follow_to_end
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.job import Job
+from ratchet.runners.log.entries import Mark, Position
+from ratchet.runners.log.lines import Line
+from ratchet.runners.log.position import PositionFile, discard
+from ratchet.runners.runner import follow_to_end
 
 NUMBERS = """if 1:
     import sys, time
@@ -33,9 +33,9 @@ NUMBERS = """if 1:
 """
 FOLLOWER = """if 1:
     import os, sys
-    from tasks.runners.docker import DockerRunner
-    from tasks.runners.job import Job
-    from tasks.runners.runner import follow_to_end
+    from ratchet.runners.docker import DockerRunner
+    from ratchet.runners.job import Job
+    from ratchet.runners.runner import follow_to_end
     file = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)
     job = Job(name="job", request=b"")
     follow_to_end(DockerRunner(), sys.argv[1], job, lambda line: os.write(file, f"{line.stream} {line.text}\\n".encode()), resume=True)

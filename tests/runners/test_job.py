@@ -1,8 +1,8 @@
 import pytest
 
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.operations import Resources
-from tasks.runners.job import Job, Mount
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.stages import Resources
+from ratchet.runners.job import Job, Mount
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "-a", "a b", "a\n", "x" * 101])

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts.errors import JobGone, Unavailable
-from tasks.contracts.operations import Resources
-from tasks.runners.job import Job
-from tasks.runners.lines import Line
-from tasks.runners.output import MOST_LINES
-from tasks.runners.process import ProcessRunner
-from tasks.runners.runner import Ended, run_to_end
+from ratchet.contracts.errors import JobGone, Unavailable
+from ratchet.contracts.stages import Resources
+from ratchet.runners.job import Job
+from ratchet.runners.log.lines import Line
+from ratchet.runners.log.output import MOST_LINES
+from ratchet.runners.process import ProcessRunner
+from ratchet.runners.runner import Ended, run_to_end
 from tests.waiting import until
 
 
@@ -132,9 +132,9 @@ def test_an_error_of_the_caller_ends_the_job(scratch_root: Path) -> None:
 CALLER = """if 1:
     import signal, sys
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
-    from tasks.runners.job import Job
-    from tasks.runners.process import ProcessRunner
-    from tasks.runners.runner import run_to_end
+    from ratchet.runners.job import Job
+    from ratchet.runners.process import ProcessRunner
+    from ratchet.runners.runner import run_to_end
     code = 'import os, time; print(os.getpid()); time.sleep(600)'
     job = Job(name="job", request=b"", command=(sys.executable, "-c", code), grace_s=5)
     run_to_end(ProcessRunner(), job, lambda line: print(line.text, flush=True))

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tasks.cli.main import main
-from tasks.samples import clicks, payments
+from ratchet.cli.main import main
+from ratchet.samples import clicks, payments
 
 ROOT = Path(__file__).resolve().parents[2]
 DAY = date(2026, 3, 20)

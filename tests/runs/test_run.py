@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.chain.history import plan_of, runs_of
-from tasks.chain.planning import make_plan
-from tasks.runtime.ledger import records
-from tasks.runtime.store.opening import open_store
+from ratchet.runs.history import plan_of, runs_of
+from ratchet.runs.planning import make_plan
+from ratchet.store.ledger import records
+from ratchet.store.opening import open_store
 from tests.runs.nights import DAY, ROOT, SMALL, ratchet, run, sample
 
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("runs")]

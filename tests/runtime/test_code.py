@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts.operations import STAGES
-from tasks.runtime.code import code_parts, imported
+from ratchet.contracts.stages import STAGES
+from ratchet.runtime.code import code_parts, imported
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = sorted((ROOT / "tasks").rglob("*.py"))
+OURS = sorted(path for package in ("ratchet", "tasks") for path in (ROOT / package).rglob("*.py"))
 
 
 def by_a_parser(source: bytes) -> set[str]:
@@ -20,7 +20,7 @@ def by_a_parser(source: bytes) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return {name for name in names if name.partition(".")[0] == "tasks"}
+    return {name for name in names if name.partition(".")[0] in {"ratchet", "tasks"}}
 
 
 def test_of_every_file_of_ours_a_parser_finds_the_same_imports() -> None:
@@ -35,11 +35,11 @@ def test_of_every_file_of_ours_a_parser_finds_the_same_imports() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "import tasks.chain.night as night",
-        "from tasks.chain import night, jobs as work",
-        "def late():\n    from tasks.chain import night  # slow, and seldom needed\n",
-        "from tasks.chain import (  # both, and\n    night,  # this one too, of course\n    jobs,\n)\n",
-        "from torch import nn\nimport taskset\nx = 'import tasks.chain'\n",
+        "import ratchet.runs.local_run as night",
+        "from ratchet.runs import night, jobs as work",
+        "def late():\n    from ratchet.runs import night  # slow, and seldom needed\n",
+        "from ratchet.runs import (  # both, and\n    night,  # this one too, of course\n    jobs,\n)\n",
+        "from torch import nn\nimport taskset\nx = 'import ratchet.runs'\n",
     ],
 )
 def test_a_parser_finds_the_same_however_an_import_is_written(source: str) -> None:
@@ -50,6 +50,6 @@ def test_a_parser_finds_the_same_however_an_import_is_written(source: str) -> No
 def test_a_stage_s_parts_are_itself_and_what_it_needs_and_no_other_stage(stage: str) -> None:
     parts = code_parts(f"tasks.{stage}.stage")
     assert f"code.tasks.{stage}.stage" in parts
-    assert "code.tasks.contracts.errors" in parts
+    assert "code.ratchet.contracts.errors" in parts
     others = tuple(f"code.tasks.{other}." for other in STAGES if other != stage)
     assert not [name for name in parts if name.startswith(others)]

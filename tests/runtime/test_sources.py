@@ -4,10 +4,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.source import DeltaSource, FilesSource, SqlSource
-from tasks.runtime.sources import expand, list_days, split
-from tasks.runtime.store.opening import open_store
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.source import DeltaSource, FilesSource, SqlSource
+from ratchet.runtime.sources import expand, list_days, split
+from ratchet.store.opening import open_store
 
 D1, D2, D3 = date(2026, 11, 18), date(2026, 11, 19), date(2026, 11, 20)
 

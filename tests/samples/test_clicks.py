@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # has no stubs
 
-from tasks.samples.clicks import COUNTRIES, COUNTRY_SHARES, clicks_of
+from ratchet.samples.clicks import COUNTRIES, COUNTRY_SHARES, clicks_of
 
 END = date(2026, 3, 10)
 DAYS = 24

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.loading import load
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.loading import load
+from ratchet.samples import clicks, payments
 from tasks.ingest.schema import arrow_schema, taken
-from tasks.samples import clicks, payments
 
 PIPELINES = Path(__file__).resolve().parents[2] / "dags" / "pipelines"
 END = date(2026, 3, 10)

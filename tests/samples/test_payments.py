@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]  # has no stubs
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # has no stubs
 
-from tasks.contracts.loading import load
-from tasks.samples.payments import payments_of
-from tasks.scoring.derivation import load_derive
+from ratchet.contracts.loading import load
+from ratchet.model.derivation import load_derive
+from ratchet.samples.payments import payments_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "payments-fraud"
 END = date(2026, 3, 10)

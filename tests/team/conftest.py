@@ -13,7 +13,7 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
-from tasks.runners.engine import engine_available
+from ratchet.runners.engine import engine_available
 from team.settings import Settings
 from team.stack import Stack
 from tests.team.containers import Starts

@@ -22,10 +22,10 @@ from botocore.config import Config
 from docker.errors import APIError
 from docker.models.containers import Container
 
-from demo.airflow_api import AirflowApi
-from tasks.runtime.store.base import Store
-from tasks.runtime.store.opening import open_store
-from tasks.samples import clicks, payments
+from local.airflow_api import AirflowApi
+from ratchet.samples import clicks, payments
+from ratchet.store.base import Store
+from ratchet.store.opening import open_store
 from tests.waiting import until
 
 T = TypeVar("T")

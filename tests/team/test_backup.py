@@ -12,7 +12,7 @@ import boto3
 import pytest
 from rich.console import Console
 
-from tasks.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from team import backup
 from team.settings import Settings
 from team.stack import Stack

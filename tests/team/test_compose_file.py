@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tasks.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError
 from team import secret_files
 from team.engine_filter.settings import PREFIX
 from team.engine_filter.settings import Settings as Filter

@@ -257,7 +257,7 @@ def test_the_airflow_image_has_what_all_its_services_import(team_images: list[st
         import sys
         from airflow.providers.fab.auth_manager.fab_auth_manager import FabAuthManager
         from airflow.providers.celery.executors.celery_executor import app
-        import airflow, asyncpg, psycopg2, redis, tasks.cli.main, team
+        import airflow, asyncpg, psycopg2, redis, ratchet.cli.main, team
         print("airflow is", airflow.__version__, flush=True)
         from airflow.__main__ import main
         sys.argv = ["airflow", "celery", "worker", "--help"]

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy.engine import make_url
 
-from tasks.contracts.errors import ConfigurationError
-from tasks.contracts.operations import STAGES
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.stages import STAGES
 from team import secret_files
 from team.settings import Settings, read
 

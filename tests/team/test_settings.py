@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError
 from team.settings import Settings, read
 
 POSTGRES = "postgresql://ratchet:secret@db.example:5432/"

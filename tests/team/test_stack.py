@@ -22,8 +22,8 @@ from urllib.request import Request, urlopen
 import pytest
 from docker.models.containers import Container
 
-from demo.airflow_api import AirflowApi
-from tasks.contracts.errors import Unavailable
+from local.airflow_api import AirflowApi
+from ratchet.contracts.errors import Unavailable
 from tests.s3_faults import faulty
 from tests.team.engine_filter.bodies import bent, body
 from tests.team.installation import BUCKETS, LAST, TeamStack
@@ -328,7 +328,7 @@ def test_23_24_the_stacks_s3_is_read_and_written_through_errors_and_cuts(stack: 
 def test_25_an_s3_that_stalls_is_given_up_in_time_and_asked_again(
     stack: TeamStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.runtime.store.s3_client.READ_TIMEOUT_S", 1)
+    monkeypatch.setattr("ratchet.store.s3_client.READ_TIMEOUT_S", 1)
     with faulty(stack.s3_url) as (endpoint, faults), stack.store(endpoint) as store:
         assert store.create("runs/faults/b", b"b")
         faults += ["stall"]

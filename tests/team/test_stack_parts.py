@@ -8,7 +8,7 @@ from threading import Thread
 import docker
 import pytest
 
-from tasks.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, Unavailable
 from team.settings import Settings
 from team.stack import INSTALLATION, Member, Stack, program
 from tests.team.containers import LASTS, Starts, member

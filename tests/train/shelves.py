@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tasks.scoring.description import Architecture, CategoricalColumn, Description, NumericColumn
-from tasks.scoring.networks import Network, finish
+from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
+from ratchet.model.networks import Network, finish
 from tasks.train.checkpoint import Checkpoints
 from tasks.train.data import Rows
 from tasks.train.loop import Hooks, Loop

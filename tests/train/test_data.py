@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.contracts.step_rows import auto_batch_size, step_rows
 from tasks.train.data import Reader, Rows, join
-from tasks.train.settings import auto_batch_size, step_rows
 
 
 def numbered(count: int, sizes: list[int] | None) -> Rows:

@@ -11,18 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.contracts import documents, paths
-from tasks.contracts.errors import ConfigurationError, CorruptArtifact, OutOfMemory, Preempted, RatchetError
-from tasks.contracts.result import Published
-from tasks.runtime.artifacts import read_bytes
-from tasks.runtime.context import StageContext
-from tasks.runtime.lease import Waiting, wanted
-from tasks.runtime.shelf import StoreShelf
-from tasks.runtime.store.opening import open_store
-from tasks.scoring.files import lay_out
-from tasks.scoring.measures import Rows, constant, measure
-from tasks.scoring.model import load
-from tasks.scoring.rows import read_rows
+from ratchet.contracts import paths, summaries
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, OutOfMemory, Preempted, RatchetError
+from ratchet.contracts.result import Published
+from ratchet.metrics.metrics import Rows, constant, measure
+from ratchet.model.files import lay_out
+from ratchet.model.rows import read_rows
+from ratchet.model.scoring import load
+from ratchet.runtime.context import StageContext
+from ratchet.store.artifacts import read_bytes
+from ratchet.store.checkpoint_folder import StoreShelf
+from ratchet.store.lease import Waiting, wanted
+from ratchet.store.opening import open_store
 from tests import world
 from tests.features.encoding import validated
 from tests.ingest.night import LAST, Nights
@@ -81,7 +81,7 @@ class Trainings:
     def scores(self, trained: Published, folder: Path) -> tuple[pd.DataFrame, Any]:
         """The held-out rows, and what the model says of them."""
         laid = lay_out(self.nights.store, trained.result, folder, self.nights.folder)
-        day = documents.snapshot(self.inputs["ingest"].result).days[-1]
+        day = summaries.snapshot(self.inputs["ingest"].result).days[-1]
         path = self.nights.store.local(day.file.key)
         assert path is not None
         df = read_rows(path, self.nights.spec.columns)
@@ -121,7 +121,7 @@ def weights(trainings: Trainings, trained: Published) -> bytes:
 def test_a_trained_model_beats_a_constant_on_held_out_rows(tmp_path: Path, objective: str) -> None:
     trainings = prepare(tmp_path, objective)
     published = trainings.train()
-    trained = documents.trained(published.result)
+    trained = summaries.trained(published.result)
     assert trained.split.train == (DAYS[0], DAYS[1])
     assert trained.rows == 2 * ROWS
     assert len(trained.epochs) == 3
@@ -222,7 +222,7 @@ def test_a_training_that_was_told_to_stop_goes_on_to_the_same_bytes(tmp_path: Pa
             trainings.train(run="cut")
     stopped_after(None)
     resumed = trainings.train(run="cut")
-    assert documents.trained(resumed.result).resumed_from == 5 + 1 + 17 + 1
+    assert summaries.trained(resumed.result).resumed_from == 5 + 1 + 17 + 1
     assert weights(trainings, resumed) == weights(trainings, expected)
     assert resumed.result.content == expected.result.content
 
@@ -279,7 +279,7 @@ def loss(scores, labels, weights, groups):
 def test_micro_batches_give_the_model_of_the_whole_batch(tmp_path: Path, objective: str) -> None:
     trainings = prepare(tmp_path, objective)
     whole, split = trainings.train(run="1"), trainings.train(run="2", accumulation=4)
-    one, other = (documents.trained(published.result) for published in (whole, split))
+    one, other = (summaries.trained(published.result) for published in (whole, split))
     assert (one.accumulation, one.batch_size) == (1, 128)
     assert (other.accumulation, other.batch_size) == (4, 128)
     assert [epoch.loss for epoch in other.epochs] == pytest.approx([epoch.loss for epoch in one.epochs], rel=1e-3)
@@ -306,7 +306,7 @@ def test_memory_that_runs_out_in_a_step_is_named_with_its_rows_and_micro_batches
     assert "resources.train.memory" in caught.value.remedy
     with pytest.raises(OutOfMemory, match=r"in a step of 256 rows, in 2 micro-batches: \S+"):
         trainings.train(run="2", accumulation=2)
-    fitting = documents.trained(trainings.train(run="4", accumulation=4).result)
+    fitting = summaries.trained(trainings.train(run="4", accumulation=4).result)
     assert (fitting.batch_size, fitting.accumulation) == (256, 4)
 
 
@@ -369,7 +369,7 @@ def test_without_validation_days_the_last_epoch_is_taken(tmp_path: Path) -> None
     trainings.inputs["features"] = trainings.nights.run(
         "features", inputs={name: trainings.inputs[name] for name in ("ingest", "validate")}
     )
-    trained = documents.trained(trainings.train().result)
+    trained = summaries.trained(trainings.train().result)
     assert trained.best_epoch == 3
     assert trained.epochs[0].valid_metric is None
 

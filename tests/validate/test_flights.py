@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tasks.contracts import dates
-from tasks.contracts.errors import DataRejected
+from ratchet.contracts import dates
+from ratchet.contracts.errors import DataRejected
 from tests.ingest.night import Nights
 from tests.real.flights import FLIGHTS, NEEDED, PIPELINE, STORM
 

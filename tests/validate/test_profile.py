@@ -9,7 +9,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.contracts.pipeline import PipelineSpec
+from ratchet.contracts.pipeline import PipelineSpec
 from tasks.validate import grid, profile
 from tasks.validate.profile import KEPT_VALUES, ColumnProfile, Profile, column_total, measure, total
 

@@ -6,12 +6,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tasks.contracts import documents, paths
-from tasks.contracts.documents import Champion, Validation
-from tasks.contracts.errors import ConfigurationError, DataRejected
-from tasks.contracts.fingerprint import digest
-from tasks.contracts.result import Published
-from tasks.runtime.artifacts import read_json
+from ratchet.contracts import paths, summaries
+from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.result import Published
+from ratchet.contracts.summaries import Champion, Validation
+from ratchet.store.artifacts import read_json
 from tasks.validate.profile import Profile
 from tests.ingest.night import LAST, Nights, rows
 
@@ -29,7 +29,7 @@ def validate(nights: Nights, day: date = LAST) -> Published:
 
 
 def summary(nights: Nights, day: date = LAST) -> Validation:
-    return documents.validation(validate(nights, day).result)
+    return summaries.validation(validate(nights, day).result)
 
 
 def refused(nights: Nights, day: date = LAST) -> str:
@@ -54,7 +54,7 @@ def test_good_data_pass_and_leave_a_profile_for_later_nights_to_compare_with(nig
     nights.document["validate"] = {}
     nights.put_window(600)
     published = validate(nights)
-    found = documents.validation(published.result)
+    found = summaries.validation(published.result)
     assert all(check.passed for check in found.checks)
     assert found.excluded == ()
     assert found.rows == found.labelled == dict.fromkeys((D1, D2, D3), 600)
@@ -167,7 +167,7 @@ def test_an_earlier_day_that_breaks_a_rule_is_left_out_or_stops_the_run(nights: 
     nights.put_window()
     nights.put(D2, changed(D2, price=[-1.0] * 60))
     published = validate(nights)
-    found = documents.validation(published.result)
+    found = summaries.validation(published.result)
     assert found.excluded == (D2,)
     assert [(check.day, check.rule, check.severity) for check in found.checks if not check.passed] == [
         (D2, "min", "warning")

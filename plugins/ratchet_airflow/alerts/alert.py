@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from tasks.contracts.operations import Occasion
+from ratchet.contracts.alerts import Occasion
 
 MAX_LINES = 10
 """So many of a log's last lines are part of an alert."""

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+from ratchet.contracts.alerts import Alerts, Occasion
+from ratchet.contracts.errors import DataRejected, Preempted
+from ratchet.contracts.summaries import registration
 from ratchet_airflow.alerts import claims
 from ratchet_airflow.alerts.claims import Claims
 from ratchet_airflow.alerts.describing import cause_of, describe
 from ratchet_airflow.alerts.situation import Context, Situation
 from ratchet_airflow.alerts.telling import asked_for, tell
-from tasks.contracts.documents import registration
-from tasks.contracts.errors import DataRejected, Preempted
-from tasks.contracts.operations import Alerts, Occasion
 
 _log = logging.getLogger("ratchet.alerts")
 

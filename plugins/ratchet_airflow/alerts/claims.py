@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 
+from ratchet.contracts import paths
+from ratchet.store.base import Store
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.situation import Situation
-from tasks.contracts import paths
-from tasks.runtime.store.base import Store
 
 _log = logging.getLogger("ratchet.alerts")
 FAILURE, RETRY = "failure", "retry"
@@ -51,8 +51,8 @@ class Claims:
 
     @cached_property
     def _store(self) -> Store:
+        from ratchet.store.opening import open_store  # noqa: PLC0415 - the same
         from ratchet_airflow import settings  # noqa: PLC0415 - the DAG file is parsed without it
-        from tasks.runtime.store.opening import open_store  # noqa: PLC0415 - the same
 
         return open_store(self._uri or settings.read().store)
 

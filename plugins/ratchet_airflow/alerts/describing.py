@@ -1,10 +1,10 @@
 """An alert's words: the cause, the decision, and what to do."""
 
+from ratchet.contracts.alerts import Occasion
+from ratchet.contracts.errors import RatchetError
 from ratchet_airflow.alerts.alert import Alert, masked, shown
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.retries import decision as follow_up
-from tasks.contracts.errors import RatchetError
-from tasks.contracts.operations import Occasion
 
 SILENT = "its process ended without a word: it was killed, ran out of memory, or was marked as failed by hand"
 _REMEDIES: dict[Occasion, str] = {

@@ -2,9 +2,9 @@
 
 from datetime import datetime, timedelta
 
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.stages import StageSettings
 from ratchet_airflow.alerts.observed import ENDED, Run
-from tasks.contracts.operations import StageSettings
-from tasks.contracts.pipeline import PipelineSpec
 
 _FAR_LONGER = 2
 _SLACK = timedelta(minutes=30)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from ratchet.contracts.errors import RatchetError
 from ratchet_airflow.data_date import data_date
 from ratchet_airflow.run_id import store_run_id
-from tasks.contracts.errors import RatchetError
 
 Context = Mapping[str, Any]
 RUN = "run"

@@ -1,10 +1,10 @@
 """From an event to the people who asked to hear of it."""
 
+from ratchet.contracts.alerts import Alerts, Occasion
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.claims import Claims
 from ratchet_airflow.alerts.delivery import deliver, record
 from ratchet_airflow.alerts.situation import Situation
-from tasks.contracts.operations import Alerts, Occasion
 
 
 def tell(alert: Alert, where: Situation, event: str, alerts: Alerts, claims: Claims) -> bool:

@@ -8,6 +8,12 @@ import logging
 import os
 from datetime import UTC, datetime, timedelta
 
+from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.quantities import show_duration
+from ratchet.runs.outcomes import outcomes
+from ratchet.runs.planning import load_plan
+from ratchet.store.opening import open_store
 from ratchet_airflow import folders, settings
 from ratchet_airflow.alerts.claims import Claims, event, failure
 from ratchet_airflow.alerts.describing import describe
@@ -19,12 +25,6 @@ from ratchet_airflow.alerts.telling import tell
 from ratchet_airflow.alerts.watcher import answer
 from ratchet_airflow.links import page_of
 from ratchet_airflow.run_id import store_run_id
-from tasks.chain.outcomes import outcomes
-from tasks.chain.planning import load_plan
-from tasks.contracts.errors import RatchetError
-from tasks.contracts.pipeline import PipelineSpec
-from tasks.contracts.quantities import show_duration
-from tasks.runtime.store.opening import open_store
 
 _LATELY = timedelta(hours=1)
 """How long after its end a run is looked at: longer than any pause between two looks."""

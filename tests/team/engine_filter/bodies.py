@@ -3,10 +3,10 @@
 import copy
 from typing import Any
 
-from tasks.contracts.operations import Resources
-from tasks.runners.container import container_config
-from tasks.runners.devices import Devices
-from tasks.runners.job import Job
+from ratchet.contracts.stages import Resources
+from ratchet.runners.container import container_config
+from ratchet.runners.devices import Devices
+from ratchet.runners.job import Job
 from team.engine_filter.settings import Settings
 
 SETTINGS = Settings(

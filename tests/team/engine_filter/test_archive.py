@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.runners.container import archive
-from tasks.runners.job import Job
+from ratchet.runners.container import archive
+from ratchet.runners.job import Job
 from team.engine_filter.archive import rewritten
 from team.engine_filter.refusal import Refused
 

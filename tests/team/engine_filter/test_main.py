@@ -1,6 +1,6 @@
 import pytest
 
-from tasks.contracts.exits import ExitCode
+from ratchet.contracts.exits import ExitCode
 from team.engine_filter.__main__ import main
 from tests.team.engine_filter.running import Running
 

@@ -17,10 +17,10 @@ import docker
 import psutil
 import pytest
 
-from tasks.contracts.exits import ExitCode
-from tasks.runners.docker import DockerRunner
-from tasks.runners.engine import EngineSilent, engine_available
-from tasks.runners.job import Job
+from ratchet.contracts.exits import ExitCode
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.engine import EngineSilent, engine_available
+from ratchet.runners.job import Job
 from tests.team.engine_filter.running import ROOT, Running, ask, environment, filter_process
 from tests.waiting import until
 

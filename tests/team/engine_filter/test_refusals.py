@@ -14,8 +14,8 @@ from urllib.parse import quote
 import docker
 import pytest
 
-from tasks.runners.container import archive
-from tasks.runners.job import Job
+from ratchet.runners.container import archive
+from ratchet.runners.job import Job
 from tests.team.engine_filter.bodies import bent, body
 from tests.team.engine_filter.running import Running, ask, filter_process
 from tests.waiting import until

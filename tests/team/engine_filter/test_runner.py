@@ -8,15 +8,15 @@ from typing import Any
 import docker
 import pytest
 
-from tasks.contracts.errors import ConfigurationError, JobGone, Unavailable
-from tasks.contracts.operations import Resources
-from tasks.runners.container import container_config
-from tasks.runners.devices import Devices, _claims
-from tasks.runners.docker import DockerRunner
-from tasks.runners.finisher import finish
-from tasks.runners.job import Job
-from tasks.runners.lines import Line
-from tasks.runners.runner import run_to_end
+from ratchet.contracts.errors import ConfigurationError, JobGone, Unavailable
+from ratchet.contracts.stages import Resources
+from ratchet.runners.container import container_config
+from ratchet.runners.devices import Devices, _claims
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.finisher import finish
+from ratchet.runners.job import Job
+from ratchet.runners.log.lines import Line
+from ratchet.runners.runner import run_to_end
 from tests.team.engine_filter.running import Running
 
 pytestmark = pytest.mark.docker

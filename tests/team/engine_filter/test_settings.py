@@ -1,6 +1,6 @@
 import pytest
 
-from tasks.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError
 from team.engine_filter.settings import Settings
 
 

@@ -1,0 +1,110 @@
+"""Servers as processes: each in a session of its own, found by number and birth, and ended with all that it started.
+
+What a server starts stays in its session, whatever group it chooses; what leaves the session on purpose is left alone.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+import psutil
+
+from local.supervision.service import Service
+from local.supervision.state import Identity
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_SAME_BIRTH_S = 1.0
+"""A corrected clock moves what the system says about a birth a little."""
+
+
+def launch(service: Service, folder: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start a server in `folder`; it is told to end when the process that called this dies. Raises OSError."""
+    parent = os.getpid()
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def die_with_parent() -> None:
+        if sys.platform == "linux":
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGTERM)
+
+    with log.open("ab") as out:
+        return subprocess.Popen(  # noqa: S603 - the commands of whoever defines the services
+            service.command,
+            env=dict(service.environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - the supervisor has one thread
+        )
+
+
+def identity(pid: int) -> Identity:
+    """Who a living process is. Raises psutil.NoSuchProcess."""
+    return Identity(pid=pid, born=psutil.Process(pid).create_time())
+
+
+def alive(who: Identity) -> bool:
+    """Whether it is still that process, and has not ended."""
+    try:
+        return _same(who) and psutil.Process(who.pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a child has ended. It is not reaped, so that its number cannot become another's meanwhile."""
+    if process.returncode is not None:
+        return True
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def left_behind(who: Identity) -> bool:
+    """Whether the session that `who` led may be ended: its number does not belong to somebody younger."""
+    try:
+        return _same(who)
+    except psutil.NoSuchProcess:
+        return True  # the kernel gives no number away that is still a session's
+
+
+def end(sessions: Collection[int], grace_s: float) -> None:
+    """End every process of these sessions: asked first, and made after `grace_s` seconds; 0: made at once."""
+    if not sessions:
+        return
+    if grace_s > 0:
+        _send(members(sessions), signal.SIGTERM)
+    until = time.monotonic() + grace_s
+    while members(sessions) and time.monotonic() < until:
+        time.sleep(0.05)
+    while left := members(sessions):  # again, as one of them may just have started another
+        _send(left, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def members(sessions: Collection[int]) -> list[int]:
+    """The numbers of the living processes of some sessions."""
+    found = []
+    for pid in psutil.pids():
+        with contextlib.suppress(ProcessLookupError, PermissionError, psutil.NoSuchProcess):
+            if os.getsid(pid) in sessions and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.append(pid)
+    return found
+
+
+def _send(pids: Collection[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _same(who: Identity) -> bool:
+    """Whether the process of that number is still that one, be it dead. Raises psutil.NoSuchProcess."""
+    return bool(abs(psutil.Process(who.pid).create_time() - who.born) < _SAME_BIRTH_S)

@@ -1,0 +1,94 @@
+"""The live table of a run in a terminal; plain lines where there is none. Everything goes to standard error."""
+
+import time
+from datetime import date
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ratchet.contracts.request import Outcome
+from ratchet.contracts.stages import STAGES, Stage
+from ratchet.runs.events import Event
+from ratchet.runs.local_run import Night
+
+_STYLES = {"done": "green", "cached": "cyan", "skipped": "yellow", "failed": "bold red", "running": "bold"}
+
+
+class Display:
+    """Shows the stages of one night while they run."""
+
+    def __init__(self, pipeline: str, day: date, note: str) -> None:
+        self._console = Console(stderr=True)
+        self._title = f"{pipeline} {day} ({note})"
+        self._started: dict[Stage, float] = {}
+        self._ended: dict[Stage, Outcome] = {}
+        self._said: dict[Stage, str] = {}
+        self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=4, transient=False)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        else:
+            self._console.print(self._title, highlight=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def stage(self, stage: Stage, outcome: Outcome | None) -> None:
+        """A stage began (None), or ended."""
+        if outcome is None:
+            self._started[stage] = time.monotonic()
+        else:
+            self._ended[stage] = outcome
+            if not self._console.is_terminal:
+                state = "cached" if outcome.cached else outcome.state
+                self._console.print(f"  {stage:<9} {state:<8} {outcome.seconds:6.1f} s", highlight=False, markup=False)
+
+    def event(self, stage: Stage, event: Event) -> None:
+        """A line that a stage said."""
+        if event.name in {"progress", "info"}:
+            self._said[stage] = event.message
+        elif event.level == "warning":  # what ends a stage is told once, with the run's end
+            self._console.print(Text(f"  {stage}: {event.message}", style="yellow"))
+
+    def end(self, night: Night) -> None:
+        """The verdict, and where to look."""
+        judged, registered = night.judgement, night.registration
+        lines = []
+        if judged:
+            lines.append(f"{judged.verdict}: {judged.explanation}")
+        if registered:
+            moved = "in production" if registered.promoted else f"not in production ({registered.withheld})"
+            lines.append(f"model {registered.model} version {registered.version}: {moved}")
+        if night.error:
+            lines.append(f"failed: {night.error}")
+        if night.report:
+            lines.append(f"report {night.report}")
+        for line in lines:
+            self._console.print(Text("  " + line), soft_wrap=True)
+
+    def _table(self) -> Table:
+        table = Table(title=self._title, title_justify="left", box=None, pad_edge=False)
+        for heading in ("stage", "state", "seconds", ""):
+            table.add_column(heading, justify="right" if heading == "seconds" else "left")
+        for stage in STAGES:
+            table.add_row(stage, *self._row(stage))
+        return table
+
+    def _row(self, stage: Stage) -> tuple[Text | str, str, str]:
+        if outcome := self._ended.get(stage):
+            state = "cached" if outcome.cached else outcome.state
+            note = outcome.because if outcome.state != "done" else self._said.get(stage, "")
+            return Text(state, style=_STYLES[state]), f"{outcome.seconds:.1f}", note[:100]
+        if stage in self._started:
+            seconds = time.monotonic() - self._started[stage]
+            return Text("running", style=_STYLES["running"]), f"{seconds:.1f}", self._said.get(stage, "")[:100]
+        return "", "", ""

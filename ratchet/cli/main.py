@@ -1,0 +1,76 @@
+"""`ratchet`: the one command line. Each verb is a module of its own, imported only when it is used."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from ratchet.checkout import ROOT
+from ratchet.contracts.errors import PipelineInvalid, RatchetError
+
+_VERBS = {
+    "check": "every error of a pipeline file at once",
+    "plan": "what a run would do: the stages, what is cached, what would be built and why",
+    "run": "all stages on this machine, without Airflow",
+    "stage": "one stage from its request file (what a container runs)",
+    "why": "for each stage of a run: reused or rebuilt, and because of what",
+    "nights": "a line for each date: verdict, gain, and whether production would have moved",
+    "reap": "end containers that no run follows any more",
+    "sample": "example data worth learning from",
+    "schema": "the JSON Schema of pipeline.yaml, for editors",
+}
+_CHECKOUT_VERBS = {"status": ("local.status", "the state of the servers of `make serve` and `make demo`")}
+"""Verbs of the embedded set-up, (module, summary): part of a checkout, and of no wheel or image."""
+
+
+def _verbs() -> dict[str, tuple[str, str]]:
+    """(module, summary) by verb."""
+    ours = {verb: (f"ratchet.cli.{verb}", summary) for verb, summary in _VERBS.items()}
+    return {**ours, **{verb: found for verb, found in _CHECKOUT_VERBS.items() if (ROOT / "local").is_dir()}}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a verb; its exit code is the process's."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(
+        prog="ratchet", description="Retrains models every night and moves production only forward."
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for verb, (module, summary) in _verbs().items():
+        added = verbs.add_parser(verb, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if given[:1] == [verb]:
+            import_module(module).configure(added)
+    options = parser.parse_args(given)
+    try:
+        return int(options.run(options))
+    except PipelineInvalid as error:
+        print(error.cause, file=sys.stderr)
+        count = len(error.problems)
+        print(f"{count} problem{'s' if count > 1 else ''}; nothing was run", file=sys.stderr)
+        return int(error.code)
+    except RatchetError as error:
+        print(f"ratchet {options.verb}: {error}", file=sys.stderr)
+        return int(error.code)
+    except KeyboardInterrupt:
+        print(
+            f"ratchet {options.verb}: stopped; what was published stays, the next run goes on from there",
+            file=sys.stderr,
+        )
+        return 130
+
+
+def end(code: int) -> NoReturn:
+    """End this process. A stage's ends at once: taking torch and its like apart costs a second, and nobody needs it."""
+    if sys.argv[1:2] != ["stage"]:
+        sys.exit(code)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    end(main())

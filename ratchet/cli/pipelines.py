@@ -1,0 +1,67 @@
+"""How a person names a pipeline, and what they change about it for one run."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ratchet.checkout import PIPELINES
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.loading import FILE
+from ratchet.contracts.yaml_lines import parse_scalar
+
+DEFAULT_STORE = ".ratchet/store"
+
+
+def add_pipeline(parser: argparse.ArgumentParser) -> None:
+    """The PIPELINE argument, and the flags that change the file's values for this call."""
+    parser.add_argument(
+        "pipeline", metavar="PIPELINE", help="its folder, its pipeline.yaml, or a name in dags/pipelines"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="another value for a key of the file, such as train.epochs=1; may be repeated",
+    )
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """The --store flag."""
+    parser.add_argument(
+        "--store",
+        default=os.environ.get("RATCHET_STORE", DEFAULT_STORE),
+        metavar="DIR",
+        help="a folder or s3://bucket/prefix (default: $RATCHET_STORE, or %(default)s)",
+    )
+
+
+def find(name: str) -> Path:
+    """The folder of a pipeline. Raises ConfigurationError that lists the ones there are."""
+    given = Path(name)
+    if given.name == FILE and given.is_file():
+        return given.resolve().parent
+    for folder in (given, PIPELINES / name):
+        if (folder / FILE).is_file():
+            return folder.resolve()
+    known = ", ".join(sorted(path.parent.name for path in PIPELINES.glob(f"*/{FILE}"))) or "none"
+    raise ConfigurationError(
+        f"{name}: no pipeline here; allowed: a folder with a {FILE}, the file, or one of: {known}",
+        remedy=f"make {name}/{FILE}, or mend the name",
+    )
+
+
+def overrides(pairs: list[str]) -> Mapping[str, Any]:
+    """`["train.epochs=1"]` -> `{"train.epochs": 1}`. Raises ConfigurationError for anything else."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise ConfigurationError(f"--set {pair!r} is not KEY=VALUE", remedy="write it like --set train.epochs=1")
+        try:
+            found[key] = parse_scalar(value)
+        except ValueError as error:
+            raise ConfigurationError(f"--set {key}: {error}", remedy="write a plain value, as in the file") from None
+    return found

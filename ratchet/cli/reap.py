@@ -1,0 +1,31 @@
+"""`ratchet reap`: end containers of `ratchet run` that nobody follows any more. Airflow's own are its reaper's."""
+
+import argparse
+
+from ratchet.cli.pipelines import add_store
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.engine import engine_available
+from ratchet.runs.history import is_local
+from ratchet.runs.reaping import orphans, reap
+from ratchet.store.opening import open_store
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    add_store(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be ended")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if reason := engine_available():
+        print(f"no Docker engine ({reason}), so there are no containers")
+        return 0
+    store, runner = open_store(options.store), DockerRunner()
+    found = orphans(store, runner, lambda pipeline, run_id, _: not is_local(store, pipeline, run_id))
+    for orphan in found:
+        print(f"{orphan.handle[:12]}  {orphan.stage} of {orphan.pipeline}, run {orphan.run_id}")
+        if not options.dry_run:
+            reap(runner, orphan)
+    print(f"{len(found)} containers that nobody follows{'' if options.dry_run else ', ended'}")
+    return 0

@@ -1,0 +1,112 @@
+"""Every error that a person can cause or meet, in one small tree.
+
+RatchetError                 exit code, cause, remedy
++-- ConfigurationError       64: a key is wrong
+|   +-- PipelineInvalid      64: every problem of a pipeline file at once
++-- DataRejected             65: data broke a rule; names column and rule
++-- Unavailable              69: a dependency does not answer
++-- JobGone                  69: what ran a stage no longer has it
++-- CorruptArtifact          70: bytes do not match their digest
++-- PublishConflict          70: another attempt published something else under the same fingerprint
++-- Preempted                75: told to stop; work saved
++-- OutOfMemory              137
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ratchet.contracts.exits import MEANINGS, ExitCode
+
+
+class RatchetError(Exception):
+    """An error with a cause in words, an exit code and what to do.
+
+    `str(error)` is one clear line: what, where, what is allowed, what to do.
+    """
+
+    code: ClassVar[ExitCode] = ExitCode.BUG
+
+    def __init__(self, cause: str, *, remedy: str | None = None) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.remedy = remedy if remedy is not None else MEANINGS[self.code].remedy
+        self.last_lines: tuple[str, ...] = ()
+        """Of the stage's log, where a stage failed."""
+
+    def __str__(self) -> str:
+        return f"{self.cause}; to do: {self.remedy}" if self.remedy else self.cause
+
+
+class ConfigurationError(RatchetError):
+    """A key, a flag or a setting is wrong."""
+
+    code = ExitCode.BAD_CONFIGURATION
+
+
+class DataRejected(RatchetError):
+    """Data broke a rule. Nothing downstream has run."""
+
+    code = ExitCode.DATA_REJECTED
+
+
+class Unavailable(RatchetError):
+    """A dependency (store, registry, engine) did not answer within its limits."""
+
+    code = ExitCode.UNAVAILABLE
+
+
+class JobGone(RatchetError):
+    """A stage's container or process is not there any more: somebody removed it."""
+
+    code = ExitCode.UNAVAILABLE
+
+
+class CorruptArtifact(RatchetError):
+    """Bytes in the store do not match the digest under which they were published."""
+
+
+class PublishConflict(RatchetError):
+    """Another attempt has published a different result under the same fingerprint."""
+
+
+class Preempted(RatchetError):
+    """The stage was told to stop and has saved its work."""
+
+    code = ExitCode.TRY_AGAIN
+
+
+class OutOfMemory(RatchetError):
+    """The stage needed more memory than it was given."""
+
+    code = ExitCode.OUT_OF_MEMORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong with a pipeline file.
+
+    where: `path:line`, or the flag. key: dotted path of the key. allowed and suggestion may be empty.
+    """
+
+    where: str
+    key: str
+    message: str
+    allowed: str = ""
+    suggestion: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"{self.where}: {self.key}: {self.message}" if self.key else f"{self.where}: {self.message}"]
+        if self.allowed:
+            parts.append(f"allowed: {self.allowed}")
+        if self.suggestion:
+            parts.append(f"did you mean {self.suggestion}?")
+        return "; ".join(parts)
+
+
+class PipelineInvalid(ConfigurationError):
+    """A pipeline file has problems; `problems` holds every one of them, in the order of the file."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)), remedy="")

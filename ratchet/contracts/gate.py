@@ -1,0 +1,66 @@
+"""How a candidate is measured, when it may replace production, and where it is registered."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from ratchet.contracts.document import Document
+from ratchet.contracts.quantities import Fraction
+from ratchet.contracts.training import Objective
+
+METRICS: dict[Objective, tuple[str, ...]] = {
+    "ranking": ("ndcg@K", "mrr@K", "auc", "logloss"),
+    "binary": ("auc", "pr_auc", "logloss"),
+    "regression": ("rmse", "mae"),
+    "multiclass": ("accuracy", "logloss"),
+}
+DEFAULT_METRIC: dict[Objective, str] = {
+    "ranking": "ndcg@10",
+    "binary": "auc",
+    "regression": "rmse",
+    "multiclass": "accuracy",
+}
+LOWER_IS_BETTER = frozenset({"logloss", "rmse", "mae"})
+NAME = r"^[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*$"
+
+
+def family(metric: str) -> str:
+    """`ndcg@10` -> `ndcg@K`; a metric without a cut stays as it is."""
+    return re.sub(r"@[1-9]\d{0,3}$", "@K", metric)
+
+
+def _known_metric(metric: str) -> str:
+    known = sorted({name for names in METRICS.values() for name in names})
+    if family(metric) not in known or metric.endswith("@K"):
+        raise ValueError(f"{metric!r} is not a metric; allowed: {', '.join(known)} (K a number, as in ndcg@10)")
+    return metric
+
+
+class Evaluate(Document):
+    """What is measured on held-out days."""
+
+    metric: Annotated[str, AfterValidator(_known_metric)] | None = Field(
+        None, description="By default, by the objective."
+    )
+    holdout_days: int = Field(1, ge=1, le=365, description="The newest days of the window; no model trains on them.")
+    slices: tuple[str, ...] = Field(
+        (), description="Columns; no value of theirs may lose more than gate.max_slice_loss."
+    )
+
+
+class Gate(Document):
+    """A candidate goes in if the lower bound of its relative gain is above min_gain."""
+
+    min_gain: Fraction = Field(0.0, description="Relative gain over the champion that has to be exceeded.")
+    confidence: Fraction = Field(0.95, description="Of the one-sided lower bound.")
+    max_slice_loss: Fraction = Field(0.02, description="Relative loss allowed in any slice.")
+
+
+class Register(Document):
+    """Where a promoted model goes."""
+
+    model: str | None = Field(
+        None, pattern=NAME, max_length=100, description="Its registered name; the pipeline's by default."
+    )
+    promote: Literal["auto", "approve", "never"] = Field("auto", description="approve waits for a person in Airflow.")

@@ -1,0 +1,170 @@
+"""From a pipeline.yaml to a `PipelineSpec`, or to every problem in it at once."""
+
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from ratchet.contracts.drafts import draft, unwrap
+from ratchet.contracts.errors import PipelineInvalid, Problem
+from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
+from ratchet.contracts.pipeline import RULES, PipelineSpec
+from ratchet.contracts.yaml_lines import KeyPath, Located
+
+FILE = "pipeline.yaml"
+_KINDS = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "a mapping (key: value)",
+    "model_type": "a mapping (key: value)",
+    "model_attributes_type": "a mapping (key: value)",
+    "tuple_type": "a list",
+}
+
+
+def load(path: Path, overrides: Mapping[str, Any] | None = None, rules: Iterable[Rule] = ()) -> PipelineSpec:
+    """Read a pipeline file, or the pipeline.yaml of a folder; overrides are values by dotted key.
+
+    Types are those that YAML gives: text is no number, and `yes` is text. rules: more that has to be true of the spec.
+    Raises PipelineInvalid with every problem, each as `file:line: key: problem; allowed: ...; did you mean ...`.
+    """
+    file = path / FILE if path.is_dir() else path
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PipelineInvalid(
+            [Problem(where=str(file), key="", message="no such file", allowed=f"a {FILE} or its folder")]
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PipelineInvalid([Problem(where=str(file), key="", message=f"cannot be read: {error}")]) from None
+    return loads(text, str(file), overrides, rules)
+
+
+def loads(
+    text: str, file: str = FILE, overrides: Mapping[str, Any] | None = None, rules: Iterable[Rule] = ()
+) -> PipelineSpec:
+    """The same from text; `file` is the name that problems carry."""
+    located = Located(text, file)
+    if not isinstance(located.data, dict):
+        if not located.problems:
+            located.problems.append(Problem(where=f"{file}:1", key="", message="has to be a mapping (key: value)"))
+        raise PipelineInvalid(located.problems)
+    replaced = _override(located, overrides or {})
+    found: list[Misfit] = []
+    try:
+        # As JSON, in whose strict mode a list may become a tuple, but text no number.
+        spec = PipelineSpec.model_validate_json(json.dumps(located.data), strict=True)
+    except ValidationError as error:
+        found = _wrong_keys(error, located.data)
+        subject: Any = draft(PipelineSpec, located.data, {*located.refused, *(misfit.key for misfit in found)})
+        found += misfits(subject, RULES)
+    else:
+        subject = spec
+    found += misfits(subject, rules)
+    problems = [*located.problems, *(_problem(misfit, located, replaced) for misfit in dict.fromkeys(found))]
+    if problems:
+        raise PipelineInvalid(sorted(problems, key=_by_line))
+    return spec
+
+
+def _by_line(problem: Problem) -> int:
+    line = problem.where.rpartition(":")[2]
+    return int(line) if line.isdigit() else 0
+
+
+def _override(located: Located, overrides: Mapping[str, Any]) -> set[KeyPath]:
+    paths: set[KeyPath] = set()
+    for dotted, value in overrides.items():
+        path: KeyPath = tuple(dotted.split("."))
+        inside = located.data
+        for key in path[:-1]:
+            below = inside.get(key)
+            inside[key] = inside = dict(below) if isinstance(below, dict) else {}
+        inside[path[-1]] = value
+        paths.add(path)
+    return paths
+
+
+def _wrong_keys(error: ValidationError, data: Any) -> list[Misfit]:
+    """What pydantic says of single keys."""
+    found = []
+    for detail in error.errors():
+        if not isinstance(detail.get("ctx", {}).get("error"), SpecProblems):
+            path = _plain_path(detail["loc"], data)
+            found.append(Misfit(path, *_explain(detail, path, data)))
+    return found
+
+
+def _problem(misfit: Misfit, located: Located, replaced: set[KeyPath]) -> Problem:
+    path, message, allowed, suggestion = misfit
+    flag = next((key for key in replaced if path[: len(key)] == key), None)
+    where = f"--set {'.'.join(map(str, flag))}" if flag else located.where(path)
+    key = ".".join(map(str, path))
+    return Problem(where=where, key=key, message=message, allowed=allowed, suggestion=suggestion)
+
+
+def _plain_path(loc: tuple[int | str, ...], data: Any) -> KeyPath:
+    """Pydantic's location without the names of union members and validators, which are not keys of the file."""
+    path: list[Hashable] = []
+    for index, key in enumerate(loc):
+        if isinstance(data, dict) and (key in data or index == len(loc) - 1):
+            data = data.get(key)
+        elif isinstance(data, (list, tuple)) and isinstance(key, int):
+            data = data[key] if key < len(data) else None
+        else:
+            continue
+        if key != "[key]":
+            path.append(key)
+    return tuple(path)
+
+
+def _explain(detail: Any, path: KeyPath, data: Any) -> tuple[str, str, str]:
+    """(problem, allowed, near name) of one pydantic error."""
+    kind, context, given = detail["type"], detail.get("ctx", {}), detail["input"]
+    if kind == "extra_forbidden":
+        return ("unknown key", *_choice(str(path[-1]), _keys_at(path[:-1], data)))
+    if kind in {"literal_error", "union_tag_invalid"}:
+        options = (context.get("expected") or context["expected_tags"]).replace(" or ", ", ").split(", ")
+        chosen = given if kind == "literal_error" else context["tag"]
+        return (f"{chosen!r} is not allowed", *_choice(str(chosen), [option.strip("'") for option in options]))
+    message = detail["msg"]
+    plain = {
+        "missing": ("is missing", ""),
+        "union_tag_not_found": ("kind is missing", "files, sql, delta"),
+        **{name: (f"{given!r} is the wrong type", expected) for name, expected in _KINDS.items()},
+    }
+    said = str(context["error"]) if "error" in context else f"{given!r}: {message[0].lower()}{message[1:]}"
+    return (*plain.get(kind, (said, "")), "")
+
+
+def _choice(given: str, options: list[str]) -> tuple[str, str]:
+    """(all options, the one that is nearest to what was given)."""
+    near = get_close_matches(given, options, n=1, cutoff=0.6)
+    return ", ".join(options), near[0] if near else ""
+
+
+def _keys_at(path: KeyPath, data: Any) -> list[str]:
+    """The keys that may stand at a place in the file."""
+    kind: Any = PipelineSpec
+    for key in path:
+        data = data[key]
+        kind = _inner(kind, str(key), data)
+    return sorted(field.alias or name for name, field in kind.model_fields.items())
+
+
+def _inner(kind: Any, key: str, data: Any) -> Any:
+    """The type one key further in, looking through containers, optionals and the members of `source`."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        fields: dict[str, FieldInfo] = {field.alias or name: field for name, field in kind.model_fields.items()}
+        return unwrap(fields[key].annotation, data)
+    return unwrap(get_args(kind)[-1], data)

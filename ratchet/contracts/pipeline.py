@@ -1,0 +1,187 @@
+"""A pipeline: the one typed document that a pipeline.yaml becomes."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from ratchet.contracts.alerts import Alerts
+from ratchet.contracts.checks import Validate
+from ratchet.contracts.columns import FEATURES, Column, Role, columns_fit
+from ratchet.contracts.document import Document
+from ratchet.contracts.gate import DEFAULT_METRIC, METRICS, NAME, Evaluate, Gate, Register, family
+from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
+from ratchet.contracts.schedule import Schedule
+from ratchet.contracts.source import Source
+from ratchet.contracts.stages import DEFAULT_SETTINGS, STAGES, Resources, Stage, StageSettings
+from ratchet.contracts.training import Train
+
+ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
+PARTITION = "date"
+"""The snapshot's own column: the day that a row belongs to."""
+
+_AT_MOST_ONE: tuple[Role, ...] = ("group", "time", "weight")
+
+
+_DEFAULT_RESOURCES: dict[Stage, Document] = dict.fromkeys(STAGES, Resources())
+
+
+def _filled(given: object, defaults: Mapping[Stage, Document]) -> object:
+    """Every stage with every key: what is given, over the stage's defaults. Wrong types are left to pydantic."""
+    if not isinstance(given, dict):
+        return given
+    filled: dict[object, object] = {stage: default.model_dump() for stage, default in defaults.items()}
+    for stage, values in given.items():
+        filled[stage] = (
+            {**defaults[stage].model_dump(), **values} if stage in defaults and isinstance(values, dict) else values
+        )
+    return filled
+
+
+class PipelineSpec(Document):
+    """One pipeline, every default filled in."""
+
+    name: str = Field(pattern=NAME, max_length=63, description="Its name everywhere: the DAG, the store, the registry.")
+    description: str = Field("", description="One sentence for people.")
+    owner: str = Field("ratchet", min_length=1, max_length=100, description="Who answers for it.")
+    schedule: Schedule | None = Field(None, description="Without one, the pipeline runs only when triggered.")
+    source: Source = Field(description="Where rows come from, day by day.")
+    columns: dict[ColumnName, Column] = Field(
+        min_length=1, description="The schema of a row, and what each column is for."
+    )
+    validate_: Validate = Field(default_factory=Validate, alias="validate")
+    train: Train
+    evaluate: Evaluate = Field(default_factory=Evaluate)
+    gate: Gate = Field(default_factory=Gate)
+    register_: Register = Field(default_factory=Register, alias="register")
+    resources: dict[Stage, Resources] = Field(
+        default_factory=lambda: _filled({}, _DEFAULT_RESOURCES),
+        validate_default=True,
+        description="What each stage's container may use.",
+    )
+    stages: dict[Stage, StageSettings] = Field(
+        default_factory=lambda: _filled({}, DEFAULT_SETTINGS),
+        validate_default=True,
+        description="How each stage's failures are handled.",
+    )
+    alerts: Alerts = Field(default_factory=Alerts)
+
+    @field_validator("resources", mode="before")
+    @classmethod
+    def _fill_resources(cls, given: object) -> object:
+        return _filled(given, _DEFAULT_RESOURCES)
+
+    @field_validator("stages", mode="before")
+    @classmethod
+    def _fill_settings(cls, given: object) -> object:
+        return _filled(given, DEFAULT_SETTINGS)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        found = misfits(self, RULES)
+        if found:
+            raise SpecProblems(found)
+        return self
+
+    def with_role(self, role: Role) -> tuple[str, ...]:
+        """The columns that have a role, in the order of the file."""
+        return tuple(name for name, column in self.columns.items() if column.role == role)
+
+    @property
+    def label(self) -> str:
+        """The label's column."""
+        return self.with_role("label")[0]
+
+    @property
+    def group(self) -> str | None:
+        """The column of what is ranked together, if any."""
+        return next(iter(self.with_role("group")), None)
+
+    @property
+    def metric(self) -> str:
+        """What decides: evaluate.metric, or the objective's usual one."""
+        return self.evaluate.metric or DEFAULT_METRIC[self.train.objective]
+
+    @property
+    def model_name(self) -> str:
+        """The registered model's name."""
+        return self.register_.model or self.name
+
+
+def _columns_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+    yield from columns_fit(spec.columns)
+    if PARTITION in spec.columns:
+        yield Misfit(("columns", PARTITION), "the snapshot keeps the day under this name; give it another")
+
+
+def _roles(spec: PipelineSpec) -> dict[str, Role | None]:
+    """The role of each column; None where it is wrong itself."""
+    return {name: getattr(column, "role", None) for name, column in spec.columns.items()}
+
+
+def _having(roles: Mapping[str, Role | None], *wanted: Role) -> list[str]:
+    return [name for name, role in roles.items() if role in wanted]
+
+
+def _roles_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+    roles = _roles(spec)
+    all_known = None not in roles.values()
+    labels = _having(roles, "label")
+    if len(labels) > 1 or (all_known and not labels):
+        named = f", not {len(labels)} ({', '.join(labels)})" if labels else ""
+        yield Misfit(("columns",), f"exactly one column needs role label{named}")
+    for role in _AT_MOST_ONE:
+        first, *others = _having(roles, role) or ("",)
+        for name in others:
+            yield Misfit(("columns", name, "role"), f"only one column may have role {role}; {first} has it")
+    if all_known and not _having(roles, *FEATURES):
+        yield Misfit(("columns",), "at least one column needs role numeric or categorical")
+    if all_known and not _having(roles, "group") and spec.train.objective == "ranking":
+        message = "ranking needs a column with role group (what is ranked together)"
+        yield Misfit(("train", "objective"), message)
+
+
+def _label_fits(spec: PipelineSpec) -> Iterator[Misfit]:
+    for name in _having(_roles(spec), "label"):
+        label, objective = spec.columns[name], spec.train.objective
+        if objective == "binary" and label.type == "float64":
+            yield Misfit(("columns", name, "type"), "a binary label is 0 or 1", "int64, bool")
+        if objective == "multiclass" and (label.type != "int64" or not label.allowed):
+            message = "a multiclass label needs type int64 and its classes, as in `in: [0, 1, 2]`"
+            yield Misfit(("columns", name), message)
+        elif objective == "multiclass" and set(label.allowed or ()) != set(range(len(label.allowed or ()))):
+            yield Misfit(("columns", name, "in"), "classes are numbered 0, 1, 2, ... without a gap")
+
+
+def _metric_fits(spec: PipelineSpec) -> Iterator[Misfit]:
+    metric, objective = spec.evaluate.metric, spec.train.objective
+    if metric and family(metric) not in METRICS[objective]:
+        message = f"{metric} does not measure a {objective} model"
+        yield Misfit(("evaluate", "metric"), message, ", ".join(METRICS[objective]))
+
+
+def _slices_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+    roles = _roles(spec)
+    allowed = _having(roles, "categorical")
+    for index, name in enumerate(spec.evaluate.slices):
+        if roles.get(name, "ignore") not in {"categorical", None}:
+            yield Misfit(
+                ("evaluate", "slices", index),
+                f"{name} is not a categorical column",
+                ", ".join(allowed) or "none, as no column has role categorical",
+                *get_close_matches(name, allowed, n=1),
+            )
+
+
+def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
+    held, valid, days = spec.evaluate.holdout_days, spec.train.valid_days, spec.source.window_days
+    needed = held + valid + 1
+    if days < needed:
+        shares = f"{held} held out, {valid} for validation, 1 to train"
+        message = f"{days} days leave none to train on; at least {needed} are needed: {shares}"
+        yield Misfit(("source", "window_days"), message)
+
+
+RULES: tuple[Rule, ...] = (_columns_fit, _roles_fit, _label_fits, _metric_fits, _slices_fit, _window_fits)
+"""What has to be true between the keys of a pipeline."""

@@ -1,0 +1,75 @@
+"""What a pipeline's features.py adds to its rows."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pandas.api import types
+
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.runtime.user_code import attribute, blame, load_module
+
+FILE = "features.py"
+Derive = Callable[[pd.DataFrame], pd.DataFrame]
+
+_FITS: dict[ColumnType, tuple[Callable[[Any], bool], ...]] = {
+    "int64": (types.is_integer_dtype,),
+    "float64": (types.is_float_dtype, types.is_integer_dtype),
+    "string": (types.is_string_dtype, types.is_object_dtype),
+    "bool": (types.is_bool_dtype,),
+    "timestamp": (types.is_datetime64_any_dtype,),
+    "date": (types.is_datetime64_any_dtype, types.is_object_dtype),
+}
+
+
+def load_derive(folder: Path, derived: Mapping[str, ColumnType]) -> Derive:
+    """`derive` of a pipeline's folder, guarded: it works on a copy, keeps rows and index, and makes what is declared.
+
+    derived: the columns with `derived: true`, and their types. Without a features.py rows stay as they are. It is given
+    a day's rows when features are made and any rows when a model scores, so it has to look at each row by itself.
+    Raises ConfigurationError with file and line, when loaded and when called.
+    """
+    module = load_module(folder, FILE)
+    if module is None:
+        if derived:
+            raise ConfigurationError(
+                f"columns.{next(iter(derived))}.derived: there is no {FILE} to make it",
+                remedy=f"add {FILE} with derive(df) to the pipeline's folder, or take the column out",
+            )
+        return lambda df: df
+    function = attribute(module, "derive", FILE)
+
+    def derive(df: pd.DataFrame) -> pd.DataFrame:
+        try:
+            made = function(df.copy())
+        except Exception as error:
+            raise ConfigurationError(blame(error, folder, FILE), remedy=f"mend derive in {FILE}") from error
+        return _checked(df, made, derived, where)
+
+    code = getattr(function, "__code__", None)
+    where = f"{FILE}:{code.co_firstlineno}" if code else FILE
+    return derive
+
+
+def _checked(before: pd.DataFrame, made: object, derived: Mapping[str, ColumnType], where: str) -> pd.DataFrame:
+    if not isinstance(made, pd.DataFrame):
+        raise ConfigurationError(f"{where}: derive gave a {type(made).__name__}", remedy="return the data frame")
+    if len(made) != len(before) or not made.index.equals(before.index):
+        raise ConfigurationError(
+            f"{where}: derive gave {len(made)} rows for {len(before)}, or another index",
+            remedy="keep every row and the index: assign columns, and neither filter, merge nor sort",
+        )
+    for name, kind in derived.items():
+        if name not in made.columns:
+            raise ConfigurationError(
+                f"{where}: derive does not make {name}, which pipeline.yaml declares as derived",
+                remedy=f"assign df[{name!r}], or take the column out",
+            )
+        if not any(fits(made[name].dtype) for fits in _FITS[kind]) and made[name].notna().any():
+            raise ConfigurationError(
+                f"{where}: derive makes {name} as {made[name].dtype}, declared as {kind}",
+                remedy=f"convert it, or declare columns.{name}.type as it is",
+            )
+    return made

@@ -1,0 +1,95 @@
+"""Rows as arrays, without any fitted state: numbers stay float32, categories become stable ids.
+
+A day is encoded once, and a served model meets the very ids that it was trained on, however a frame holds a value.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.model.hashing import MISSING, Ids, integer_ids, text_ids
+
+Floats = NDArray[np.float32]
+
+
+def encode(df: pd.DataFrame, *, numeric: Sequence[str], categorical: Mapping[str, ColumnType]) -> tuple[Floats, Ids]:
+    """numeric: float32 [rows, numeric columns]; NaN where missing, infinite or too large for a float32.
+
+    categorical (by name, with their declared types): int64 [rows, categorical columns], stable ids, 0 where missing.
+    Raises ConfigurationError for a column that is absent, DataRejected for one that holds something else than declared.
+    """
+    absent = [name for name in (*numeric, *categorical) if name not in df.columns]
+    if absent:
+        raise ConfigurationError(
+            f"rows without the column{'s' if len(absent) > 1 else ''} {', '.join(absent)}",
+            remedy=f"give every column that the model reads; these rows have {', '.join(map(str, df.columns))}",
+        )
+    numbers = np.empty((len(df), len(numeric)), np.float32)
+    for place, name in enumerate(numeric):
+        numbers[:, place] = _numbers(df[name])
+    ids = np.empty((len(df), len(categorical)), np.int64)
+    for place, (name, kind) in enumerate(categorical.items()):
+        ids[:, place] = category_ids(df[name], kind)
+    return numbers, ids
+
+
+def category_ids(values: pd.Series, kind: ColumnType) -> Ids:
+    """The stable id of each value, MISSING where there is none. Raises DataRejected for another type of value."""
+    if (
+        kind != "string"
+        and isinstance(values.dtype, np.dtype)
+        and values.dtype.kind in ("b" if kind == "bool" else "iu")
+    ):
+        return integer_ids(values.to_numpy().astype(np.int64))
+    codes, unique = pd.factorize(values)
+    present = {"string": _texts, "int64": _integers, "bool": _booleans}[kind](values, list(unique))
+    return np.append(present, MISSING)[codes]  # factorize gives -1, the last one, to what is missing
+
+
+def _numbers(values: pd.Series) -> Floats:
+    try:
+        wide = values.to_numpy(np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise _other(values, "numbers", error) from error
+    if values.dtype == object and any(isinstance(value, str) for value in values):
+        raise _other(values, "numbers")
+    with np.errstate(over="ignore"):
+        numbers = wide.astype(np.float32)
+    numbers[~np.isfinite(numbers)] = np.nan
+    return numbers
+
+
+def _texts(values: pd.Series, unique: list[Any]) -> Ids:
+    if not all(isinstance(text, str) for text in unique):
+        raise _other(values, "strings")
+    return text_ids(unique)
+
+
+def _integers(values: pd.Series, unique: list[Any]) -> Ids:
+    """Whole floats are let in: integers become such where they meet a missing value on their way through pandas."""
+    try:
+        whole = np.array([int(value) for value in unique], np.int64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _other(values, "integers", error) from error
+    if any(isinstance(value, str | bool | np.bool_) or value != int(value) for value in unique):
+        raise _other(values, "integers")
+    return integer_ids(whole)
+
+
+def _booleans(values: pd.Series, unique: list[Any]) -> Ids:
+    if not all(isinstance(value, bool | np.bool_) for value in unique):
+        raise _other(values, "booleans")
+    return integer_ids(np.array(unique, bool).astype(np.int64))
+
+
+def _other(values: pd.Series, wanted: str, error: Exception | None = None) -> DataRejected:
+    reason = f": {error}" if error else ""
+    return DataRejected(
+        f"column {values.name}: holds {values.dtype} where {wanted} are declared{reason}",
+        remedy=f"convert {values.name} before, or declare its type in pipeline.yaml as it is",
+    )

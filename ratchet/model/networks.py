@@ -1,0 +1,173 @@
+"""From encoded rows to scores: preprocessing whose fitted state is part of the model, then the layers.
+
+What is fitted sits in buffers, so it is saved, loaded and checked with the weights: training and serving cannot differ.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.model.description import Architecture, Description
+from ratchet.runtime.user_code import attribute, blame, load_module
+
+_FAR = 10.0
+"""Standardised numbers are cut here, so that one wild value does not drown all others."""
+
+
+class Preprocess(nn.Module):
+    """Numbers standardised with a flag for missing ones; stable ids looked up in the vocabulary.
+
+    Buffers: mean, scale [numeric] of the transformed values of the training days; vocabulary [all values], the sorted
+    ids that each categorical column knows, one column after the other.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    vocabulary: Tensor
+
+    def __init__(self, description: Description) -> None:
+        super().__init__()
+        count = len(description.numeric)
+        self.sizes = [column.vocabulary for column in description.categorical]
+        logarithmic = [column.transform == "log1p" for column in description.numeric]
+        self.logarithmic = [index for index, is_so in enumerate(logarithmic) if is_so]
+        self.register_buffer("mean", torch.zeros(count))
+        self.register_buffer("scale", torch.ones(count))
+        self.register_buffer("vocabulary", torch.zeros(sum(self.sizes), dtype=torch.int64))
+
+    @property
+    def rows(self) -> int:
+        """Rows of the embedding table: each column's values, and one for what it does not know."""
+        return sum(self.sizes) + len(self.sizes)
+
+    def numbers(self, numeric: Tensor) -> Tensor:
+        """float32 [rows, numeric] with NaN for missing -> [rows, 2 * numeric]: standardised values, then flags."""
+        values = numeric
+        if self.logarithmic:
+            values = numeric.clone()
+            values[:, self.logarithmic] = torch.log1p(values[:, self.logarithmic].clamp(min=-0.999_999))
+        missing = torch.isnan(values)
+        scaled = ((values - self.mean) / self.scale).clamp(-_FAR, _FAR)
+        return torch.cat([torch.where(missing, 0.0, scaled), missing.to(values.dtype)], dim=1)
+
+    def places(self, ids: Tensor) -> Tensor:
+        """Stable ids, int64 [rows, categorical] -> rows of the embedding table; the first of a column is `unknown`."""
+        found = torch.empty_like(ids)
+        begin = 0
+        for column, size in enumerate(self.sizes):
+            known = self.vocabulary[begin : begin + size]
+            wanted = ids[:, column].contiguous()
+            place = torch.searchsorted(known, wanted)
+            hit = place < size
+            hit &= known[place.clamp(max=max(size - 1, 0))] == wanted if size else hit
+            found[:, column] = torch.where(hit, place + 1, 0) + begin + column
+            begin += size
+        return found
+
+
+class Network(nn.Module):
+    """A whole model: `forward` takes what `encoding` makes of raw rows."""
+
+    label_mean: Tensor
+    label_scale: Tensor
+
+    def __init__(self, description: Description, custom: Callable[[int], nn.Module] | None = None) -> None:
+        """custom: the pipeline's own module, given the number of inputs, where the architecture names one."""
+        super().__init__()
+        architecture = description.architecture
+        self.preprocess = Preprocess(description)
+        self.embedding = nn.Embedding(self.preprocess.rows, architecture.embedding_dim)
+        nn.init.normal_(self.embedding.weight, std=0.05)
+        inputs = 2 * len(description.numeric) + len(description.categorical) * architecture.embedding_dim
+        self.body = custom(inputs) if custom else body(architecture, inputs, description.classes)
+        self.register_buffer("label_mean", torch.zeros(()))
+        self.register_buffer("label_scale", torch.ones(()))
+
+    def forward(self, numeric: Tensor, ids: Tensor) -> Tensor:
+        """Scores [rows], or [rows, classes] as logits, of rows as `encoding` makes them."""
+        return self.scores(numeric, self.preprocess.places(ids))
+
+    def scores(self, numeric: Tensor, places: Tensor) -> Tensor:
+        """The same for ids that have been looked up already."""
+        embedded = self.embedding(places).flatten(1)
+        inputs = torch.cat([self.preprocess.numbers(numeric), embedded], dim=1)
+        out: Tensor = self.body(inputs)
+        return out.squeeze(1) if out.dim() == 2 and out.shape[1] == 1 else out  # noqa: PLR2004 - rows and outputs
+
+
+def finish(network: Network, objective: str, raw: Tensor) -> Tensor:
+    """What the network's output means for an objective: a probability, a value on the label's scale, or a score."""
+    if objective == "binary":
+        return torch.sigmoid(raw)
+    if objective == "multiclass":
+        return torch.softmax(raw, dim=1)
+    return raw * network.label_scale + network.label_mean if objective == "regression" else raw
+
+
+def custom_body(description: Description, folder: Path) -> Callable[[int], nn.Module] | None:
+    """What makes the pipeline's own module, given its number of inputs; None for our own architectures.
+
+    Raises ConfigurationError, with file and line, if it is not there, fails, or makes no torch module.
+    """
+    file, _, name = description.architecture.kind.partition(":")
+    if not name:
+        return None
+    module = load_module(folder, file)
+    if module is None:
+        raise ConfigurationError(
+            f"train.model.kind: there is no {file} in the pipeline's folder", remedy=f"write {file}"
+        )
+    made_by = attribute(module, name, file)
+
+    def make(inputs: int) -> nn.Module:
+        try:
+            made = made_by(inputs)
+        except Exception as error:
+            raise ConfigurationError(
+                blame(error, folder, file), remedy=f"{name}(inputs: int) has to make it"
+            ) from error
+        if not isinstance(made, nn.Module):
+            raise ConfigurationError(f"{file}: {name} made a {type(made).__name__}", remedy="make it a torch.nn.Module")
+        return made
+
+    return make
+
+
+class Cross(nn.Module):
+    """Cross layers of a DCN-V2 (Wang et al. 2021, eq. 1): x_next = x0 * (W x + b) + x. [rows, inputs] both ways."""
+
+    def __init__(self, inputs: int, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(inputs, inputs) for _ in range(layers))
+
+    def forward(self, first: Tensor) -> Tensor:
+        """Explicit feature crosses of an order that grows by one with each layer."""
+        crossed = first
+        for layer in self.layers:
+            crossed = first * layer(crossed) + crossed
+        return crossed
+
+
+def body(architecture: Architecture, inputs: int, outputs: int) -> nn.Module:
+    """The layers of one of our own architectures."""
+    if architecture.kind == "linear":
+        return nn.Linear(inputs, outputs)
+    deep = _deep(architecture.hidden, inputs, architecture.dropout)
+    width = architecture.hidden[-1] if architecture.hidden else inputs
+    head = nn.Linear(width, outputs)
+    if architecture.kind == "mlp":
+        return nn.Sequential(*deep, head)
+    return nn.Sequential(Cross(inputs, architecture.cross_layers), *deep, head)
+
+
+def _deep(widths: Sequence[int], inputs: int, dropout: float) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for width in widths:
+        layers += [nn.Linear(inputs, width), nn.ReLU()]
+        if dropout:
+            layers.append(nn.Dropout(dropout))
+        inputs = width
+    return layers

@@ -1,0 +1,34 @@
+"""Rows of the snapshot as a data frame: the same types whether or not a day has missing values."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ratchet.contracts.columns import Column
+
+_AS_FLOAT = frozenset({"numeric", "label", "weight"})  # roles whose values are computed with
+
+
+def read_rows(path: Path, columns: Mapping[str, Column]) -> pd.DataFrame:
+    """A day's rows, in the file's order, with the declared columns that come from the source.
+
+    Integers with missing values are float64 where they are computed with, and nullable Int64 (exact) elsewhere;
+    booleans with missing values are nullable; dates are timestamps at midnight.
+    """
+    names = [name for name, column in columns.items() if not column.derived]
+    with pq.ParquetFile(path) as file:  # read by itself, since a folder's name would be taken for a column
+        table = file.read(names)
+    return pd.DataFrame({name: _series(table.column(name), columns[name]) for name in names}, copy=False)
+
+
+def _series(values: "pa.ChunkedArray", column: Column) -> pd.Series:
+    nullable: dict[pa.DataType, object] = {}
+    if values.null_count:
+        nullable[pa.bool_()] = pd.BooleanDtype()
+        if column.role not in _AS_FLOAT:
+            nullable[pa.int64()] = pd.Int64Dtype()
+    series: pd.Series = values.to_pandas(types_mapper=nullable.get, date_as_object=False)
+    return series

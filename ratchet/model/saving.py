@@ -1,0 +1,33 @@
+"""A trained network as the bytes of a model, and their identity. `model.load` is the way back.
+
+Training ends here, so nothing of this needs pandas, which takes a fifth of the time that a small training starts in.
+"""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from safetensors.torch import save as save_tensors
+from torch import nn
+
+from ratchet.contracts import bundle
+from ratchet.contracts.fingerprint import digest, digest_of
+from ratchet.model.description import Description, to_json
+from ratchet.model.hashing import probe
+
+
+def dump(description: Description, network: nn.Module) -> tuple[bytes, bytes, Description]:
+    """(weights, description, description) as bytes and as it is then: it names the weights that belong to it."""
+    weights = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()})
+    named = replace(description, ids=probe(), weights=hashlib.sha256(weights).hexdigest())
+    return weights, to_json(named), named
+
+
+def digest_of_model(weights: bytes, description: bytes) -> str:
+    """The identity of a model: sha256 over its weights' digest and its description."""
+    return hashlib.sha256(hashlib.sha256(weights).digest() + description).hexdigest()
+
+
+def code_digest(folder: Path) -> str:
+    """Sha256 over the files of a pipeline's folder and their names."""
+    return digest_of({name: digest(path.read_bytes()) for name, path in bundle.members(folder).items()})

@@ -1,0 +1,100 @@
+"""A trained model that scores raw rows: the one piece of code by which evaluation and serving score.
+
+A folder with `weights.safetensors`, `description.json` and `code/`, the pipeline's own files. Nothing is unpickled.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.model.derivation import load_derive
+from ratchet.model.description import CODE, DESCRIPTION, WEIGHTS, Description, from_json
+from ratchet.model.encoding import encode
+from ratchet.model.hashing import probe
+from ratchet.model.networks import Network, custom_body, finish
+from ratchet.model.saving import code_digest, digest_of_model
+
+_BATCH = 65_536
+
+
+class ScoringModel:
+    """A model as it is served. `score` takes raw rows, as the source has them."""
+
+    def __init__(self, description: Description, network: Network, folder: Path, identity: str) -> None:
+        self.description = description
+        self.digest = identity
+        self._network = network.eval()
+        self._derive = load_derive(folder, cast("dict[str, ColumnType]", description.derived))
+
+    def score(self, df: pd.DataFrame) -> NDArray[np.float64]:
+        """Scores of raw rows, float64 [rows], [rows, classes] for multiclass; rows are taken in bounded batches.
+
+        What a ranking sorts by, a probability (binary, multiclass), or a value (regression).
+        Raises ConfigurationError if a column is missing, or derive fails.
+        """
+        if missing := [name for name in self.columns if name not in df.columns]:
+            reads = ", ".join(self.columns)
+            raise ConfigurationError(f"the rows have no column {missing[0]}", remedy=f"the model reads {reads}")
+        numeric = [column.name for column in self.description.numeric]
+        kinds = {column.name: cast("ColumnType", column.type) for column in self.description.categorical}
+        return self.score_arrays(*encode(self._derive(df), numeric=numeric, categorical=kinds))
+
+    def score_arrays(self, numeric: NDArray[np.float32], categorical: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same for rows that are encoded already: float32 [rows, numeric], int64 [rows, categorical]."""
+        found = []
+        with torch.inference_mode():
+            for begin in range(0, len(numeric), _BATCH):
+                some = slice(begin, begin + _BATCH)
+                raw = self._network(
+                    torch.from_numpy(np.ascontiguousarray(numeric[some])),
+                    torch.from_numpy(np.ascontiguousarray(categorical[some])),
+                )
+                found.append(finish(self._network, self.description.objective, raw).double().numpy())
+        shape = (0,) if self.description.classes == 1 else (0, self.description.classes)
+        return np.concatenate(found) if found else np.empty(shape)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of raw rows that the model itself reads; derive may read more."""
+        features = (
+            *(column.name for column in self.description.numeric),
+            *(column.name for column in self.description.categorical),
+        )
+        return tuple(name for name in features if name not in self.description.derived)
+
+
+def load(folder: Path) -> ScoringModel:
+    """Load a model. Raises CorruptArtifact if its files are damaged, or do not belong together."""
+    try:
+        weights, text = (folder / WEIGHTS).read_bytes(), (folder / DESCRIPTION).read_bytes()
+        description = from_json(text)
+    except (FileNotFoundError, ValueError) as error:
+        raise CorruptArtifact(f"{folder}: no model can be read: {error}", remedy="train again") from error
+    if hashlib.sha256(weights).hexdigest() != description.weights:
+        raise CorruptArtifact(
+            f"{folder / WEIGHTS} is not what {DESCRIPTION} describes", remedy="restore both from the same training"
+        )
+    if description.ids != probe():
+        raise CorruptArtifact(
+            f"{folder}: the model knows categories by other ids than this version makes",
+            remedy="score it with the version that trained it, or train again",
+        )
+    if description.code and description.code != code_digest(folder / CODE):
+        raise CorruptArtifact(
+            f"{folder / CODE} is not the code that the model was trained with", remedy="restore it, or train again"
+        )
+    network = Network(description, custom_body(description, folder / CODE))
+    try:
+        network.load_state_dict(load_tensors(weights))
+    except (RuntimeError, SafetensorError) as error:
+        raise CorruptArtifact(f"{folder / WEIGHTS}: {error}", remedy="restore it, or train again") from error
+    return ScoringModel(description, network, folder / CODE, digest_of_model(weights, text))

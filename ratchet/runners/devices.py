@@ -1,0 +1,191 @@
+"""Which GPUs a host has, which are taken, and which ones a job gets.
+
+A device belongs to the container that carries it in a label and has not ended: the engine is the only record, so that
+a crash frees the device with the container, and there is no lease to forget. It also decides between submitters, who
+may share nothing else: a container is created with its devices first, and then started only if, of those that were
+created with one of them, it is the oldest, and none runs. Of two such containers each that came second sees the first;
+so never do both start.
+
+A change here violates the promise of the project when a container is started without a look that came after its
+creation, or when one that was created and not started is passed over while it could still start.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.runners.job import Job
+
+if TYPE_CHECKING:
+    import docker  # not at run time: who only counts devices, as each parse of a DAG file may, needs no engine
+
+GPUS_LABEL = "ratchet.gpus"
+SETTING = "RATCHET_GPUS"
+_FAKE = "fake:"
+_PAUSE_S = 0.05
+_PATIENCE_S = 30.0
+"""How long others may take to settle who has what."""
+_STALE_S = 120.0
+"""After which a container that was created and not started has lost its submitter; by the engine's clock."""
+_ENDED = frozenset({"exited", "dead", "removing"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """Some GPUs by index or UUID. fake: they are only counted, for tests on machines without any."""
+
+    names: tuple[str, ...] = ()
+    fake: bool = False
+
+    @property
+    def listed(self) -> str:
+        """Their names in one word."""
+        return ",".join(self.names)
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        """In the words of the engine's API."""
+        real = self.names and not self.fake
+        return [{"DeviceIDs": list(self.names), "Capabilities": [["gpu"]]}] if real else []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the job is told: its devices by the host's names. Inside of the container they count from 0."""
+        return {"RATCHET_GPU_DEVICES": self.listed} if self.names else {}
+
+
+def host_devices() -> Devices:
+    """What RATCHET_GPUS lists (`0,1`, or UUIDs), or nvidia-smi where it is unset; none without either.
+
+    Raises ConfigurationError for a list that is none.
+    """
+    setting = os.environ.get(SETTING)
+    if setting is None:
+        return Devices(names=_listed_by_driver())
+    names = tuple(name.strip() for name in setting.removeprefix(_FAKE).split(",") if name.strip())
+    if len(set(names)) < len(names) or any(not name.replace("-", "").isalnum() for name in names):
+        raise ConfigurationError(
+            f"{SETTING} = {setting!r} is no list of devices; allowed: indices or UUIDs with commas, each once",
+            remedy=f"set it like {SETTING}=0,1, or unset it where nvidia-smi is installed",
+        )
+    return Devices(names=names, fake=setting.startswith(_FAKE))
+
+
+def _listed_by_driver() -> tuple[str, ...]:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ()
+    try:
+        listed = subprocess.run((program, "-L"), capture_output=True, text=True, check=True, timeout=30).stdout  # noqa: S603 - the driver's own
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(line.split(":")[0].removeprefix("GPU ") for line in listed.splitlines() if line.startswith("GPU "))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class _Claim:
+    """A container that was created with devices and has not ended, in the order in which claims yield to each other."""
+
+    created: int
+    handle: str
+    names: frozenset[str]
+    started: bool
+    who: str
+
+
+def claim(api: "docker.APIClient", job: Job, create: Callable[[Devices], str]) -> str:
+    """The id of a container that `create` has made with the devices that the job gets, and that may be started.
+
+    Raises Unavailable if too few are free, saying who holds the others; ConfigurationError if the host has too few.
+    """
+    wanted = job.resources.gpus
+    if not wanted:
+        return create(Devices())
+    there = host_devices()
+    if len(there.names) < wanted:
+        has = f"has {len(there.names)} ({there.listed})" if there.names else "has none"
+        raise ConfigurationError(
+            f"{job.name} wants {_count(wanted)}, and this host {has}",
+            remedy=f"lower resources.<stage>.gpus, or list the devices in {SETTING} if nvidia-smi cannot",
+        )
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        claims = _claims(api, there.names)
+        held = {name: one for one in claims for name in one.names}
+        free = [name for name in there.names if name not in held]
+        if len(free) >= wanted:
+            handle = create(Devices(names=tuple(free[:wanted]), fake=there.fake))
+            if _is_ours(api, handle, there.names):
+                return handle
+            _remove(api, handle)
+        elif all(one.started for one in claims) or time.monotonic() > deadline:
+            holders = "; ".join(
+                f"{name} by {held[name].who} ({held[name].handle[:12]})" for name in there.names if name in held
+            )
+            raise Unavailable(
+                f"{job.name} wants {_count(wanted)}, and {len(free)} of {len(there.names)} are free; held: {holders}",
+                remedy="it is tried again; give fewer runs the GPU pool at once if this is usual",
+            )
+        else:
+            time.sleep(_PAUSE_S)
+
+
+def _is_ours(api: "docker.APIClient", handle: str, names: Collection[str]) -> bool:
+    """Whether a created container has its devices to itself; a younger one that wants them is waited for."""
+    while True:
+        claims = _claims(api, names)
+        ours = next((one for one in claims if one.handle == handle), None)
+        if ours is None:
+            return False
+        rivals = [one for one in claims if one.handle != handle and one.names & ours.names]
+        if any(one.started or one < ours for one in rivals):
+            return False
+        if not rivals:
+            return True
+        time.sleep(_PAUSE_S)  # it has looked before we came, and starts; or it will see us, and give way
+
+
+def _claims(api: "docker.APIClient", names: Collection[str]) -> list[_Claim]:
+    """Who has which of these. What was created long ago and never started is removed, so that it never will be."""
+    found = []
+    for container in api.containers(all=True, filters={"label": [GPUS_LABEL]}):
+        labels: Mapping[str, str] = container["Labels"]
+        held = frozenset(labels[GPUS_LABEL].split(",")) & frozenset(names)
+        if container["State"] in _ENDED or not held:
+            continue
+        words = (labels.get("ratchet.pipeline"), labels.get("ratchet.stage"), labels.get("ratchet.run"))
+        found.append(
+            _Claim(
+                created=container["Created"],
+                handle=container["Id"],
+                names=held,
+                started=container["State"] != "created",
+                who=" ".join(word for word in words if word) or "container",
+            )
+        )
+    waiting = [one for one in found if not one.started]
+    if waiting:
+        now = datetime.fromisoformat(api.info()["SystemTime"][:19] + "+00:00").timestamp()
+        for one in waiting:
+            if now - one.created > _STALE_S:
+                _remove(api, one.handle)
+                found.remove(one)
+    return found
+
+
+def _remove(api: "docker.APIClient", handle: str) -> None:
+    from docker.errors import NotFound  # noqa: PLC0415 - as above
+
+    with suppress(NotFound):
+        api.remove_container(handle, v=True, force=True)
+
+
+def _count(wanted: int) -> str:
+    return f"{wanted} GPU{'s' * (wanted > 1)}"

@@ -1,0 +1,233 @@
+"""Stages as containers of a Docker engine, which may be on another machine."""
+
+import math
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any
+
+import docker
+from docker.errors import APIError, NotFound
+from requests import Response
+from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
+
+from ratchet.contracts.errors import ConfigurationError, JobGone, Unavailable
+from ratchet.contracts.exits import ExitCode
+from ratchet.runners.container import FOLDER, MARK, OUT_OF_MEMORY_SEEN, archive, container_config
+from ratchet.runners.devices import Devices, claim
+from ratchet.runners.engine import EngineSilent, answers, connect
+from ratchet.runners.job import Job
+from ratchet.runners.log import position
+from ratchet.runners.log.entries import Position
+from ratchet.runners.log.lines import Line
+from ratchet.runners.runner import Status
+
+_NOT_FOUND, _CONFLICT = 404, 409
+_QUIET_S = 30.0
+"""Seconds without a line after which a follower asks whether the engine is still there."""
+_KILLED = frozenset({137, 143, 255})
+"""How a container ends that was killed: SIGKILL, SIGTERM, and with the machine under the engine's feet."""
+_SHUTDOWN_S = 15.0
+"""Seconds that may pass from the end of a container to the silence of an engine that ended it while it shut down."""
+
+
+class DockerRunner:
+    """Runs each job as a container. A handle is a container's id: valid in every process that reaches the engine."""
+
+    durable = True
+
+    def __init__(self) -> None:
+        self._silent_since = math.inf
+        self._back_since = math.inf
+
+    def submit(self, job: Job) -> str:
+        """Start a container for the job, with its files in it."""
+        if job.image is None:
+            raise ConfigurationError(f"{job.name} names no image", remedy="name one, or use the process runner")
+        name = f"ratchet-{job.name}-{secrets.token_hex(4)}"
+
+        def create(devices: Devices) -> str:
+            config = container_config(job, cpus=self._cpus, devices=devices)
+            made: str = self._api.create_container_from_config(config, name)["Id"]  # type: ignore[no-untyped-call]  # the stubs lag behind
+            return made
+
+        try:
+            with answers(job):
+                handle = claim(self._api, job, create)
+                try:
+                    self._api.put_archive(handle, str(PurePosixPath(FOLDER).parent), archive(job))
+                    self._api.start(handle)
+                except NotFound as error:
+                    if handle not in str(error.explanation):
+                        raise
+                    raise Unavailable(f"{job.name}: its container was removed before it started") from error
+        except BaseException:
+            with suppress(Unavailable, ConfigurationError):
+                self.remove(name)
+            raise
+        return handle
+
+    def status(self, handle: str) -> Status:
+        """How the job stands now."""
+        with self._answers():
+            try:
+                state: dict[str, Any] = self._api.inspect_container(handle)["State"]
+            except NotFound:
+                raise _gone(handle) from None
+        if state["Running"] or state["Status"] == "created":
+            return Status(running=True, begun=bool(state["Running"]))
+        exit_code: int = state["ExitCode"]
+        # The engine's flag is missing at times (docs/adr/013). It says that the limit was met; a stage that lost a
+        # worker to it and ended well all the same is done.
+        out_of_memory = exit_code == OUT_OF_MEMORY_SEEN or (bool(state["OOMKilled"]) and exit_code != ExitCode.DONE)
+        return Status(
+            running=False,
+            exit_code=int(ExitCode.OUT_OF_MEMORY) if out_of_memory else exit_code,
+            out_of_memory=out_of_memory,
+            cause="" if out_of_memory or exit_code not in _KILLED else self._why_killed(state),
+        )
+
+    def _why_killed(self, state: Mapping[str, str]) -> str:
+        """In words, where an engine's restart explains it. Who follows sees one; else the default bridge is as old."""
+        ended = _seconds(state["FinishedAt"])
+        if self._silent_since - _SHUTDOWN_S < ended <= self._back_since:
+            return "the Docker engine was restarted"
+        try:
+            with self._answers():
+                began = _seconds(self._api.inspect_network("bridge")["Created"])
+        except (Unavailable, ConfigurationError, KeyError):
+            return ""
+        if _seconds(state["StartedAt"]) < began and ended < began + _SHUTDOWN_S:
+            return "it was killed, and the Docker engine has been restarted"
+        return ""
+
+    def wait(self, handle: str, timeout_s: float | None = None) -> Status:
+        """Block until the job ends, or for `timeout_s` seconds at most; then how it stands."""
+        # An expired wait is no error, and an engine that is gone shows in the status below.
+        with suppress(RequestException), self._open("POST", handle, "wait", {}, timeout_s) as response:
+            response.content  # noqa: B018 - comes when the container ends
+        status = self.status(handle)
+        if status.running and timeout_s is None:
+            raise EngineSilent(f"the Docker engine no longer says how container {handle[:12]} ends")
+        return status
+
+    def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:
+        """Lines from a position on, following until the job ends, straight from the engine: nothing is kept here.
+
+        since: where to begin, the log's begin if not given. It moves along, and stands behind each line that is given.
+        """
+        position = Position() if since is None else since
+        running = True
+        while running:
+            with suppress(HTTPError, RequestException):  # a stream that breaks is taken up again, if the engine answers
+                yield from self._lines(handle, position, follow=True)
+            running = self.wait(handle, 1).running
+        with self._answers():
+            yield from self._lines(handle, position, follow=False)
+
+    def _lines(self, handle: str, position: Position, *, follow: bool) -> Iterator[Line]:
+        params = {"follow": str(int(follow)), "stdout": "1", "stderr": "1", "timestamps": "1", **position.since}
+        with self._answers():
+            response = self._open("GET", handle, "logs", params, _QUIET_S)
+        with response:
+            if response.status_code == _NOT_FOUND:
+                raise _gone(handle)
+            response.raise_for_status()
+            yield from position.lines(response.raw, last=not follow)
+
+    def _open(self, method: str, handle: str, what: str, params: dict[str, str], timeout_s: float | None) -> Response:
+        """A response whose body comes as the container goes on. The SDK's own calls leave sockets open on a timeout."""
+        url = f"{self._api.base_url}/v{self._api.api_version}/containers/{handle}/{what}"
+        timeout = (self._api.timeout, timeout_s)
+        return self._api.request(method, url, params=params, stream=True, timeout=timeout)
+
+    def notify(self, handle: str) -> None:
+        """SIGTERM, and no waiting: the job may go on for its grace. Quiet if it has ended. A paused one is woken up."""
+        self._wake(handle)
+        with self._answers():
+            try:
+                self._api.kill(handle, signal="SIGTERM")
+            except NotFound:
+                return
+            except APIError as error:
+                if error.status_code != _CONFLICT:  # a conflict: it does not run
+                    raise
+
+    def stop(self, handle: str, grace_s: float) -> None:
+        """SIGTERM, and SIGKILL after `grace_s` seconds. A paused container is woken up, and has its grace."""
+        self._wake(handle)
+        with self._answers(), suppress(NotFound):
+            self._api.stop(handle, timeout=math.ceil(grace_s))
+
+    def _wake(self, handle: str) -> None:
+        with self._answers(), suppress(APIError):  # it is gone, or was not paused
+            self._api.unpause(handle)
+
+    def remove(self, handle: str) -> None:
+        """Kill if needed, and remove the container with its volume and what is kept of it here."""
+        with self._answers():
+            try:
+                self._api.remove_container(handle, v=True, force=True)
+            except NotFound:
+                pass
+            except APIError as error:
+                if error.status_code != _CONFLICT:  # a conflict: somebody is removing it already
+                    raise
+        position.discard(handle)
+
+    def find(self, labels: Mapping[str, str]) -> list[str]:
+        """Ids of all containers, running or ended, that carry all these labels; the newest first."""
+        wanted = [f"{name}={value}" for name, value in {**labels, **MARK}.items()]
+        with self._answers():
+            return [found["Id"] for found in self._api.containers(all=True, filters={"label": wanted})]
+
+    def labels(self, handle: str) -> Mapping[str, str]:
+        """What a container is labelled with. Raises JobGone."""
+        with self._answers():
+            try:
+                found: dict[str, str] = self._api.inspect_container(handle)["Config"]["Labels"]
+            except NotFound:
+                raise _gone(handle) from None
+        return found
+
+    def image_id(self, image: str) -> str:
+        """The digest (`sha256:...`) that an image's name stands for in this engine."""
+        with answers(image=image):
+            identity: str = self._api.inspect_image(image)["Id"]  # type: ignore[no-untyped-call]  # the same
+        return identity
+
+    @contextmanager
+    def _answers(self) -> Iterator[None]:
+        """The engine's errors as ours, and since when it has been silent, if it is."""
+        try:
+            with answers():
+                yield
+        except EngineSilent:
+            if self._back_since <= time.time() or self._silent_since == math.inf:
+                self._silent_since, self._back_since = time.time(), math.inf
+            raise
+        if self._silent_since < math.inf and self._back_since == math.inf:
+            self._back_since = time.time()
+
+    @cached_property
+    def _api(self) -> docker.APIClient:
+        return connect()
+
+    @cached_property
+    def _cpus(self) -> int:
+        cores: int = self._api.info()["NCPU"]
+        return cores
+
+
+def _gone(handle: str) -> JobGone:
+    return JobGone(f"container {handle[:12]} is gone", remedy="nothing, if that was meant; else see who removed it")
+
+
+def _seconds(time_text: str) -> float:
+    """Seconds since 1970 of the engine's words for a time, which has nanoseconds."""
+    return datetime.fromisoformat(time_text[:19] + "+00:00").timestamp()

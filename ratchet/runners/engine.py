@@ -1,0 +1,76 @@
+"""The connection to a Docker engine, and its errors in our words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound
+from docker.utils import kwargs_from_env
+from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
+
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.runners.job import Job
+
+_SERVER_ERROR = 500
+_AWAY = frozenset({502, 503, 504})
+"""What a proxy before the engine answers while the engine does not."""
+
+
+class EngineSilent(Unavailable):
+    """The engine did not answer at all, as one that restarts does not."""
+
+
+def engine_available() -> str | None:
+    """None if a Docker engine answers, otherwise why not."""
+    try:
+        with docker.APIClient(timeout=5, **kwargs_from_env()) as api:
+            api.ping()
+    except (DockerException, RequestException, ValueError) as error:
+        return _deepest(error)
+    return None
+
+
+def connect() -> docker.APIClient:
+    """A client of the engine that the environment names (DOCKER_HOST and its kin)."""
+    with answers():
+        return docker.APIClient(**kwargs_from_env())
+
+
+@contextmanager
+def answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
+    """The engine's errors as ours: it does not answer, or it cannot do what is asked."""
+    try:
+        yield
+    except ImageNotFound as error:
+        name = image or (job.image if job else None) or "?"
+        raise ConfigurationError(
+            f"image {name} is not in the engine",
+            remedy="build it: `make images`; for a GPU, `VARIANT=gpu scripts/images.sh`",
+        ) from error
+    except APIError as error:
+        what = f"{job.name}: " if job else ""
+        said = f"{what}the Docker engine refused: {error.explanation}"
+        if "device driver" in said:
+            raise ConfigurationError(
+                said, remedy="install the NVIDIA container toolkit, or set resources.<stage>.gpus to 0"
+            ) from error
+        if error.status_code in _AWAY:
+            raise EngineSilent(said, remedy="start it: scripts/engine.sh") from error
+        if job is not None and job.network in said and "network" in said.replace(job.network, ""):
+            raise ConfigurationError(said, remedy="make the network that RATCHET_STAGE_NETWORK names") from error
+        if (error.status_code or _SERVER_ERROR) < _SERVER_ERROR:
+            raise ConfigurationError(said, remedy="see resources and the store's folder") from error
+        raise Unavailable(said) from error
+    except (DockerException, RequestException, HTTPError) as error:
+        raise EngineSilent(
+            f"the Docker engine does not answer: {_deepest(error)}", remedy="start it: scripts/engine.sh"
+        ) from error
+
+
+def _deepest(error: BaseException) -> str:
+    """The innermost reason; the outer ones only wrap it."""
+    inner = error.__cause__ or error.__context__
+    while inner is not None:
+        error, inner = inner, inner.__cause__ or inner.__context__
+    return str(error) or type(error).__name__

@@ -1,0 +1,194 @@
+"""Stages as processes of this machine: no image and no engine, and no limits but those that the kernel gives anyone."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from ratchet.checkout import ROOT
+from ratchet.contracts.errors import JobGone, Unavailable
+from ratchet.contracts.exits import ExitCode
+from ratchet.runners import guard
+from ratchet.runners.job import REQUEST, SECRETS, Job
+from ratchet.runners.log.entries import Position
+from ratchet.runners.log.lines import Line
+from ratchet.runners.log.output import Output
+from ratchet.runners.runner import Status
+
+
+@dataclass(slots=True)
+class _Process:
+    """A started job. `ended` is resolved by the thread that waits for it, when nothing of its group lives any more."""
+
+    job: Job
+    scratch: Path
+    output: Output
+    pid: int = 0
+    ended: Future[Status] = field(default_factory=Future)
+
+
+class ProcessRunner:
+    """Runs each job as a child process in a session of its own. Handles are valid in this object only.
+
+    Jobs die with the process that started them. Mounts, network and resource limits are not enforced.
+    """
+
+    durable = False
+
+    def __init__(self) -> None:
+        self._processes: dict[str, _Process] = {}
+        self._numbers = count(1)
+
+    def submit(self, job: Job) -> str:
+        """Start the job in a private folder that holds its request and secrets."""
+        scratch = Path(tempfile.mkdtemp(prefix="ratchet-"))
+        process = _Process(job, scratch, Output())
+        started: Future[int] = Future()
+        # The kernel's notice of a parent's death follows the thread that forked, so the forking thread stays.
+        thread = threading.Thread(target=_attend, args=(process, started), name=f"ratchet-{job.name}", daemon=True)
+        try:
+            _write_files(scratch, job)
+            thread.start()
+            process.pid = started.result()
+        except BaseException:
+            with contextlib.suppress(Unavailable):
+                if thread.ident is not None:
+                    _kill_group(started.result(), signal.SIGKILL)
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+        handle = f"{job.name}-{next(self._numbers)}"
+        self._processes[handle] = process
+        return handle
+
+    def status(self, handle: str) -> Status:
+        """How the job stands now."""
+        process = self._known(handle)
+        return process.ended.result() if process.ended.done() else Status(running=True)
+
+    def wait(self, handle: str, timeout_s: float | None = None) -> Status:
+        """Block until the job ends, or for `timeout_s` seconds at most; then how it stands."""
+        with contextlib.suppress(TimeoutError):
+            return self._known(handle).ended.result(timeout_s)
+        return self.status(handle)
+
+    def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:  # noqa: ARG002 - the seam's; a line is given once
+        """Lines until the job ends. Of lines that nobody fetched, the newest are kept."""
+        return self._known(handle).output.follow()
+
+    def notify(self, handle: str) -> None:
+        """SIGTERM to the whole group, and no waiting."""
+        process = self._processes.get(handle)
+        if process is not None and not process.ended.done():
+            _kill_group(process.pid, signal.SIGTERM)
+
+    def stop(self, handle: str, grace_s: float) -> None:
+        """SIGTERM to the whole group, and SIGKILL after `grace_s` seconds."""
+        process = self._processes.get(handle)
+        if process is None or process.ended.done():
+            return
+        _kill_group(process.pid, signal.SIGTERM)
+        if self.wait(handle, grace_s).running:
+            _kill_group(process.pid, signal.SIGKILL)
+            process.ended.result()
+
+    def remove(self, handle: str) -> None:
+        """Kill if needed, and leave no trace."""
+        process = self._processes.get(handle)
+        if process is None:
+            return
+        if not process.ended.done():
+            _kill_group(process.pid, signal.SIGKILL)
+            process.ended.result()
+        shutil.rmtree(process.scratch, ignore_errors=True)
+        self._processes.pop(handle, None)
+
+    def find(self, labels: Mapping[str, str]) -> list[str]:
+        """Handles of this object's jobs that carry all these labels."""
+        return [
+            handle for handle, process in list(self._processes.items()) if labels.items() <= process.job.labels.items()
+        ]
+
+    def _known(self, handle: str) -> _Process:
+        try:
+            return self._processes[handle]
+        except KeyError:
+            raise JobGone(f"job {handle} is gone") from None
+
+
+def _write_files(scratch: Path, job: Job) -> None:
+    """The request, the secrets and an empty TMPDIR, for this user's eyes only (mkdtemp made the folder 0700)."""
+    (scratch / "tmp").mkdir(mode=0o700)
+    (scratch / SECRETS).mkdir(mode=0o700)
+    (scratch / REQUEST).write_bytes(job.request)
+    for name, content in job.secrets.items():
+        with open(os.open(scratch / SECRETS / name, os.O_WRONLY | os.O_CREAT, 0o400), "wb") as file:  # noqa: PTH123 - pathlib cannot create with a mode
+            file.write(content)
+
+
+def _attend(process: _Process, started: Future[int]) -> None:
+    """Start the job's process and see it to its end. Runs in a thread of its own."""
+    job, scratch = process.job, process.scratch
+    stage = (sys.executable, "-P", "-m", "ratchet.cli.main", "stage", str(scratch / REQUEST))
+    command = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *(job.command or stage)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(scratch / "tmp"),
+        **job.environment(str(scratch), cpus=os.cpu_count()),
+    }
+    kills_before = _out_of_memory_kills()
+    try:
+        child = subprocess.Popen(  # noqa: S603 - a list, no shell
+            command,
+            cwd=scratch / "tmp",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        started.set_exception(Unavailable(f"{job.name} cannot be started: {error}"))
+        return
+    started.set_result(child.pid)
+    with process.output.reading(child):
+        # Waited for without being reaped, so that the group's number cannot be given to others before it is ended.
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        _kill_group(child.pid, signal.SIGKILL)
+        code_or_signal = child.wait()
+    process.ended.set_result(_status(code_or_signal, _out_of_memory_kills() > kills_before))
+
+
+def _status(returncode: int, out_of_memory_kills: bool) -> Status:  # noqa: FBT001 - one caller, right above
+    exit_code = 128 - returncode if returncode < 0 else returncode
+    # A process that ends with 137 by itself means it; one that was killed may have met anybody's SIGKILL.
+    own_words = returncode == ExitCode.OUT_OF_MEMORY
+    killed = returncode == -signal.SIGKILL and out_of_memory_kills
+    return Status(running=False, exit_code=exit_code, out_of_memory=own_words or killed)
+
+
+def _out_of_memory_kills() -> int:
+    """How many processes the kernel has killed for their memory since it started; 0 where it does not say."""
+    try:
+        for line in Path("/proc/vmstat").read_text(encoding="ascii").splitlines():
+            name, _, value = line.partition(" ")
+            if name == "oom_kill":
+                return int(value)
+    except OSError:
+        pass
+    return 0
+
+
+def _kill_group(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

@@ -1,0 +1,81 @@
+"""Which model a run is measured against, and whether it may move production.
+
+A change here violates the promise of the project when: a run that may move production is measured against anything
+but the live champion; a past date moves production without being asked to; or a rerun of a night compares its own
+model with itself and calls that a result.
+"""
+
+from datetime import date
+from typing import Literal
+
+from ratchet.contracts.request import Promotion, RunKind
+from ratchet.contracts.summaries import Champion
+from ratchet.store.base import Store
+from ratchet.store.ledger import Record, champion, records
+
+Mode = Literal["auto", "approve", "never"]
+
+
+def promotion(
+    store: Store, model: str, *, data_date: date, kind: RunKind, wanted: Mode, asked: Mode | None
+) -> Promotion:
+    """Whether a run may move production. wanted: what the pipeline says. asked: what the person who started it says."""
+    if asked is not None:
+        reason = "asked for when the run was started" if asked == "never" else ""
+        return Promotion(mode=asked, reason=reason)
+    if kind == "backfill":
+        return Promotion(mode="never", reason="a backfill does not move production unless asked to")
+    if wanted == "never":
+        return Promotion(mode="never", reason="register.promote is never")
+    live = champion(store, model)
+    if live is not None and data_date < live.data_date:
+        return Promotion(
+            mode="never",
+            reason=f"production already has data up to {live.data_date}; older runs do not move it unless asked",
+        )
+    if wanted == "approve" and kind == "local":
+        return Promotion(
+            mode="never", reason="register.promote is approve, and nobody can be asked here; say --promote auto"
+        )
+    return Promotion(mode=wanted)
+
+
+def drift_reference(store: Store, model: str, data_date: date) -> Champion | None:
+    """The champion as of a data date: the newest one made of data before it."""
+    record = champion(store, model, before=data_date)
+    return as_champion(record) if record else None
+
+
+def baseline(store: Store, model: str, *, data_date: date, candidate: str, may_promote: bool) -> Champion | None:
+    """The model that a candidate (its digest) has to beat, or None where there is none yet.
+
+    A run that may move production meets the live champion; if that is the candidate itself, made by an earlier try of
+    this very run, the model that it had to beat then. A run that may not meets the champion as of its data date.
+    """
+    if not may_promote:
+        return drift_reference(store, model, data_date)
+    history = {record.number: record for record in records(store, model)}
+    live: Record | None = history[max(history)] if history else None
+    while live is not None and live.model_digest == candidate:
+        live = history.get(live.baseline) if live.baseline else None
+    return as_champion(live) if live else None
+
+
+def already_promoted(store: Store, model: str, candidate: str, data_date: date) -> bool:
+    """Whether this very model has been put into production for this very date before."""
+    return any(
+        record.model_digest == candidate and record.data_date == data_date and record.action == "promote"
+        for record in records(store, model)
+    )
+
+
+def as_champion(record: Record) -> Champion:
+    """A ledger record as stages see it."""
+    return Champion(
+        model=record.model,
+        number=record.number,
+        version=record.version,
+        digest=record.model_digest,
+        data_date=record.data_date,
+        manifests=record.manifests,
+    )

@@ -1,0 +1,38 @@
+"""What a stage says while it runs, as its runner hears it: JSON lines become events, anything else plain text."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ratchet.runners.log.lines import Line
+
+_LEVELS = frozenset({"debug", "info", "warning", "error"})
+_OWN = frozenset({"time", "level", "stage", "event", "message"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of a stage's log. name: info, warning, progress, failure, text, ...; fields: what the line adds."""
+
+    name: str
+    level: str
+    message: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse(line: Line) -> Event:
+    """A line of a stage's output. What is not an event of ours is text that some library or user code printed."""
+    try:
+        found = json.loads(line.text) if line.stream == "stdout" else None
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and isinstance(found.get("event"), str) and isinstance(found.get("message"), str):
+        level = found.get("level")
+        return Event(
+            name=found["event"],
+            level=level if level in _LEVELS else "info",
+            message=found["message"],
+            fields={key: value for key, value in found.items() if key not in _OWN},
+        )
+    return Event(name="text", level="info", message=line.text, fields={"stream": line.stream})

@@ -1,0 +1,155 @@
+"""From a stage's request to the job that a runner is given: what the stage may see, reach and use."""
+
+import json
+import os
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from ratchet.contracts.endpoints import network_for
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.quantities import parse_memory
+from ratchet.contracts.request import StageRequest
+from ratchet.contracts.source import FilesSource
+from ratchet.contracts.stages import Stage
+from ratchet.runners.job import CACHE, Job, Mount
+from ratchet.runs.credentials import mlflow_credentials, s3_credentials
+from ratchet.store.base import Store
+from ratchet.store.cache import LIMIT_SETTING
+from ratchet.store.file import FileStore
+
+CREDENTIALS = "aws-credentials"
+MLFLOW_CREDENTIALS = "mlflow-credentials"
+ENVIRONMENT = "environment.json"
+NETWORK_SETTING = "RATCHET_STAGE_NETWORK"
+VOLUME_SETTING = "RATCHET_CACHE_VOLUME"
+_S3_SETTINGS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", "MLFLOW_S3_ENDPOINT_URL")
+_OURS = ("AIRFLOW_", "AWS_", "MLFLOW_", "RATCHET_ALERTS_")
+"""What variables begin with that a pipeline may not ask for: keys to this installation are among them."""
+_BUILT_IN = frozenset({"none", "bridge", "host", "default"})
+_TRACKING_STAGES: frozenset[Stage] = frozenset({"register", "report"})
+
+
+def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
+    """The job of a request; image None runs it as a process.
+
+    A stage sees the store, and ingest the source, read-only. It gets a network only if one of these, or the tracking
+    server of the stages that talk to it, is reached through one: RATCHET_STAGE_NETWORK where it is set. With a store
+    elsewhere it gets the volume RATCHET_CACHE_VOLUME.
+    """
+    urls, mounts, user = [], [], "10001:10001"
+    uses_s3 = request.store.startswith("s3:")
+    if isinstance(store, FileStore):
+        store.prepare()
+        mounts.append(Mount(path=str(store.root), read_only=False))
+        if image is not None:
+            user = "{}:{}".format(*store.owner())
+    if request.stage == "ingest":
+        uses_s3 = uses_s3 or request.source_root.startswith("s3:")
+        mounts += _source_mounts(request)
+        if request.spec.source.kind == "sql":
+            urls.append(_expanded(request.spec.source.uri))
+    if uses_s3:
+        urls.append(_s3_endpoint())
+    tracks = request.stage in _TRACKING_STAGES and (request.tracking_uri or "").startswith("http")
+    if tracks:
+        urls.append(request.tracking_uri or "")
+    cache = (os.environ.get(VOLUME_SETTING) or None) if image is not None and uses_s3 else None
+    settings = request.spec.stages[request.stage]
+    return Job(
+        name=f"{request.spec.name}.{request.stage}.{request.data_date}",
+        request=request.model_dump_json(by_alias=True).encode(),
+        image=image,
+        resources=request.spec.resources[request.stage],
+        labels={
+            "ratchet.pipeline": request.spec.name,
+            "ratchet.stage": request.stage,
+            "ratchet.run": request.run_id,
+            "ratchet.attempt": request.attempt,
+            "ratchet.fingerprint": request.fingerprint,
+            "ratchet.store": store_label(request.store),
+            "ratchet.grace": f"{settings.grace:.0f}",
+        },
+        mounts=tuple(mounts),
+        secrets=_secrets(request, uses_s3=uses_s3, tracks=tracks),
+        env={
+            **{name: os.environ[name] for name in _S3_SETTINGS if uses_s3 and name in os.environ},
+            **(_cache_settings() if cache else {}),
+        },
+        network=network_for(urls) if image is None else _network(urls),
+        cache=cache,
+        timeout_s=settings.timeout,
+        grace_s=settings.grace,
+        user=user,
+    )
+
+
+def store_label(uri: str) -> str:
+    """What tells the containers of one installation from those of another: a digest, since a URI can name people."""
+    return digest(uri.encode())[:16]
+
+
+def _source_mounts(request: StageRequest) -> list[Mount]:
+    parts = urlsplit(request.source_root)
+    if parts.scheme not in {"", "file"}:
+        return []
+    folder = unquote(parts.path) if parts.scheme else request.source_root
+    if not Path(folder).is_dir():
+        raise ConfigurationError(f"source.uri: {folder} is not a folder", remedy="see where the source's files are")
+    return [Mount(path=os.path.abspath(folder), read_only=True)]  # noqa: PTH100 - a link stays the path that the stage is told
+
+
+def _s3_endpoint() -> str:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or "https://s3.amazonaws.com"
+
+
+def _network(urls: list[str]) -> str:
+    """The network that reaches all of these. Raises ConfigurationError where the one that is set cannot."""
+    needed = network_for(urls)
+    name = os.environ.get(NETWORK_SETTING)
+    if not name or needed == "none":
+        return needed
+    if name in _BUILT_IN:
+        raise ConfigurationError(
+            f"{NETWORK_SETTING} = {name} is no network of its own",
+            remedy="name one that was made for stages (`docker network create --internal NAME`), or unset it",
+        )
+    if needed == "host":
+        raise ConfigurationError(
+            f"{NETWORK_SETTING} = {name}, and S3, MLflow or the source is at a loopback address, which it cannot reach",
+            remedy="give their addresses in that network, or unset it",
+        )
+    return name
+
+
+def _cache_settings() -> dict[str, str]:
+    limit = os.environ.get(LIMIT_SETTING)
+    if limit:
+        try:
+            parse_memory(limit)
+        except ValueError as error:
+            raise ConfigurationError(f"{LIMIT_SETTING}: {error}", remedy="set it like 20g, or unset it") from None
+    return {"RATCHET_CACHE": CACHE, **({LIMIT_SETTING: limit} if limit else {})}
+
+
+def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str, bytes]:
+    """Files for the stage alone: S3's and MLflow's keys, and what a database's URI takes from the environment."""
+    secrets: dict[str, bytes] = {}
+    if uses_s3:
+        secrets[CREDENTIALS] = s3_credentials(request.stage)
+    if tracks and (found := mlflow_credentials()):
+        secrets[MLFLOW_CREDENTIALS] = found
+    if request.stage == "ingest" and not isinstance(request.spec.source, FilesSource):
+        names = re.findall(r"\$\{(\w+)\}", request.spec.source.uri)
+        if ours := [name for name in names if name.startswith(_OURS)]:
+            raise ConfigurationError(
+                f"source.uri: {ours[0]} is a setting of this installation, and no source's",
+                remedy="give the source's login a variable with a name of its own",
+            )
+        secrets[ENVIRONMENT] = json.dumps({name: os.environ[name] for name in names if name in os.environ}).encode()
+    return secrets
+
+
+def _expanded(uri: str) -> str:
+    return re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found.group(1), ""), uri)

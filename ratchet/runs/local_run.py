@@ -1,0 +1,91 @@
+"""All stages of a run, one after the other, on this machine."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import OutOfMemory, RatchetError
+from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.result import StageResult
+from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.summaries import Judgement, Registration
+from ratchet.runners.runner import Runner
+from ratchet.runs.attempt import Attempt
+from ratchet.runs.events import Event
+from ratchet.runs.execution import execute
+from ratchet.runs.outcomes import outcomes
+from ratchet.store.base import Store
+from ratchet.store.opening import open_store
+
+OnStage = Callable[[Stage, Outcome | None], None]
+OnEvent = Callable[[Stage, Event], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Night:
+    """How a run ended. error: what stopped it, if anything did; report: the page's URI, if there is one."""
+
+    plan: RunPlan
+    outcomes: dict[Stage, Outcome]
+    error: RatchetError | None
+    report: str | None
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """The verdict, if it came to one."""
+        result = self._result("evaluate")
+        return summaries.judgement(result) if result else None
+
+    @property
+    def registration(self) -> Registration | None:
+        """The registered version, if there is one."""
+        result = self._result("register")
+        return summaries.registration(result) if result else None
+
+    def _result(self, stage: Stage) -> StageResult | None:
+        outcome = self.outcomes.get(stage)
+        return outcome.result if outcome else None
+
+
+def run_night(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: OnEvent) -> Night:
+    """Run every stage in order; after a failure only the report. A failure ends in `Night.error`, not in an exception.
+
+    on_stage is called with None when a stage begins, and with its outcome when it ends.
+    """
+    error: RatchetError | None = None
+    for stage in STAGES:
+        if error is not None and stage != "report":
+            continue
+        on_stage(stage, None)
+        try:
+            outcome = _to_end(plan, stage, runner, partial(on_event, stage))
+        except RatchetError as raised:
+            error = error or raised
+            outcome = Outcome(stage=stage, state="failed", because=raised.cause)
+        on_stage(stage, outcome)
+    store = open_store(plan.store)
+    ended = outcomes(store, plan.spec.name, plan.run_id)
+    return Night(plan=plan, outcomes=ended, error=error, report=page_of(store, ended))
+
+
+def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:
+    """Where the report of a run is: a path, or a URI."""
+    report = ended.get("report")
+    if report is None or report.result is None:
+        return None
+    key = report.result.outputs["page.html"].key
+    path = store.local(key)
+    return str(path) if path else f"{store.uri}/{key}"
+
+
+def _to_end(plan: RunPlan, stage: Stage, runner: Runner, on_event: Callable[[Event], None]) -> Outcome:
+    """Run a stage; a training that runs out of memory again and again, with half the micro-batch each time."""
+    while True:
+        try:
+            return execute(Attempt(plan, stage, runner, name=uuid.uuid4().hex[:16], on_event=on_event))
+        except OutOfMemory as error:
+            if stage != "train":
+                raise
+            on_event(Event(name="warning", level="warning", message=str(error)))

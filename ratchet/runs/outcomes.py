@@ -1,0 +1,59 @@
+"""How the stages of a run ended, on record, and what was built when."""
+
+from ratchet.contracts import paths
+from ratchet.contracts.fingerprint import differences
+from ratchet.contracts.request import Outcome, RunPlan, StageRequest
+from ratchet.contracts.result import Published
+from ratchet.contracts.stages import STAGES, Stage
+from ratchet.store.base import Store
+from ratchet.store.publishing import published
+
+_SHOWN = 4
+
+
+def outcomes(store: Store, pipeline: str, run_id: str) -> dict[Stage, Outcome]:
+    """How the stages of a run ended so far."""
+    found: dict[Stage, Outcome] = {}
+    for stage in STAGES:
+        try:
+            found[stage] = Outcome.model_validate_json(store.read(paths.outcome(pipeline, run_id, stage)))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def record(store: Store, plan: RunPlan, outcome: Outcome) -> None:
+    """Write down how a stage ended, over how an earlier try of it did."""
+    key = paths.outcome(plan.spec.name, plan.run_id, outcome.stage)
+    entry = store.head(key)
+    store.replace(key, outcome.model_dump_json(by_alias=True).encode(), expected=entry.etag if entry else None)
+
+
+def outcome_of(found: Published, *, cached: bool, because: str) -> Outcome:
+    """The outcome of a stage whose result stands."""
+    return Outcome(
+        stage=found.result.stage,
+        state="done",
+        cached=cached,
+        manifest=found.key,
+        content=found.result.content,
+        because=because,
+        result=found.result,
+    )
+
+
+def newest_build(store: Store, pipeline: str, stage: Stage) -> Published | None:
+    """The result of a stage that was built last, whichever run built it."""
+    history = store.list(paths.builds(pipeline, stage))
+    newest = max(history, key=lambda entry: entry.modified_ns, default=None)
+    return published(store, paths.published(pipeline, stage, newest.key.rpartition("/")[2])) if newest else None
+
+
+def why_built(store: Store, request: StageRequest) -> str:
+    """What is different from the newest result of this stage, in a line."""
+    before = newest_build(store, request.spec.name, request.stage)
+    if before is None:
+        return "nothing published yet"
+    changes = differences(before.result.parts, request.parts)
+    shown = "; ".join(changes[:_SHOWN])
+    return f"{shown}; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else shown or "its result is gone"

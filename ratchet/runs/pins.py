@@ -1,0 +1,54 @@
+"""What has to be the same for a run to come out the same: the pipeline's commit, the image, the library versions."""
+
+import os
+import platform
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from ratchet.checkout import STAGE_LOCK
+from ratchet.contracts.request import Pins
+
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
+_DECISIVE = frozenset(
+    {"deltalake", "great-expectations", "mlflow-skinny", "numpy", "pandas", "polars", "pyarrow", "safetensors", "torch"}
+)
+
+
+def pins(folder: Path, image: str | None) -> Pins:
+    """The pins of a run of the pipeline in `folder`; image None means stages run as processes."""
+    return Pins(
+        commit=os.environ.get("RATCHET_COMMIT") or _commit(folder),
+        image=image or "process",
+        python=platform.python_version(),
+        libraries=libraries(),
+    )
+
+
+@cache
+def libraries() -> dict[str, str]:
+    """Versions of the libraries that decide results, from the lock file that the stage image is built from."""
+    found = dict(_PINNED.findall(STAGE_LOCK.read_text(encoding="utf-8")))
+    return {name: found[name] for name in sorted(_DECISIVE)}
+
+
+def _commit(folder: Path) -> str:
+    """The commit that holds the folder, with `+changes` if the folder differs from it, or `unknown`."""
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        changes = _git(folder, "status", "--porcelain", "--", ".")
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return f"{commit}+changes" if changes else commit
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(  # noqa: S603 - fixed words, and a folder that the caller has opened
+        ["git", "-C", str(folder), *arguments],  # noqa: S607 - git is wherever the system keeps it
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=10,
+    )
+    return done.stdout.strip()

@@ -1,0 +1,89 @@
+"""What a run would do: which stages are cached, which would be built and why, and about how long that takes."""
+
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.summaries import Snapshot
+from ratchet.runs.outcomes import newest_build, outcome_of, why_built
+from ratchet.runs.planning import make_plan
+from ratchet.runs.requests import compose, why_skipped
+from ratchet.store.base import Store
+from ratchet.store.opening import open_store
+from ratchet.store.publishing import published
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeseenStage:
+    """One stage of a run to come. seconds and rows are those of its newest build, None where there is none."""
+
+    stage: Stage
+    state: str
+    because: str
+    seconds: float | None
+    rows: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foreseen:
+    """A run to come."""
+
+    days: int
+    source_bytes: int
+    baseline: str
+    promotion: str
+    stages: tuple[ForeseenStage, ...]
+    seconds: float
+    gpu_hours: float
+
+
+def foresee(*, folder: Path, spec: PipelineSpec, data_date: date, store_uri: str, tracking_uri: str | None) -> Foreseen:
+    """Look ahead without writing anything. Raises what planning raises."""
+    store = open_store(store_uri)
+    plan = make_plan(
+        folder=folder,
+        spec=spec,
+        data_date=data_date,
+        run_id="foresight",
+        kind="local",
+        store_uri=store_uri,
+        tracking_uri=tracking_uri,
+        publish=False,
+    )
+    stages = tuple(_stages(store, plan))
+    seconds = {line.stage: line.seconds or 0.0 for line in stages if line.state != "cached"}
+    return Foreseen(
+        days=len(plan.source),
+        source_bytes=sum(file.bytes for day in plan.source for file in day.files),
+        baseline=f"{plan.champion.model} version {plan.champion.version}" if plan.champion else "none yet",
+        promotion=f"{plan.promotion.mode} {plan.promotion.reason}".strip(),
+        stages=stages,
+        seconds=sum(seconds.values()),
+        gpu_hours=seconds.get("train", 0.0) / 3600 * spec.resources["train"].gpus,
+    )
+
+
+def _stages(store: Store, plan: RunPlan) -> list[ForeseenStage]:
+    found: list[ForeseenStage] = []
+    outcomes: dict[Stage, Outcome] = {}
+    waits_for: Stage | None = None
+    for stage in STAGES:
+        before = newest_build(store, plan.spec.name, stage)
+        seconds = sum(before.result.timings.values()) if before else None
+        rows = Snapshot.model_validate(before.result.summary).rows if before and stage == "ingest" else None
+        state, because = "build", f"{waits_for} is built before it" if waits_for else ""
+        if waits_for is None:
+            if reason := why_skipped(stage, outcomes):
+                state, because = "skip", reason
+            else:
+                request = compose(store, plan, stage, outcomes, "foresight")
+                if ready := published(store, request.prefix):
+                    state, because = "cached", "published before"
+                    outcomes[stage] = outcome_of(ready, cached=True, because=because)
+                else:
+                    because, waits_for = why_built(store, request), stage
+        found.append(ForeseenStage(stage=stage, state=state, because=because, seconds=seconds, rows=rows))
+    return found

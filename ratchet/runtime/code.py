@@ -1,0 +1,45 @@
+"""Digests of our own source: a module and all of ours that it imports, found by reading, not by importing."""
+
+import re
+from functools import cache
+
+from ratchet.checkout import ROOT
+from ratchet.contracts.fingerprint import digest
+
+_IMPORT = re.compile(
+    r"^[ \t]*(?:import ((?:ratchet|tasks)\b[\w.]*)|from ((?:ratchet|tasks)\b[\w.]*) import (?:\(([^)]*)\)|(.*)))",
+    re.MULTILINE,
+)
+"""An import of ours as it is written here: one module a statement. A parser takes a tenth of a second for them all."""
+_COMMENT = re.compile("#.*")
+
+
+def code_parts(module: str) -> dict[str, str]:
+    """`{"code.tasks.train.loop": sha256, ...}` for a module of ours and all modules of ours that it needs."""
+    found: dict[str, str] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if f"code.{name}" not in found and (source := _source(name)) is not None:
+            found[f"code.{name}"] = digest(source)
+            waiting += imported(source)
+    return dict(sorted(found.items()))
+
+
+@cache
+def imported(source: bytes) -> tuple[str, ...]:
+    """Modules of ours that a source names in any import, inside functions too; and what it takes from them."""
+    names: set[str] = set()
+    for alone, module, listed, line in _IMPORT.findall(source.decode()):
+        names.add(alone or module)
+        taken = _COMMENT.sub("", listed or line).split(",")
+        names.update(f"{module}.{name.split()[0]}" for name in taken if name.strip())
+    return tuple(sorted(names))
+
+
+def _source(module: str) -> bytes | None:
+    path = ROOT.joinpath(*module.split("."))
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.is_file():
+            return candidate.read_bytes()
+    return None

@@ -1,0 +1,64 @@
+"""One stage, in its container: its request taken in, its code run, what it made published.
+
+A change here violates the promise of the project when a stage publishes under a fingerprint that speaks of other code,
+or a stage that failed leaves a part of its outputs behind.
+"""
+
+import signal
+from importlib import import_module
+from threading import Event
+from typing import Protocol, cast
+
+from ratchet.contracts.errors import ConfigurationError, Preempted
+from ratchet.contracts.exits import ExitCode
+from ratchet.contracts.request import StageRequest
+from ratchet.contracts.stages import Stage
+from ratchet.runtime.code import code_parts
+from ratchet.runtime.context import Finished, StageContext
+from ratchet.runtime.logs import StageLog
+from ratchet.store.opening import open_store
+
+
+class StageModule(Protocol):
+    """What `tasks.<stage>.stage` offers."""
+
+    def run(self, ctx: StageContext) -> Finished:
+        """Do the stage's work, and leave its outputs in the context's transaction."""
+        ...
+
+
+def module_of(stage: Stage) -> str:
+    """The module that runs a stage. The library does not import the stages; only their name is known here."""
+    return f"tasks.{stage}.stage"
+
+
+def run_stage(request: StageRequest, log: StageLog) -> int:
+    """Run a stage's code on a request and publish what it made; its exit code. Raises what the stage raises."""
+    _refuse_other_code(request)
+    store = open_store(request.store)
+    stopping = Event()
+    signal.signal(signal.SIGTERM, lambda *_: _stop(request.stage, stopping))
+    with StageContext.open(request, store=store, log=log, stopping=stopping) as context:
+        stage = cast("StageModule", import_module(module_of(request.stage)))
+        published = context.commit(stage.run(context))
+    log.event("published", f"published {published.key}", key=published.key, reused=published.reused)
+    return int(ExitCode.DONE)
+
+
+def _stop(stage: Stage, stopping: Event) -> None:
+    """A notice to stop: training looks at the event and saves its work; the others have nothing to save."""
+    stopping.set()
+    if stage != "train":
+        raise Preempted(f"{stage} received a notice to stop")
+
+
+def _refuse_other_code(request: StageRequest) -> None:
+    """A fingerprint speaks of the code that it was computed from; other code must not publish under it."""
+    ours = code_parts(module_of(request.stage))
+    theirs = {name: value for name, value in request.parts.items() if name.startswith("code.")}
+    if ours != theirs:
+        differ = sorted(name.removeprefix("code.") for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+        raise ConfigurationError(
+            f"the code of this image is not that of the run; they differ in {', '.join(differ[:3])}",
+            remedy="build the images again: scripts/images.sh",
+        )

@@ -1,0 +1,250 @@
+"""Artifacts on this machine's disk, by their sha256, so that nothing is downloaded twice: shared by all stages here.
+
+What lies in it is never trusted, since any pipeline's own code may write there: what is taken out is compared with its
+digest first. That it stays so while it is read is not promised: who may write to the folder may write to the file then,
+so pipelines that do not trust each other have caches of their own.
+
+Nothing here fails a stage: a cache that is full, read-only or damaged is done without, and said so once. There are no
+locks to wait for. Room is reserved by a folder that names its bytes before they come, so that of several writers each
+sees the others; what is in use has a second name (a hard link), and is not evicted.
+
+A change here violates the promise of the project when bytes are given out that were not compared with their digest, or
+when the files and the reservations together can exceed the limit.
+"""
+
+import logging
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import file_digest
+from pathlib import Path
+from typing import NamedTuple
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.quantities import parse_memory
+from ratchet.store import owned_folder
+
+SETTING, LIMIT_SETTING = "RATCHET_CACHE", "RATCHET_CACHE_LIMIT"
+DEFAULT_LIMIT = "20g"
+_FREE = 64 << 20
+"""Bytes of the disk that are left to others."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_RESERVED = re.compile(r"[0-9a-f]{16}-(\d{1,18})")
+_log = logging.getLogger("ratchet.cache")
+
+
+class _Entry(NamedTuple):
+    used_ns: int
+    name: str
+    bytes: int
+    in_use: bool
+
+
+class Cache:
+    """A folder with `files` by digest, `incoming` downloads, and `scratch` folders of stages. limit: bytes of files."""
+
+    def __init__(self, root: Path, limit: int) -> None:
+        self._root = root
+        self._files, self._incoming, self._scratch = root / "files", root / "incoming", root / "scratch"
+        self._limit = limit
+        self._said = False
+
+    def take(self, sha256: str, size: int, target: Path) -> bool:
+        """Give `target` the bytes with this digest, by a hard link where that can be. False if they are not here."""
+        entry = self._files / sha256
+        try:
+            _give(entry, target)
+            if _is_whole(target, size, sha256):
+                with suppress(OSError):
+                    os.utime(entry)
+                return True
+            _log.warning("the cache at %s held other bytes under %s; they are fetched anew", self._root, sha256[:12])
+            _remove(entry)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self._say(f"cannot be read: {error}")
+        _remove(target)
+        return False
+
+    @contextmanager
+    def room(self, size: int) -> Iterator[Path | None]:
+        """A private path to write `size` bytes to, within the limit; None where there is no room for them."""
+        reserved = self._reserve(size)
+        if reserved is None:
+            yield None
+            return
+        try:
+            yield reserved[0] / "data"
+        finally:
+            owned_folder.leave(*reserved)
+
+    def keep(self, path: Path, sha256: str, target: Path) -> None:
+        """Give a file of `room`, whose bytes have this digest, to `target`, and keep it here under its digest."""
+        try:
+            path.chmod(0o444)
+            os.link(path, target)  # first: what has a second name is not evicted
+        except OSError:
+            shutil.copyfile(path, target)
+        with suppress(OSError):
+            path.replace(self._files / sha256)
+
+    def adopt(self, path: Path, sha256: str) -> None:
+        """Keep a file that a stage has made, where it lies on the same disk: its bytes are not copied."""
+        with suppress(OSError):
+            if path.stat().st_dev != self._root.stat().st_dev or (self._files / sha256).exists():
+                return
+            with self.room(path.stat().st_size) as place:
+                if place is not None:
+                    os.link(path, place)
+                    place.replace(self._files / sha256)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path | None]:
+        """An empty private folder on the cache's disk that vanishes with the block, or with the process; None if none.
+
+        What a process that was killed has left is removed by the next one.
+        """
+        claimed = None
+        try:
+            self._prepare()
+            if self._free() > _FREE:
+                claimed = owned_folder.make(self._scratch, "stage")
+        except OSError as error:
+            self._say(f"cannot be written: {error}")
+        if claimed is None:
+            yield None
+            return
+        try:
+            yield claimed[0]
+        finally:
+            owned_folder.leave(*claimed)
+
+    def _reserve(self, size: int) -> tuple[Path, int] | None:
+        claimed = None
+        try:
+            self._prepare()
+            claimed = owned_folder.make(self._incoming, str(size))
+            if self._make_room(size):
+                return claimed
+            self._say(f"has no room for {size:,} bytes, with {LIMIT_SETTING} = {self._limit:,}, or its disk is full")
+        except OSError as error:
+            self._say(f"cannot be written: {error}")
+        if claimed is not None:
+            owned_folder.leave(*claimed)
+        return None
+
+    def _make_room(self, size: int) -> bool:
+        """Evict what was used longest ago until files and reservations, ours among them, are within the limit."""
+        # Reservations first: one that becomes a file meanwhile is counted twice, and never not at all.
+        reserved = sum(self._reservations())
+        entries = sorted(self._entries())
+        excess = reserved + sum(entry.bytes for entry in entries) - self._limit
+        lacking = size + _FREE - self._free()
+        for entry in entries:
+            if excess <= 0 and lacking <= 0:
+                break
+            if not entry.in_use:
+                _remove(self._files / entry.name)
+                excess -= entry.bytes
+                lacking -= entry.bytes
+        return excess <= 0 and lacking <= 0
+
+    def _reservations(self) -> Iterator[int]:
+        for folder in self._incoming.iterdir():
+            if found := _RESERVED.fullmatch(folder.name):
+                yield int(found.group(1))
+
+    def _entries(self) -> Iterator[_Entry]:
+        with os.scandir(self._files) as found:
+            for one in found:
+                with suppress(FileNotFoundError):
+                    state = one.stat(follow_symlinks=False)
+                    if stat.S_ISREG(state.st_mode) and _DIGEST.fullmatch(one.name):
+                        yield _Entry(state.st_mtime_ns, one.name, state.st_size, state.st_nlink > 1)
+                    else:
+                        _remove(Path(one.path))
+
+    def _prepare(self) -> None:
+        """Make the folders, and remove what dead processes have left. Raises OSError where that cannot be."""
+        for folder in (self._files, self._incoming, self._scratch):
+            if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+                _remove(folder)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self._incoming, self._scratch):
+            owned_folder.sweep(folder)
+
+    def _free(self) -> int:
+        return shutil.disk_usage(self._root).free
+
+    def _say(self, what: str) -> None:
+        if not self._said:
+            self._said = True
+            _log.warning("the cache at %s %s; the stage goes on without it", self._root, what)
+
+
+def opened() -> Cache | None:
+    """The cache that RATCHET_CACHE names, if any. Raises ConfigurationError for a limit that is none."""
+    root = os.environ.get(SETTING)
+    return _open(root, os.environ.get(LIMIT_SETTING) or DEFAULT_LIMIT) if root else None
+
+
+@cache
+def _open(root: str, limit: str) -> Cache:
+    try:
+        return Cache(Path(root), parse_memory(limit))
+    except ValueError as error:
+        raise ConfigurationError(f"{LIMIT_SETTING}: {error}", remedy="set it like 20g, or unset it") from None
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """An empty private folder, on the cache's disk where there is a cache: a container's /tmp counts as its memory."""
+    found = opened()
+    if found is not None:
+        with found.scratch() as folder:
+            if folder is not None:
+                yield folder
+                return
+    with tempfile.TemporaryDirectory(prefix="ratchet-") as folder_name:
+        yield Path(folder_name)
+
+
+def _give(entry: Path, target: Path) -> None:
+    """A second name for a file, or a copy where that cannot be: on another disk, and where nothing may be written."""
+    try:
+        os.link(entry, target, follow_symlinks=False)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        with open(_reading(entry), "rb") as file, target.open("xb") as copy:
+            shutil.copyfileobj(file, copy, 1 << 20)
+
+
+def _is_whole(path: Path, size: int, sha256: str) -> bool:
+    try:
+        with open(_reading(path), "rb") as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode) or state.st_size != size:
+                return False
+            return file_digest(file, "sha256").hexdigest() == sha256
+    except OSError:
+        return False
+
+
+def _reading(path: Path) -> int:
+    """A descriptor of the file itself: neither of what a link leads to, nor of a pipe that never answers."""
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        if stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()

@@ -1,0 +1,242 @@
+"""The store in a folder.
+
+A file appears under its name in one step, when all of its bytes are on the disk: it is written under a private name in
+the same folder, fsynced, and then linked (create) or renamed (replace, upload); the folder is fsynced last.
+"""
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ratchet.store.base import TEMPORARY, Entry, check_key, check_prefix
+from ratchet.store.disk import (
+    STAGE_OWNER,
+    give,
+    locked,
+    make_folders,
+    opened,
+    outside,
+    plainly,
+    sync_folder,
+    walk,
+)
+
+_PLACES = 100  # tries at a folder that deletes of its last file may take away meanwhile
+
+
+class FileStore:
+    """Files below a folder. What root writes takes the owner of its folder: stages, not root, write there too."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = Path(os.path.realpath(root))
+
+    @property
+    def uri(self) -> str:
+        """`file:///folder`, links resolved."""
+        return self._root.as_uri()
+
+    @property
+    def root(self) -> Path:
+        """The folder."""
+        return self._root
+
+    def prepare(self) -> None:
+        """Make the root; as root, hand a new or empty one to the user that stage containers run as."""
+        with plainly(self._root, writing=True):
+            make_folders(self._root)
+            if os.geteuid() == 0 and not any(self._root.iterdir()):
+                os.chown(self._root, *STAGE_OWNER)
+
+    def owner(self) -> tuple[int, int]:
+        """User and group that own the root. Raises ConfigurationError where there is no root."""
+        with plainly(self._root):
+            found = self._root.stat()
+        return found.st_uid, found.st_gid
+
+    def read(self, key: str) -> bytes:
+        """See Store."""
+        path = self._path(key)
+        with plainly(path):
+            return path.read_bytes()
+
+    def create(self, key: str, data: bytes) -> bool:
+        """See Store."""
+        path = self._path(key)
+        with plainly(path, writing=True), _written(path, lambda file: _write(file, data)) as temporary:
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                created = False
+            else:
+                created = True
+            # Also for who comes second: what it reads now has to be there after a crash.
+            sync_folder(path.parent)
+            return created
+
+    def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
+        """See Store."""
+        if expected is None:
+            return self.create(key, data)
+        path = self._path(key)
+        with (
+            plainly(path, writing=True),
+            _written(path, lambda file: _write(file, data)) as new,
+            locked(path.parent) as folder,
+        ):
+            found = _entry(key, path)
+            if found is None or found.etag != expected:
+                return False
+            new.replace(path)
+            os.fsync(folder)
+            return True
+
+    def upload(self, path: Path, key: str) -> None:
+        """See Store."""
+        target = self._path(key)
+        path.stat()
+        with (
+            plainly(target, writing=True),
+            _written(target, lambda file: shutil.copyfile(path, file)) as new,
+            opened(target.parent) as folder,
+        ):
+            new.replace(target)
+            os.fsync(folder)
+
+    def download(self, key: str, path: Path) -> None:
+        """See Store."""
+        source = self._path(key)
+        with plainly(source):
+            source.stat()
+        with plainly(path, writing=True):
+            shutil.copyfile(source, path)
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        """See Store. Links to folders are not followed; a link to a file outside of the store is refused."""
+        folder = check_prefix(prefix)
+        top = self._path(folder[:-1]) if folder else self._root
+        with plainly(top):
+            names = sorted(folder + name for name in walk(top) if not TEMPORARY.fullmatch(name.rpartition("/")[2]))
+        for key in names:
+            if (entry := self.head(key)) is not None:
+                yield entry
+
+    def head(self, key: str) -> Entry | None:
+        """See Store."""
+        path = self._path(key)
+        with plainly(path):
+            return _entry(key, path)
+
+    def delete(self, key: str, *, expected: str | None = None) -> bool:
+        """See Store. Folders that become empty go too."""
+        path = self._path(key)
+        with plainly(path):
+            try:
+                with locked(path.parent) as folder:
+                    found = _entry(key, path)
+                    if found is None or expected not in {None, found.etag}:
+                        return False
+                    path.unlink()
+                    os.fsync(folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            with suppress(OSError):  # not empty, or somebody else was quicker
+                for empty in path.parents:
+                    if empty == self._root:
+                        break
+                    empty.rmdir()
+            return True
+
+    def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
+        """See Store."""
+        folder = check_prefix(prefix)
+        top = self._path(folder[:-1]) if folder else self._root
+        swept = 0
+        with plainly(top):
+            for name in walk(top):
+                path = top / name
+                if TEMPORARY.fullmatch(path.name):
+                    with suppress(FileNotFoundError):
+                        if time.time() - path.stat().st_mtime >= older_than_s:
+                            path.rmdir() if path.is_dir() else path.unlink()
+                            swept += 1
+        return swept
+
+    def local(self, key: str) -> Path | None:
+        """The file, if it is there."""
+        path = self._path(key)
+        return path if path.is_file() else None
+
+    def table(self, key: str) -> tuple[str, dict[str, str]]:
+        """The folder's path; there are no options."""
+        return str(self._path(key)), {}
+
+    def adopt(self, prefix: str) -> None:
+        """See Store. Nothing to do unless root."""
+        folder = check_prefix(prefix)
+        top = self._path(folder[:-1]) if folder else self._root
+        if os.geteuid() != 0 or not top.exists():
+            return
+        with plainly(top):
+            owner = self._root.stat()
+            for path in (*reversed(top.relative_to(self._root).parents), top.relative_to(self._root)):
+                give(self._root / path, owner)
+            for place, folders, files in os.walk(top):
+                for name in (*folders, *files):
+                    give(Path(place, name), owner)
+
+    def _path(self, key: str) -> Path:
+        """The path of a key. Raises ConfigurationError if a link on the way leads out of the root."""
+        path = self._root / check_key(key)
+        resolved = Path(os.path.realpath(path))
+        if resolved != path and self._root not in resolved.parents:
+            raise outside(key, self.uri)
+        return path
+
+
+def _entry(key: str, path: Path) -> Entry | None:
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not path.is_file():
+        return None
+    # The inode tells two writes apart that end within one tick of the clock: both exist at once for a moment.
+    etag = f"{found.st_size:x}-{found.st_mtime_ns:x}-{found.st_ino:x}"
+    return Entry(key, found.st_size, etag, found.st_mtime_ns)
+
+
+def _write(file: Path, data: bytes) -> None:
+    with file.open("r+b") as handle:
+        handle.write(data)
+
+
+@contextmanager
+def _written(path: Path, write: Callable[[Path], object]) -> Iterator[Path]:
+    """A private file beside `path` with its bytes on the disk; gone when the block ends, unless it was renamed."""
+    temporary = path.parent / f".ratchet-{secrets.token_hex(8)}.tmp"
+    handle = _open(temporary)
+    try:
+        try:
+            write(temporary)
+            give(handle, path.parent.stat())
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _open(temporary: Path) -> int:
+    for left in reversed(range(_PLACES)):
+        try:
+            make_folders(temporary.parent)
+            return os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            if not left:
+                raise
+    raise AssertionError("unreachable")

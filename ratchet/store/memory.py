@@ -1,0 +1,126 @@
+"""The store that lives in this process: the fake that ships, and that tests use."""
+
+import hashlib
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.store.base import Entry, check_key, check_prefix
+
+
+class _File(NamedTuple):
+    data: bytes
+    etag: str
+    modified_ns: int
+
+
+@dataclass
+class _Space:
+    """What all stores of one name share."""
+
+    files: dict[str, _File] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+    writes: Iterator[int] = field(default_factory=itertools.count)
+
+
+_SPACES: dict[str, _Space] = {}
+
+
+class MemoryStore:
+    """Files in a dictionary. Stores of the same name in a process are the same store."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._space = _SPACES.setdefault(name, _Space())
+
+    @property
+    def uri(self) -> str:
+        """`mem://name`."""
+        return f"mem://{self._name}"
+
+    def prepare(self) -> None:
+        """Nothing to do."""
+
+    def read(self, key: str) -> bytes:
+        """See Store."""
+        try:
+            return self._space.files[check_key(key)].data
+        except KeyError:
+            raise FileNotFoundError(f"{self.uri}/{key}") from None
+
+    def create(self, key: str, data: bytes) -> bool:
+        """See Store."""
+        return self.replace(key, data, expected=None)
+
+    def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
+        """See Store."""
+        with self._space.lock:
+            if self._etag(key) != expected:
+                return False
+            self._write(key, data)
+            return True
+
+    def upload(self, path: Path, key: str) -> None:
+        """See Store."""
+        data = path.read_bytes()
+        with self._space.lock:
+            self._write(key, data)
+
+    def download(self, key: str, path: Path) -> None:
+        """See Store."""
+        path.write_bytes(self.read(key))
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        """See Store."""
+        folder = check_prefix(prefix)
+        with self._space.lock:
+            found = sorted((key, file) for key, file in self._space.files.items() if key.startswith(folder))
+        for key, file in found:
+            yield Entry(key, len(file.data), file.etag, file.modified_ns)
+
+    def head(self, key: str) -> Entry | None:
+        """See Store."""
+        file = self._space.files.get(check_key(key))
+        return Entry(key, len(file.data), file.etag, file.modified_ns) if file else None
+
+    def delete(self, key: str, *, expected: str | None = None) -> bool:
+        """See Store."""
+        with self._space.lock:
+            etag = self._etag(key)
+            if etag is None or expected not in {None, etag}:
+                return False
+            del self._space.files[key]
+            return True
+
+    def sweep(self, prefix: str = "", *, older_than_s: float) -> int:  # noqa: ARG002 - nothing is ever half-written
+        """See Store."""
+        check_prefix(prefix)
+        return 0
+
+    def local(self, key: str) -> Path | None:
+        """None: there is no file."""
+        check_key(key)
+        return None
+
+    def table(self, key: str) -> tuple[str, dict[str, str]]:
+        """Refused: a Delta table needs a folder or a bucket."""
+        raise ConfigurationError(
+            f"{self.uri}/{check_key(key)}: a Delta table cannot live in memory", remedy="use a file:// or s3:// store"
+        )
+
+    def adopt(self, prefix: str) -> None:
+        """Nothing to do."""
+        check_prefix(prefix)
+
+    def _etag(self, key: str) -> str | None:
+        file = self._space.files.get(check_key(key))
+        return file.etag if file else None
+
+    def _write(self, key: str, data: bytes) -> None:
+        etag = f"{hashlib.sha256(data).hexdigest()[:16]}-{next(self._space.writes)}"
+        self._space.files[check_key(key)] = _File(bytes(data), etag, time.time_ns())

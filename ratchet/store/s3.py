@@ -1,0 +1,170 @@
+"""The store in an S3 bucket, or in anything that speaks its protocol with conditional writes."""
+
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from boto3.s3.transfer import TransferConfig
+from botocore.exceptions import ClientError
+
+from ratchet.store.base import Entry, check_key, check_prefix
+from ratchet.store.disk import plainly as plainly_on_disk
+from ratchet.store.s3_client import ABSENT, TRIES, Connection, code_of, patiently, pause
+
+_MIB = 1 << 20
+_TRANSFER = TransferConfig(
+    multipart_threshold=16 * _MIB, multipart_chunksize=16 * _MIB, max_concurrency=8, num_download_attempts=5
+)
+_WRITER = "ratchet-writer"  # metadata: which call wrote the object
+_BUSY = frozenset({"ConditionalRequestConflict", "409", "OperationAborted"})
+_CHANGED = frozenset({"PreconditionFailed", "412"})
+
+
+class S3Store:
+    """Objects below a prefix of a bucket. Region, endpoint and credentials come from the usual AWS settings."""
+
+    def __init__(self, bucket: str, prefix: str = "") -> None:
+        self._bucket = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._connection = Connection(bucket)
+        self._client = self._connection.client
+        self._plainly = self._connection.plainly
+
+    @property
+    def uri(self) -> str:
+        """`s3://bucket/prefix`."""
+        return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    def prepare(self) -> None:
+        """Check that the bucket is there and may be used; it is never made."""
+        with self._plainly():
+            self._client.head_bucket(Bucket=self._bucket)
+
+    def read(self, key: str) -> bytes:
+        """See Store."""
+
+        def once() -> bytes:
+            return self._client.get_object(Bucket=self._bucket, Key=self._name(key))["Body"].read()
+
+        with self._plainly(key):
+            return patiently(once)
+
+    def create(self, key: str, data: bytes) -> bool:
+        """See Store."""
+        return self.replace(key, data, expected=None)
+
+    def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
+        """See Store."""
+        writer = secrets.token_hex(16)
+        put = partial(
+            self._client.put_object, Bucket=self._bucket, Key=self._name(key), Body=data, Metadata={_WRITER: writer}
+        )
+        with self._plainly(key):
+            for attempt in range(1, TRIES + 1):
+                try:
+                    put(IfNoneMatch="*") if expected is None else put(IfMatch=expected)
+                except ClientError as error:
+                    code = code_of(error)
+                    if code in _CHANGED or (code in ABSENT and expected is not None):
+                        # A first try of the client may have been written and its answer lost.
+                        return self._writer(key) == writer
+                    if code not in _BUSY or attempt == TRIES:
+                        raise
+                    pause(attempt)
+                else:
+                    return True
+        raise AssertionError("unreachable")
+
+    def upload(self, path: Path, key: str) -> None:
+        """See Store. Parts of 16 MiB go up in parallel."""
+        name = self._name(key)
+        path.stat()
+        with self._plainly(key):
+            self._client.upload_file(str(path), self._bucket, name, Config=_TRANSFER)
+
+    def download(self, key: str, path: Path) -> None:
+        """See Store. Ranges of 16 MiB come down in parallel."""
+        name = self._name(key)
+        with self._plainly(key), plainly_on_disk(path, writing=True):
+            self._client.download_file(self._bucket, name, str(path), Config=_TRANSFER)
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        """See Store."""
+        folder = self._prefix + check_prefix(prefix)
+        with self._plainly():
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=folder)
+            for page in pages:
+                for found in page.get("Contents", []):
+                    key = found["Key"].removeprefix(self._prefix)
+                    if key and not key.endswith("/"):  # consoles mark folders with empty objects
+                        yield Entry(key, found["Size"], found["ETag"], _nanoseconds(found["LastModified"]))
+
+    def head(self, key: str) -> Entry | None:
+        """See Store."""
+        try:
+            with self._plainly(key):
+                found = self._client.head_object(Bucket=self._bucket, Key=self._name(key))
+        except FileNotFoundError:
+            return None
+        return Entry(key, found["ContentLength"], found["ETag"], _nanoseconds(found["LastModified"]))
+
+    def delete(self, key: str, *, expected: str | None = None) -> bool:
+        """See Store."""
+        found = self.head(key)
+        if found is None or expected not in {None, found.etag}:
+            return False
+        delete = partial(self._client.delete_object, Bucket=self._bucket, Key=self._name(key))
+        with self._plainly(key):
+            try:
+                # For servers that do not know this condition there was the look above.
+                delete() if expected is None else delete(IfMatch=expected)
+            except ClientError as error:
+                if code_of(error) in _CHANGED | ABSENT:
+                    return False
+                raise
+        return True
+
+    def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
+        """See Store. Ends multipart uploads that nobody finished."""
+        folder = self._prefix + check_prefix(prefix)
+        before = datetime.now(UTC) - timedelta(seconds=older_than_s)
+        swept = 0
+        with self._plainly():
+            pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=folder)
+            for upload in (upload for page in pages for upload in page.get("Uploads", [])):
+                if upload["Initiated"] <= before:
+                    self._client.abort_multipart_upload(
+                        Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                    )
+                    swept += 1
+        return swept
+
+    def local(self, key: str) -> Path | None:
+        """None: objects have to be fetched."""
+        check_key(key)
+        return None
+
+    def table(self, key: str) -> tuple[str, dict[str, str]]:
+        """The URI; commits are conditional puts. The options hold credentials: never log them."""
+        return f"{self.uri}/{check_key(key)}", self._connection.delta_options()
+
+    def adopt(self, prefix: str) -> None:
+        """Nothing to do: objects have no owner of their own."""
+        check_prefix(prefix)
+
+    def _writer(self, key: str) -> str | None:
+        """Which call wrote what stands under a key."""
+        try:
+            with self._plainly(key):
+                return self._client.head_object(Bucket=self._bucket, Key=self._name(key))["Metadata"].get(_WRITER)
+        except FileNotFoundError:
+            return None
+
+    def _name(self, key: str) -> str:
+        return self._prefix + check_key(key)
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1_000_000) * 1000

@@ -1,0 +1,44 @@
+"""Documents in the store that tell of themselves whether a byte of them has changed."""
+
+import json
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from ratchet.contracts.document import Document
+from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.fingerprint import canonical, digest_of
+
+_Model = TypeVar("_Model", bound=Document)
+
+
+def seal(document: Document) -> bytes:
+    """A document as JSON with its own sha256."""
+    plain = document.model_dump(mode="json", by_alias=True)
+    return _render({"sha256": digest_of(plain), "document": plain})
+
+
+def unseal(data: bytes, model: type[_Model], *, where: str, remedy: str) -> _Model:
+    """What `seal` was given. Raises CorruptArtifact, naming `where`, if a single byte is not as it was written."""
+    try:
+        found = json.loads(data)
+        document = found["document"]
+        whole = found["sha256"] == digest_of(document) and data == _render(found)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        whole = False
+    if not whole:
+        raise CorruptArtifact(
+            f"{where} is damaged: its {len(data):,} bytes do not match the digest inside", remedy=remedy
+        )
+    try:
+        return model.model_validate_json(canonical(document))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CorruptArtifact(
+            f"{where} was written by another version of Ratchet: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            remedy=remedy,
+        ) from error
+
+
+def _render(sealed: dict[str, Any]) -> bytes:
+    return json.dumps(sealed, indent=1, ensure_ascii=False, allow_nan=False).encode()

@@ -1,0 +1,123 @@
+"""What MLflow is told of a trained candidate, whether it is registered or rejected: one run for each training."""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.contracts import summaries
+from ratchet.contracts.fingerprint import flatten
+from ratchet.contracts.request import StageRequest
+from ratchet.contracts.result import StageResult
+from ratchet.contracts.stages import Stage
+from ratchet.tracking.mlflow import Tracker
+
+TRAINING = "ratchet.train_fingerprint"
+_BATCH = 100  # of parameters, by MLflow's own limit
+_LONGEST = 500
+
+
+def log_candidate(tracker: Tracker, request: StageRequest, results: Mapping[Stage, StageResult]) -> str:
+    """The id of the MLflow run of a training, with everything that is known of it by now. Safe to call again.
+
+    results: those of ingest and train at least; evaluate's judgement is added where there is one.
+    """
+    training = results["train"]
+    run = tracker.run(
+        tracker.experiment(request.spec.name),
+        tag=TRAINING,
+        value=training.fingerprint,
+        name=f"{request.spec.name} {request.data_date}",
+    )
+    known = tracker.client.get_run(run).data
+    _log_params(tracker.client, run, request, known.params)
+    _log_metrics(tracker.client, run, results, known.metrics)
+    tags = _tags(request, results)
+    changed = {name: value for name, value in tags.items() if known.tags.get(name) != value}
+    if changed:
+        tracker.client.log_batch(run, tags=_entities("RunTag", changed))
+    tracker.client.set_terminated(run, "FINISHED")
+    return run
+
+
+def metric_name(name: str) -> str:
+    """A metric's name as MLflow allows it: ndcg@10 -> ndcg_at_10."""
+    return name.replace("@", "_at_")
+
+
+def _tags(request: StageRequest, results: Mapping[Stage, StageResult]) -> dict[str, str]:
+    snapshot, trained = summaries.snapshot(results["ingest"]), summaries.trained(results["train"])
+    tags = {
+        "ratchet.pipeline": request.spec.name,
+        "ratchet.run_id": request.run_id,
+        "ratchet.data_date": request.data_date.isoformat(),
+        "ratchet.snapshot_table": snapshot.table,
+        "ratchet.snapshot_version": str(snapshot.version),
+        "ratchet.model_digest": trained.digest,
+        "ratchet.commit": request.pins.commit,
+        "ratchet.image": request.pins.image,
+        "ratchet.python": request.pins.python,
+        "ratchet.libraries": json.dumps(request.pins.libraries, sort_keys=True),
+        "ratchet.seed": str(request.spec.train.seed),
+        "ratchet.owner": request.spec.owner,
+    }
+    if "evaluate" in results:
+        judged = summaries.judgement(results["evaluate"])
+        tags |= {
+            "ratchet.verdict": judged.verdict,
+            "ratchet.reason": judged.reason,
+            "ratchet.explanation": judged.explanation,
+            "ratchet.baseline": judged.baseline.version if judged.baseline else "constant",
+        }
+    return {name: value[:5000] for name, value in tags.items()}
+
+
+def _log_params(client: Any, run: str, request: StageRequest, known: Mapping[str, str]) -> None:
+    """The pipeline's leaves. A parameter cannot change in MLflow: what an earlier night has written stays."""
+    leaves = flatten(request.spec, "config")
+    params = {
+        name.removeprefix("config."): value[:_LONGEST]
+        for name, value in leaves.items()
+        if not name.startswith(("config.description", "config.alerts"))
+    }
+    fresh = [(name, value) for name, value in params.items() if name not in known]
+    for start in range(0, len(fresh), _BATCH):
+        client.log_batch(run, params=_entities("Param", dict(fresh[start : start + _BATCH])))
+
+
+def _log_metrics(client: Any, run: str, results: Mapping[Stage, StageResult], known: Mapping[str, float]) -> None:
+    """Numbers that are not known yet, or known otherwise; the history of epochs as it was."""
+    now = int(time.time() * 1000)
+    points: list[tuple[str, float, int]] = []
+    for epoch in summaries.trained(results["train"]).epochs:
+        history = {
+            "train.loss": epoch.loss,
+            "valid.loss": epoch.valid_loss,
+            "valid.metric": epoch.valid_metric,
+            "training_throughput_samples_per_sec": epoch.samples_per_sec,
+        }
+        points += [(name, value, epoch.epoch) for name, value in history.items() if value is not None]
+    historic = {name for name, _, _ in points}
+    points = [point for point in points if point[0] not in known]
+    for stage in ("ingest", "train", "evaluate"):
+        if stage in results:
+            points += [
+                (metric_name(name), value, 0)
+                for name, value in results[stage].metrics.items()
+                if metric_name(name) not in historic and known.get(metric_name(name)) != value
+            ]
+    if points:
+        metrics = [_entity("Metric")(name, value, now, step) for name, value, step in points]
+        for start in range(0, len(metrics), 1000):
+            client.log_batch(run, metrics=metrics[start : start + 1000])
+
+
+def _entities(kind: str, values: Mapping[str, str]) -> list[Any]:
+    made = _entity(kind)
+    return [made(name, value) for name, value in values.items()]
+
+
+def _entity(kind: str) -> Any:
+    from mlflow import entities  # noqa: PLC0415 - mlflow is slow to import
+
+    return getattr(entities, kind)

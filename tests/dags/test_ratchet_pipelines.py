@@ -1,0 +1,224 @@
+"""The DAG file, as Airflow's DAG processor and its workers read it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.dags.pipelines import write, write_text
+
+pytestmark = pytest.mark.xdist_group("dags")  # one imports Airflow for all
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("torch", "pandas", "numpy", "pyarrow", "polars", "mlflow", "great_expectations", "docker", "boto3", "apprise")
+PARSER = """
+import json, os, sys
+from pathlib import Path
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+dags = Path(sys.argv[1])
+for line in sys.stdin:
+    asked = json.loads(line)
+    if os.fork():
+        _, status = os.wait()
+        if status:
+            sys.exit("it could not be parsed")
+        continue
+    os.environ.update(asked["environment"])
+    exec(asked["first"])
+    bag = DagBag(dag_folder=dags, bundle_path=dags, bundle_name="dags-folder")
+    serialised = {name: DagSerialization.to_dict(dag) for name, dag in sorted(bag.dags.items())}
+    for data in serialised.values():
+        DagSerialization.from_dict(data)
+    found = {"dags": serialised, "errors": bag.import_errors, "modules": sorted(sys.modules)}
+    Path(asked["answer"]).write_text(json.dumps(found))
+    os._exit(0)
+"""
+"""Airflow is imported once; each time that the folder is parsed is a process of its own, as with the DAG processor."""
+
+BUG = """
+from ratchet_airflow import dag
+from ratchet_airflow.timetable import DayBeforeTimetable
+real = dag.build
+def build(spec, folder):
+    if spec.name == "odd":
+        raise ZeroDivisionError("nobody thought of this")
+    made = real(spec, folder)
+    if spec.name == "late":
+        made.timetable = DayBeforeTimetable("99 99 * * *", "UTC")
+    return made
+dag.build = build
+"""
+"""Bugs of two kinds, which two pipelines meet: no DAG comes of one, and what comes of the other Airflow refuses."""
+
+
+class Parser:
+    """What the DAG folder gives: serialised DAGs, import errors, and every module imported."""
+
+    def __init__(self, home: Path, **environment: str) -> None:
+        self._answer = home / "answer.json"
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", PARSER, str(ROOT / "dags")],
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}",
+                "AIRFLOW_HOME": str(home),
+                "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+                **environment,
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def __call__(self, pipelines: Path, first: str = "", **environment: str) -> dict:
+        """Parse the folder. first: a program to run before."""
+        self._answer.unlink(missing_ok=True)
+        asked = {"first": first, "environment": {"RATCHET_PIPELINES": str(pipelines), **environment}}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({**asked, "answer": str(self._answer)}) + "\n")
+        self._process.stdin.flush()
+        deadline = time.monotonic() + 120
+        while True:
+            with suppress(FileNotFoundError, json.JSONDecodeError):
+                return json.loads(self._answer.read_text())
+            assert self._process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        """No more questions."""
+        self._process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def parse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parser]:
+    parser = Parser(tmp_path_factory.mktemp("airflow"), PYTHONHASHSEED="1")
+    yield parser
+    parser.end()
+
+
+def good(folder: Path) -> Path:
+    """A folder of two good pipelines and one that is none."""
+    write(folder, "search-ranking")
+    write(folder, "other-ranking", promote="approve")
+    (folder / "notes").mkdir()
+    return folder
+
+
+@pytest.fixture
+def pipelines(tmp_path: Path) -> Path:
+    return good(tmp_path / "pipelines")
+
+
+def test_every_good_folder_becomes_a_dag_and_parsing_imports_nothing_heavy(pipelines: Path, parse: Parser) -> None:
+    found = parse(pipelines)
+    assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
+    assert found["errors"] == {}
+    assert {name.partition(".")[0] for name in found["modules"]}.isdisjoint(HEAVY)
+
+
+def test_the_reaper_has_a_task_for_each_queue_with_an_engine_of_its_own(pipelines: Path, parse: Parser) -> None:
+    def reapers(**environment: str) -> dict[str, str]:
+        tasks = parse(pipelines, **environment)["dags"]["ratchet-reaper"]["dag"]["tasks"]
+        assert not [task for task in tasks if task["__var"].get("downstream_task_ids")]
+        return {task["__var"]["task_id"]: task["__var"].get("queue", "default") for task in tasks}
+
+    assert reapers(RATCHET_REAP_QUEUES="") == {"reap": "default"}
+    assert reapers(RATCHET_REAP_QUEUES="gpu, big,") == {"reap": "default", "reap_gpu": "gpu", "reap_big": "big"}
+
+
+def test_the_reaper_tries_again_long_before_its_next_run_which_would_wait_for_it(
+    pipelines: Path, parse: Parser
+) -> None:
+    (task,) = parse(pipelines)["dags"]["ratchet-reaper"]["dag"]["tasks"]
+    assert (task["__var"]["retries"], task["__var"]["retry_delay"]) == (1, 30.0)
+
+
+def test_the_same_files_serialise_to_the_same_dags_so_that_no_version_is_made(
+    pipelines: Path, tmp_path: Path, parse: Parser
+) -> None:
+    other = Parser(tmp_path, PYTHONHASHSEED="2")
+    try:
+        assert json.dumps(parse(pipelines)["dags"], sort_keys=True) == json.dumps(
+            other(pipelines)["dags"], sort_keys=True
+        )
+    finally:
+        other.end()
+
+
+def test_broken_pipelines_are_one_error_with_every_problem_and_harm_no_other(pipelines: Path, parse: Parser) -> None:
+    write_text(pipelines, "broken", "name: broken\nepochs: many\nsource: {kind: filez}\n")
+    write_text(pipelines, "torn", "name: [")
+    double = write(pipelines, "z") / "pipeline.yaml"
+    double.write_text(double.read_text().replace("name: z", "name: search-ranking"))
+    found = parse(pipelines)
+    assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
+    assert list(found["errors"]) == ["broken_pipelines.py"]
+    text = found["errors"]["broken_pipelines.py"]
+    assert "broken/pipeline.yaml:2: epochs: unknown key" in text
+    assert "did you mean files?" in text
+    assert "torn/pipeline.yaml" in text
+    assert "'search-ranking' is the name of the pipeline in" in text
+
+
+def test_times_that_airflow_cannot_keep_break_no_other_pipeline(pipelines: Path, parse: Parser) -> None:
+    changes = {
+        "schedule.cron: '60 2 * * *': minute 60 is not allowed; allowed: 0-59": ("0 2 * * *", "60 2 * * *"),
+        "schedule.cron: '99 99 * * *': minute 99 is not allowed": ("0 2 * * *", "99 99 * * *"),
+        "weekday mondy is not allowed; allowed: 0-7, sun-sat; did you mean mon?": ("0 2 * * *", "0 2 * * MONDY"),
+        "schedule.cron: 'a b c d e': minute a is not allowed": ("0 2 * * *", "a b c d e"),
+        "schedule.cron: '0 2 30 2 *' never comes": ("0 2 * * *", "0 2 30 2 *"),
+        "stages.train.timeout: '999999999d' is too long; allowed: up to 365d": ("timeout: 2h", "timeout: 999999999d"),
+    }
+    for number, (old, new) in enumerate(changes.values()):
+        bad = write(pipelines, f"bad-{number}") / "pipeline.yaml"
+        bad.write_text(bad.read_text().replace(old, new))
+    found = parse(pipelines)
+    assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
+    assert list(found["errors"]) == ["broken_pipelines.py"]
+    for number, said in enumerate(changes):
+        lines = [line for line in found["errors"]["broken_pipelines.py"].splitlines() if f"bad-{number}/" in line]
+        assert len(lines) == 1
+        assert said in lines[0]
+
+
+def test_a_bug_that_one_pipeline_meets_is_an_error_of_its_own_and_harms_no_other(
+    pipelines: Path, parse: Parser
+) -> None:
+    for name in ("odd", "late"):
+        write(pipelines, name)
+    found = parse(pipelines, BUG)
+    assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
+    assert list(found["errors"]) == ["broken_pipelines.py"]
+    text = found["errors"]["broken_pipelines.py"]
+    assert "odd/pipeline.yaml: no DAG can be made of it: ZeroDivisionError: nobody thought of this" in text
+    assert "late/pipeline.yaml: no DAG can be made of it: AirflowTimetableInvalid: " in text
+
+
+def test_a_worker_says_which_bug_its_pipeline_met(pipelines: Path, parse: Parser) -> None:
+    write(pipelines, "odd")
+    errors = parse(pipelines, BUG, _AIRFLOW_PARSING_CONTEXT_DAG_ID="odd")["errors"]
+    assert "ZeroDivisionError: nobody thought of this" in errors["ratchet_pipelines.py"]
+
+
+def test_a_worker_builds_only_the_dag_that_it_runs(pipelines: Path, parse: Parser) -> None:
+    found = parse(pipelines, _AIRFLOW_PARSING_CONTEXT_DAG_ID="search-ranking")
+    assert list(found["dags"]) == ["search-ranking"]
+
+
+def test_a_worker_finds_a_pipeline_whose_folder_has_another_name(pipelines: Path, parse: Parser) -> None:
+    (pipelines / "search-ranking").rename(pipelines / "elsewhere")
+    found = parse(pipelines, _AIRFLOW_PARSING_CONTEXT_DAG_ID="search-ranking")
+    assert list(found["dags"]) == ["search-ranking"]
+
+
+def test_a_worker_whose_pipeline_broke_says_why(pipelines: Path, parse: Parser) -> None:
+    write_text(pipelines, "search-ranking", "name: search-ranking\n")
+    found = parse(pipelines, _AIRFLOW_PARSING_CONTEXT_DAG_ID="search-ranking")
+    assert "source: is missing" in found["errors"]["ratchet_pipelines.py"]

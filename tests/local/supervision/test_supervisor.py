@@ -1,0 +1,206 @@
+"""A real supervisor over real servers: what dies comes back, what stays broken is given up, nothing is left behind."""
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from local.supervision import processes
+from local.supervision.service import Service
+from local.supervision.state import ServerState, read
+from local.supervision.supervisor import end_left_behind, supervise
+from ratchet.contracts.errors import ConfigurationError
+from tests.waiting import until
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Kept:
+    """A home with a supervisor, which a test may kill."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [
+                sys.executable,
+                str(ROOT / "tests" / "local" / "supervision" / "keeping.py"),
+                str(self.home),
+                str(self.port),
+            ],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.DEVNULL,
+        )
+
+    def server(self, name: str) -> ServerState | None:
+        known = read(self.home)
+        return next((server for server in known.servers if server.name == name), None) if known else None
+
+    def until(self, name: str, told: Callable[[ServerState], bool]) -> ServerState:
+        """Wait until a server is in a state."""
+        for _ in range(600):
+            server = self.server(name)
+            if server is not None and told(server):
+                return server
+            time.sleep(0.1)
+        raise AssertionError(f"{name} is {self.server(name)}")
+
+    def running(self, name: str, *, restarts: int = 0) -> int:
+        """The number of a server's process, once it runs."""
+        found = self.until(name, lambda server: server.state == "running" and server.restarts == restarts)
+        assert found.process is not None
+        return found.process.pid
+
+    def stubborn(self) -> int:
+        """The number of the process that does not end when it is asked to, once it no longer does."""
+        pid = self.running("stubborn")
+        until((self.home / f"stubborn-{pid}").exists)
+        return pid
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(30)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    made = Kept(tmp_path)
+    try:
+        yield made
+    finally:
+        made.stop()
+        end_left_behind(tmp_path)
+
+
+def gone(*pids: int) -> None:
+    """Wait until these processes have ended."""
+    for _ in range(300):
+        if not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"still there: {pids}")
+
+
+def worker_of(kept: Kept, pid: int) -> int:
+    return int((kept.home / f"worker-{pid}").read_text())
+
+
+def test_a_killed_server_comes_back_without_its_old_workers(kept: Kept) -> None:
+    first = kept.running("answers")
+    worker = worker_of(kept, first)
+    os.kill(first, signal.SIGKILL)
+    second = kept.running("answers", restarts=1)
+    assert second != first
+    gone(worker)
+    told = kept.server("answers")
+    assert told is not None
+    assert (told.exit_code, told.address) == (137, f"http://127.0.0.1:{kept.port}")
+    assert told.cause == "it was ended by SIGKILL (killed by a person, or for its memory)"
+
+
+def test_a_server_that_lives_and_does_not_answer_is_started_again(kept: Kept) -> None:
+    first = kept.running("answers")
+    (kept.home / "deaf").touch()
+    told = kept.until("answers", lambda server: server.cause != "")
+    assert told.cause == "it did not answer for 1 s"
+    (kept.home / "deaf").unlink()
+    kept.until("answers", lambda server: server.state == "running" and server.restarts > 0)
+    gone(first)
+
+
+def test_what_dies_again_and_again_is_given_up_and_tried_again_when_asked(kept: Kept) -> None:
+    for name, cause, code in (
+        ("broken", "it ended with exit code 3", 3),
+        ("missing", "it cannot be started: [Errno 2] No such file or directory: './no-such-program'", None),
+    ):
+        told = kept.until(name, lambda server: server.state == "given up")
+        assert (told.cause, told.exit_code, told.restarts) == (cause, code, 5)
+    kept.running("answers")
+    (kept.home / "mended").touch()
+    kept.process.send_signal(signal.SIGHUP)
+    kept.running("broken")
+
+
+def test_what_has_to_be_done_first_is_done_once(kept: Kept) -> None:
+    os.kill(kept.running("answers"), signal.SIGKILL)
+    kept.running("answers", restarts=1)
+    told = kept.server("prepare")
+    assert told is not None
+    assert (told.state, told.restarts, told.once) == ("done", 0, True)
+
+
+def test_stopping_ends_every_process_also_a_stubborn_one(kept: Kept) -> None:
+    first, stubborn = kept.running("answers"), kept.stubborn()
+    worker = worker_of(kept, first)
+    kept.stop()
+    assert not processes.members({first, stubborn})
+    gone(worker)
+    known = read(kept.home)
+    assert known is not None
+    assert {server.state for server in known.servers} == {"stopped"}
+    assert not processes.alive(known.supervisor)
+
+
+def test_a_killed_supervisor_leaves_nothing_that_the_next_one_does_not_end(kept: Kept) -> None:
+    first, stubborn = kept.running("answers"), kept.stubborn()
+    worker = worker_of(kept, first)
+    kept.process.kill()
+    kept.process.wait()
+    gone(first)  # told by the kernel
+    assert processes.members({stubborn})
+    (kept.home / "prepared").unlink()
+    kept.process = kept.start()
+    gone(stubborn, worker)
+    found = kept.until("answers", lambda server: server.process is not None and server.process.pid != first)
+    assert found.state in {"waiting", "starting", "running"}
+
+
+def test_stopping_after_the_supervisor_was_killed_ends_what_it_left(kept: Kept) -> None:
+    stubborn = kept.stubborn()
+    assert end_left_behind(kept.home) == []  # it lives, and so do its servers
+    kept.process.kill()
+    kept.process.wait()
+    assert "stubborn" in end_left_behind(kept.home, 0.1)
+    gone(stubborn)
+    known = read(kept.home)
+    assert known is not None
+    assert {server.state for server in known.servers} == {"stopped"}
+
+
+def test_a_killed_supervisors_lock_is_waited_for_while_a_child_that_it_was_starting_has_it(kept: Kept) -> None:
+    stubborn = kept.stubborn()
+    kept.process.kill()
+    kept.process.wait()
+    with (kept.home / "supervisor.lock").open("wb") as child:
+        fcntl.flock(child, fcntl.LOCK_EX)
+        soon = threading.Timer(0.3, lambda: fcntl.flock(child, fcntl.LOCK_UN))
+        soon.start()
+        assert "stubborn" in end_left_behind(kept.home, 0.1)
+        soon.join()
+    gone(stubborn)
+
+
+def test_there_is_one_supervisor_of_a_home(kept: Kept) -> None:
+    first = kept.running("answers")
+    assert kept.start().wait(30) == 7
+    assert kept.running("answers") == first
+
+
+def test_who_waits_for_a_stranger_is_told(tmp_path: Path) -> None:
+    service = Service(name="a", command=("true",), after="b")
+    with pytest.raises(ConfigurationError, match="a waits for 'b'; there are: a; to do: name one of them"):
+        supervise([service], tmp_path)

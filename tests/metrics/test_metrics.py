@@ -1,0 +1,137 @@
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn import metrics as reference
+
+from ratchet.metrics.metrics import Measured, Rows, constant, measure
+from ratchet.metrics.ranking import mrr, ndcg
+
+Groups = list[list[tuple[int, int]]]
+GROUPED = st.lists(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3)), min_size=1, max_size=5), min_size=1, max_size=4
+)
+
+
+def whole(metric: str, label: Any, score: Any, offsets: NDArray[np.int64] | None = None) -> Measured:
+    found = measure(metric, Rows(label=np.asarray(label, float), offsets=offsets), np.asarray(score, float))
+    assert found is not None
+    return found
+
+
+def every_order(label: list[int], score: list[int], value: Callable[[list[int]], float]) -> float:
+    """The mean of a metric over all orders in which ties can be broken."""
+    values = []
+    for order in itertools.permutations(range(len(label))):
+        by_score = sorted(order, key=lambda row: -score[row])
+        values.append(value([label[row] for row in by_score]))
+    return float(np.mean(values))
+
+
+def dcg(labels: list[int], cut: int) -> float:
+    return sum(label / np.log2(place + 2) for place, label in enumerate(labels[:cut]))
+
+
+def reciprocal(labels: list[int], cut: int) -> float:
+    return next((1 / (place + 1) for place, label in enumerate(labels[:cut]) if label), 0.0)
+
+
+@given(GROUPED, st.integers(1, 6))
+def test_ties_count_as_the_mean_over_all_their_orders(groups: Groups, cut: int) -> None:
+    offsets = np.cumsum([0, *map(len, groups)])
+    label = np.array([row[0] for group in groups for row in group], float)
+    score = np.array([row[1] for group in groups for row in group], float)
+    found = ndcg(label, score, offsets, cut), mrr(label, score, offsets, cut)
+    for index, group in enumerate(groups):
+        labels, scores = [row[0] for row in group], [row[1] for row in group]
+        if not any(labels):
+            assert np.isnan(found[0][index])
+            assert np.isnan(found[1][index])
+            continue
+        ideal = dcg(sorted(labels, reverse=True), cut)
+        expected = every_order(labels, scores, lambda ranked, ideal=ideal: dcg(ranked, cut) / ideal)
+        assert found[0][index] == pytest.approx(expected)
+        assert found[1][index] == pytest.approx(every_order(labels, scores, lambda ranked: reciprocal(ranked, cut)))
+
+
+def test_graded_labels_give_the_ndcg_of_scikit_learn() -> None:
+    generator = np.random.default_rng(0)
+    label, score = generator.integers(0, 4, (30, 12)), generator.normal(size=(30, 12))
+    found = whole("ndcg@5", label.ravel(), score.ravel(), np.arange(0, 361, 12))
+    assert found.value == pytest.approx(reference.ndcg_score(label, score, k=5, ignore_ties=True))
+
+
+def test_a_constant_scorer_has_the_ndcg_of_random_order_wherever_the_clicks_are_stored() -> None:
+    label = np.zeros(40)
+    label[::10] = 1  # the first of each group: a stable sort would call this perfect
+    rows = Rows(label=label, offsets=np.arange(0, 41, 10))
+    found = measure("ndcg@10", rows, constant("ranking", "ndcg@10", label))
+    assert found is not None
+    assert found.value == pytest.approx(np.mean(1 / np.log2(np.arange(10) + 2)))
+
+
+@pytest.mark.parametrize("decimals", [1, 6])
+def test_binary_metrics_are_those_of_scikit_learn_with_and_without_ties(decimals: int) -> None:
+    generator = np.random.default_rng(1)
+    label = generator.integers(0, 2, 500)
+    score = np.clip(np.round(generator.random(500) * 0.5 + label * 0.3, decimals), 0.01, 0.99)
+    assert whole("auc", label, score).value == pytest.approx(reference.roc_auc_score(label, score))
+    assert whole("pr_auc", label, score).value == pytest.approx(reference.average_precision_score(label, score))
+    assert whole("logloss", label, score).value == pytest.approx(reference.log_loss(label, score))
+
+
+def test_regression_metrics_are_those_of_scikit_learn() -> None:
+    generator = np.random.default_rng(2)
+    label, score = generator.normal(size=(2, 300))
+    assert whole("rmse", label, score).value == pytest.approx(reference.root_mean_squared_error(label, score))
+    assert whole("mae", label, score).value == pytest.approx(reference.mean_absolute_error(label, score))
+
+
+def test_multiclass_metrics_are_those_of_scikit_learn() -> None:
+    generator = np.random.default_rng(3)
+    label, chances = generator.integers(0, 3, 300), generator.dirichlet(np.ones(3), 300)
+    assert whole("accuracy", label, chances).value == pytest.approx((chances.argmax(1) == label).mean())
+    assert whole("logloss", label, chances).value == pytest.approx(reference.log_loss(label, chances))
+
+
+def test_a_class_that_a_model_does_not_know_is_a_miss() -> None:
+    assert whole("accuracy", [0, 2], [[0.9, 0.1], [0.9, 0.1]]).value == 0.5
+    assert whole("logloss", [2], [[0.9, 0.1]]).value == pytest.approx(-np.log(1e-7))
+
+
+@pytest.mark.parametrize("metric", ["auc", "pr_auc"])
+def test_pulls_say_where_a_reweighted_metric_goes(metric: str) -> None:
+    generator = np.random.default_rng(4)
+    label = generator.random(4000) < 0.1
+    score = np.round(generator.random(4000) + 0.5 * label, 2)
+    weight = generator.poisson(1, 4000)
+    found = whole(metric, label, score)
+    function = reference.roc_auc_score if metric == "auc" else reference.average_precision_score
+    moved = function(label, score, sample_weight=weight)
+    guessed = float(found.combine(weight @ found.sums))
+    assert abs(found.sums.sum()) < 1e-9
+    assert guessed == pytest.approx(moved, abs=0.2 * abs(moved - found.value) + 2e-4)
+
+
+def test_a_metric_without_a_value_is_none() -> None:
+    rows = Rows(label=np.zeros(4), offsets=np.array([0, 2, 4]))
+    for metric in ("ndcg@10", "mrr@10", "auc", "pr_auc"):
+        assert measure(metric, rows, np.arange(4.0)) is None
+    assert measure("ndcg@10", Rows(label=np.ones(2), offsets=None), np.ones(2)) is None
+    assert measure("logloss", Rows(label=np.zeros(0), offsets=None), np.zeros(0)) is None
+
+
+@given(GROUPED, st.integers(0, 3))
+def test_choosing_rows_keeps_their_groups_and_drops_empty_ones(groups: Groups, kept: int) -> None:
+    offsets = np.cumsum([0, *map(len, groups)])
+    value = np.array([row[1] for group in groups for row in group], float)
+    mask = value == kept
+    chosen = Rows(label=value, offsets=offsets).chosen(mask)
+    sizes = [sum(row[1] == kept for row in group) for group in groups]
+    assert np.diff(chosen.offsets).tolist() == [size for size in sizes if size]
+    assert len(chosen.label) == mask.sum()

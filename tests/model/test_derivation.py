@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.model.derivation import load_derive
+
+DF = pd.DataFrame({"price": [1.0, 2.0]})
+
+
+def derive(folder: Path, body: str) -> pd.DataFrame:
+    (folder / "features.py").write_text(f"import pandas as pd\n\ndef derive(df):\n    {body}\n", encoding="utf-8")
+    return load_derive(folder, {"dear": "bool"})(DF)
+
+
+def test_derive_adds_columns_to_a_copy(tmp_path: Path) -> None:
+    made = derive(tmp_path, "df['dear'] = df['price'] > 1; return df")
+    assert made["dear"].tolist() == [False, True]
+    assert list(DF.columns) == ["price"]
+
+
+def test_without_a_file_rows_stay_as_they_are(tmp_path: Path) -> None:
+    assert load_derive(tmp_path, {})(DF) is DF
+    with pytest.raises(ConfigurationError, match=r"columns\.dear\.derived: there is no features\.py"):
+        load_derive(tmp_path, {"dear": "bool"})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("df['dear'] = df['prize'] > 1; return df", r"features\.py:4: KeyError: 'prize'"),
+        ("return 1", r"features\.py:3: derive gave a int"),
+        ("return df[df.price > 1]", r"features\.py:3: derive gave 1 rows for 2"),
+        ("return df.sort_values('price', ascending=False)", "or another index"),
+        ("return df", "does not make dear"),
+        ("df['dear'] = 'x'; return df", "makes dear as str, declared as bool"),
+    ],
+)
+def test_what_derive_may_not_do_is_told_with_its_line(tmp_path: Path, body: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        derive(tmp_path, body)

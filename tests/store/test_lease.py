@@ -1,0 +1,201 @@
+"""Who computes a fingerprint: one at a time, whatever happens to them."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ratchet.contracts import paths
+from ratchet.store import lease as leases
+from ratchet.store.base import Store
+from ratchet.store.lease import Hold, Lease, Waiting, conclude, holder_of, wanted
+from ratchet.store.opening import open_store
+from tests.waiting import until
+
+KEY = paths.lease("shop", "train", "f" * 64)
+
+
+@pytest.fixture
+def store(store_uri: str) -> Store:
+    made = open_store(store_uri)
+    made.prepare()
+    return made
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "BEAT_S", 0.05)
+    monkeypatch.setattr(leases, "STALE_S", 1.5)
+
+
+def take(store: Store, run: str, attempt: str) -> Hold | None:
+    return Waiting(store, KEY, wanted(run, attempt)).take()
+
+
+def held(taken: Hold | None) -> Hold:
+    assert taken is not None
+    return taken
+
+
+def standing(store: Store) -> Lease:
+    found = holder_of(store, KEY)
+    assert found is not None
+    return found
+
+
+def test_a_free_lease_is_taken_and_given_back(store: Store) -> None:
+    hold = held(take(store, "run-1", "a"))
+    assert take(store, "run-2", "b") is None
+    assert hold.release()
+    assert holder_of(store, KEY) is None
+    held(take(store, "run-2", "b")).release()
+
+
+def test_a_holder_that_was_frozen_asks_whether_it_is_still_its_own(store: Store) -> None:
+    hold = held(take(store, "run-1", "a"))
+    assert hold.is_ours()
+    successor = held(take(store, "run-1", "b"))
+    assert not hold.is_ours()
+    assert hold.lost.is_set()
+    assert successor.is_ours()
+    assert not hold.release()
+    assert successor.release()
+
+
+@pytest.fixture
+def meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Have something happen once, between what the next change of the store rests on and the change."""
+
+    def happens(what: Callable[[], object]) -> None:
+        replace, delete = store.replace, store.delete
+
+        def first(change: Callable[..., object]) -> Callable[..., object]:
+            def changed(*arguments: object, **named: object) -> object:
+                monkeypatch.setattr(store, "replace", replace)
+                monkeypatch.setattr(store, "delete", delete)
+                what()
+                return change(*arguments, **named)
+
+            return changed
+
+        monkeypatch.setattr(store, "replace", first(replace))
+        monkeypatch.setattr(store, "delete", first(delete))
+
+    return happens
+
+
+def test_a_beat_in_between_keeps_nobody_from_what_is_theirs(
+    store: Store, meanwhile: Callable[[Callable[[], object]], None]
+) -> None:
+    hold = held(take(store, "run-1", "a"))
+    meanwhile(hold._beat)
+    successor = held(take(store, "run-1", "b"))
+    assert successor.is_ours()
+
+    started = standing(store).started
+    meanwhile(successor._beat)
+    successor.follows("a", started)
+    assert standing(store).attempt == "a"
+
+    meanwhile(lambda: conclude(store, KEY, "b"))
+    assert successor.release()
+    assert holder_of(store, KEY) is None
+    assert not hold.release()
+
+
+def test_that_a_computation_ends_outlives_the_beats_of_its_holder(store: Store, quick: None) -> None:
+    hold = held(take(store, "run-1", "a"))
+    assert conclude(store, KEY, "a")
+    beat = standing(store).beat
+    until(lambda: standing(store).beat > beat + 2, seconds=20)
+    assert standing(store).ending
+    waiting = Waiting(store, KEY, wanted("run-1", "b"))
+    successor = held(waiting.take())
+    assert waiting.predecessor is not None
+    assert waiting.predecessor.ending
+    assert not standing(store).ending
+    hold.release()
+    successor.release()
+
+
+def test_of_many_that_ask_at_once_one_gets_it(store: Store) -> None:
+    got: list[Hold] = []
+    together = threading.Barrier(8)
+
+    def ask(number: int) -> None:
+        together.wait()
+        taken = take(store, f"run-{number}", f"a{number}")
+        if taken is not None:
+            got.append(taken)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 1
+    got[0].release()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_holder_that_lives_is_waited_for_and_one_that_does_not_is_succeeded(store: Store) -> None:
+    hold = held(take(store, "run-1", "a"))
+    waiting = Waiting(store, KEY, wanted("run-2", "b"))
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:  # twice as long as it takes to become stale
+        assert waiting.take() is None
+        time.sleep(0.02)
+    hold._over.set()  # as if its process had been killed: it beats no more, and gives nothing back
+    hold._thread.join()
+    successors: list[Hold] = []
+
+    def succeeded() -> bool:
+        taken = waiting.take()
+        successors.extend([taken] if taken else [])
+        return taken is not None
+
+    until(succeeded, seconds=20)
+    assert waiting.predecessor is not None
+    assert waiting.predecessor.attempt == "a"
+    successors[0].release()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_later_try_of_the_same_run_takes_over_at_once_and_the_earlier_one_is_told(store: Store) -> None:
+    first = held(take(store, "run-1", "a"))
+    second = held(take(store, "run-1", "b"))
+    until(first.lost.is_set, seconds=20)
+    assert not first.release()
+    found = holder_of(store, KEY)
+    assert found is not None
+    assert found.holder == "b"
+    second.release()
+
+
+@pytest.mark.usefixtures("quick")
+def test_who_follows_an_earlier_computation_says_so_and_goes_on_saying_so(store: Store) -> None:
+    first = held(take(store, "run-1", "a"))
+    second = held(take(store, "run-1", "b"))
+    second.follows("a", first._lease.started)
+    before = holder_of(store, KEY)
+    assert before is not None
+
+    def beaten() -> bool:
+        now = holder_of(store, KEY)
+        return now is not None and now.beat > before.beat
+
+    until(beaten, seconds=20)
+    now = holder_of(store, KEY)
+    assert now is not None
+    assert (now.attempt, now.holder) == ("a", "b")
+    first.release()
+    second.release()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_damaged_lease_becomes_stale(store: Store) -> None:
+    store.create(KEY, b"{")
+    waiting = Waiting(store, KEY, wanted("run-1", "a"))
+    assert waiting.take() is None
+    until(lambda: (taken := waiting.take()) is not None and (taken.release() or True), seconds=20)

@@ -1,0 +1,238 @@
+"""Transactions: one result under a fingerprint, whole or not at all."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, PublishConflict, Unavailable
+from ratchet.contracts.result import Published
+from ratchet.store.artifacts import fetch, read_bytes
+from ratchet.store.base import Store
+from ratchet.store.collecting import collect
+from ratchet.store.memory import MemoryStore
+from ratchet.store.opening import open_store
+from ratchet.store.publishing import MANIFEST, Transaction, discard_damaged, published, read_manifest, verify
+
+FINGERPRINT = "f" * 64
+PREFIX = paths.published("example", "train", FINGERPRINT)
+
+
+@pytest.fixture
+def store(store_uri: str) -> Store:
+    return open_store(store_uri)
+
+
+def commit(transaction: Transaction, content: str = "c" * 64, **more: Any) -> Published:
+    return transaction.commit(
+        stage="train",
+        fingerprint=FINGERPRINT,
+        parts={"config.seed": "0"},
+        content=content,
+        timings={"fit": 1.5},
+        **more,
+    )
+
+
+def publish(store: Store, attempt: str = "one", content: str = "c" * 64) -> Published:
+    transaction = Transaction(store, PREFIX, attempt)
+    transaction.add_bytes("weights", b"0123456789", rows=10)
+    transaction.add_bytes("curve", b"[]")
+    return commit(transaction, content)
+
+
+def damage(store: Store, key: str, data: bytes) -> None:
+    store.delete(key)
+    store.create(key, data)
+
+
+def test_what_was_committed_is_published_as_it_was(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "rows").write_bytes(b"abc")
+    transaction = Transaction(store, PREFIX, "one")
+    rows = transaction.add("rows", tmp_path / "rows", rows=3)
+    more = transaction.add_bytes("more", b"{}")
+    assert published(store, PREFIX) is None
+    done = commit(transaction, metrics={"auc": 0.75}, summary={"days": [1, None, "x"]})
+    found = published(store, PREFIX)
+    assert found is not None
+    assert (done.reused, found.reused) == (False, True)
+    assert found.result == done.result == read_manifest(store, paths.manifest(PREFIX)).result
+    assert found.result.outputs == {"rows": rows, "more": more} == transaction.outputs
+    assert (found.result.metrics, found.result.summary["days"]) == ({"auc": 0.75}, [1, None, "x"])
+    assert fetch(store, rows, tmp_path).read_bytes() == b"abc"
+    assert verify(store, found) == verify(store, found, quick=True) == []
+
+
+def test_a_second_attempt_with_the_same_content_yields_and_leaves_nothing(store: Store) -> None:
+    first = publish(store, "one")
+    before = [entry.key for entry in store.list()]
+    second = publish(store, "two")
+    assert second.reused
+    assert second.result == first.result
+    assert [entry.key for entry in store.list()] == before
+
+
+def test_a_second_attempt_with_other_content_is_refused(store: Store) -> None:
+    first = publish(store, "one")
+    with pytest.raises(PublishConflict, match=r"attempt one .* cccccccccccc .* two has made dddddddddddd"):
+        publish(store, "two", content="d" * 64)
+    found = published(store, PREFIX)
+    assert found is not None
+    assert found.result == first.result
+    assert verify(store, found) == []
+
+
+def test_an_attempt_that_is_started_twice_never_writes_over_its_first_start(store: Store) -> None:
+    first = publish(store, "same")
+    assert publish(store, "same").reused
+    assert verify(store, first) == []
+
+
+def test_committing_twice_is_still_ours(store: Store) -> None:
+    transaction = Transaction(store, PREFIX, "one")
+    transaction.add_bytes("weights", b"1")
+    commit(transaction)
+    again = commit(transaction)
+    assert not again.reused
+    assert verify(store, again) == []
+
+
+def test_a_transaction_that_is_abandoned_leaves_nothing(store: Store) -> None:
+    transaction = Transaction(store, PREFIX, "one")
+    transaction.add_bytes("weights", b"1")
+    transaction.abandon()
+    assert list(store.list()) == []
+    assert transaction.outputs == {}
+
+
+def test_names_are_checked_and_used_once(store: Store) -> None:
+    with pytest.raises(ConfigurationError):
+        Transaction(store, PREFIX, "../one")
+    transaction = Transaction(store, PREFIX, "one")
+    with pytest.raises(ConfigurationError):
+        transaction.add_bytes("../../manifest.json", b"")
+    transaction.add_bytes("weights", b"1")
+    with pytest.raises(ValueError, match="'weights' was added before"):
+        transaction.add_bytes("weights", b"2")
+
+
+def test_a_manifest_that_has_to_be_there_is_named_when_it_is_not(store: Store) -> None:
+    with pytest.raises(CorruptArtifact, match=r"manifest.json is gone"):
+        read_manifest(store, paths.manifest(PREFIX))
+
+
+def test_verify_names_what_is_gone_cut_or_changed(store: Store) -> None:
+    transaction = Transaction(store, PREFIX, "one")
+    for name in ("whole", "gone", "cut", "changed"):
+        transaction.add_bytes(name, b"0123456789")
+    found = commit(transaction)
+    outputs = found.result.outputs
+    store.delete(outputs["gone"].key)
+    damage(store, outputs["cut"].key, b"01234")
+    damage(store, outputs["changed"].key, b"012345678X")
+    assert verify(store, found) == ["gone", "cut", "changed"]
+    assert verify(store, found, quick=True) == ["gone", "cut"]
+
+
+def test_a_damaged_result_is_moved_aside_and_made_anew(store: Store) -> None:
+    first = publish(store, "one")
+    weights = first.result.outputs["weights"].key
+    damage(store, weights, b"012345678X")
+    assert discard_damaged(store, PREFIX) == ["weights"]
+    assert published(store, PREFIX) is None
+    second = publish(store, "two")
+    assert not second.reused
+    assert verify(store, second) == []
+    assert read_bytes(store, second.result.outputs["weights"]) == b"0123456789"
+    assert store.read(weights) == b"012345678X"
+    assert len(list(store.list(f"{PREFIX}/damaged"))) == 1
+
+
+def test_a_damaged_manifest_is_moved_aside(store: Store) -> None:
+    key = publish(store).key
+    damage(store, key, store.read(key)[:-7])
+    with pytest.raises(CorruptArtifact, match=r"manifest.json is damaged.*moved aside"):
+        published(store, PREFIX)
+    with pytest.raises(CorruptArtifact):
+        publish(store, "two")
+    assert discard_damaged(store, PREFIX) == [MANIFEST]
+    assert not publish(store, "three").reused
+
+
+def test_a_whole_result_is_left_alone(store: Store) -> None:
+    assert discard_damaged(store, PREFIX) == []
+    first = publish(store)
+    assert discard_damaged(store, PREFIX) == []
+    assert published(store, PREFIX) == first.model_copy(update={"reused": True})
+
+
+def test_collecting_takes_what_is_not_in_use(store: Store) -> None:
+    crashed = Transaction(store, PREFIX, "crashed")
+    crashed.add_bytes("weights", b"half")
+    done = publish(store)
+    assert collect(store, PREFIX, older_than_s=3600) == []
+    gone = collect(store, PREFIX, older_than_s=-2)
+    assert gone == [crashed.outputs["weights"].key]
+    assert verify(store, done) == []
+    assert published(store, PREFIX) is not None
+
+
+def test_nothing_is_collected_below_a_damaged_manifest(store: Store) -> None:
+    key = publish(store).key
+    damage(store, key, b"{}")
+    before = list(store.list())
+    with pytest.raises(CorruptArtifact):
+        collect(store, PREFIX, older_than_s=-2)
+    assert list(store.list()) == before
+
+
+def test_a_result_can_refer_to_what_is_published_elsewhere(store: Store) -> None:
+    day = publish(store).result.outputs["weights"]
+    transaction = Transaction(store, paths.published("example", "features", FINGERPRINT), "one")
+    assert transaction.refer("day", day) == day
+    found = commit(transaction)
+    assert found.result.outputs == {"day": day}
+    assert verify(store, found) == []
+    damage(store, day.key, b"012345678X")
+    assert verify(store, found) == ["day"]
+
+
+class Restless(MemoryStore):
+    """A store in which somebody moves the manifest aside each time just before it is read."""
+
+    visits = 0
+
+    def create(self, key: str, data: bytes) -> bool:
+        if key == paths.manifest(PREFIX) and self.visits:
+            self.visits -= 1
+            return False
+        return super().create(key, data)
+
+
+def test_a_manifest_that_was_moved_aside_meanwhile_makes_room_for_ours() -> None:
+    store = Restless("restless-once")
+    store.visits = 2
+    assert not publish(store).reused
+
+
+def test_a_manifest_that_comes_and_goes_is_given_up() -> None:
+    store = Restless("restless-for-ever")
+    store.visits = 100
+    with pytest.raises(Unavailable, match=r"manifest.json comes and goes"):
+        publish(store)
+
+
+def test_a_manifest_that_somebody_else_moves_aside_first_is_theirs() -> None:
+    class Vanishing(MemoryStore):
+        reads = 0
+
+        def read(self, key: str) -> bytes:
+            self.reads += 1
+            if self.reads > 1:
+                raise FileNotFoundError(key)
+            return super().read(key)[:-7]
+
+    store = Vanishing("vanishing")
+    publish(store)
+    assert discard_damaged(store, PREFIX) == []

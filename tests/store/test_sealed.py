@@ -1,0 +1,63 @@
+"""Sealed documents notice every change."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.result import Artifact
+from ratchet.store.sealed import seal, unseal
+
+documents = st.builds(
+    Artifact,
+    key=st.text(st.characters(codec="utf-8"), max_size=20),
+    sha256=st.just("ab" * 32),
+    bytes=st.integers(0, 10**12),
+    rows=st.none() | st.integers(0, 10**12),
+)
+
+
+def opened(data: bytes) -> Artifact:
+    return unseal(data, Artifact, where="the/file", remedy="mend it")
+
+
+@given(documents)
+def test_what_was_sealed_comes_back(document: Artifact) -> None:
+    assert opened(seal(document)) == document
+
+
+@given(documents, st.data())
+def test_every_flipped_bit_is_noticed(document: Artifact, data: st.DataObject) -> None:
+    sealed = bytearray(seal(document))
+    place = data.draw(st.integers(0, len(sealed) - 1))
+    sealed[place] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(CorruptArtifact, match=r"the/file is damaged.*mend it"):
+        opened(bytes(sealed))
+
+
+@given(documents, st.data())
+def test_every_cut_is_noticed(document: Artifact, data: st.DataObject) -> None:
+    sealed = seal(document)
+    with pytest.raises(CorruptArtifact, match="the/file is damaged"):
+        opened(sealed[: data.draw(st.integers(0, len(sealed) - 1))])
+
+
+@given(st.binary(max_size=200))
+def test_what_was_never_sealed_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptArtifact):
+        opened(data)
+
+
+@pytest.mark.parametrize("data", [b"null", b"[]", b'{"document": 1}', b"1e999", b"[" * 100_000])
+def test_other_json_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptArtifact):
+        opened(data)
+
+
+def test_a_document_of_another_version_is_told_apart_from_a_damaged_one() -> None:
+    class Older(Artifact):
+        colour: str
+
+    sealed = seal(Older(key="a", sha256="0" * 64, bytes=1, colour="red"))
+    with pytest.raises(CorruptArtifact, match="another version of Ratchet: colour"):
+        opened(sealed)

@@ -1,0 +1,160 @@
+import multiprocessing
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from mlflow.exceptions import RestException
+
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.store.base import Store
+from ratchet.store.file import FileStore
+from ratchet.store.opening import open_store
+from ratchet.tracking.mlflow import Tracker, local_uri, track
+from tests.mlflow_server import prepare
+
+TAG = "ratchet.train_fingerprint"
+
+
+def log_one(tracker: Tracker, value: str = "a") -> str:
+    run = tracker.run(tracker.experiment("notes"), tag=TAG, value=value, name="notes 2026-11-20")
+    tracker.client.log_metric(run, "ndcg", 0.5)
+    return run
+
+
+def runs(tracker: Tracker) -> list[str]:
+    found = tracker.client.search_runs([tracker.experiment("notes")])
+    return sorted(run.data.tags[TAG] for run in found)
+
+
+def test_asked_twice_there_is_one_run_and_it_is_kept_in_the_folder(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "store")
+    store.prepare()
+    first, second = (track(store, None, tmp_path, log_one) for _ in range(2))
+    assert first == second
+    assert local_uri(store).startswith(f"sqlite:///{tmp_path}/store/mlflow/")
+    assert track(store, None, tmp_path, runs) == ["a"]
+
+
+def test_artifacts_lie_in_the_store(tmp_path: Path, mlflow_database: Path) -> None:
+    store = prepare(FileStore(tmp_path / "store"), mlflow_database)
+    (tmp_path / "note.txt").write_text("hello")
+
+    def work(tracker: Tracker) -> None:
+        tracker.client.log_artifact(log_one(tracker), str(tmp_path / "note.txt"))
+
+    track(store, None, tmp_path, work)
+    assert next(entry.key for entry in store.list("mlflow/artifacts")).endswith("/artifacts/note.txt")
+
+
+def _write_from_another_process(uri: str, scratch: str, value: str) -> None:
+    track(open_store(uri), None, Path(scratch), lambda tracker: log_one(tracker, value))
+
+
+def test_writers_that_come_first_at_the_same_time_harm_nothing(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "store")
+    store.prepare()
+    together = multiprocessing.get_context("spawn")
+    writers = [
+        together.Process(target=_write_from_another_process, args=(store.uri, str(tmp_path), value)) for value in "ab"
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(120)
+        assert writer.exitcode == 0
+    assert track(store, None, tmp_path, runs) == ["a", "b"]
+    with sqlite3.connect(tmp_path / "store" / "mlflow" / "mlflow.db") as database:
+        assert database.execute("pragma integrity_check").fetchone() == ("ok",)
+    database.close()
+
+
+def test_in_a_bucket_nothing_is_lost_when_another_writes_meanwhile(s3_uri: str, tmp_path: Path) -> None:
+    store = open_store(s3_uri)
+    calls = []
+
+    def work(tracker: Tracker) -> str:
+        run = log_one(tracker, "slow")
+        calls.append(run)
+        if len(calls) == 1:  # another writer comes and goes while we are at work
+            other = tmp_path / "other"
+            other.mkdir()
+            track(store, None, other, lambda quick: log_one(quick, "quick"))
+        return run
+
+    track(store, None, tmp_path, work)
+    assert len(calls) == 2
+    assert track(store, None, tmp_path, runs) == ["quick", "slow"]
+
+
+def test_in_a_bucket_artifacts_lie_beside_the_database(s3_uri: str, tmp_path: Path, mlflow_database: Path) -> None:
+    store = prepare(open_store(s3_uri), mlflow_database)
+    (tmp_path / "note.txt").write_text("hello")
+
+    def work(tracker: Tracker) -> str:
+        tracker.client.log_artifact(log_one(tracker), str(tmp_path / "note.txt"))
+        return str(tracker.client.get_experiment_by_name("notes").artifact_location)
+
+    assert track(store, None, tmp_path, work) == f"{s3_uri}/mlflow/artifacts/notes"
+    keys = [entry.key for entry in store.list("mlflow")]
+    assert any(key.endswith("/artifacts/note.txt") for key in keys)
+    assert "mlflow/mlflow.db" in keys
+
+
+def test_a_bucket_that_is_only_read_is_not_written(s3_uri: str, tmp_path: Path, mlflow_database: Path) -> None:
+    store = prepare(open_store(s3_uri), mlflow_database)
+    track(store, None, tmp_path, log_one)
+    before = store.head("mlflow/mlflow.db")
+    assert track(store, None, tmp_path, runs) == ["a"]
+    assert store.head("mlflow/mlflow.db") == before
+
+
+class Contended:
+    """A store in which somebody else is always first."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.uri = "s3://busy"
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
+        return False
+
+
+def test_a_bucket_where_others_keep_writing_is_given_up(
+    tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet.tracking.mlflow._TRIES", 2)
+    monkeypatch.setattr("ratchet.tracking.mlflow._WAIT_S", 0.0)
+    store: Store = Contended(prepare(open_store(f"mem://{tmp_path}"), mlflow_database))  # type: ignore[assignment]
+    with pytest.raises(Unavailable, match="others kept writing"):
+        track(store, None, tmp_path, log_one)
+
+
+def test_a_server_is_used_where_there_is_one(mlflow_server: str, tmp_path: Path) -> None:
+    store = open_store(f"mem://{tmp_path}")
+    assert track(store, mlflow_server, tmp_path, log_one) == track(store, mlflow_server, tmp_path, log_one)
+    assert track(store, mlflow_server, tmp_path, runs) == ["a"]
+
+
+def test_a_server_that_does_not_answer_is_named_within_seconds_and_its_password_is_not(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(Unavailable) as raised:
+        track(open_store(f"mem://{tmp_path}"), "http://me:s3cret@127.0.0.1:9", tmp_path, log_one)
+    assert time.monotonic() - began < 30
+    assert "http://***@127.0.0.1:9 does not answer" in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_what_a_server_refuses_is_no_outage(mlflow_server: str, tmp_path: Path) -> None:
+    with pytest.raises(RestException):
+        track(
+            open_store(f"mem://{tmp_path}"), mlflow_server, tmp_path, lambda tracker: tracker.client.get_run("0" * 32)
+        )
+
+
+def test_memory_alone_cannot_keep_mlflow(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="MLFLOW_TRACKING_URI"):
+        track(open_store(f"mem://{tmp_path}"), None, tmp_path, log_one)
