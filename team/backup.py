@@ -158,7 +158,7 @@ def _save_bucket(client: "S3Client", bucket: str, file: Path) -> None:
 
 
 def _restore_bucket(client: "S3Client", bucket: str, file: Path) -> None:
-    from boto3.s3.transfer import TransferConfig  # noqa: PLC0415 - slow to import
+    from boto3.s3.transfer import TransferConfig
 
     # One request for each object that may be written in one, so that its ETag says its content as before.
     whole = TransferConfig(multipart_threshold=_LARGEST_PUT)
@@ -173,8 +173,8 @@ def _restore_bucket(client: "S3Client", bucket: str, file: Path) -> None:
 
 
 def _client(stack: Stack) -> "S3Client":
-    import boto3  # noqa: PLC0415 - slow to import
-    from botocore.config import Config  # noqa: PLC0415 - the same
+    import boto3
+    from botocore.config import Config
 
     parser = ConfigParser(interpolation=None)
     parser.read(stack.secrets / "s3-admin")

@@ -9,9 +9,9 @@ def self_signed(name: str) -> tuple[bytes, bytes]:
     SeaweedFS' S3 server has a gRPC port which, without TLS, lets anybody who reaches it make identities. With this as
     its authority, certificate and key it hangs up on whoever does not hold the key.
     """
-    from cryptography import x509  # noqa: PLC0415 - the other commands of `team` need no cryptography
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 - the same
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - the same
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])

@@ -51,7 +51,7 @@ def _get(url: str) -> bytes:
 
 def _worker() -> str | None:
     """Whether the worker of this container answers over the broker."""
-    from celery import Celery  # noqa: PLC0415 - only a worker's container needs it
+    from celery import Celery
 
     app = Celery(broker=os.environ["AIRFLOW__CELERY__BROKER_URL"])
     name = f"celery@{socket.gethostname()}"

@@ -67,8 +67,8 @@ def _host(variable: str) -> str | None:
 
 def _databases() -> None:
     """A role and a database for Airflow and for MLflow, neither of which may open the other's."""
-    import psycopg2  # noqa: PLC0415 - only the stack's own image has it
-    from psycopg2 import sql  # noqa: PLC0415 - the same
+    import psycopg2
+    from psycopg2 import sql
 
     password = (_SECRETS / "postgres-password").read_text(encoding="utf-8")
     connection = psycopg2.connect(host=_OWN_DATABASE, user="postgres", password=password, dbname="postgres")
@@ -107,9 +107,9 @@ def _wait_for(url: str) -> None:
 
 
 def _buckets() -> None:
-    import boto3  # noqa: PLC0415 - slow to import
-    from botocore.config import Config  # noqa: PLC0415 - the same
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - the same
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
 
     client = boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
     until = time.monotonic() + _PATIENCE_S
@@ -134,8 +134,8 @@ def _buckets() -> None:
 
 
 def _mlflow() -> None:
-    from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore  # noqa: PLC0415 - slow to import
-    from mlflow.store.db import utils  # noqa: PLC0415 - the same
+    from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
+    from mlflow.store.db import utils
 
     uri = os.environ["MLFLOW_BACKEND_STORE_URI"]
     engine = utils.create_sqlalchemy_engine_with_retry(uri)
@@ -154,11 +154,11 @@ def _mlflow() -> None:
 
 
 def _airflow() -> None:
-    from airflow.providers.fab.auth_manager.cli_commands.utils import (  # noqa: PLC0415 - slow to import
+    from airflow.providers.fab.auth_manager.cli_commands.utils import (
         get_application_builder,
     )
 
-    from ratchet_airflow import pools  # noqa: PLC0415 - the same
+    from ratchet_airflow import pools
 
     pools.keep_in_step()
     password = (_SECRETS / "airflow-admin-password").read_text(encoding="utf-8")

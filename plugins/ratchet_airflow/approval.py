@@ -37,10 +37,10 @@ class ApproveOperator(ApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         """Ask, with the verdict and its figures, or go on."""
-        from ratchet.contracts.summaries import judgement  # noqa: PLC0415
-        from ratchet.runs.outcomes import outcomes  # noqa: PLC0415 - the DAG file is parsed without it
-        from ratchet.runs.planning import load_plan  # noqa: PLC0415
-        from ratchet.store.opening import open_store  # noqa: PLC0415
+        from ratchet.contracts.summaries import judgement
+        from ratchet.runs.outcomes import outcomes
+        from ratchet.runs.planning import load_plan
+        from ratchet.store.opening import open_store
 
         here = settings.read()
         plan = load_plan(here.store, self.pipeline, store_run_id(context["run_id"]))

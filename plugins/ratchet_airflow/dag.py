@@ -75,7 +75,7 @@ def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCall
 
 
 def _approval(spec: PipelineSpec, callbacks: AlertCallbacks, shared: dict[str, Any]) -> BaseOperator:
-    from ratchet_airflow.approval import ApproveOperator  # noqa: PLC0415 - costs half a second, and few ask for it
+    from ratchet_airflow.approval import ApproveOperator
 
     handling = _handling(_PLANNING)
     handling.pop("execution_timeout")  # people have a time of their own
@@ -97,7 +97,7 @@ def _run_timeout(spec: PipelineSpec) -> timedelta:
     """Twice what the stages may take in one try each: room for retries, but not for a run that hangs for ever."""
     stages = timedelta(seconds=2 * sum(settings.timeout + settings.grace for settings in spec.stages.values()))
     if spec.register_.promote == "approve":
-        from ratchet_airflow.approval import WAIT  # noqa: PLC0415 - as above
+        from ratchet_airflow.approval import WAIT
 
         return stages + WAIT
     return stages

@@ -35,10 +35,10 @@ class PlanOperator(BaseOperator):
 
     def execute(self, context: Mapping[str, Any]) -> str:
         """Plan the run. Raises ConfigurationError for what the form or the file says wrong."""
-        from ratchet.contracts import paths  # noqa: PLC0415
-        from ratchet.contracts.loading import load  # noqa: PLC0415
-        from ratchet.runners.choosing import choose_image, choose_runner  # noqa: PLC0415
-        from ratchet.runs.planning import make_plan  # noqa: PLC0415 - the DAG file is parsed without it
+        from ratchet.contracts import paths
+        from ratchet.contracts.loading import load
+        from ratchet.runners.choosing import choose_image, choose_runner
+        from ratchet.runs.planning import make_plan
 
         here = settings.read()
         asked = context["params"]
@@ -96,7 +96,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
 
     def execute(self, context: Mapping[str, Any]) -> str:
         """Bring the stage to its end. Raises the RatchetError that says why it failed."""
-        from ratchet.runs.execution import recorded  # noqa: PLC0415 - the DAG file is parsed without it
+        from ratchet.runs.execution import recorded
 
         self._attempt = self._make_attempt(context)
         outcome = recorded(self._attempt, lambda: self._attempt.ready() or self._resumed(context))
@@ -163,9 +163,9 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             states.set(self._tries_key, tries)
 
     def _make_attempt(self, context: Mapping[str, Any]) -> "Attempt":
-        from ratchet.runners.choosing import choose_runner  # noqa: PLC0415
-        from ratchet.runs.attempt import Attempt  # noqa: PLC0415 - the DAG file is parsed without it
-        from ratchet.runs.planning import load_plan  # noqa: PLC0415
+        from ratchet.runners.choosing import choose_runner
+        from ratchet.runs.attempt import Attempt
+        from ratchet.runs.planning import load_plan
 
         here = settings.read()
         plan = load_plan(here.store, self.pipeline, store_run_id(context["run_id"]))

@@ -18,9 +18,9 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 @cache
 def _made() -> Any:
-    from airflow.api_fastapi.core_api.security import requires_access_dag  # noqa: PLC0415 - see above
-    from fastapi import Depends, FastAPI, HTTPException  # noqa: PLC0415
-    from fastapi.responses import HTMLResponse  # noqa: PLC0415
+    from airflow.api_fastapi.core_api.security import requires_access_dag
+    from fastapi import Depends, FastAPI, HTTPException
+    from fastapi.responses import HTMLResponse
 
     made = FastAPI(title="Ratchet", openapi_url=None)
 
@@ -41,10 +41,10 @@ def _made() -> Any:
 
 def _nights(pipeline: str) -> str:
     """The nights of a pipeline, newest first."""
-    from ratchet.runs.history import days_of, newest  # noqa: PLC0415
-    from ratchet.runs.history_page import page  # noqa: PLC0415
-    from ratchet.store.opening import open_store  # noqa: PLC0415
-    from ratchet_airflow import settings  # noqa: PLC0415 - see above
+    from ratchet.runs.history import days_of, newest
+    from ratchet.runs.history_page import page
+    from ratchet.store.opening import open_store
+    from ratchet_airflow import settings
 
     store = open_store(settings.read().store)
     lines = (newest(store, pipeline, day) for day in reversed(days_of(store, pipeline)))
@@ -53,11 +53,11 @@ def _nights(pipeline: str) -> str:
 
 def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:
     """The page that a stage published. Raises LookupError if there is none."""
-    from ratchet.contracts import paths  # noqa: PLC0415
-    from ratchet.contracts.errors import ConfigurationError, RatchetError  # noqa: PLC0415
-    from ratchet.store.opening import open_store  # noqa: PLC0415
-    from ratchet.store.publishing import published  # noqa: PLC0415
-    from ratchet_airflow import settings  # noqa: PLC0415 - see above
+    from ratchet.contracts import paths
+    from ratchet.contracts.errors import ConfigurationError, RatchetError
+    from ratchet.store.opening import open_store
+    from ratchet.store.publishing import published
+    from ratchet_airflow import settings
 
     store = open_store(settings.read().store)
     try:

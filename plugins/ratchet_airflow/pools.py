@@ -75,7 +75,7 @@ def yield_to_nights(task_instance: Any, dag_run: Any) -> None:
 
 def keep_in_step() -> None:
     """Make Airflow's pools what they should be. Only where Airflow's database can be reached: in the scheduler."""
-    from airflow.models.pool import Pool as Row  # noqa: PLC0415 - tasks and DAG files may not import models
+    from airflow.models.pool import Pool as Row
 
     for pool in pools().values():
         Row.create_or_update_pool(pool.name, pool.slots, pool.description, include_deferred=False)
@@ -92,6 +92,6 @@ def _slots(kind: str, default: int) -> int:
 
 
 def _devices() -> int:
-    from ratchet.runners.devices import host_devices  # noqa: PLC0415 - only where pools are asked for
+    from ratchet.runners.devices import host_devices
 
     return len(host_devices().names)

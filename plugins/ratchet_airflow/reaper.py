@@ -31,11 +31,11 @@ class ReapOperator(BaseOperator):
 
     def execute(self, context: Mapping[str, Any]) -> int:
         """Look once."""
-        from ratchet.runners.docker import DockerRunner  # noqa: PLC0415
-        from ratchet.runners.engine import engine_available  # noqa: PLC0415
-        from ratchet.runs.history import plan_of  # noqa: PLC0415 - the DAG file is parsed without it
-        from ratchet.runs.reaping import orphans, reap  # noqa: PLC0415
-        from ratchet.store.opening import open_store  # noqa: PLC0415
+        from ratchet.runners.docker import DockerRunner
+        from ratchet.runners.engine import engine_available
+        from ratchet.runs.history import plan_of
+        from ratchet.runs.reaping import orphans, reap
+        from ratchet.store.opening import open_store
 
         if reason := engine_available():
             self.log.info("no Docker engine (%s), so there are no containers", reason)

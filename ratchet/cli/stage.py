@@ -30,7 +30,7 @@ def _run(options: argparse.Namespace) -> int:
         log = StageLog(request.stage)
         forward_library_logs(log)
         _take_secrets()
-        from ratchet.runtime.stage import run_stage  # noqa: PLC0415 - after the secrets are in place
+        from ratchet.runtime.stage import run_stage
 
         return run_stage(request, log)
     except BaseException as error:  # noqa: BLE001 - whatever ends a stage becomes one line and one exit code

@@ -181,7 +181,7 @@ def _claims(api: "docker.APIClient", names: Collection[str]) -> list[_Claim]:
 
 
 def _remove(api: "docker.APIClient", handle: str) -> None:
-    from docker.errors import NotFound  # noqa: PLC0415 - as above
+    from docker.errors import NotFound
 
     with suppress(NotFound):
         api.remove_container(handle, v=True, force=True)

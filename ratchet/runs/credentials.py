@@ -19,8 +19,8 @@ def s3_credentials(stage: Stage) -> bytes:
 
     Else those that the usual AWS settings lead to. Raises ConfigurationError where there are none.
     """
-    from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - slow to import, and only S3 needs it
-    from botocore.session import Session  # noqa: PLC0415 - the same
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
 
     profile = f"ratchet-{stage}"
     try:

@@ -27,9 +27,9 @@ def main(arguments: list[str]) -> None:
     """See to the end of one container, unless another has taken it over."""
     handle, grace, store, lease, holder = arguments
     undisturbed(float(grace))
-    from ratchet.runners.finisher import finish  # noqa: PLC0415 - what takes a while to import comes after the alarm
-    from ratchet.store.lease import conclude  # noqa: PLC0415
-    from ratchet.store.opening import open_store  # noqa: PLC0415
+    from ratchet.runners.finisher import finish
+    from ratchet.store.lease import conclude
+    from ratchet.store.opening import open_store
 
     with suppress(Unavailable):  # a container that nobody may follow any more is worse than one that was stopped
         if not conclude(open_store(store), lease, holder):

@@ -161,8 +161,8 @@ def _query(source: SqlSource, day: date) -> SourceFile:
 
 def delta_days(root: str, date_column: str, days: Sequence[date]) -> tuple[SourceDay, ...]:
     """What a Delta table holds for each day, from its log alone. Raises ConfigurationError where it is not there."""
-    from deltalake import DeltaTable  # noqa: PLC0415 - only pipelines on Delta tables need it
-    from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415 - the same
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
         table = DeltaTable(root, storage_options=delta_options(root))

@@ -31,7 +31,7 @@ def open_store(uri: str) -> Store:
         return MemoryStore(rest)
     bucket, _, prefix = rest.partition("/")
     if scheme == "s3" and _BUCKET.match(bucket):
-        from ratchet.store.s3 import S3Store  # noqa: PLC0415 - boto3 takes a while, and only S3 needs it
+        from ratchet.store.s3 import S3Store
 
         prefix = prefix.rstrip("/")
         return S3Store(bucket, check_key(prefix) if prefix else "")

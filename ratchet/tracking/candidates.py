@@ -118,6 +118,6 @@ def _entities(kind: str, values: Mapping[str, str]) -> list[Any]:
 
 
 def _entity(kind: str) -> Any:
-    from mlflow import entities  # noqa: PLC0415 - mlflow is slow to import
+    from mlflow import entities
 
     return getattr(entities, kind)

@@ -59,7 +59,7 @@ class Tracker:
 
     def experiment(self, name: str) -> str:
         """The id of an experiment, made if it is not there."""
-        from mlflow.exceptions import MlflowException  # noqa: PLC0415 - mlflow is slow to import
+        from mlflow.exceptions import MlflowException
 
         found = self.client.get_experiment_by_name(name)
         if found is None:
@@ -147,7 +147,7 @@ def _tracker(uri: str, *, artifacts: str | None, address: str) -> Tracker:
     with warnings.catch_warnings():
         # MLflow's own use of other libraries, seen when it is loaded; nothing that a reader of our log could mend.
         warnings.simplefilter("ignore", DeprecationWarning)
-        from mlflow.tracking import MlflowClient  # noqa: PLC0415 - slow to import, and after the settings are in place
+        from mlflow.tracking import MlflowClient
 
         return Tracker(client=MlflowClient(uri, uri), artifacts=artifacts, address=address)
 
@@ -173,8 +173,8 @@ def _held(folder: Path) -> Iterator[None]:
 @contextmanager
 def _plainly(address: str) -> Iterator[None]:
     """Turn what MLflow raises when it cannot be reached into Unavailable; what it refuses stays as it is."""
-    from mlflow.exceptions import MlflowException, RestException  # noqa: PLC0415 - mlflow is slow to import
-    from requests.exceptions import RequestException  # noqa: PLC0415 - the same
+    from mlflow.exceptions import MlflowException, RestException
+    from requests.exceptions import RequestException
 
     remedy = "see that MLflow runs at this address and can be reached from here; it is tried again"
     try:

@@ -57,10 +57,10 @@ def _rows(
     source: SqlSource | DeltaSource, root: str, planned: SourceDay, columns: dict[str, ColumnType]
 ) -> Iterator[Any]:
     if isinstance(source, SqlSource):
-        from tasks.ingest.queries import read_query  # noqa: PLC0415 - SQLAlchemy is for pipelines on databases
+        from tasks.ingest.queries import read_query
 
         return read_query(source, planned.day, columns)
-    from tasks.ingest.tables import read_table  # noqa: PLC0415 - the same for pipelines on Delta tables
+    from tasks.ingest.tables import read_table
 
     return read_table(root, source.date_column, planned, columns)
 

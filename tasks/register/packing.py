@@ -18,7 +18,7 @@ _NEEDED = ("numpy", "pandas", "pydantic", "safetensors", "torch")
 
 def pack(spec: PipelineSpec, trained: Path, target: Path, *, pins: Pins, tags: dict[str, str], scratch: Path) -> None:
     """Write the MLflow model of a trained model (see scoring.files.lay_out) to `target`, which must not exist."""
-    from mlflow import pyfunc  # noqa: PLC0415 - slow to import, and after tracking has quietened it
+    from mlflow import pyfunc
 
     with warnings.catch_warnings():
         # MLflow would have type hints on predict; a data frame of raw rows is described by the signature instead.
@@ -50,8 +50,8 @@ def scoring_code(folder: Path) -> Path:
 
 def signature(spec: PipelineSpec) -> Any:
     """The raw columns of a row; those that the model does not read itself may be left out unless derive reads them."""
-    from mlflow.models import ModelSignature  # noqa: PLC0415 - mlflow is slow to import
-    from mlflow.types import ColSpec, Schema, TensorSpec  # noqa: PLC0415 - the same
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, Schema, TensorSpec
 
     hidden = {spec.label, *spec.with_role("weight")}
     columns = [
@@ -59,7 +59,7 @@ def signature(spec: PipelineSpec) -> Any:
         for name, column in spec.columns.items()
         if not column.derived and name not in hidden
     ]
-    import numpy as np  # noqa: PLC0415 - beside its only use
+    import numpy as np
 
     shape = (-1,) if spec.train.objective != "multiclass" else (-1, len(spec.columns[spec.label].allowed or ()))
     return ModelSignature(inputs=Schema(columns), outputs=Schema([TensorSpec(np.dtype("float64"), shape)]))
@@ -71,8 +71,8 @@ def _type(column: Column) -> Any:
     Only texts and float64 are enforced. MLflow refuses or changes integers and booleans with missing values, and the
     resolution of times; scoring itself checks what it reads, and must see rows as evaluation saw them.
     """
-    from mlflow.types import DataType  # noqa: PLC0415 - mlflow is slow to import
-    from mlflow.types.schema import AnyType  # noqa: PLC0415 - the same
+    from mlflow.types import DataType
+    from mlflow.types.schema import AnyType
 
     return {"string": DataType.string, "float64": DataType.double}.get(column.type) or AnyType()
 

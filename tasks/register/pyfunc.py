@@ -19,7 +19,7 @@ class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not 
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the weights, the description and the pipeline's code that were registered."""
-        from ratchet.model.scoring import load  # noqa: PLC0415 - MLflow runs this file at registration, which needs no torch
+        from ratchet.model.scoring import load
 
         self.model = load(Path(context.artifacts[ARTIFACT]))
 

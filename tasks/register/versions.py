@@ -41,7 +41,7 @@ def version_of(
 
 def point(tracker: Tracker, model: str, version: str, alias: str = CHAMPION) -> bool:
     """Let an alias name a version; whether it did not do so before. Raises ConfigurationError if there is none such."""
-    from mlflow.exceptions import MlflowException  # noqa: PLC0415 - mlflow is slow to import
+    from mlflow.exceptions import MlflowException
 
     try:
         if str(tracker.client.get_model_version_by_alias(model, alias).version) == version:
@@ -67,7 +67,7 @@ def _versions(tracker: Tracker, model: str, fingerprint: str) -> list[str]:
 
 
 def _ensure(tracker: Tracker, model: str) -> None:
-    from mlflow.exceptions import MlflowException  # noqa: PLC0415 - mlflow is slow to import
+    from mlflow.exceptions import MlflowException
 
     try:
         tracker.client.create_registered_model(model)

@@ -30,8 +30,8 @@ def check_expectations(day: date, path: Path, expectations: Sequence[Expectation
     os.environ["TQDM_DISABLE"] = "1"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import great_expectations as gx  # noqa: PLC0415 - seconds, for pipelines that use it
-        import pandas as pd  # noqa: PLC0415 - the same
+        import great_expectations as gx
+        import pandas as pd
 
         frame = pd.read_parquet(path)
         built = [_build(i, expectation, list(frame.columns)) for i, expectation in enumerate(expectations)]
@@ -47,7 +47,7 @@ def check_expectations(day: date, path: Path, expectations: Sequence[Expectation
 
 def _build(place: int, expectation: Expectation, columns: list[str]) -> Any:
     """The library's object for an expectation."""
-    from great_expectations.compatibility.pydantic import ValidationError  # noqa: PLC0415 - see above
+    from great_expectations.compatibility.pydantic import ValidationError
 
     known = known_expectations()
     if expectation.type not in known:
@@ -76,7 +76,7 @@ def _build(place: int, expectation: Expectation, columns: list[str]) -> Any:
 
 def known_expectations() -> dict[str, Any]:
     """Every expectation that the library has, by the name that a pipeline file calls it."""
-    import great_expectations.expectations as gxe  # noqa: PLC0415 - see above
+    import great_expectations.expectations as gxe
 
     names = [name for name in dir(gxe) if name.startswith("Expect") and name != "Expectation"]
     return {_snake(name): getattr(gxe, name) for name in names}

@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.verb == "healthy":
             check(settings)
         else:
-            from team.engine_filter.serving import serve  # noqa: PLC0415 - a health check every few seconds imports none of it
+            from team.engine_filter.serving import serve
 
             serve(settings)
     except RatchetError as error:

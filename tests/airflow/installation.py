@@ -206,7 +206,7 @@ class Installation:
 
     def plan(self, dag_id: str, run_id: str) -> RunPlan:
         """What a run set out to do, from the store."""
-        from ratchet_airflow.run_id import store_run_id  # noqa: PLC0415 - the plugins folder is put on the path by then
+        from ratchet_airflow.run_id import store_run_id
 
         return load_plan(str(self.services.store), dag_id, store_run_id(run_id))
 

@@ -36,7 +36,7 @@ def webhook() -> Iterator[Webhook]:
 @pytest.fixture(scope="session")
 def airflow(tmp_path_factory: pytest.TempPathFactory, stage_image: str, webhook: Webhook) -> Iterator[Installation]:
     """A running Airflow that knows the pipeline, still switched off."""
-    from ratchet.samples.clicks import write  # noqa: PLC0415 - only where an Airflow is really started
+    from ratchet.samples.clicks import write
 
     if str(ROOT / "plugins") not in sys.path:
         sys.path.append(str(ROOT / "plugins"))

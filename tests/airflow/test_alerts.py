@@ -184,6 +184,6 @@ def remove_containers(run_id: str) -> None:
 
 def stored(run_id: str) -> str:
     """A run's id as labels have it."""
-    from ratchet_airflow.run_id import store_run_id  # noqa: PLC0415 - the plugins folder is put on the path by then
+    from ratchet_airflow.run_id import store_run_id
 
     return store_run_id(run_id)

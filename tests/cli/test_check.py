@@ -182,6 +182,6 @@ def test_each_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]
 def test_the_example_in_the_readme_loads() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     example = text.partition("```yaml\n")[2].partition("```")[0]
-    from ratchet.contracts.loading import loads  # noqa: PLC0415
+    from ratchet.contracts.loading import loads
 
     assert loads(example).name == "late-flights"

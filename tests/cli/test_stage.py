@@ -125,14 +125,14 @@ def test_secrets_beside_the_request_reach_the_libraries(request_file: Path, monk
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
     monkeypatch.setenv("DB_PASSWORD_OF_TEST", "")
     assert main(["stage", str(request_file)]) == 0
-    import os  # noqa: PLC0415 - only to look
+    import os
 
     assert os.environ["AWS_SHARED_CREDENTIALS_FILE"] == str(secrets / "aws-credentials")
     assert os.environ["DB_PASSWORD_OF_TEST"] == "x"
 
 
 def test_a_notice_to_stop_ends_every_stage_but_training_at_once() -> None:
-    from threading import Event  # noqa: PLC0415
+    from threading import Event
 
     told = Event()
     with pytest.raises(Preempted, match="ingest received a notice to stop"):

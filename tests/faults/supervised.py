@@ -74,7 +74,7 @@ class Faulted(Installation):
 
     def published_once(self, pipeline: str, run_id: str) -> dict[str, str]:
         """The run has ended well, and each stage is published once; the states of its tasks."""
-        from ratchet.store.opening import open_store  # noqa: PLC0415 - takes a while, and only these tests need it
+        from ratchet.store.opening import open_store
 
         states = self.wait(pipeline, run_id, seconds=RUNS_S)
         assert states["run"] == "success", states
@@ -87,11 +87,11 @@ class Faulted(Installation):
 
     def ended_once(self, pipeline: str, run_id: str) -> None:
         """The run has ended well; each stage is published once, and there is one version, in production."""
-        from mlflow import MlflowClient  # noqa: PLC0415 - takes seconds, and only these tests need it
+        from mlflow import MlflowClient
 
-        from ratchet.contracts.stages import STAGES  # noqa: PLC0415 - as above
-        from ratchet.store.ledger import records  # noqa: PLC0415 - as above
-        from ratchet.store.opening import open_store  # noqa: PLC0415 - as above
+        from ratchet.contracts.stages import STAGES
+        from ratchet.store.ledger import records
+        from ratchet.store.opening import open_store
 
         states = self.published_once(pipeline, run_id)
         assert set(states.values()) == {"success"}, states
@@ -105,7 +105,7 @@ class Faulted(Installation):
 @pytest.fixture(scope="session")
 def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Iterator[Faulted]:
     """A running Airflow that knows a pipeline per fault, each still switched off. Stages run in containers."""
-    from ratchet.samples.clicks import write  # noqa: PLC0415 - only where an Airflow is really started
+    from ratchet.samples.clicks import write
 
     if str(ROOT / "plugins") not in sys.path:
         sys.path.append(str(ROOT / "plugins"))

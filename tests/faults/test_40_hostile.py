@@ -87,8 +87,8 @@ def test_a_hostile_run_id_becomes_one_plain_name(run_id: str) -> None:
     ["'/data/{date}/../../etc/*'", "'/data/{date.__class__}/*'", "'s3://user:secret@bucket/{date}'", "'/data/*'"],
 )
 def test_a_hostile_source_is_refused_before_anything_is_read(uri: str, tmp_path: Path) -> None:
-    from ratchet.contracts.dates import parse_date  # noqa: PLC0415 - only here
-    from ratchet.runtime.sources import list_days  # noqa: PLC0415 - the same
+    from ratchet.contracts.dates import parse_date
+    from ratchet.runtime.sources import list_days
 
     with pytest.raises(ConfigurationError):
         list_days(loads(TEXT.format(description="x", uri=uri)).source, (parse_date("2026-11-20"),))

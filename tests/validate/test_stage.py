@@ -283,7 +283,7 @@ def test_a_reference_without_rows_is_noted(nights: Nights) -> None:
 
 
 def test_profiles_are_made_once(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.validate import stage  # noqa: PLC0415 - to count its calls
+    from tasks.validate import stage
 
     calls: list[Path] = []
     real = stage.measure

@@ -51,8 +51,8 @@ class Claims:
 
     @cached_property
     def _store(self) -> Store:
-        from ratchet.store.opening import open_store  # noqa: PLC0415 - the same
-        from ratchet_airflow import settings  # noqa: PLC0415 - the DAG file is parsed without it
+        from ratchet.store.opening import open_store
+        from ratchet_airflow import settings
 
         return open_store(self._uri or settings.read().store)
 

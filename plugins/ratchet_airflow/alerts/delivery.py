@@ -38,7 +38,7 @@ def deliver(alert: Alert, name: str) -> bool:
             name,
         )
         return False
-    from apprise import Apprise, NotifyType  # noqa: PLC0415 - takes a while, and few tasks send anything
+    from apprise import Apprise, NotifyType
 
     kinds = {
         "promoted": NotifyType.SUCCESS,
@@ -87,7 +87,7 @@ def _split(text: str | None) -> list[str]:
 
 
 def _connection(connection_id: str) -> str | None:
-    from airflow.sdk import Connection  # noqa: PLC0415 - only where the environment does not say
+    from airflow.sdk import Connection
 
     try:
         found: str | None = Connection.get(connection_id).password

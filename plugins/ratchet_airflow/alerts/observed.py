@@ -92,9 +92,9 @@ class Backfill:
 
 def observe(*, ended_within: timedelta) -> tuple[list[Run], list[Backfill]]:
     """Every run that goes on or ended lately, and the backfills that these are part of."""
-    from airflow.models import DagModel, DagRun, DagTag  # noqa: PLC0415 - seconds, and only the watch needs it
-    from airflow.utils.session import create_session  # noqa: PLC0415 - the same
-    from sqlalchemy import or_, select  # noqa: PLC0415 - the same
+    from airflow.models import DagModel, DagRun, DagTag
+    from airflow.utils.session import create_session
+    from sqlalchemy import or_, select
 
     lately = datetime.now(UTC) - ended_within
     with create_session() as session:
@@ -109,9 +109,9 @@ def observe(*, ended_within: timedelta) -> tuple[list[Run], list[Backfill]]:
 
 
 def _backfill(session: Any, number: int, files: dict[str, str | None]) -> Backfill:
-    from airflow.models import DagRun  # noqa: PLC0415 - as above
-    from airflow.models.backfill import BackfillDagRun  # noqa: PLC0415 - as above
-    from sqlalchemy import func, select  # noqa: PLC0415 - as above
+    from airflow.models import DagRun
+    from airflow.models.backfill import BackfillDagRun
+    from sqlalchemy import func, select
 
     rows = session.scalars(select(DagRun).where(DagRun.backfill_id == number))
     runs = sorted((_run(row, files.get(row.dag_id)) for row in rows), key=lambda run: (run.partition, run.run_id))
@@ -149,6 +149,6 @@ def _latest(moments: Iterable[datetime | None]) -> datetime | None:
 
 
 def _base_url() -> str:
-    from airflow.configuration import conf  # noqa: PLC0415 - as above
+    from airflow.configuration import conf
 
     return str(conf.get("api", "base_url", fallback="http://localhost:8080/")).rstrip("/")
