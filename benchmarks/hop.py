@@ -138,7 +138,7 @@ def _docker_run(home: Path, stage: Stage, job: Job) -> float:
         *(word for name in _THREADS for word in ("-e", f"{name}={settings[name]}")),
     ]
     start = time.perf_counter()
-    subprocess.run(  # noqa: S603 - our own words
+    subprocess.run(
         ("docker", "run", "--rm", *options, str(job.image), "stage", str(file)),  # noqa: S607 - the engine's own
         check=True,
         capture_output=True,

@@ -43,7 +43,7 @@ def run(*, full: bool) -> Result:
         command = (sys.executable, "-W", "ignore", "-c", _PROGRAM, str(ROOT / "dags" / "ratchet_pipelines.py"), folder)
         times = []
         for _ in range(5 if full else 3):
-            done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603 - ours
+            done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
             made, seconds = done.stdout.split()[-2:]
             if int(made) != count:
                 raise RuntimeError(f"{made} DAGs instead of {count}: {done.stderr[-500:]}")

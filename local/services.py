@@ -77,7 +77,7 @@ class Services:
             os.kill(known.supervisor.pid, signal.SIGHUP)  # what was given up is tried again
             return
         with (self.home / "supervisor.log").open("ab") as out:
-            self._started = subprocess.Popen(  # noqa: S603 - this program
+            self._started = subprocess.Popen(
                 [sys.executable, "-m", "local.keeping", str(self.root), str(self.home)],
                 env=self.environment(),
                 cwd=self.home,

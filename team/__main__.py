@@ -211,7 +211,7 @@ def _image(name: str, **more: str) -> str:
 
 
 def _script(name: str, *arguments: str, **more: str) -> str:
-    done = subprocess.run(  # noqa: S603 - a script of this checkout
+    done = subprocess.run(
         [ROOT / "scripts" / name, *arguments],
         env={**os.environ, **more},
         stdout=subprocess.PIPE,

@@ -123,7 +123,7 @@ class Stack:
     def begin(self, *words: str) -> "Starting":
         """`docker compose WORDS`, without waiting for its end."""
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the process
-        process = subprocess.Popen(  # noqa: S603 - as below
+        process = subprocess.Popen(
             self._command(words),
             cwd=self.root,
             env=self.environment(),
@@ -138,7 +138,7 @@ class Stack:
         errors = subprocess.PIPE if quiet else None
         limited = quiet and stdin is None and stdout is None  # data take as long as they take
         try:
-            done = subprocess.run(  # noqa: S603 - a program found by name, and words of ours
+            done = subprocess.run(
                 self._command(words),
                 cwd=self.root,
                 env=self.environment(),
@@ -265,9 +265,7 @@ def program() -> Sequence[str]:
     for words in (("docker", "compose"), ("docker-compose",)):
         if (
             shutil.which(words[0])
-            and not subprocess.run(  # noqa: S603 - asked for its version
-                [*words, "version"], capture_output=True, check=False
-            ).returncode
+            and not subprocess.run([*words, "version"], capture_output=True, check=False).returncode
         ):
             return words
     raise ConfigurationError(

@@ -35,7 +35,7 @@ def launch(service: Service, folder: Path, log: Path) -> subprocess.Popen[bytes]
             os._exit(128 + signal.SIGTERM)
 
     with log.open("ab") as out:
-        return subprocess.Popen(  # noqa: S603 - the commands of whoever defines the services
+        return subprocess.Popen(
             service.command,
             env=dict(service.environment),
             cwd=folder,

@@ -20,7 +20,7 @@ def start_apart(module: str, *words: str) -> None:
     """
     command = (sys.executable, "-P", "-m", module, *words)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    subprocess.run(  # noqa: S603 - a shell that only goes to the background; the words are its arguments
+    subprocess.run(
         ("/bin/sh", "-c", '"$@" &', "finisher", *command),
         start_new_session=True,
         stdin=subprocess.DEVNULL,

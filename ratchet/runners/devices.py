@@ -83,7 +83,7 @@ def _listed_by_driver() -> tuple[str, ...]:
     if program is None:
         return ()
     try:
-        listed = subprocess.run((program, "-L"), capture_output=True, text=True, check=True, timeout=30).stdout  # noqa: S603 - the driver's own
+        listed = subprocess.run((program, "-L"), capture_output=True, text=True, check=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(line.split(":")[0].removeprefix("GPU ") for line in listed.splitlines() if line.startswith("GPU "))

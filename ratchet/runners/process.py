@@ -148,7 +148,7 @@ def _attend(process: _Process, started: Future[int]) -> None:
     }
     kills_before = _out_of_memory_kills()
     try:
-        child = subprocess.Popen(  # noqa: S603 - a list, no shell
+        child = subprocess.Popen(
             command,
             cwd=scratch / "tmp",
             env=environment,

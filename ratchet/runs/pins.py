@@ -44,7 +44,7 @@ def _commit(folder: Path) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(  # noqa: S603 - fixed words, and a folder that the caller has opened
+    done = subprocess.run(
         ["git", "-C", str(folder), *arguments],  # noqa: S607 - git is wherever the system keeps it
         check=True,
         capture_output=True,

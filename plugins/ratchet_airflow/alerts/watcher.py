@@ -58,7 +58,7 @@ class Watcher:
         self.end()
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - the command is our own
+            self._process = subprocess.Popen(
                 self._command, env=dict(self._environment), stdin=theirs.fileno(), process_group=0
             )
         ours.settimeout(_LIMIT_S)
