@@ -25,9 +25,9 @@ from ratchet.contracts.summaries import Champion, Epoch, Judgement, Snapshot, Sn
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.networks import Network
 from ratchet.model.saving import digest_of_model, dump
-from ratchet.runs.pins import libraries
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.logs import StageLog
+from ratchet.runtime.release import stage_libraries
 from ratchet.store.base import Store
 from ratchet.store.publishing import Transaction
 from tasks.evaluate import stage as evaluate
@@ -51,7 +51,7 @@ SPEC = PipelineSpec.model_validate(
         "gate": {"min_gain": "1%"},
     }
 )
-PINS = Pins(commit="c0ffee", image=f"sha256:{digest(b'image')}", python="3.11", libraries=libraries())
+PINS = Pins(commit="c0ffee", image=f"sha256:{digest(b'image')}", python="3.11", libraries=stage_libraries())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,11 @@ Stage = Literal["ingest", "validate", "features", "train", "evaluate", "register
 STAGES: tuple[Stage, ...] = ("ingest", "validate", "features", "train", "evaluate", "register", "report")
 
 
+def stage_module(stage: Stage) -> str:
+    """The module that runs a stage. The library does not import the stages; it knows this name of theirs alone."""
+    return f"tasks.{stage}.stage"
+
+
 class Resources(Document):
     """What a stage's container may use."""
 

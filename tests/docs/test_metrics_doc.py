@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks.contracts.judging import DEFAULT_METRIC, METRICS, family
-from tasks.scoring.measures import Floats, Rows, measure
+from ratchet.contracts.gate import DEFAULT_METRIC, METRICS, family
+from ratchet.metrics.metrics import Floats, Rows, measure
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 KNOWN = {name for names in METRICS.values() for name in names}
