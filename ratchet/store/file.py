@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ratchet.store.base import TEMPORARY, Entry, check_key, check_prefix
+from typing_extensions import override
+
+from ratchet.store.base import TEMPORARY, Entry, Store, check_key, check_prefix
 from ratchet.store.disk import (
     STAGE_OWNER,
     give,
@@ -28,7 +30,7 @@ from ratchet.store.disk import (
 _PLACES = 100  # tries at a folder that deletes of its last file may take away meanwhile
 
 
-class FileStore:
+class FileStore(Store):
     """Files below a folder. What root writes takes the owner of its folder: stages, not root, write there too."""
 
     def __init__(self, root: Path) -> None:
@@ -57,14 +59,14 @@ class FileStore:
             found = self._root.stat()
         return found.st_uid, found.st_gid
 
+    @override
     def read(self, key: str) -> bytes:
-        """See Store."""
         path = self._path(key)
         with plainly(path):
             return path.read_bytes()
 
+    @override
     def create(self, key: str, data: bytes) -> bool:
-        """See Store."""
         path = self._path(key)
         with plainly(path, writing=True), _written(path, lambda file: _write(file, data)) as temporary:
             try:
@@ -77,8 +79,8 @@ class FileStore:
             sync_folder(path.parent)
             return created
 
+    @override
     def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        """See Store."""
         if expected is None:
             return self.create(key, data)
         path = self._path(key)
@@ -94,8 +96,8 @@ class FileStore:
             os.fsync(folder)
             return True
 
+    @override
     def upload(self, path: Path, key: str) -> None:
-        """See Store."""
         target = self._path(key)
         path.stat()
         with (
@@ -106,16 +108,17 @@ class FileStore:
             new.replace(target)
             os.fsync(folder)
 
+    @override
     def download(self, key: str, path: Path) -> None:
-        """See Store."""
         source = self._path(key)
         with plainly(source):
             source.stat()
         with plainly(path, writing=True):
             shutil.copyfile(source, path)
 
+    @override
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """See Store. Links to folders are not followed; a link to a file outside of the store is refused."""
+        """Links to folders are not followed; a link to a file outside of the store is refused."""
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
         with plainly(top):
@@ -124,14 +127,15 @@ class FileStore:
             if (entry := self.head(key)) is not None:
                 yield entry
 
+    @override
     def head(self, key: str) -> Entry | None:
-        """See Store."""
         path = self._path(key)
         with plainly(path):
             return _entry(key, path)
 
+    @override
     def delete(self, key: str, *, expected: str | None = None) -> bool:
-        """See Store. Folders that become empty go too."""
+        """Folders that become empty go too."""
         path = self._path(key)
         with plainly(path):
             try:
@@ -150,8 +154,8 @@ class FileStore:
                     empty.rmdir()
             return True
 
+    @override
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
-        """See Store."""
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
         swept = 0
@@ -174,8 +178,9 @@ class FileStore:
         """The folder's path; there are no options."""
         return str(self._path(key)), {}
 
+    @override
     def adopt(self, prefix: str) -> None:
-        """See Store. Nothing to do unless root."""
+        """Nothing to do unless root."""
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
         if os.geteuid() != 0 or not top.exists():

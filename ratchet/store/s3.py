@@ -8,8 +8,9 @@ from pathlib import Path
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
+from typing_extensions import override
 
-from ratchet.store.base import Entry, check_key, check_prefix
+from ratchet.store.base import Entry, Store, check_key, check_prefix
 from ratchet.store.disk import plainly as plainly_on_disk
 from ratchet.store.s3_client import ABSENT, TRIES, Connection, code_of, patiently, pause
 
@@ -22,7 +23,7 @@ _BUSY = frozenset({"ConditionalRequestConflict", "409", "OperationAborted"})
 _CHANGED = frozenset({"PreconditionFailed", "412"})
 
 
-class S3Store:
+class S3Store(Store):
     """Objects below a prefix of a bucket. Region, endpoint and credentials come from the usual AWS settings."""
 
     def __init__(self, bucket: str, prefix: str = "") -> None:
@@ -42,8 +43,8 @@ class S3Store:
         with self._plainly():
             self._client.head_bucket(Bucket=self._bucket)
 
+    @override
     def read(self, key: str) -> bytes:
-        """See Store."""
 
         def once() -> bytes:
             return self._client.get_object(Bucket=self._bucket, Key=self._name(key))["Body"].read()
@@ -51,12 +52,12 @@ class S3Store:
         with self._plainly(key):
             return patiently(once)
 
+    @override
     def create(self, key: str, data: bytes) -> bool:
-        """See Store."""
         return self.replace(key, data, expected=None)
 
+    @override
     def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        """See Store."""
         writer = secrets.token_hex(16)
         put = partial(
             self._client.put_object, Bucket=self._bucket, Key=self._name(key), Body=data, Metadata={_WRITER: writer}
@@ -77,21 +78,23 @@ class S3Store:
                     return True
         raise AssertionError("unreachable")
 
+    @override
     def upload(self, path: Path, key: str) -> None:
-        """See Store. Parts of 16 MiB go up in parallel."""
+        """Parts of 16 MiB go up in parallel."""
         name = self._name(key)
         path.stat()
         with self._plainly(key):
             self._client.upload_file(str(path), self._bucket, name, Config=_TRANSFER)
 
+    @override
     def download(self, key: str, path: Path) -> None:
-        """See Store. Ranges of 16 MiB come down in parallel."""
+        """Ranges of 16 MiB come down in parallel."""
         name = self._name(key)
         with self._plainly(key), plainly_on_disk(path, writing=True):
             self._client.download_file(self._bucket, name, str(path), Config=_TRANSFER)
 
+    @override
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """See Store."""
         folder = self._prefix + check_prefix(prefix)
         with self._plainly():
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=folder)
@@ -101,8 +104,8 @@ class S3Store:
                     if key and not key.endswith("/"):  # consoles mark folders with empty objects
                         yield Entry(key, found["Size"], found["ETag"], _nanoseconds(found["LastModified"]))
 
+    @override
     def head(self, key: str) -> Entry | None:
-        """See Store."""
         try:
             with self._plainly(key):
                 found = self._client.head_object(Bucket=self._bucket, Key=self._name(key))
@@ -110,8 +113,8 @@ class S3Store:
             return None
         return Entry(key, found["ContentLength"], found["ETag"], _nanoseconds(found["LastModified"]))
 
+    @override
     def delete(self, key: str, *, expected: str | None = None) -> bool:
-        """See Store."""
         found = self.head(key)
         if found is None or expected not in {None, found.etag}:
             return False
@@ -126,8 +129,9 @@ class S3Store:
                 raise
         return True
 
+    @override
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
-        """See Store. Ends multipart uploads that nobody finished."""
+        """Ends multipart uploads that nobody finished."""
         folder = self._prefix + check_prefix(prefix)
         before = datetime.now(UTC) - timedelta(seconds=older_than_s)
         swept = 0

@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS = {"ratchet", "tasks", "local", "team", "demo", "benchmarks", "ratchet_airflow", "tests"}
 STUBS = {"mypy_boto3_s3"}
 """Imported for types alone."""
-NAMES = packages_distributions()
+NAMES = {**packages_distributions(), "airflow": ["apache-airflow"], "psycopg2": ["psycopg2-binary"]}
+"""Distributions by what they are imported as. psycopg2 is in the team's images alone; Airflow is several."""
 
 
 def plain(name: str) -> str:
@@ -57,8 +58,6 @@ def _airflow(module: str) -> str:
 
 def _preferred(names: list[str]) -> str:
     """Of the distributions that share a top-level name, the one that we declare."""
-    if "apache-airflow" in names:
-        return "apache-airflow"
     known = {*declared("requirements.in"), *declared("docker/airflow.in")}
     return next((name for name in names if name in known), names[0])
 
