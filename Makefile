@@ -17,11 +17,14 @@ engine: environment  ## A Docker engine: found, or installed and started (RATCHE
 images: engine  ## The stage image
 	@scripts/images.sh || [ $$? -eq 3 ]
 
-demo: images  ## Two nights through a real Airflow, with verdicts, versions and a report
+demo: images  ## Three nights through a real Airflow: a first model, a better one, and a poisoned day that is refused
 	@PYTHONPATH=plugins $(PYTHON) -m demo
 
 check: environment  ## Lint, types, layers, pipelines; no test is run
 	@scripts/check.sh
+
+test-fast: environment  ## Tests that need no engine, no Airflow and no server: the inner loop
+	@scripts/test.sh fast
 
 test: images  ## Checks, then every test but those of the team set-up
 	@scripts/test.sh
@@ -67,4 +70,4 @@ clean: stop  ## Remove the demo's state, caches and byte code; the environment a
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 	@echo "clean: demo state, caches and byte code are gone"
 
-.PHONY: help environment engine images demo check test test-stack serve up down ps logs backup restore bench stop lock clean
+.PHONY: help environment engine images demo check test-fast test test-stack serve up down ps logs backup restore bench stop lock clean
