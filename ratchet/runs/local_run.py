@@ -75,7 +75,11 @@ def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:
     report = ended.get("report")
     if report is None or report.result is None:
         return None
-    key = report.result.outputs["page.html"].key
+    return place(store, report.result.outputs["page.html"].key)
+
+
+def place(store: Store, key: str) -> str:
+    """Where a person finds a file of the store: a path, or a URI."""
     path = store.local(key)
     return str(path) if path else f"{store.uri}/{key}"
 
