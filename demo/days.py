@@ -13,14 +13,15 @@ import pyarrow.compute as pc
 from ratchet.samples.clicks import clicks_of
 from ratchet.samples.days import write_days
 
-WINDOW_DAYS = 30
 NIGHTS = 3
+COUNT = 30 + NIGHTS - 1  # the window of each night
+_ROWS = 20_000  # of a day
 _LAST = date(2026, 3, 20)  # of the made-up world; the last day on disk is a copy of it
 _SEED = 0
 _CENTS = 100
 
 
-def write(out: Path, *, last: date, rows_per_day: int) -> Iterator[Path]:
+def write(out: Path, *, last: date) -> Iterator[Path]:
     """Write `<out>/clicks/date=YYYY-MM-DD/part-0.parquet` for all windows of the nights, yielding each file.
 
     last: the data date of the last night. On that day prices are in cents, as after a change nobody announced.
@@ -28,10 +29,10 @@ def write(out: Path, *, last: date, rows_per_day: int) -> Iterator[Path]:
     moved = last - _LAST
 
     def table(day: date) -> pa.Table:
-        rows = _moved(clicks_of(day - moved, seed=_SEED, rows_per_day=rows_per_day), moved)
+        rows = _moved(clicks_of(day - moved, seed=_SEED, rows_per_day=_ROWS), moved)
         return _in_cents(rows) if day == last else rows
 
-    return write_days(out / "clicks", days=WINDOW_DAYS + NIGHTS - 1, end=last, table=table)
+    return write_days(out / "clicks", days=COUNT, end=last, table=table)
 
 
 def _moved(rows: pa.Table, by: timedelta) -> pa.Table:

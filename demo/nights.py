@@ -33,10 +33,9 @@ _COLOURS = {"success": "green", "failed": "bold red", "running": "bold", "skippe
 class Nights:
     """Starts the servers and takes the example through its nights."""
 
-    def __init__(self, services: Services, console: Console, *, rows_per_day: int) -> None:
+    def __init__(self, services: Services, console: Console) -> None:
         self._services = services
         self._console = console
-        self._rows_per_day = rows_per_day
 
     def run(self) -> bool:
         """Whether the nights ended as they should: two verdicts of promote, and a day that was refused."""
@@ -45,10 +44,8 @@ class Nights:
         self._forget_other_dates(last)
         self._say("starting MLflow and Airflow on loopback")
         self._services.start()
-        self._say(
-            f"making {days.WINDOW_DAYS + days.NIGHTS - 1} days of sample clicks up to {last}, the last one poisoned"
-        )
-        for _ in days.write(self._services.data, last=last, rows_per_day=self._rows_per_day):
+        self._say(f"making {days.COUNT} days of sample clicks up to {last}, the last one poisoned")
+        for _ in days.write(self._services.data, last=last):
             pass
         self._say("waiting for the servers")
         self._services.wait()
