@@ -62,12 +62,15 @@ stop:  ## End what `make demo` and `make serve` started, and only that; an engin
 	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m local stop
 	@scripts/engine.sh release
 
+wheels: environment  ## Both wheels into dist/: ratchet (library, Airflow plugin) and ratchet-stages
+	@scripts/wheels.sh
+
 lock: environment  ## Resolve requirements*.in and docker/stage.in again
 	@scripts/lock.sh
 
 clean: stop  ## Remove the demo's state, caches and byte code; the environment and the images stay
-	@rm -rf .ratchet/demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage* build *.egg-info
+	@rm -rf .ratchet/demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage* build dist *.egg-info
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 	@echo "clean: demo state, caches and byte code are gone"
 
-.PHONY: help environment engine images demo check test-fast test test-stack serve up down ps logs backup restore bench stop lock clean
+.PHONY: help environment engine images demo check test-fast test test-stack serve up down ps logs backup restore bench stop wheels lock clean

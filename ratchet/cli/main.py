@@ -74,7 +74,10 @@ def _missing_library(error: ModuleNotFoundError, verb: str) -> int:
     name = (error.name or "").partition(".")[0]
     if name in {"", "ratchet", "local"}:
         raise error
-    print(f"ratchet {verb}: needs {name}, which is not installed; to do: pip install ratchet-stages", file=sys.stderr)
+    print(
+        f"ratchet {verb}: needs {name}, which is not installed; to do: install the wheel ratchet-stages (make wheels)",
+        file=sys.stderr,
+    )
     return int(ExitCode.BAD_CONFIGURATION)
 
 

@@ -125,4 +125,7 @@ def test_without_the_stages_libraries_it_checks_and_plans_as_the_checkout_does(l
 
 def test_a_verb_that_needs_the_stages_libraries_says_so_in_one_line(light: Path, tmp_path: Path) -> None:
     said = run(light / "ratchet", "sample", "clicks", "--out", tmp_path, env=environment(), code=64)
-    assert said == "ratchet sample: needs numpy, which is not installed; to do: pip install ratchet-stages\n"
+    assert (
+        said
+        == "ratchet sample: needs numpy, which is not installed; to do: install the wheel ratchet-stages (make wheels)\n"
+    )
