@@ -18,7 +18,8 @@ def test_the_newest_checkpoints_are_kept() -> None:
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "lose", "document"])
 def test_a_training_resumes_from_the_checkpoint_before_a_damaged_one(damage: str) -> None:
-    folder, logged = MemoryFolder(), []
+    folder = MemoryFolder()
+    logged: list[str] = []
     whole = network("binary")
     loop("binary", net=whole).run()
     with pytest.raises(StopTraining):

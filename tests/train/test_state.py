@@ -17,10 +17,10 @@ STEP = 20
 
 
 def training(folder: MemoryFolder, *, seed: int = 0, stop_after: int | None = None) -> dict[str, bytes]:
-    """A ranking with dropout and a validation day, three epochs of 16 steps. Returns the bits of its weights."""
+    """A model with dropout and a validation day, three epochs of 16 steps. Returns the bits of its weights."""
     torch.manual_seed(seed)
-    net = network("ranking", seed=seed, dropout=0.2)
-    loop("ranking", net=net, folder=folder, valid=rows("ranking", 300, seed=5), stop_after=stop_after).run()
+    net = network("binary", seed=seed, dropout=0.2)
+    loop("binary", net=net, folder=folder, valid=rows("binary", 300, seed=5), stop_after=stop_after).run()
     return bits(net)
 
 
@@ -31,7 +31,7 @@ def stored() -> MemoryFolder:
 
 
 def state(*, seed: int = 0) -> TrainState:
-    net = network("ranking", seed=seed, dropout=0.2)
+    net = network("binary", seed=seed, dropout=0.2)
     return TrainState(network=net, optimizer=AdamW(net.parameters(), fused=True), steps_per_epoch=16)
 
 
@@ -70,7 +70,8 @@ def test_a_training_of_before_resumes_to_the_bits_of_an_uninterrupted_one() -> N
 
 def test_load_state_dict_restores_every_value_of_state_dict() -> None:
     first, second = state(), state(seed=9)
-    first.network.scores(torch.randn(8, 2), torch.ones(8, 1, dtype=torch.int64)).sum().backward()
+    loss = first.network.scores(torch.randn(8, 2), torch.ones(8, 1, dtype=torch.int64)).sum()
+    loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
     first.optimizer.step()
     first.finish_epoch(result(1, 0.5), lower_is_better=True)
     first.step, first.epoch_loss, first.epoch_seconds = 3, 0.1, 2.5
