@@ -1,4 +1,4 @@
-"""A training in miniature: rows that can be learnt from, a network for them, and a shelf in memory."""
+"""A training in miniature: rows that can be learnt from, a network for them, and a checkpoint folder in memory."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.networks import Network, finish
-from tasks.train.checkpoint import Checkpoints
+from tasks.train.checkpoint import Checkpointer
 from tasks.train.data import Rows
 from tasks.train.loop import Hooks, Loop
 from tasks.train.losses import LOSSES, MASSES
@@ -18,8 +18,8 @@ from tasks.train.settings import Settings
 CLASSES = 3
 
 
-class MemoryShelf:
-    """Checkpoints in a dictionary."""
+class MemoryFolder:
+    """A CheckpointFolder in a dictionary."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -86,7 +86,7 @@ def network(objective: str, kind: str = "mlp", *, seed: int = 0, dropout: float 
 
 
 def settings(objective: str, **changes: Any) -> Settings:
-    """Quick ones."""
+    """Settings for a training of a fraction of a second."""
     given = {
         "objective": objective, "epochs": 3, "batch_size": 128, "learning_rate": 1e-2, "weight_decay": 1e-5, "seed": 0,
         "patience": 5, "checkpoint_every_s": 1e9, "lower_is_better": True, **changes,
@@ -97,7 +97,7 @@ def settings(objective: str, **changes: Any) -> Settings:
 def loop(
     objective: str,
     *,
-    shelf: MemoryShelf | None = None,
+    folder: MemoryFolder | None = None,
     net: Network | None = None,
     train: Rows | None = None,
     valid: Rows | None = None,
@@ -106,7 +106,7 @@ def loop(
     progress: Callable[[str, int, int, dict[str, float]], None] = lambda *_: None,
     **changes: Any,
 ) -> Loop:
-    """A training; stop_after: told to stop after so many steps."""
+    """A training. stop_after: the steps after which it receives a notice to stop."""
     made = net or network(objective)
     polls = iter(range(1, 10**9))
 
@@ -114,10 +114,10 @@ def loop(
         return stop_after is not None and next(polls) >= stop_after
 
     def metric(measured: Rows, scores: Tensor) -> float | None:
-        shown = scores if objective != "multiclass" else scores.argmax(1)
-        return float((shown.double() - measured.label.double()).square().mean())
+        predicted = scores if objective != "multiclass" else scores.argmax(1)
+        return float((predicted.double() - measured.label.double()).square().mean())
 
-    said = [] if warnings is None else warnings
+    logged = [] if warnings is None else warnings
     return Loop(
         made,
         settings(objective, **changes),
@@ -125,7 +125,7 @@ def loop(
         valid=valid,
         loss=LOSSES[objective],
         mass=MASSES[objective],
-        checkpoints=Checkpoints(shelf or MemoryShelf(), keep=2, warn=said.append),
+        checkpointer=Checkpointer(folder or MemoryFolder(), keep=2, warn=logged.append),
         hooks=Hooks(
             progress=progress,
             stopping=stopping,
@@ -136,5 +136,5 @@ def loop(
 
 
 def bits(made: Network) -> dict[str, bytes]:
-    """The weights, to the bit."""
+    """The bytes of the weights, by name."""
     return {name: tensor.numpy().tobytes() for name, tensor in made.state_dict().items()}
