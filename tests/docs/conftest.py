@@ -25,4 +25,4 @@ class Tutorial:
 def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Tutorial:
     """Every command of the tutorial, in order, from an empty folder."""
     folder = tmp_path_factory.mktemp("tutorial")
-    return Tutorial(folder=folder, done=tuple(run(command.text, folder) for command in commands("tutorial.md")))
+    return Tutorial(folder=folder, done=tuple(run(command, folder) for command in commands("tutorial.md")))
