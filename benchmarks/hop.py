@@ -17,6 +17,7 @@ from typing import NamedTuple
 from benchmarks.airflow_run import DAY, PIPELINE, ROOT, sandbox
 from benchmarks.measure import Result
 from ratchet.contracts import summaries
+from ratchet.contracts.environment import variable
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES, Stage
@@ -95,7 +96,7 @@ def _numbers(ended: Outcomes) -> tuple[Mapping[str, float], Mapping[str, float]]
 
 def _bare_night(home: Path, environment: dict[str, str]) -> tuple[dict[Stage, float], Outcomes]:
     """A night run with `docker run` alone: seconds by stage, and how each ended."""
-    os.environ.update({name: environment[name] for name in ("RATCHET_DATA", "MLFLOW_TRACKING_URI")})
+    os.environ.update({name: environment[name] for name in map(variable, ("data", "tracking_uri"))})
     folder = ROOT / "dags" / "pipelines" / PIPELINE
     store = open_store(str(home / "bare"))
     image = stage_image(gpu=False)
@@ -106,7 +107,7 @@ def _bare_night(home: Path, environment: dict[str, str]) -> tuple[dict[Stage, fl
         run_id="bare",
         kind="local",
         store_uri=store.uri,
-        tracking_uri=environment["MLFLOW_TRACKING_URI"],
+        tracking_uri=environment[variable("tracking_uri")],
         image=image,
     )
     seconds: dict[Stage, float] = {}

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measure import Result
+from ratchet.contracts.environment import variable
 
 ROOT = Path(__file__).resolve().parents[1]
 _PROGRAM = """
@@ -15,7 +16,7 @@ import runpy, sys, time
 import airflow.sdk, airflow.timetables.trigger, airflow.providers.standard.operators.hitl
 runpy.run_path(sys.argv[1])
 import os
-os.environ["RATCHET_PIPELINES"] = sys.argv[2]
+os.environ[sys.argv[3]] = sys.argv[2]
 start = time.perf_counter()
 found = runpy.run_path(sys.argv[1])
 seconds = time.perf_counter() - start
@@ -37,10 +38,11 @@ def run(*, full: bool) -> Result:
         environment = {
             **os.environ,
             "AIRFLOW_HOME": empty,
-            "RATCHET_PIPELINES": empty,
+            variable("pipelines"): empty,
             "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}",
         }
-        command = (sys.executable, "-W", "ignore", "-c", _PROGRAM, str(ROOT / "dags" / "ratchet_pipelines.py"), folder)
+        dag_file = str(ROOT / "dags" / "ratchet_pipelines.py")
+        command = (sys.executable, "-W", "ignore", "-c", _PROGRAM, dag_file, folder, variable("pipelines"))
         times = []
         for _ in range(5 if full else 3):
             done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)

@@ -1,7 +1,6 @@
 """The embedded set-up: `python -m local serve` starts its servers for your own pipelines, `stop` ends them."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -9,9 +8,9 @@ from rich.console import Console
 
 from local.services import Services
 from ratchet.checkout import ROOT
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import RatchetError
 
-_OWN = ("RATCHET_DATA", "RATCHET_STORE")
 _HOMES = ("demo", "local")
 
 
@@ -26,8 +25,8 @@ def main() -> int:
         ended = [name for each in _HOMES for name in Services(ROOT, home / each).stop()]
         console.print(f"stopped: {', '.join(ended)}" if ended else "nothing was running")
         return 0
-    own = {name: _absolute(os.environ[name]) for name in _OWN if name in os.environ}
-    services = Services(ROOT, home / "local", settings=own)
+    here = environment()
+    services = Services(ROOT, home / "local", data=_absolute(here.data), store=_absolute(here.store))
     try:
         services.start()
         services.wait()
@@ -39,9 +38,9 @@ def main() -> int:
     return 0
 
 
-def _absolute(place: str) -> str:
+def _absolute(place: str | None) -> str | None:
     """A folder by its full path, since the servers run in another folder; a URI as it is."""
-    return place if "://" in place else str(Path(place).resolve())
+    return place if place is None or "://" in place else str(Path(place).resolve())
 
 
 if __name__ == "__main__":

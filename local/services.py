@@ -9,14 +9,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 
 from local.supervision import processes, state
 from local.supervision.service import Service
 from local.supervision.supervisor import STOP_S, end_left_behind
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import Unavailable
 
 _READY_S = 180
@@ -49,18 +48,19 @@ class Services:
         *,
         airflow_port: int = 8080,
         mlflow_port: int = 5000,
-        settings: Mapping[str, str] = MappingProxyType({}),
+        data: str | None = None,
+        store: str | None = None,
     ) -> None:
         """airflow_port, mlflow_port: where they go if nobody listens there; 0 is any free port.
 
-        settings: RATCHET_DATA and RATCHET_STORE, where they are not to lie in `home`.
+        data, store: RATCHET_DATA and RATCHET_STORE of the servers; folders in `home` by default.
         """
         self._wanted = {"airflow": airflow_port, "mlflow": mlflow_port}
         self.root = root
         self.home = home
         self.data = home / "data"
-        self._source = settings.get("RATCHET_DATA", str(self.data))
-        self.store = settings.get("RATCHET_STORE", str(home / "store"))
+        self._source = data or str(self.data)
+        self.store = store or str(home / "store")
         self.airflow_home = home / "airflow"
         self.user = "admin"
         self._started: subprocess.Popen[bytes] | None = None
@@ -149,9 +149,9 @@ class Services:
             "PATH": f"{binaries}:{os.environ.get('PATH', '')}",
             "PYTHONPATH": f"{self.root}:{self.root / 'plugins'}",
             "PYTHONWARNINGS": "ignore",
-            "RATCHET_DATA": self._source,
-            "RATCHET_STORE": self.store,
-            "MLFLOW_TRACKING_URI": self.mlflow_url,
+            variable("data"): self._source,
+            variable("store"): self.store,
+            variable("tracking_uri"): self.mlflow_url,
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # background jobs of a kind that Ratchet has no use for
             "GIT_PYTHON_REFRESH": "quiet",

@@ -1,7 +1,6 @@
 """The pipelines that are there: folders with a pipeline.yaml, read and built one by one so that none harms another."""
 
 import gc
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.loading import FILE, load
 from ratchet.contracts.pipeline import PipelineSpec
@@ -27,8 +27,7 @@ class Found:
 
 def root(dag_file: str) -> Path:
     """RATCHET_PIPELINES, or the folder `pipelines` beside the DAG file."""
-    given = os.environ.get("RATCHET_PIPELINES")
-    return Path(given) if given else Path(dag_file).resolve().parent / "pipelines"
+    return environment().pipelines or Path(dag_file).resolve().parent / "pipelines"
 
 
 def read(pipelines: Path) -> tuple[list[Found], list[PipelineInvalid]]:

@@ -13,11 +13,10 @@ from importlib import import_module
 
 from airflow.listeners import hookimpl
 
+from ratchet.contracts.environment import environment
 from ratchet_airflow.alerts.watcher import Watcher
 from ratchet_airflow.pools import keep_in_step
 
-_EVERY_S = 300.0
-"""Between two looks while a run goes on. RATCHET_WATCH_SECONDS is another number."""
 _SETTLE_S = 1.0
 """Until the scheduler has committed what it told of, and for the events of one moment to become one look."""
 _OF_TASKS = (
@@ -75,7 +74,7 @@ def load_for_tasks() -> None:
 
 
 def _watch() -> None:
-    every = float(os.environ.get("RATCHET_WATCH_SECONDS", _EVERY_S))
+    every = environment().watch_seconds
     watcher = Watcher(
         {
             **os.environ,

@@ -9,6 +9,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.bases.resumablejobmixin import ResumableJobMixin
 from airflow.sdk.exceptions import AirflowSkipException
 
+from ratchet.contracts.environment import environment
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
@@ -46,7 +47,7 @@ class PlanOperator(BaseOperator):
         spec = load(self.folder, changed)
         day = data_date(context, self.timezone)
         kind = run_kind(context)
-        runner, how = choose_runner(here.runner)
+        runner, how = choose_runner(environment().runner)
         image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
         plan = make_plan(
             folder=self.folder,
@@ -169,7 +170,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
 
         here = settings.read()
         plan = load_plan(here.store, self.pipeline, store_run_id(context["run_id"]))
-        runner, how = choose_runner(here.runner)
+        runner, how = choose_runner(environment().runner)
         self.log.info("%s of %s for %s; %s", self.stage, self.pipeline, plan.data_date, how)
         task = context["ti"]
         name = f"try{task.try_number}-{str(task.id)[-12:]}-{token_hex(2)}"

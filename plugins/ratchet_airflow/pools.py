@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import Resources
 
@@ -24,7 +25,7 @@ NIGHTLY_WEIGHT = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """slots: how many there are, which RATCHET_POOL_<KIND> can say."""
+    """slots: how many there are; RATCHET_POOL_CPU and its like set it."""
 
     name: str
     slots: int
@@ -34,17 +35,17 @@ class Pool:
 @cache
 def pools() -> Mapping[str, Pool]:
     """The pools by name. Raises ConfigurationError for a setting that is no number above 0."""
-    cores = os.cpu_count() or 1
-    devices, aside = _slots("GPU", max(1, _devices())), _slots("BACKFILL_GPU", 0)
+    here, cores = environment(), os.cpu_count() or 1
+    devices, aside = here.pool_gpu or max(1, _devices()), here.pool_backfill_gpu or 0
     if aside >= devices:
         raise ConfigurationError(
-            f"RATCHET_POOL_BACKFILL_GPU={aside} leaves none of {devices} GPUs to nights",
+            f"{variable('pool_backfill_gpu')}={aside} leaves none of {devices} GPUs to nights",
             remedy="give a smaller number, or none: then backfills wait for the GPUs that nights leave free",
         )
     found = [
-        Pool(name=CPU, slots=_slots("CPU", cores), description="Cores for Ratchet's stages"),
+        Pool(name=CPU, slots=here.pool_cpu or cores, description="Cores for Ratchet's stages"),
         Pool(name=GPU, slots=devices - aside, description="GPUs for Ratchet's stages"),
-        Pool(name=BACKFILL, slots=_slots("BACKFILL", cores), description="Cores for the stages of backfills"),
+        Pool(name=BACKFILL, slots=here.pool_backfill or cores, description="Cores for the stages of backfills"),
     ]
     if aside:
         found.append(Pool(name=BACKFILL_GPU, slots=aside, description="GPUs for the stages of backfills"))
@@ -79,16 +80,6 @@ def keep_in_step() -> None:
 
     for pool in pools().values():
         Row.create_or_update_pool(pool.name, pool.slots, pool.description, include_deferred=False)
-
-
-def _slots(kind: str, default: int) -> int:
-    name = f"RATCHET_POOL_{kind}"
-    given = os.environ.get(name)
-    if not given:
-        return default
-    if not given.isdigit() or int(given) == 0:
-        raise ConfigurationError(f"{name}={given!r} is not a number of slots", remedy="give a whole number above 0")
-    return int(given)
 
 
 def _devices() -> int:

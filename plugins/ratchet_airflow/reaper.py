@@ -1,20 +1,18 @@
 """The reaper: a small DAG that ends containers which no run of this Airflow follows any more."""
 
-import os
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, BaseOperator
 
+from ratchet.contracts.environment import environment
 from ratchet_airflow import settings
 from ratchet_airflow.listener import REAPER
 
 _EVERY = "*/5 * * * *"
 _AGAIN = timedelta(seconds=30)
 """Until a failed try's next one. Airflow's own five minutes would hold up the next run, which waits for this one."""
-_QUEUES = "RATCHET_REAP_QUEUES"
-"""Names of queues, with commas, whose workers ask another engine than those of the default queue."""
 _OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 _PAGE = """\
 Ends containers of stages that nobody follows any more: those whose task ended without them, for example because its
@@ -73,8 +71,10 @@ def build() -> DAG:
         dagrun_timeout=timedelta(minutes=10),
         tags=["ratchet-upkeep"],  # not that of pipelines, whose runs the watch looks at
     )
-    queues = [name.strip() for name in os.environ.get(_QUEUES, "").split(",") if name.strip()]
-    tasks: dict[str, dict[str, Any]] = {"reap": {}, **{f"reap_{name}": {"queue": name} for name in queues}}
+    tasks: dict[str, dict[str, Any]] = {
+        "reap": {},
+        **{f"reap_{name}": {"queue": name} for name in environment().reap_queues},
+    }
     handling: dict[str, Any] = {"retries": 1, "retry_delay": _AGAIN, "execution_timeout": timedelta(minutes=8)}
     for task_id, where in tasks.items():
         dag.add_task(ReapOperator(task_id=task_id, **where, **handling))

@@ -1,34 +1,24 @@
-"""What Airflow's environment says about this installation: where results go, and how stages run."""
+"""Where this installation of Airflow keeps its results and tracks its models."""
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The places and the runner.
-
-    store: its URI. tracking: MLflow's URI, or None to track in the store. runner: docker, process, or None for
-    whichever the machine has.
-    """
+    """The places. store: its URI. tracking: MLflow's URI, or None to track in the store."""
 
     store: str
     tracking: str | None
-    runner: str | None
 
 
-def read(environment: Mapping[str, str] = os.environ) -> Settings:
-    """RATCHET_STORE, MLFLOW_TRACKING_URI, RATCHET_RUNNER. Raises ConfigurationError that names what is missing."""
-    store = environment.get("RATCHET_STORE")
-    if not store:
+def read() -> Settings:
+    """What the environment says. Raises ConfigurationError where it names no store."""
+    here = environment()
+    if not here.store:
         raise ConfigurationError(
-            "RATCHET_STORE is not set", remedy="set it to the store's URI, the same for every Airflow component"
+            f"{variable('store')} is not set", remedy="set it to the store's URI, the same for every Airflow component"
         )
-    return Settings(
-        store=store,
-        tracking=environment.get("MLFLOW_TRACKING_URI") or None,
-        runner=environment.get("RATCHET_RUNNER") or None,
-    )
+    return Settings(store=here.store, tracking=here.tracking_uri)

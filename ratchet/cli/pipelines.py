@@ -1,12 +1,12 @@
 """How a person names a pipeline, and what they change about it for one run."""
 
 import argparse
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ratchet.checkout import PIPELINES
+from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import FILE
 from ratchet.contracts.yaml_lines import parse_scalar
@@ -32,9 +32,9 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     """The --store flag."""
     parser.add_argument(
         "--store",
-        default=os.environ.get("RATCHET_STORE", DEFAULT_STORE),
+        default=environment().store or DEFAULT_STORE,
         metavar="DIR",
-        help="a folder or s3://bucket/prefix (default: $RATCHET_STORE, or %(default)s)",
+        help=f"a folder or s3://bucket/prefix (default: ${variable('store')}, or %(default)s)",
     )
 
 

@@ -1,10 +1,10 @@
 """`ratchet plan`: what a run would do, without doing it."""
 
 import argparse
-import os
 
 from ratchet.cli.pipelines import add_pipeline, add_store, find, overrides
 from ratchet.contracts.dates import parse_date
+from ratchet.contracts.environment import environment
 from ratchet.contracts.loading import load
 from ratchet.runs.preview import foresee
 
@@ -25,7 +25,7 @@ def _run(options: argparse.Namespace) -> int:
         spec=spec,
         data_date=parse_date(options.date, "--date"),
         store_uri=options.store,
-        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
+        tracking_uri=environment().tracking_uri,
     )
     print(f"{spec.name} {options.date}: {foreseen.days} days, {foreseen.source_bytes / 1e6:.1f} MB of source")
     print(f"baseline: {foreseen.baseline}; production: {foreseen.promotion}")

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import secrets
 import sys
 from datetime import UTC, date, datetime
@@ -11,6 +10,7 @@ from typing import Any
 from ratchet.cli.display import Display
 from ratchet.cli.pipelines import add_pipeline, add_store, find, overrides
 from ratchet.contracts.dates import between, data_date, parse_date
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import load
 from ratchet.contracts.stages import STAGES
@@ -72,7 +72,7 @@ def _run(options: argparse.Namespace) -> int:
                 run_id=f"local-{day}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
                 kind="local",
                 store_uri=options.store,
-                tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
+                tracking_uri=environment().tracking_uri,
                 overrides={key: str(value) for key, value in changed.items()},
                 rebuild=options.rebuild,
                 promote=options.promote,

@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import Preempted
 from ratchet.contracts.request import StageRequest
 from ratchet.runtime.logs import StageLog, forward_library_logs
@@ -44,7 +45,9 @@ def _take_secrets() -> None:
 
     A stage has the keys in its files alone: what it may have inherited, as a process does, would come before them.
     """
-    folder = Path(os.environ.get("RATCHET_SECRETS", "/nonexistent"))
+    folder = environment().secrets
+    if folder is None:
+        return
     if (folder / "aws-credentials").is_file():
         for name in _AWS_KEYS:
             os.environ.pop(name, None)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ratchet.contracts.document import Document
+from ratchet.contracts.environment import ALERTS
 
 Occasion = Literal[
     "failure", "refused", "retry", "recovered", "approval", "rejected", "promoted", "late", "stuck", "backfill"
@@ -16,7 +17,7 @@ class Alerts(Document):
 
     to: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=60)], ...] = Field(
         (),
-        description="Names of receivers. The address of a name is the setting RATCHET_ALERTS_<NAME>, or the Airflow "
+        description=f"Names of receivers. The address of a name is the setting {ALERTS}<NAME>, or the Airflow "
         "connection ratchet_alerts_<name>.",
     )
     on: tuple[Occasion, ...] = Field(

@@ -1,8 +1,7 @@
 """Which runner a machine has."""
 
-import os
-
 from ratchet.checkout import IMAGES
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import engine_available
@@ -16,8 +15,8 @@ def stage_image(*, gpu: bool) -> str:
     A pipeline that trains on a GPU takes RATCHET_STAGE_IMAGE_GPU, or RATCHET_STAGE_IMAGE where that is not set.
     """
     variant = "gpu" if gpu else "cpu"
-    names = [*(["RATCHET_STAGE_IMAGE_GPU"] if gpu else []), "RATCHET_STAGE_IMAGE"]
-    if named := next(filter(None, map(os.environ.get, names)), None):
+    here = environment()
+    if named := (here.stage_image_gpu if gpu else None) or here.stage_image:
         return named
     built = IMAGES / variant
     return built.read_text(encoding="utf-8").strip() if built.is_file() else f"ratchet-stage:{variant}"

@@ -10,7 +10,6 @@ A change here violates the promise of the project when a container is started wi
 creation, or when one that was created and not started is passed over while it could still start.
 """
 
-import os
 import shutil
 import subprocess
 import time
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.runners.job import Job
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import docker  # not at run time: who only counts devices, as each parse of a DAG file may, needs no engine
 
 GPUS_LABEL = "ratchet.gpus"
-SETTING = "RATCHET_GPUS"
+SETTING = variable("gpus")
 _FAKE = "fake:"
 _PAUSE_S = 0.05
 _PATIENCE_S = 30.0
@@ -58,7 +58,7 @@ class Devices:
     @property
     def environment(self) -> dict[str, str]:
         """What the job is told: its devices by the host's names. Inside of the container they count from 0."""
-        return {"RATCHET_GPU_DEVICES": self.listed} if self.names else {}
+        return {variable("gpu_devices"): self.listed} if self.names else {}
 
 
 def host_devices() -> Devices:
@@ -66,7 +66,7 @@ def host_devices() -> Devices:
 
     Raises ConfigurationError for a list that is none.
     """
-    setting = os.environ.get(SETTING)
+    setting = environment().gpus
     if setting is None:
         return Devices(names=_listed_by_driver())
     names = tuple(name.strip() for name in setting.removeprefix(_FAKE).split(",") if name.strip())

@@ -9,6 +9,7 @@ from docker.utils import kwargs_from_env
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.runners.job import Job
 
@@ -58,7 +59,7 @@ def answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
         if error.status_code in _AWAY:
             raise EngineSilent(said, remedy="start it: scripts/engine.sh") from error
         if job is not None and job.network in said and "network" in said.replace(job.network, ""):
-            raise ConfigurationError(said, remedy="make the network that RATCHET_STAGE_NETWORK names") from error
+            raise ConfigurationError(said, remedy=f"make the network that {variable('stage_network')} names") from error
         if (error.status_code or _SERVER_ERROR) < _SERVER_ERROR:
             raise ConfigurationError(said, remedy="see resources and the store's folder") from error
         raise Unavailable(said) from error

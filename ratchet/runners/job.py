@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import Resources
 
@@ -103,7 +104,7 @@ class Job:
             "MKL_NUM_THREADS": threads,
             "OPENBLAS_NUM_THREADS": threads,
             "POLARS_MAX_THREADS": threads,
-            "RATCHET_REQUEST": f"{folder}/{REQUEST}",
-            "RATCHET_SECRETS": f"{folder}/{SECRETS}",
+            variable("request"): f"{folder}/{REQUEST}",
+            variable("secrets"): f"{folder}/{SECRETS}",
             **self.env,
         }

@@ -4,13 +4,12 @@ They go to a stage as files. Nothing here is ever put into an environment, a lab
 """
 
 import configparser
-import os
-from pathlib import Path
 
+from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import Stage
 
-MLFLOW_SETTING = "RATCHET_MLFLOW_CREDENTIALS"
+MLFLOW_SETTING = variable("mlflow_credentials")
 _SECTION, _KEYS = "mlflow", ("mlflow_tracking_username", "mlflow_tracking_password")
 
 
@@ -44,13 +43,13 @@ def mlflow_credentials() -> bytes | None:
 
     Raises ConfigurationError for a file that cannot be read or lacks a key; its content is never quoted.
     """
-    place = os.environ.get(MLFLOW_SETTING)
+    place = environment().mlflow_credentials
     if not place:
         return None
     remedy = f"write [{_SECTION}] with {' and '.join(_KEYS)} into it"
     parser = configparser.ConfigParser()
     try:
-        parser.read_string(Path(place).read_text(encoding="utf-8"))
+        parser.read_string(place.read_text(encoding="utf-8"))
         values = [parser.get(_SECTION, key) for key in _KEYS]
     except OSError as error:
         raise ConfigurationError(f"{MLFLOW_SETTING}: {place}: {error.strerror}", remedy=remedy) from None

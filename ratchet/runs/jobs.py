@@ -7,25 +7,24 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ratchet.contracts.endpoints import network_for
+from ratchet.contracts.environment import ALERTS, environment, variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.quantities import parse_memory
+from ratchet.contracts.quantities import show_memory
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.source import FilesSource
 from ratchet.contracts.stages import Stage
 from ratchet.runners.job import CACHE, Job, Mount
 from ratchet.runs.credentials import mlflow_credentials, s3_credentials
 from ratchet.store.base import Store
-from ratchet.store.cache import LIMIT_SETTING
 from ratchet.store.file import FileStore
 
 CREDENTIALS = "aws-credentials"
 MLFLOW_CREDENTIALS = "mlflow-credentials"
 ENVIRONMENT = "environment.json"
-NETWORK_SETTING = "RATCHET_STAGE_NETWORK"
-VOLUME_SETTING = "RATCHET_CACHE_VOLUME"
+NETWORK_SETTING = variable("stage_network")
 _S3_SETTINGS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", "MLFLOW_S3_ENDPOINT_URL")
-_OURS = ("AIRFLOW_", "AWS_", "MLFLOW_", "RATCHET_ALERTS_")
+_OURS = ("AIRFLOW_", "AWS_", "MLFLOW_", ALERTS)
 """What variables begin with that a pipeline may not ask for: keys to this installation are among them."""
 _BUILT_IN = frozenset({"none", "bridge", "host", "default"})
 _TRACKING_STAGES: frozenset[Stage] = frozenset({"register", "report"})
@@ -55,7 +54,7 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
     tracks = request.stage in _TRACKING_STAGES and (request.tracking_uri or "").startswith("http")
     if tracks:
         urls.append(request.tracking_uri or "")
-    cache = (os.environ.get(VOLUME_SETTING) or None) if image is not None and uses_s3 else None
+    cache = environment().cache_volume if image is not None and uses_s3 else None
     settings = request.spec.stages[request.stage]
     return Job(
         name=f"{request.spec.name}.{request.stage}.{request.data_date}",
@@ -101,13 +100,13 @@ def _source_mounts(request: StageRequest) -> list[Mount]:
 
 
 def _s3_endpoint() -> str:
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or "https://s3.amazonaws.com"
+    return environment().s3_endpoint or "https://s3.amazonaws.com"
 
 
 def _network(urls: list[str]) -> str:
     """The network that reaches all of these. Raises ConfigurationError where the one that is set cannot."""
     needed = network_for(urls)
-    name = os.environ.get(NETWORK_SETTING)
+    name = environment().stage_network
     if not name or needed == "none":
         return needed
     if name in _BUILT_IN:
@@ -124,13 +123,7 @@ def _network(urls: list[str]) -> str:
 
 
 def _cache_settings() -> dict[str, str]:
-    limit = os.environ.get(LIMIT_SETTING)
-    if limit:
-        try:
-            parse_memory(limit)
-        except ValueError as error:
-            raise ConfigurationError(f"{LIMIT_SETTING}: {error}", remedy="set it like 20g, or unset it") from None
-    return {"RATCHET_CACHE": CACHE, **({LIMIT_SETTING: limit} if limit else {})}
+    return {variable("cache"): CACHE, variable("cache_limit"): show_memory(environment().cache_limit)}
 
 
 def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str, bytes]:

@@ -1,10 +1,10 @@
 """What has to be the same for a run to come out the same: the pipeline's commit, the image, the library versions."""
 
-import os
 import platform
 import subprocess
 from pathlib import Path
 
+from ratchet.contracts.environment import environment
 from ratchet.contracts.request import Pins
 from ratchet.runtime.release import stage_libraries
 
@@ -12,7 +12,7 @@ from ratchet.runtime.release import stage_libraries
 def pins(folder: Path, image: str | None) -> Pins:
     """The pins of a run of the pipeline in `folder`; image None means stages run as processes."""
     return Pins(
-        commit=os.environ.get("RATCHET_COMMIT") or _commit(folder),
+        commit=environment().commit or _commit(folder),
         image=image or "process",
         python=platform.python_version(),
         libraries=stage_libraries(),

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ratchet.contracts import bundle, dates, paths
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PipelineSpec
@@ -47,7 +48,7 @@ def make_plan(
     if urlsplit(tracking_uri or "").password is not None:
         raise ConfigurationError(
             "MLFLOW_TRACKING_URI holds a password, and a plan lies in the store for all to read",
-            remedy="take it out, and name a file that has it in RATCHET_MLFLOW_CREDENTIALS",
+            remedy=f"take it out, and name a file that has it in {variable('mlflow_credentials')}",
         )
     store = open_store(store_uri)
     key = paths.plan(spec.name, run_id)

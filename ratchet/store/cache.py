@@ -25,12 +25,9 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import NamedTuple
 
-from ratchet.contracts.errors import ConfigurationError
-from ratchet.contracts.quantities import parse_memory
+from ratchet.contracts.environment import environment, variable
 from ratchet.store import owned_folder
 
-SETTING, LIMIT_SETTING = "RATCHET_CACHE", "RATCHET_CACHE_LIMIT"
-DEFAULT_LIMIT = "20g"
 _FREE = 64 << 20
 """Bytes of the disk that are left to others."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -132,7 +129,9 @@ class Cache:
             claimed = owned_folder.make(self._incoming, str(size))
             if self._make_room(size):
                 return claimed
-            self._say(f"has no room for {size:,} bytes, with {LIMIT_SETTING} = {self._limit:,}, or its disk is full")
+            self._say(
+                f"has no room for {size:,} bytes, with {variable('cache_limit')} = {self._limit:,}, or its disk is full"
+            )
         except OSError as error:
             self._say(f"cannot be written: {error}")
         if claimed is not None:
@@ -190,16 +189,13 @@ class Cache:
 
 def opened() -> Cache | None:
     """The cache that RATCHET_CACHE names, if any. Raises ConfigurationError for a limit that is none."""
-    root = os.environ.get(SETTING)
-    return _open(root, os.environ.get(LIMIT_SETTING) or DEFAULT_LIMIT) if root else None
+    here = environment()
+    return _open(here.cache, here.cache_limit) if here.cache else None
 
 
 @cache
-def _open(root: str, limit: str) -> Cache:
-    try:
-        return Cache(Path(root), parse_memory(limit))
-    except ValueError as error:
-        raise ConfigurationError(f"{LIMIT_SETTING}: {error}", remedy="set it like 20g, or unset it") from None
+def _open(root: Path, limit: int) -> Cache:
+    return Cache(root, limit)
 
 
 @contextmanager

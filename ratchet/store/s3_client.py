@@ -21,6 +21,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Connection:
 
     def __init__(self, bucket: str) -> None:
         self._bucket = bucket
-        own = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        own = environment().s3_endpoint
         config = Config(
             connect_timeout=CONNECT_TIMEOUT_S,
             read_timeout=READ_TIMEOUT_S,

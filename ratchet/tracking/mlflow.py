@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ratchet.contracts import paths
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.disk import locked, make_folders
@@ -122,7 +123,7 @@ def _in_folder(store: FileStore, work: Callable[[Tracker], _T]) -> _T:
 
 
 def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T:
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = environment().s3_endpoint
     if endpoint:
         os.environ.setdefault("MLFLOW_S3_ENDPOINT_URL", endpoint)
     key, artifacts = f"{paths.tracking()}/{_DATABASE}", f"{store.uri}/{paths.tracking()}/artifacts"

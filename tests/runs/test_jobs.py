@@ -44,7 +44,7 @@ def test_a_stage_gets_the_named_network_the_cache_and_no_folder() -> None:
     made = job("train")
     assert (made.network, made.cache, made.mounts, made.user) == ("ratchet_stages", "ratchet_cache", (), "10001:10001")
     assert made.env["RATCHET_CACHE"] == "/var/cache/ratchet"
-    assert "RATCHET_CACHE_LIMIT" not in made.env
+    assert made.env["RATCHET_CACHE_LIMIT"] == "20g"
 
 
 def test_only_stages_that_talk_to_mlflow_get_its_password_and_as_a_file() -> None:

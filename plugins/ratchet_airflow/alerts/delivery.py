@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from ratchet.contracts.environment import alert_urls, alert_variable, environment
 from ratchet_airflow.alerts.alert import Alert
 
 _log = logging.getLogger("ratchet.alerts")
@@ -19,7 +20,7 @@ def record(alert: Alert) -> None:
     """Log the alert, and append it as a JSON line to RATCHET_ALERT_LOG ($AIRFLOW_HOME/alerts.jsonl by default)."""
     _log.warning("ALERT %s: %s", alert.title, alert.cause)
     home = os.environ.get("AIRFLOW_HOME", "~/airflow")
-    path = Path(os.environ.get("RATCHET_ALERT_LOG") or Path(home) / "alerts.jsonl").expanduser()
+    path = (environment().alert_log or Path(home) / "alerts.jsonl").expanduser()
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"title": alert.title, **asdict(alert)}) + "\n")
@@ -32,9 +33,9 @@ def deliver(alert: Alert, name: str) -> bool:
     urls = addresses(name)
     if not urls:
         _log.warning(
-            "alerts.to: %s has no address; set RATCHET_ALERTS_%s, or make the Airflow connection ratchet_alerts_%s",
+            "alerts.to: %s has no address; set %s, or make the Airflow connection ratchet_alerts_%s",
             name,
-            _variable(name),
+            alert_variable(name),
             name,
         )
         return False
@@ -61,8 +62,8 @@ def deliver(alert: Alert, name: str) -> bool:
 
 def addresses(name: str) -> list[str]:
     """Apprise URLs, separated by spaces: RATCHET_ALERTS_<NAME>, or the password of Airflow's ratchet_alerts_<name>."""
-    given = os.environ.get(f"RATCHET_ALERTS_{_variable(name)}")
-    return _split(given if given is not None else _connection(f"ratchet_alerts_{name}"))
+    given = alert_urls(name)
+    return given if given is not None else (_connection(f"ratchet_alerts_{name}") or "").split()
 
 
 @contextmanager
@@ -76,14 +77,6 @@ def _silent(names: tuple[str, ...]) -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
-
-
-def _variable(name: str) -> str:
-    return name.upper().replace("-", "_")
-
-
-def _split(text: str | None) -> list[str]:
-    return (text or "").split()
 
 
 def _connection(connection_id: str) -> str | None:

@@ -1,0 +1,208 @@
+"""Every environment variable of Ratchet: its name, its type, what it does and its default.
+
+No other module of the library, the stages, the plugin and the embedded set-up spells one of these names.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.quantities import Memory
+
+PREFIX = "RATCHET_"
+ALERTS = f"{PREFIX}ALERTS_"
+"""What the variables begin with that hold the addresses of one receiver of alerts each."""
+INTERNAL = "Ratchet sets it for the processes that it starts; no person does."
+"""Marks the fields that are no settings of a person."""
+_PYDANTIC = "Value error, "
+"""With this pydantic begins the message of a ValueError."""
+
+
+def _names(value: object) -> object:
+    """`gpu, big` -> (`gpu`, `big`)."""
+    return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+
+Slots = Annotated[int | None, Field(gt=0, examples=["4"])]
+
+
+class Environment(BaseModel):
+    """What the environment says. A variable is RATCHET_ and the field's name in upper case, or the field's alias.
+
+    A variable that is empty counts as unset, but for RATCHET_GPUS: an empty list means no devices.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, alias_generator=lambda name: f"{PREFIX}{name.upper()}"
+    )
+
+    store: str | None = Field(
+        None, description="The store: a folder, or s3://bucket/prefix. Airflow needs it. Default: .ratchet/store."
+    )
+    data: str | None = Field(
+        None, description="The folder or URI of the sources, for pipelines that name it in source.uri. Default: none."
+    )
+    tracking_uri: str | None = Field(
+        None,
+        alias="MLFLOW_TRACKING_URI",
+        repr=False,  # it may hold a password
+        description="The MLflow server. Default: runs and models are tracked in the store.",
+    )
+    runner: Literal["docker", "process"] | None = Field(
+        None,
+        examples=["docker"],
+        description="How Airflow's tasks run stages: docker or process. Default: docker where an engine answers.",
+    )
+    stage_image: str | None = Field(
+        None, description="The image of the stages. Default: the one that scripts/images.sh built last."
+    )
+    stage_image_gpu: str | None = Field(
+        None,
+        description="The image of the stages of a pipeline that trains on a GPU. Default: RATCHET_STAGE_IMAGE, else "
+        "the one that VARIANT=gpu scripts/images.sh built last.",
+    )
+    pipelines: Path | None = Field(
+        None,
+        description="The folder of the pipelines of which Airflow makes DAGs. Default: pipelines beside the DAG file.",
+    )
+    commit: str | None = Field(
+        None,
+        description="The commit of the pipelines in the records of a run. Set it where the pipelines are not in a git "
+        "checkout, as in an image. Default: the commit that git reports.",
+    )
+    gpus: str | None = Field(
+        None,
+        examples=["0,1"],
+        description="The GPUs that stages on this host may use: indices or UUIDs with commas; empty: none. Default: "
+        "those that nvidia-smi lists.",
+    )
+    pool_cpu: Slots = Field(
+        None, description="Slots of the pool ratchet_cpu. Default: the cores of the scheduler's host."
+    )
+    pool_gpu: Slots = Field(
+        None, description="GPUs for all runs, those for backfills included. Default: the GPUs of the scheduler's host."
+    )
+    pool_backfill: Slots = Field(
+        None, description="Slots of the pool ratchet_backfill. Default: the cores of the scheduler's host."
+    )
+    pool_backfill_gpu: Slots = Field(
+        None, description="How many of RATCHET_POOL_GPU are for backfills alone. Default: none."
+    )
+    alert_log: Path | None = Field(
+        None, description="The file to which each alert is appended. Default: alerts.jsonl in $AIRFLOW_HOME."
+    )
+    watch_seconds: float = Field(
+        300,
+        gt=0,
+        examples=["300"],
+        description="Seconds between two checks for runs that are late or stuck. Default: 300.",
+    )
+    reap_queues: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
+        (),
+        description="Queues, with commas, whose workers use another engine than the default queue's: the reaper has a "
+        "task on each. Default: none.",
+    )
+    stage_network: str | None = Field(
+        None,
+        description="The engine's network for stages that need an address. Default: bridge, or host for a loopback "
+        "address.",
+    )
+    cache_volume: str | None = Field(
+        None, description="The engine's volume in which stages keep what they download from S3. Default: no cache."
+    )
+    cache: Path | None = Field(
+        None,
+        description="The folder in which stages that run as processes, and Airflow's workers, keep what they download "
+        "from S3. Default: no cache.",
+    )
+    cache_limit: Memory = Field(
+        20 << 30, examples=["20g"], description="The size that such a cache may reach, like 512m or 20g. Default: 20g."
+    )
+    mlflow_credentials: Path | None = Field(
+        None,
+        description="A file like MLflow's ~/.mlflow/credentials, for the stages register and report. Default: no "
+        "password.",
+    )
+    endpoint_url: str | None = Field(
+        None, alias="AWS_ENDPOINT_URL", description="The address of an S3 server that is not AWS. Default: AWS."
+    )
+    endpoint_url_s3: str | None = Field(
+        None,
+        alias="AWS_ENDPOINT_URL_S3",
+        description="The same for S3 alone; it comes first. Default: AWS_ENDPOINT_URL.",
+    )
+
+    request: Annotated[Path | None, INTERNAL] = Field(None, description="The file with the request of the stage.")
+    secrets: Annotated[Path | None, INTERNAL] = Field(None, description="The folder with the secrets of the stage.")
+    gpu_devices: Annotated[str | None, INTERNAL] = Field(
+        None, description="The GPUs of the stage, by the host's names. Inside a container they count from 0."
+    )
+
+    @property
+    def s3_endpoint(self) -> str | None:
+        """The S3 server, where it is not AWS."""
+        return self.endpoint_url_s3 or self.endpoint_url
+
+
+class _Flawed(Environment):
+    """An environment in which some variables are wrong. To read one of them raises its ConfigurationError."""
+
+    wrong: Mapping[str, str] = Field(alias="wrong")
+
+    def __getattribute__(self, name: str) -> Any:
+        values = super().__getattribute__("__dict__")
+        if name in values.get("wrong", {}):
+            raise ConfigurationError(values["wrong"][name], remedy=_remedy(name))
+        return super().__getattribute__(name)
+
+
+def environment() -> Environment:
+    """What the environment says now.
+
+    A wrong value stops only what needs it: reading its field raises ConfigurationError. So `--help` works, and an alert
+    goes out, whatever else is wrong.
+    """
+    given = {
+        name: value for name in _FIELDS if (value := os.environ.get(name)) or (value == "" and name == _MAY_BE_EMPTY)
+    }
+    try:
+        return Environment.model_validate(given)
+    except ValidationError as error:
+        wrong = {str(each["loc"][0]): _said(str(each["loc"][0]), each["input"], each["msg"]) for each in error.errors()}
+        right = {name: value for name, value in given.items() if name not in wrong}
+        return _Flawed.model_validate({**right, "wrong": {_FIELDS[name]: said for name, said in wrong.items()}})
+
+
+def variable(field: str) -> str:
+    """The name of the variable that a field is read from."""
+    return str(Environment.model_fields[field].alias)
+
+
+def alert_variable(receiver: str) -> str:
+    """The variable with the addresses of a receiver that `alerts.to` names: `ml-ops` -> `RATCHET_ALERTS_ML_OPS`."""
+    return f"{ALERTS}{receiver.upper().replace('-', '_')}"
+
+
+def alert_urls(receiver: str) -> list[str] | None:
+    """The Apprise URLs of a receiver; they may hold passwords. Empty if the variable is empty, None if it is unset."""
+    given = os.environ.get(alert_variable(receiver))
+    return None if given is None else given.split()
+
+
+def _said(name: str, value: object, message: str) -> str:
+    own = message.removeprefix(_PYDANTIC)
+    return f"{name}: {own}" if own != message else f"{name}: {value!r}: {message[:1].lower()}{message[1:]}"
+
+
+def _remedy(field: str) -> str:
+    (example,) = Environment.model_fields[field].examples or [""]
+    return f"set it like {variable(field)}={example}, or unset it"
+
+
+_FIELDS = {str(field.alias): name for name, field in Environment.model_fields.items()}
+"""The fields by the names of their variables."""
+_MAY_BE_EMPTY = variable("gpus")
