@@ -15,9 +15,10 @@ from io import StringIO
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
+from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import fingerprint
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import STAGES, Stage
 from team.certificate import self_signed
 from team.settings import Settings
 
@@ -36,14 +37,6 @@ WORKERS = (
 """What a worker has to know."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 32
-_WRITTEN_BY: Mapping[str, tuple[str, ...]] = {
-    "ingest": ("published/*/ingest.day", "tables"),
-    "validate": ("published/*/validate.day",),
-    "features": ("published/*/features.day",),
-    "train": ("checkpoints",),
-    "register": ("ledger",),
-}
-"""What a stage may write in the store beside its own results and what it keeps with the records of its run."""
 
 
 def write(folder: Path, settings: Settings, owner: int) -> None:
@@ -203,13 +196,9 @@ def _may(settings: Settings) -> dict[str, list[str]]:
     reads = [f"Read:{store}", f"List:{store}"]
     sources = [f"Read:{data}", f"List:{data}"]
 
-    def of(stage: str) -> list[str]:
-        places = [
-            f"published/*/{stage}/*",
-            f"runs/*/{stage}-*",
-            *(f"{place}/*" for place in _WRITTEN_BY.get(stage, ())),
-        ]
-        return [*reads, *(sources if stage == "ingest" else []), *(f"Write:{store}/{place}" for place in places)]
+    def of(stage: Stage) -> list[str]:
+        writes = [f"Write:{store}/{pattern}" for pattern in paths.writable_by(stage)]
+        return [*reads, *(sources if stage == "ingest" else []), *writes]
 
     return {
         "admin": ["Admin", "Read", "Write", "List", "Tagging"],

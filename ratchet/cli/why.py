@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from ratchet.cli.pipelines import add_store
+from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import STAGES
 from ratchet.runs.outcomes import outcomes
@@ -40,5 +41,5 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _runs(store: Store, pipeline: str) -> list[str]:
-    plans = [entry for entry in store.list(f"runs/{pipeline}/") if entry.key.endswith("/plan.json")]
-    return [entry.key.split("/")[2] for entry in sorted(plans, key=lambda entry: entry.modified_ns)]
+    entries = sorted(store.list(paths.runs(pipeline)), key=lambda entry: entry.modified_ns)
+    return [run_id for entry in entries if (run_id := paths.run_of_plan(entry.key))]

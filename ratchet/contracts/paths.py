@@ -1,12 +1,17 @@
-"""Where everything is in the store. Every key is made here, from checked names."""
+"""Where everything is in the store. Every key is made here, from checked names, and read here."""
 
 import re
+from collections.abc import Mapping
 from datetime import date
 
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.stages import Stage
 
 _SEGMENT = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._=+-]*[A-Za-z0-9_=+-])?$")
 MAX_SEGMENT = 200
+_DIGEST = 16
+"""How many letters of a digest are enough to tell a few from each other."""
+_PLAN = "plan.json"
 
 
 def segment(name: str) -> str:
@@ -39,19 +44,45 @@ def manifest(prefix: str) -> str:
     return f"{prefix}/manifest.json"
 
 
+def day_part(stage: Stage) -> str:
+    """The part under which a stage publishes each day by itself."""
+    return f"{stage}.day"
+
+
+def damaged(prefix: str, digest: str) -> str:
+    """Where a damaged manifest goes, so that the result can be made again. `digest`: of the manifest's bytes."""
+    return f"{prefix}/damaged/{segment(digest[:_DIGEST])}.json"
+
+
+def superseded(prefix: str, digest: str) -> str:
+    """Where the manifest of a day goes that was read again with other rows. `digest`: of the manifest's bytes."""
+    return f"{prefix}/superseded/{segment(digest[:_DIGEST])}.json"
+
+
 def table(pipeline: str, schema: str) -> str:
     """The Delta table of a pipeline's rows; another schema is another table. `schema` is a digest."""
-    return join("tables", pipeline, schema[:16])
+    return join("tables", pipeline, schema[:_DIGEST])
+
+
+def runs(pipeline: str) -> str:
+    """The prefix of the records of all runs of a pipeline."""
+    return join("runs", pipeline)
 
 
 def run(pipeline: str, run_id: str) -> str:
     """The prefix of a run's own records."""
-    return join("runs", pipeline, run_id)
+    return f"{runs(pipeline)}/{segment(run_id)}"
 
 
 def plan(pipeline: str, run_id: str) -> str:
     """What a run set out to do."""
-    return f"{run(pipeline, run_id)}/plan.json"
+    return f"{run(pipeline, run_id)}/{_PLAN}"
+
+
+def run_of_plan(key: str) -> str | None:
+    """The run whose plan this key is; None for any other key below `runs`."""
+    _, _, run_id, *rest = key.split("/")
+    return run_id if rest == [_PLAN] else None
 
 
 def outcome(pipeline: str, run_id: str, stage: str) -> str:
@@ -72,6 +103,11 @@ def nights(pipeline: str, date_of_data: date | None = None) -> str:
 def night(pipeline: str, date_of_data: date, run_id: str) -> str:
     """The mark of one run."""
     return f"{nights(pipeline, date_of_data)}/{segment(run_id)}"
+
+
+def night_date(key: str) -> date:
+    """The data date of a key below `nights`."""
+    return date.fromisoformat(key.split("/")[2])
 
 
 def alerts(pipeline: str, run_id: str) -> str:
@@ -122,6 +158,31 @@ def ledger_record(model: str, number: int) -> str:
 def tracking() -> str:
     """The prefix of the MLflow data that live in the store where there is no MLflow server."""
     return "mlflow"
+
+
+def last(key: str) -> str:
+    """The last name of a key."""
+    return key.rpartition("/")[2]
+
+
+def writable_by(stage: Stage) -> tuple[str, ...]:
+    """Patterns of the keys that a stage writes itself, where MLflow is a server. `*` is any text, with slashes too.
+
+    The process that starts the stage writes all other keys: plans, outcomes, leases, marks.
+
+    A change here violates the promise of the project when a stage may write what another one has published.
+    """
+    return (f"published/*/{stage}/*", f"runs/*/{stage}-*", *(f"{place}/*" for place in _PLACES.get(stage, ())))
+
+
+_PLACES: Mapping[Stage, tuple[str, ...]] = {
+    "ingest": (f"published/*/{day_part('ingest')}", "tables"),
+    "validate": (f"published/*/{day_part('validate')}",),
+    "features": (f"published/*/{day_part('features')}",),
+    "train": ("checkpoints",),
+    "register": ("ledger",),
+}
+"""What a stage writes beside its own result and the files that it keeps with the run."""
 
 
 def day(value: date) -> str:

@@ -37,12 +37,12 @@ class NightLine:
 def runs_of(store: Store, pipeline: str, day: date) -> list[str]:
     """Ids of the runs of a date, oldest first."""
     entries = sorted(store.list(paths.nights(pipeline, day)), key=lambda entry: entry.modified_ns)
-    return [entry.key.rpartition("/")[2] for entry in entries]
+    return [paths.last(entry.key) for entry in entries]
 
 
 def days_of(store: Store, pipeline: str) -> list[date]:
     """Dates that there were runs of."""
-    return sorted({date.fromisoformat(entry.key.split("/")[2]) for entry in store.list(paths.nights(pipeline))})
+    return sorted({paths.night_date(entry.key) for entry in store.list(paths.nights(pipeline))})
 
 
 def is_local(store: Store, pipeline: str, run_id: str) -> bool:

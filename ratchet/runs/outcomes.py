@@ -46,7 +46,7 @@ def newest_build(store: Store, pipeline: str, stage: Stage) -> Published | None:
     """The result of a stage that was built last, whichever run built it."""
     history = store.list(paths.builds(pipeline, stage))
     newest = max(history, key=lambda entry: entry.modified_ns, default=None)
-    return published(store, paths.published(pipeline, stage, newest.key.rpartition("/")[2])) if newest else None
+    return published(store, paths.published(pipeline, stage, paths.last(newest.key))) if newest else None
 
 
 def why_built(store: Store, request: StageRequest) -> str:

@@ -43,7 +43,7 @@ class StoreCheckpointFolder:
 
     def names(self) -> Iterable[str]:
         """List all files."""
-        return [entry.key.rpartition("/")[2] for entry in self._store.list(self._prefix)]
+        return [paths.last(entry.key) for entry in self._store.list(self._prefix)]
 
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""

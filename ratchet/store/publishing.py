@@ -195,7 +195,7 @@ def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[s
             data = store.read(key)
         except FileNotFoundError:
             return []
-        store.create(f"{prefix}/damaged/{digest(data)[:16]}.json", data)
+        store.create(paths.damaged(prefix, digest(data)), data)
         # Somebody else may have mended it meanwhile: only what was looked at goes.
         store.delete(key, expected=entry.etag)
     return damaged

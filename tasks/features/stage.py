@@ -24,7 +24,7 @@ from tasks.features.day import EncodedDay, categorical, encode_day, numeric
 from tasks.features.split import split
 from tasks.features.statistics import Moments, merged, vocabulary
 
-_PART = "features.day"
+_PART = paths.day_part("features")
 _BYTES_PER_VALUE = 48  # of one value while its day is encoded: 20 were measured, and derive may copy all of them
 _CATEGORIES = "categories"
 

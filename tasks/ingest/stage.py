@@ -23,7 +23,7 @@ from tasks.ingest.day import build
 from tasks.ingest.schema import arrow_schema, taken
 from tasks.ingest.table import commit, file_key
 
-_PART = "ingest.day"
+_PART = paths.day_part("ingest")
 _ROWS = "rows.parquet"
 _EMPTY = "no rows"
 _NONE = "no files"
@@ -166,7 +166,7 @@ def _publish(ctx: StageContext, prefix: str, parts: dict[str, str], day: Snapsho
         # nights take these. Runs that were made of the old ones name them in their own snapshots.
         key = paths.manifest(prefix)
         old = ctx.store.read(key)
-        ctx.store.create(f"{prefix}/superseded/{digest(old)[:16]}.json", old)
+        ctx.store.create(paths.superseded(prefix, digest(old)), old)
         ctx.store.delete(key)
         commit_day()
 

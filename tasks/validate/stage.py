@@ -21,7 +21,7 @@ from tasks.validate.profile import Profile, measure, total
 from tasks.validate.rules import check_columns
 from tasks.validate.volume import check_volume
 
-_PART = "validate.day"
+_PART = paths.day_part("validate")
 _MOST_EXCLUDED = 0.5
 
 

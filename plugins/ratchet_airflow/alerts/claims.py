@@ -78,7 +78,7 @@ class Claims:
         found = []
         try:
             for entry in self._store.list(paths.alerts(where.pipeline, where.stored_run_id)):
-                stage, _, rest = entry.key.rpartition("/")[2].partition(".")
+                stage, _, rest = paths.last(entry.key).partition(".")
                 if stage == where.stage and rest.partition(".")[0] in names:
                     found.append((entry.modified_ns, json.loads(self._store.read(entry.key))))
         except Exception as error:  # noqa: BLE001 - as above

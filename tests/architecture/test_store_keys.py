@@ -1,0 +1,33 @@
+"""The layout of the store is known to one module. Whoever needs a key, or a part of one, asks `paths`.
+
+Left out: `team/backup.py`, whose archive has a manifest of its own, and addresses of web pages, which begin with `/`.
+"""
+
+import re
+from pathlib import Path
+
+from ratchet.contracts import paths
+from tests.architecture.test_environment import MODULES, texts
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = Path(paths.__file__)
+OTHERS = {ROOT / "team" / "backup.py"}
+PLACES = "accumulation|alerts|builds|bundles|checkpoints|leases|ledger|nights|published|runs|tables"
+SPELLED = re.compile(rf"({PLACES})/|.*(/damaged/|/superseded/|manifest\.json|plan\.json)|\w+\.day")
+
+
+def test_no_other_module_spells_a_key_of_the_store() -> None:
+    modules = [*MODULES, *sorted((ROOT / "team").rglob("*.py"))]
+    assert HOME in modules
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in modules
+        if path not in {HOME, *OTHERS}
+        for line, text in texts(path)
+        if SPELLED.match(text) and not text.startswith("tasks.")
+    ]
+    assert found == []
+
+
+def test_every_place_of_the_store_is_looked_for() -> None:
+    assert {*re.findall(r'join\("([a-z]+)"', HOME.read_text(encoding="utf-8"))} == {*PLACES.split("|")}
