@@ -13,6 +13,7 @@ def page(spec: PipelineSpec) -> str:
         if spec.schedule
         else "only when triggered"
     )
+    decides = f"more than {percent(spec.gate.min_gain)} better with {percent(spec.gate.confidence)} confidence"
     return f"""\
 {spec.description}
 
@@ -20,7 +21,7 @@ def page(spec: PipelineSpec) -> str:
 |---|---|
 | Runs | {when} |
 | Learns | `{spec.label}`, {spec.train.objective}, from {spec.source.window_days} days |
-| Decides by | `{spec.metric}`, over {percent(spec.gate.min_gain)} better with {percent(spec.gate.confidence)} confidence |
+| Decides by | `{spec.metric}`, {decides} |
 | Registers | `{spec.model_name}`, promotion `{spec.register_.promote}` |
 
 ### Start a run

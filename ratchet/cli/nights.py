@@ -66,5 +66,5 @@ def _table(lines: list[NightLine]) -> Table:
     for line in lines:
         gain = interval(line.gain) if line.gain else ""
         would = "yes, and did" if line.promoted else "yes" if line.would_promote else "no"
-        table.add_row(f"{line.day}", line.kind, line.standing, gain, would, line.version, line.cause)
+        table.add_row(f"{line.day}", line.kind, line.standing, gain, would, line.version, line.cause.partition("\n")[0])
     return table

@@ -38,7 +38,8 @@ def show_fraction(value: float) -> str | float:
 def percent(value: float, *, signed: bool = False) -> str:
     """A share or a relative change for people, never read back: 0.02 -> `2 %`, 0.46571 -> `46.6 %`.
 
-    Exact where two decimals are enough, else three digits and at most four decimals. signed: 0.44 -> `+44 %`.
+    Exact where two decimals are enough, else rounded: three digits, two decimals below 1 %, up to four for tiny shares.
+    signed: 0.44 -> `+44 %`.
     """
     scaled = 100 * value
     if round(scaled, 4) == 0:
@@ -46,7 +47,7 @@ def percent(value: float, *, signed: bool = False) -> str:
     if math.isclose(scaled, round(scaled, 2), abs_tol=1e-9):
         number = f"{scaled:+,.2f}".rstrip("0").rstrip(".")
     else:
-        decimals = sum(abs(scaled) < bound for bound in (100, 10, 1, 0.1))
+        decimals = sum(abs(scaled) < bound for bound in (100, 10, 0.1, 0.01))
         number = f"{scaled:+,.{decimals}f}"
     return f"{number if signed else number.removeprefix('+')} %".replace("-", "\N{MINUS SIGN}")
 

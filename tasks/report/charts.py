@@ -67,7 +67,7 @@ def slices(found: Sequence[SliceJudgement], max_loss: float) -> Markup:
     ]
     for index, one in enumerate(found):
         y = 26 + row * index + row / 2
-        parts.append(text(left - 14, y + 4, cut(f"{one.column} = {one.value}", 34), "end", "label"))
+        parts.append(text(left - 14, y + 4, cut(f"{one.column} = {one.value}", 30), "end", "label"))
         parts.append(text(WIDE, y + 4, count(one.rows, "row"), "end"))
         if one.gain is None:
             parts.append(text(axis(0) + 10, y + 4, "not measurable", "start"))

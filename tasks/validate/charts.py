@@ -49,7 +49,7 @@ def volume(days: Sequence[Day]) -> Markup:
 def drift(indices: Mapping[str, float], limit: float) -> Markup:
     """A bar for each feature, largest first, with the limit as a line."""
     ordered = sorted(indices.items(), key=lambda item: (-item[1], item[0]))
-    left, row, width = 190.0, 24.0, WIDE - 190 - 70
+    left, row, width = 220.0, 24.0, WIDE - 220 - 70
     top = max([limit * 1.25, *indices.values()])
     height = row * len(ordered) + 26
     x = left + width * limit / top
@@ -58,7 +58,9 @@ def drift(indices: Mapping[str, float], limit: float) -> Markup:
         y = 24 + i * row
         parts.append(text(left - 10, y + 12, cut(name, 26), "end", "label"))
         parts.append(bar("bad" if value > limit else "part", left, y, max(1.0, width * value / top), 14))
-        parts.append(text(left + width * value / top + 8, y + 12, f"{value:.3f}", "start", "over"))
+        end = left + width * value / top
+        # Not across the limit.
+        parts.append(text(x + 6 if end < x < end + 50 else end + 8, y + 12, f"{value:.3f}", "start"))
     return svg(WIDE, height, parts, "Population stability index by feature")
 
 

@@ -64,6 +64,7 @@ def test_memory_that_no_machine_has_is_refused(text: str) -> None:
         (0.4657134, "46.6 %", "+46.6 %"),
         (0.4398512, "44.0 %", "+44.0 %"),
         (1 / 60, "1.67 %", "+1.67 %"),
+        (0.0029083, "0.29 %", "+0.29 %"),
         (0.000031, "0.0031 %", "+0.0031 %"),
         (-0.0000001, "0 %", "0 %"),
         (-0.5, "\N{MINUS SIGN}50 %", "\N{MINUS SIGN}50 %"),
@@ -71,14 +72,12 @@ def test_memory_that_no_machine_has_is_refused(text: str) -> None:
         (float("inf"), "inf %", "+inf %"),
     ],
 )
-def test_a_share_is_written_exactly_where_that_is_short_and_else_with_three_digits(
-    value: float, shown: str, signed: str
-) -> None:
+def test_a_share_is_written_exactly_where_that_is_short_and_else_rounded(value: float, shown: str, signed: str) -> None:
     assert percent(value) == shown
     assert percent(value, signed=True) == signed
 
 
 @given(st.floats(-20, 20))
-def test_a_written_share_is_never_further_off_than_its_last_digit(value: float) -> None:
+def test_a_written_share_is_close_to_its_value(value: float) -> None:
     number = percent(value).removesuffix(" %").replace("\N{MINUS SIGN}", "-").replace(",", "")
-    assert float(number) == pytest.approx(100 * value, rel=0.005, abs=0.00005)
+    assert float(number) == pytest.approx(100 * value, rel=0.005, abs=0.005)
