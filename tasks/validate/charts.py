@@ -1,13 +1,13 @@
 """The pictures of the validation page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 
 from markupsafe import Markup
 
 from ratchet.contracts.quantities import percent
+from ratchet.contracts.summaries import Validation
 from ratchet.pages.svg import WIDE, DayBar, bar, cut, day_chart, group, line, polyline, short, svg, text
 from ratchet.pages.words import count
 from tasks.validate import grid
@@ -20,30 +20,22 @@ _TAIL = 0.005
 _NARROW = 300.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Day:
-    """One bar of the volume chart."""
-
-    day: date
-    rows: int
-    labelled: int
-    mark: str
-
-
-def volume(days: Sequence[Day]) -> Markup:
-    """Rows a day, the labelled part of them solid, the data date in its own colour."""
-    return day_chart(
-        [
+def volume(today: date, validation: Validation) -> Markup:
+    """Rows a day, the labelled part of them solid, the data date in its own colour, excluded days pale."""
+    days = []
+    for day, rows in sorted(validation.rows.items()):
+        mark = "today" if day == today else "excluded" if day in validation.excluded else ""
+        labelled = validation.labelled[day]
+        title = f"{day:%a} {day}: {count(rows, 'row')}, {labelled:,} with a label"
+        days.append(
             DayBar(
-                day=day.day,
-                title=f"{day.day:%a} {day.day}: {count(day.rows, 'row')}, {day.labelled:,} with a label"
-                + (f" ({day.mark})" if day.mark else ""),
-                bars=(("whole", day.rows), ("part", day.labelled)),
-                kind=f"day {day.mark}",
+                day=day,
+                title=f"{title} ({mark})" if mark else title,
+                bars=(("whole", rows), ("part", labelled)),
+                kind=f"day {mark}",
             )
-            for day in days
-        ]
-    )
+        )
+    return day_chart(days)
 
 
 def drift(indices: Mapping[str, float], limit: float) -> Markup:

@@ -1,7 +1,6 @@
 """The result page of a validation: one HTML file that needs nothing else."""
 
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +42,9 @@ def render(request: StageRequest, findings: Findings) -> str:
         passed=[check for check in checks if check.passed],
         excluded=findings.validation.excluded,
         days=len(findings.validation.rows),
-        volume=_volume(request.data_date, findings.validation),
+        volume=charts.volume(request.data_date, findings.validation),
         drift=_drift(request, findings.validation.psi),
         columns=_columns(request, findings),
-    )
-
-
-def _volume(today: date, validation: Validation) -> Markup:
-    def mark(day: date) -> str:
-        return "today" if day == today else "excluded" if day in validation.excluded else ""
-
-    return charts.volume(
-        [
-            charts.Day(day=day, rows=rows, labelled=validation.labelled[day], mark=mark(day))
-            for day, rows in sorted(validation.rows.items())
-        ]
     )
 
 

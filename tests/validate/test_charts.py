@@ -4,8 +4,8 @@ from datetime import date
 import numpy as np
 import pytest
 
+from ratchet.contracts.summaries import Validation
 from tasks.validate import charts, grid
-from tasks.validate.charts import Day
 from tasks.validate.profile import ColumnProfile
 
 
@@ -63,6 +63,11 @@ def test_a_share_of_missing_rows_far_above_the_reference_is_marked(share: float,
 
 
 def test_a_day_of_the_volume_says_its_rows_its_labels_and_what_it_is() -> None:
-    picture = charts.volume([Day(day=date(2026, 3, 20), rows=1000, labelled=990, mark="today")])
+    today, before = date(2026, 3, 20), date(2026, 3, 19)
+    validation = Validation(
+        checks=(), excluded=(before,), rows={today: 1000, before: 900}, labelled={today: 990, before: 1}
+    )
+    picture = charts.volume(today, validation)
     assert "Fri 2026-03-20: 1,000 rows, 990 with a label (today)" in picture
+    assert "Thu 2026-03-19: 900 rows, 1 with a label (excluded)" in picture
     assert 'class="day today"' in picture
