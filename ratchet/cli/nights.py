@@ -12,7 +12,7 @@ from rich.table import Table
 from ratchet.cli.pipelines import add_store
 from ratchet.contracts.dates import parse_date
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.pages.words import percent
+from ratchet.pages.words import interval
 from ratchet.runs.history import NightLine, days_of, newest
 from ratchet.runs.history_page import in_words, page
 from ratchet.store.opening import open_store
@@ -64,9 +64,7 @@ def _table(lines: list[NightLine]) -> Table:
     table = Table("date", "run", "verdict", "gain", "would promote", "version", box=None)
     table.add_column("why", no_wrap=True, overflow="ellipsis")
     for line in lines:
-        gain = (
-            f"{percent(line.gain.value)} ({percent(line.gain.low)} to {percent(line.gain.high)})" if line.gain else ""
-        )
+        gain = interval(line.gain) if line.gain else ""
         would = "yes, and did" if line.promoted else "yes" if line.would_promote else "no"
-        table.add_row(f"{line.day}", line.kind, line.standing, gain, would, line.version, line.cause)
+        table.add_row(f"{line.day}", line.kind, line.standing, gain, would, line.version, line.cause.partition("\n")[0])
     return table

@@ -12,7 +12,7 @@ from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
 
 Standing = str
-"""promote, reject or inconclusive; `failed` or `unfinished` where a run came to no verdict."""
+"""promote, reject or inconclusive; `failed` or `unfinished` where a run has no verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def seen_then(store: Store, pipeline: str, day: date) -> dict[date, SourceDay]:
 
 
 def newest(store: Store, pipeline: str, day: date, kind: RunKind | None = None) -> NightLine | None:
-    """How the newest run of a date, or the newest of a kind, stands."""
+    """How the newest run of a date, or the newest of a kind, ended."""
     plans = [plan for plan in _plans(store, pipeline, day) if kind in {None, plan.kind}]
     return _line(store, plans[-1]) if plans else None
 

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.quantities import percent
 from ratchet.contracts.result import Published
 from ratchet.contracts.summaries import Champion, Judgement
 from ratchet.store.memory import MemoryStore
@@ -71,7 +72,7 @@ def test_a_gain_that_cannot_be_told_from_the_margin_is_inconclusive_and_says_wha
     judged = judge(shop, shop.train(1.0, 0.1), shop.champion(shop.train(1.0, 0.6)))
     assert (judged.verdict, judged.reason) == ("inconclusive", "too-small-to-tell")
     assert judged.smallest_visible_gain > judged.min_gain
-    assert f"{100 * judged.smallest_visible_gain:+.2f}%" in judged.explanation
+    assert f"{percent(judged.smallest_visible_gain, signed=True)}" in judged.explanation
 
 
 def test_five_groups_conclude_nothing_however_clear_they_look(tmp_path: Path) -> None:

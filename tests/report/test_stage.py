@@ -62,7 +62,7 @@ def test_a_result_that_is_damaged_is_left_out_and_said(shop: World) -> None:
     assert entry
     assert shop.store.replace(training.key, bytes(data), expected=entry.etag)
     page, log = report(shop, {"ingest": shop.ingest, "train": training, "evaluate": evaluated})
-    assert "the page goes without train" in log
+    assert "the page leaves out train" in log
     assert "Is it better?" in page
 
 

@@ -9,6 +9,7 @@ import pytest
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.quantities import percent
 from ratchet.contracts.result import Published
 from ratchet.contracts.summaries import Champion, Validation
 from ratchet.store.artifacts import read_json
@@ -80,12 +81,12 @@ def test_the_same_data_give_the_same_bytes(nights: Nights) -> None:
         (
             {"max_null": "1%"},
             {"price": [None] * 3 + [1.0] * 57},
-            "column price: null: 5% missing (3 rows); allowed: at most 1% (columns.price.max_null)",
+            "column price: null: 5 % missing (3 rows); allowed: at most 1 % (columns.price.max_null)",
         ),
         (
             {"max_null": 0},
             {"price": [float("nan")] + [1.0] * 59},
-            "column price: null: 1.67% missing (1 row); allowed: at most 0% (columns.price.max_null)",
+            "column price: null: 1.67 % missing (1 row); allowed: at most 0 % (columns.price.max_null)",
         ),
         (
             {"min": 0},
@@ -194,7 +195,7 @@ def test_volume_is_held_against_the_day_before(nights: Nights, count: int, passe
         assert all(check.passed for check in summary(nights).checks)
     else:
         assert (
-            f"all rows: volume: {count} rows, {count - 100:+.1f}% against 100; allowed: within 20% of the day before"
+            f"all rows: volume: {count} rows, {percent(count / 100 - 1, signed=True)} against 100; allowed: within 20 % of the day before"
             in refused(nights)
         )
 
@@ -204,7 +205,7 @@ def test_a_day_that_keeps_its_rows_and_loses_its_labels_is_refused(nights: Night
     nights.put_window(60)
     nights.put(D3, changed(clicked=[0, 1] * 15 + [None] * 30))
     cause = refused(nights)
-    assert "column clicked: volume: 30 labelled rows, -50.0% against 60" in cause
+    assert "column clicked: volume: 30 labelled rows, \N{MINUS SIGN}50 % against 60" in cause
     assert cause.count("volume") == 2  # the rule and its key, once
 
 
@@ -214,7 +215,7 @@ def test_volume_without_anything_to_compare_with_passes_and_says_so(nights: Nigh
     check = next(check for check in summary(nights).checks if check.rule == "volume")
     assert check.passed
     assert "nothing to compare with" in check.observed
-    assert check.allowed == "another Friday is not there"
+    assert check.allowed == "any, as there is no data of another Friday"
 
 
 def test_a_day_delivered_twice_is_refused(nights: Nights) -> None:
