@@ -12,6 +12,7 @@ from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.result import Published
 from ratchet.contracts.summaries import Champion, Validation
 from ratchet.store.artifacts import read_json
+from tasks.validate import days
 from tasks.validate.profile import Profile
 from tests.ingest.night import LAST, Nights, rows
 
@@ -283,11 +284,9 @@ def test_a_reference_without_rows_is_noted(nights: Nights) -> None:
 
 
 def test_profiles_are_made_once(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.validate import stage
-
     calls: list[Path] = []
-    real = stage.measure
-    monkeypatch.setattr(stage, "measure", lambda path, spec: calls.append(path) or real(path, spec))
+    real = days.measure
+    monkeypatch.setattr(days, "measure", lambda path, spec: calls.append(path) or real(path, spec))
     nights.put_window()
     nights.put(LAST + timedelta(days=1))
     validate(nights)
