@@ -12,8 +12,9 @@ from ratchet.contracts.summaries import FeatureDay
 from ratchet.model.encoding import category_ids
 from ratchet.model.fitted import Fitted
 from ratchet.store.artifacts import fetch, read_bytes
-from tests.features.encoding import D1, D2, D3, at, day_rows, encoded
-from tests.world import LAST, World
+from ratchet.store.publishing import verify
+from tests.features.encoding import D1, D2, D3, at, day_rows, encoded, validated
+from tests.world import LAST, Inputs, World
 
 
 @pytest.fixture
@@ -76,6 +77,33 @@ def test_the_next_night_encodes_the_new_day_alone(world: World) -> None:
     assert world.log.getvalue().count("encoded") == 1
     assert world.log.getvalue().count("reused") >= 2
     assert summaries.features(second.result).days[0] == summaries.features(first.result).days[1]
+
+
+def test_a_rebuild_encodes_every_day_again_to_the_same_arrays(world: World) -> None:
+    for day in (D1, D2, D3):
+        world.put(day, day_rows())
+    snapshot = world.run("ingest")
+    inputs: Inputs = {"ingest": snapshot, "validate": validated(world, snapshot)}
+    first = world.run("features", inputs=inputs)
+    world.log.truncate(0)
+    again = world.run("features", inputs=inputs, parts={"rebuild": "run-7"})
+    assert world.log.getvalue().count("encoded") == 3
+    assert again.result.content == first.result.content
+    assert summaries.features(again.result).days == summaries.features(first.result).days
+
+
+def test_a_later_run_finds_a_changed_array_by_itself(world: World) -> None:
+    for day in (D1, D2, D3):
+        world.put(day, day_rows())
+    first = encoded(world)
+    array = first.result.outputs[f"{D1}-numeric.npy"]
+    data, entry = world.store.read(array.key), world.store.head(array.key)
+    assert entry
+    assert world.store.replace(array.key, data[:-1] + bytes([data[-1] ^ 1]), expected=entry.etag)
+    second = encoded(world)
+    assert second.result.content == first.result.content
+    assert verify(world.store, second) == []
+    assert '"event": "damaged"' in world.log.getvalue()
 
 
 def test_the_same_rows_have_the_same_content(world: World, tmp_path: Path) -> None:

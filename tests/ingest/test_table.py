@@ -49,7 +49,7 @@ def test_nothing_new_makes_no_version(tmp_path: Path) -> None:
 
 def test_many_writers_at_once_lose_nothing_and_leave_one_file_a_day(tmp_path: Path) -> None:
     store = open_store((tmp_path / "store").as_uri())
-    world = [
+    nights = [
         {
             D1: put(store, tmp_path, D1, 1),
             D1 + timedelta(days=1 + i): put(store, tmp_path, D1 + timedelta(days=1 + i), i),
@@ -57,9 +57,9 @@ def test_many_writers_at_once_lose_nothing_and_leave_one_file_a_day(tmp_path: Pa
         for i in range(6)
     ]
     with ThreadPoolExecutor(6) as pool:
-        versions = list(pool.map(lambda files: commit(store, KEY, TABLE, files), world))
+        versions = list(pool.map(lambda files: commit(store, KEY, TABLE, files), nights))
     assert held(store) == [(D1, 1), *((D1 + timedelta(days=1 + i), i) for i in range(6))]
-    for version, files in zip(versions, world, strict=True):
+    for version, files in zip(versions, nights, strict=True):
         assert {day for day, _ in held(store, version)} >= set(files)
 
 

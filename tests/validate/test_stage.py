@@ -14,7 +14,7 @@ from ratchet.contracts.summaries import Champion, Validation
 from ratchet.store.artifacts import read_json
 from tasks.validate import days
 from tasks.validate.profile import Profile
-from tests.world import LAST, World, clicks, rows
+from tests.world import LAST, Inputs, World, clicks, rows
 
 D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
 QUIET: dict[str, Any] = {"volume": None, "drift": None}
@@ -297,6 +297,16 @@ def test_profiles_are_made_once(world: World, monkeypatch: pytest.MonkeyPatch) -
     assert len(calls) == 4
 
 
+def test_a_rebuild_measures_every_day_again(world: World) -> None:
+    world.put_window()
+    inputs: Inputs = {"ingest": world.run("ingest")}
+    first = world.run("validate", inputs=inputs)
+    world.log.truncate(0)
+    again = world.run("validate", inputs=inputs, parts={"rebuild": "run-7"})
+    assert world.log.getvalue().count("profiled") == 3
+    assert again.result.content == first.result.content
+
+
 def test_a_damaged_profile_is_made_again(world: World) -> None:
     world.put_window()
     first = validate(world)
@@ -304,6 +314,7 @@ def test_a_damaged_profile_is_made_again(world: World) -> None:
         data = world.store.read(entry.key)
         world.store.replace(entry.key, data[:-2], expected=entry.etag)
     assert validate(world).result.content == first.result.content
+    assert world.log.getvalue().count('"event": "damaged"') == 3
 
 
 def test_expectations_run_on_the_rows_of_the_data_date(world: World) -> None:
