@@ -38,10 +38,13 @@ def test_what_is_committed_is_published_with_the_seconds_of_its_phases(world: Wo
 
 
 def test_of_a_stage_that_fails_no_output_is_left(world: World) -> None:
-    request = world.request("features")
-    with pytest.raises(ZeroDivisionError), world.open(request) as ctx:
-        ctx.transaction.add_bytes("weights", b"w")
-        raise ZeroDivisionError
+    def fail() -> None:
+        with world.open(world.request("features")) as ctx:
+            ctx.transaction.add_bytes("weights", b"w")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert list(world.store.list("published")) == []
 
 
