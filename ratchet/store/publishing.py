@@ -1,7 +1,8 @@
 """Publishing a stage's result: a transaction whose last act, one conditional create, makes everything visible.
 
 A change here violates the promise of the project when: an output can be seen before all outputs of its manifest are
-durable; a published result can change; or two attempts can publish different results under one fingerprint.
+durable; a published result can change; or two attempts can publish different results under one fingerprint. A rebuild
+that a person asked for is the one exception: `supersede` keeps what it replaces.
 """
 
 import secrets
@@ -24,6 +25,8 @@ from ratchet.store.sealed import seal, unseal
 
 _REMEDY = "run again: the damaged result is moved aside and made anew"
 MANIFEST = "manifest"  # the name under which a damaged manifest itself is reported
+SUPERSEDED = "superseded"
+"""The folder below a prefix that keeps the manifests which a rebuild has replaced."""
 _TRIES = 3
 _THREADS = 2
 
@@ -199,6 +202,26 @@ def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[s
         # Somebody else may have mended it meanwhile: only what was looked at goes.
         store.delete(key, expected=entry.etag)
     return damaged
+
+
+def supersede(store: Store, prefix: str) -> str | None:
+    """Make room for other content under a prefix; None if nothing is published there, else the old manifest's new key.
+
+    For a rebuild alone. Nothing is lost: runs that were made from the old result read its outputs where they were.
+    """
+    key = paths.manifest(prefix)
+    entry = store.head(key)
+    if entry is None:
+        return None
+    try:
+        data = store.read(key)
+    except FileNotFoundError:
+        return None
+    kept = f"{prefix}/{SUPERSEDED}/{digest(data)[:16]}.json"
+    store.create(kept, data)
+    # Somebody else may have published meanwhile: only what was kept goes.
+    store.delete(key, expected=entry.etag)
+    return kept
 
 
 def _parse(store: Store, key: str, data: bytes) -> Published:

@@ -22,7 +22,7 @@ from ratchet.contracts.summaries import (
 from ratchet.store.memory import MemoryStore
 from tasks.report.headline import headline
 from tasks.report.page import RunFacts, metric_table, render
-from tests import world
+from tests.shop import Shop
 
 HOSTILE = '<script>alert("1")</script>{{ 7 * 7 }}&amp;\'"'
 DAYS = tuple(date(2026, 11, 20) - timedelta(days=back) for back in range(5, -1, -1))
@@ -46,12 +46,12 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def facts(tmp_path: Path) -> RunFacts:
-    shop = world.make(MemoryStore(str(tmp_path)), tmp_path / "scratch", groups=20)
+    shop = Shop.make(MemoryStore(str(tmp_path)), tmp_path / "scratch", groups=20)
     training = shop.train(1.0)
-    judged, evaluated = shop.evaluate(training, shop.champion(shop.train(0.3, 1.0)))
+    judged, evaluated = shop.evaluate(training, shop.crown(shop.train(0.3, 1.0)))
     outcome = Outcome.model_validate_json(shop.store.read("runs/shop/run-1/evaluate.json"))
     return RunFacts(
-        request=shop.context("report", {}).request,
+        request=shop.request("report", attempt="a1"),
         outcomes={"evaluate": outcome},
         snapshot=Snapshot.model_validate(shop.ingest.result.summary),
         validation=Validation(
