@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from ratchet.runners.devices import GPUS_LABEL, Devices
+from ratchet.contracts.labels import MARK, Label
+from ratchet.runners.devices import Devices
 from ratchet.runners.job import CACHE, REQUEST, SECRETS, Job
 
 FOLDER = "/run/ratchet"
 """Where a container finds its request and secrets."""
-MARK = {"ratchet": "1"}
-"""The label of everything that a runner makes in an engine."""
 OUT_OF_MEMORY_SEEN = 240
 """How a container ends in which the kernel killed for memory and whose job did not end well. See docs/adr/013."""
 
@@ -51,7 +50,7 @@ def container_config(job: Job, *, cpus: int | None, devices: Devices | None = No
     command = job.command or ("ratchet", "stage", f"{FOLDER}/{REQUEST}")
     resources = job.resources
     devices = devices or Devices()
-    labels = {**job.labels, **MARK, **({GPUS_LABEL: devices.listed} if devices.names else {})}
+    labels = {**job.labels, **MARK, **({Label.GPUS: devices.listed} if devices.names else {})}
     environment = {**job.environment(FOLDER, cpus=cpus), **devices.environment}
     return {
         "Image": job.image,

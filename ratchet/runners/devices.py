@@ -21,12 +21,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.labels import Label
 from ratchet.runners.job import Job
 
 if TYPE_CHECKING:
     import docker  # not at run time: who only counts devices, as each parse of a DAG file may, needs no engine
 
-GPUS_LABEL = "ratchet.gpus"
 SETTING = "RATCHET_GPUS"
 _FAKE = "fake:"
 _PAUSE_S = 0.05
@@ -155,12 +155,12 @@ def _is_ours(api: "docker.APIClient", handle: str, names: Collection[str]) -> bo
 def _claims(api: "docker.APIClient", names: Collection[str]) -> list[_Claim]:
     """Who has which of these. What was created long ago and never started is removed, so that it never will be."""
     found = []
-    for container in api.containers(all=True, filters={"label": [GPUS_LABEL]}):
+    for container in api.containers(all=True, filters={"label": [Label.GPUS]}):
         labels: Mapping[str, str] = container["Labels"]
-        held = frozenset(labels[GPUS_LABEL].split(",")) & frozenset(names)
+        held = frozenset(labels[Label.GPUS].split(",")) & frozenset(names)
         if container["State"] in _ENDED or not held:
             continue
-        words = (labels.get("ratchet.pipeline"), labels.get("ratchet.stage"), labels.get("ratchet.run"))
+        words = map(labels.get, (Label.PIPELINE, Label.STAGE, Label.RUN))
         found.append(
             _Claim(
                 created=container["Created"],

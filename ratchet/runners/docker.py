@@ -18,13 +18,14 @@ from urllib3.exceptions import HTTPError
 
 from ratchet.contracts.errors import ConfigurationError, JobGone, Unavailable
 from ratchet.contracts.exits import ExitCode
-from ratchet.runners.container import FOLDER, MARK, OUT_OF_MEMORY_SEEN, archive, container_config
+from ratchet.contracts.labels import MARK
+from ratchet.runners.container import FOLDER, OUT_OF_MEMORY_SEEN, archive, container_config
 from ratchet.runners.devices import Devices, claim
 from ratchet.runners.engine import EngineSilent, answers, connect
 from ratchet.runners.job import Job
-from ratchet.runners.log import position
-from ratchet.runners.log.entries import Position
+from ratchet.runners.log.entries import read_lines
 from ratchet.runners.log.lines import Line
+from ratchet.runners.log.position import Position, discard
 from ratchet.runners.runner import Status
 
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -138,7 +139,7 @@ class DockerRunner:
             if response.status_code == _NOT_FOUND:
                 raise _gone(handle)
             response.raise_for_status()
-            yield from position.lines(response.raw, last=not follow)
+            yield from read_lines(response.raw, position, last=not follow)
 
     def _open(self, method: str, handle: str, what: str, params: dict[str, str], timeout_s: float | None) -> Response:
         """A response whose body comes as the container goes on. The SDK's own calls leave sockets open on a timeout."""
@@ -178,7 +179,7 @@ class DockerRunner:
             except APIError as error:
                 if error.status_code != _CONFLICT:  # a conflict: somebody is removing it already
                     raise
-        position.discard(handle)
+        discard(handle)
 
     def find(self, labels: Mapping[str, str]) -> list[str]:
         """Ids of all containers, running or ended, that carry all these labels; the newest first."""

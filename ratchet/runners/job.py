@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.labels import STAGE_USER
 from ratchet.contracts.stages import Resources
 
 REQUEST = "request.json"
@@ -54,7 +55,7 @@ class Job:
     cache: str | None = None
     timeout_s: float = 3600
     grace_s: float = 30
-    user: str = "10001:10001"
+    user: str = f"{STAGE_USER}:{STAGE_USER}"
     command: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -70,7 +71,7 @@ class Job:
         if not _USER.fullmatch(self.user) or int(self.user.split(":")[0]) == 0:
             raise ConfigurationError(
                 f"user {self.user!r} cannot run a stage; allowed: uid:gid in numbers, not root",
-                remedy="let a user who is not root own the store's folder (`chown -R 10001:10001 STORE`)",
+                remedy=f"give the store to a user other than root (`chown -R {STAGE_USER}:{STAGE_USER} STORE`)",
             )
         for mount in self.mounts:
             path = PurePosixPath(mount.path)

@@ -19,9 +19,9 @@ from ratchet.contracts.errors import JobGone, Unavailable
 from ratchet.contracts.exits import ExitCode
 from ratchet.runners import guard
 from ratchet.runners.job import REQUEST, SECRETS, Job
-from ratchet.runners.log.entries import Position
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.output import Output
+from ratchet.runners.log.position import Position
 from ratchet.runners.runner import Status
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import STAGES
 from ratchet.runs.history import days_of, runs_of
 from ratchet.runs.jobs import store_label
@@ -97,7 +98,7 @@ def test_two_nights_come_to_verdicts_and_the_same_again_is_cached_and_nothing_is
 
     assert "stopped: " in demo.stop()
     assert demo.processes() == []
-    label = f"label=ratchet.store={store_label(store.uri)}"
+    label = f"label={Label.STORE}={store_label(store.uri)}"
     containers = subprocess.run(
         ["docker", "ps", "--all", "--quiet", "--filter", label], capture_output=True, text=True, check=True
     )

@@ -15,6 +15,7 @@ import pytest
 from docker.utils import kwargs_from_env
 
 from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.container import container_config
 from ratchet.runners.devices import Devices, _claims, _is_ours, host_devices
@@ -40,12 +41,12 @@ def mark() -> str:
 def job(mark: str, stage_image: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     """Wants one of two devices, and keeps it. What it left is removed."""
     monkeypatch.setenv("RATCHET_GPUS", f"fake:{mark}a,{mark}b")
-    labels = {"ratchet.test": "1", "ratchet.pipeline": "ads", "ratchet.stage": "train", "ratchet.run": mark}
+    labels = {Label.TEST: "1", Label.PIPELINE: "ads", Label.STAGE: "train", Label.RUN: mark}
     yield Job(
         name="job", request=b"", image=stage_image, command=WAITS, labels=labels, resources=Resources(gpus=1, cpus=0.5)
     )
     runner = DockerRunner()
-    for handle in runner.find({"ratchet.run": mark}):
+    for handle in runner.find({Label.RUN: mark}):
         runner.remove(handle)
 
 
@@ -101,7 +102,7 @@ def test_two_get_different_ones_a_third_is_refused_and_a_kill_frees_one(job: Job
         api.wait(first)
     third = runner.submit(job)
     assert _told(third) == f"{mark}a"
-    assert sorted(runner.find({"ratchet.run": mark})) == sorted([first, second, third])
+    assert sorted(runner.find({Label.RUN: mark})) == sorted([first, second, third])
 
 
 @pytest.mark.docker
@@ -149,7 +150,7 @@ def test_of_eight_that_race_for_two_devices_two_win(job: Job, mark: str) -> None
     assert sorted(one.returncode for one in ended) == [0, 0, *[69] * 6], [one.stderr for one in ended]
     winners = [one.stdout.decode().strip() for one in ended if one.returncode == 0]
     assert sorted(map(_told, winners)) == [f"{mark}a", f"{mark}b"]
-    assert sorted(DockerRunner().find({"ratchet.run": mark})) == sorted(winners)
+    assert sorted(DockerRunner().find({Label.RUN: mark})) == sorted(winners)
 
 
 HANGS = """if 1:
@@ -174,15 +175,15 @@ def test_a_submitter_that_dies_before_it_starts_its_container_frees_the_device_a
         submitter.stdin.close()
         assert submitter.stdout.readline() == b"created\n"
         submitter.kill()
-    (left,) = DockerRunner().find({"ratchet.run": mark})
+    (left,) = DockerRunner().find({Label.RUN: mark})
     monkeypatch.setattr("ratchet.runners.devices._PATIENCE_S", 0.1)
     with pytest.raises(Unavailable, match=f"0 of 1 are free; held: {mark}a by ads train {mark}"):
         DockerRunner().submit(job)  # it may yet be started
     monkeypatch.setattr("ratchet.runners.devices._STALE_S", 0.0)
     monkeypatch.setattr("ratchet.runners.devices._PATIENCE_S", 60.0)
-    handle = DockerRunner().submit(replace(job, labels={**job.labels, "ratchet.attempt": "second"}))
+    handle = DockerRunner().submit(replace(job, labels={**job.labels, Label.ATTEMPT: "second"}))
     assert _told(handle) == f"{mark}a"
-    assert left not in DockerRunner().find({"ratchet.run": mark})
+    assert left not in DockerRunner().find({Label.RUN: mark})
 
 
 @pytest.mark.docker
@@ -199,7 +200,7 @@ def test_a_submitter_whose_container_was_taken_for_a_leftover_tries_again_later(
     monkeypatch.setattr(runner._api, "put_archive", too_late)
     with pytest.raises(Unavailable, match="its container was removed before it started"):
         runner.submit(job)
-    assert runner.find({"ratchet.run": mark}) == []
+    assert runner.find({Label.RUN: mark}) == []
 
 
 @pytest.mark.docker

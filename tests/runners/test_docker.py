@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ import pytest
 from docker.utils import kwargs_from_env
 
 from ratchet.contracts.errors import ConfigurationError, JobGone, Unavailable
+from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.container import OUT_OF_MEMORY_SEEN
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import engine_available
+from ratchet.runners.following import Ended, follow_to_end
 from ratchet.runners.job import Job, Mount
 from ratchet.runners.log.lines import Line
-from ratchet.runners.runner import Ended, follow_to_end, run_to_end
 
 pytestmark = pytest.mark.docker
 
@@ -36,8 +37,8 @@ def api() -> Iterator[docker.APIClient]:
 @pytest.fixture
 def label(api: docker.APIClient) -> Iterator[dict[str, str]]:
     """A label of this test's own. At the end nothing may carry it."""
-    mark = {"ratchet.test": "1", "ratchet.test.id": uuid.uuid4().hex}
-    wanted = {"label": [f"ratchet.test.id={mark['ratchet.test.id']}"]}
+    mark = {Label.TEST: "1", Label.TEST_ID: uuid.uuid4().hex}
+    wanted = {"label": [f"{Label.TEST_ID}={mark[Label.TEST_ID]}"]}
     yield mark
     left = api.containers(all=True, filters=wanted)
     for container in left:
@@ -57,9 +58,14 @@ def job(stage_image: str, label: dict[str, str]) -> Any:
     return functools.partial(make)
 
 
+def _follow(job: Job, on_line: Callable[[Line], None]) -> Ended:
+    runner = DockerRunner()
+    return follow_to_end(runner, runner.submit(job), job, on_line)
+
+
 def _run(job: Job) -> tuple[Ended, list[str]]:
     lines: list[Line] = []
-    ended = run_to_end(DockerRunner(), job, lines.append)
+    ended = _follow(job, lines.append)
     return ended, [line.text for line in lines]
 
 
@@ -73,7 +79,7 @@ def _say(job: Any, code: str, **settings: Any) -> Any:
 def test_streams_and_exit_code_come_back(job: Any) -> None:
     lines: list[Line] = []
     code = "import sys; print('out', flush=True); print('a\\rb\\r\\nc', file=sys.stderr); sys.exit(65)"
-    ended = run_to_end(DockerRunner(), job(code), lines.append)
+    ended = _follow(job(code), lines.append)
     assert (ended.exit_code, ended.out_of_memory, ended.timed_out) == (65, False, False)
     assert sorted((line.stream, line.text) for line in lines) == [
         ("stderr", "a"),
@@ -120,7 +126,7 @@ def test_request_and_secrets_are_there_to_read_and_the_engine_does_not_show_them
     runner.remove(handle)
     assert lines == ['{"a": 1} hunter2']
     assert "hunter2" not in shown
-    assert label["ratchet.test.id"] in shown
+    assert label[Label.TEST_ID] in shown
 
 
 def test_with_no_network_there_is_only_loopback(job: Any) -> None:
@@ -274,7 +280,7 @@ def test_a_caller_that_fails_leaves_nothing_behind(job: Any, label: dict[str, st
         raise RuntimeError("caller")
 
     with pytest.raises(RuntimeError, match="caller"):
-        run_to_end(DockerRunner(), job(PATIENT), fail)
+        _follow(job(PATIENT), fail)
     assert DockerRunner().find(label) == []
 
 
@@ -336,7 +342,12 @@ def test_an_engine_that_does_not_answer_is_unavailable(monkeypatch: pytest.Monke
 
 def test_one_runner_serves_several_threads(job: Any) -> None:
     runner = DockerRunner()
+
+    def run(number: int) -> Ended:
+        given = job(f"print({number})")
+        return follow_to_end(runner, runner.submit(given), given, lambda _: None)
+
     with ThreadPoolExecutor(3) as pool:
-        all_ended = list(pool.map(lambda n: run_to_end(runner, job(f"print({n})"), lambda _: None), range(6)))
+        all_ended = list(pool.map(run, range(6)))
     assert [ended.tail[0].text for ended in all_ended] == [str(n) for n in range(6)]
     assert threading.active_count() < 20

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
+from ratchet.runners.following import follow_to_end
 from ratchet.runners.job import Job
-from ratchet.runners.log.entries import Mark, Position
 from ratchet.runners.log.lines import Line
-from ratchet.runners.log.position import PositionFile, discard
-from ratchet.runners.runner import follow_to_end
+from ratchet.runners.log.position import Mark, Position, PositionFile, discard
 
 NUMBERS = """if 1:
     import sys, time
@@ -35,7 +35,7 @@ FOLLOWER = """if 1:
     import os, sys
     from ratchet.runners.docker import DockerRunner
     from ratchet.runners.job import Job
-    from ratchet.runners.runner import follow_to_end
+    from ratchet.runners.following import follow_to_end
     file = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)
     job = Job(name="job", request=b"")
     follow_to_end(DockerRunner(), sys.argv[1], job, lambda line: os.write(file, f"{line.stream} {line.text}\\n".encode()), resume=True)
@@ -44,7 +44,7 @@ FOLLOWER = """if 1:
 
 @pytest.fixture
 def job(stage_image: str) -> Iterator[Job]:
-    labels = {"ratchet.test": "1", "ratchet.test.id": uuid.uuid4().hex}
+    labels = {Label.TEST: "1", Label.TEST_ID: uuid.uuid4().hex}
     yield Job(name="job", request=b"", image=stage_image, command=("python", "-I", "-S", "-c", NUMBERS), labels=labels)
     for handle in DockerRunner().find(labels):
         DockerRunner().remove(handle)
@@ -100,7 +100,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_is_kept_is_for_this_user_alone_and_comes_back(folder: Path) -> None:
-    position = Position((Mark(b"2026-11-21T10:46:00.000000001Z", 2, 1), Mark()))
+    position = Position((Mark(b"2026-11-21T10:46:00.000000001Z", 2, held=True), Mark()))
     with PositionFile("a") as kept:
         assert kept.read() == Position()
         kept.write(position)

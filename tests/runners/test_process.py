@@ -3,18 +3,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ratchet.contracts.errors import JobGone, Unavailable
 from ratchet.contracts.stages import Resources
+from ratchet.runners.following import Ended, follow_to_end
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.output import MOST_LINES
 from ratchet.runners.process import ProcessRunner
-from ratchet.runners.runner import Ended, run_to_end
 from tests.waiting import until
 
 
@@ -29,9 +29,14 @@ def _python(code: str, **settings: object) -> Job:
     return Job(name="job", request=b"{}", command=(sys.executable, "-c", code), **settings)  # type: ignore[arg-type]  # a test's shorthand
 
 
+def _follow(job: Job, on_line: Callable[[Line], None]) -> Ended:
+    runner = ProcessRunner()
+    return follow_to_end(runner, runner.submit(job), job, on_line)
+
+
 def _run(job: Job) -> tuple[Ended, list[Line]]:
     lines: list[Line] = []
-    return run_to_end(ProcessRunner(), job, lines.append), lines
+    return _follow(job, lines.append), lines
 
 
 def _gone(pid: int) -> bool:
@@ -124,7 +129,7 @@ def test_an_error_of_the_caller_ends_the_job(scratch_root: Path) -> None:
 
     job = _python("import os, time; print(os.getpid()); time.sleep(600)", grace_s=5)
     with pytest.raises(RuntimeError, match="caller"):
-        run_to_end(ProcessRunner(), job, fail)
+        _follow(job, fail)
     assert _gone(seen[0])
     assert list(scratch_root.iterdir()) == []
 
@@ -134,10 +139,11 @@ CALLER = """if 1:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
     from ratchet.runners.job import Job
     from ratchet.runners.process import ProcessRunner
-    from ratchet.runners.runner import run_to_end
+    from ratchet.runners.following import follow_to_end
     code = 'import os, time; print(os.getpid()); time.sleep(600)'
     job = Job(name="job", request=b"", command=(sys.executable, "-c", code), grace_s=5)
-    run_to_end(ProcessRunner(), job, lambda line: print(line.text, flush=True))
+    runner = ProcessRunner()
+    follow_to_end(runner, runner.submit(job), job, lambda line: print(line.text, flush=True))
 """
 
 

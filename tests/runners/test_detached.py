@@ -13,10 +13,10 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
+from ratchet.contracts.labels import Label
+from ratchet.runners.detached import end_container, end_later
 from ratchet.runners.docker import DockerRunner
-from ratchet.runners.finisher import finish
 from ratchet.runners.job import Job
-from ratchet.runs.ending import end_later
 from ratchet.store.base import Store
 from ratchet.store.lease import Waiting, conclude, holder_of, wanted
 from ratchet.store.opening import open_store
@@ -42,7 +42,7 @@ DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('rea
 @pytest.fixture
 def submit(stage_image: str) -> Iterator[Callable[[str], str]]:
     """Starts a program in a container, and waits for its first word."""
-    labels = {"ratchet.test": "1", "ratchet.test.id": uuid.uuid4().hex}
+    labels = {Label.TEST: "1", Label.TEST_ID: uuid.uuid4().hex}
     runner = DockerRunner()
 
     def make(program: str) -> str:
@@ -70,7 +70,7 @@ def _finisher_of(handle: str) -> list[Path]:
             words = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"ratchet.runs.ending" in words and handle.encode() in words:
+        if b"ratchet.runners.detached" in words and handle.encode() in words:
             found.append(process)
     return found
 
@@ -103,7 +103,7 @@ def test_a_paused_container_is_woken_up_for_its_notice(submit: Callable[[str], s
 
 CALLER = """if 1:
     import os, sys, time
-    from ratchet.runs.ending import end_later
+    from ratchet.runners.detached import end_later
     begin = time.monotonic()
     end_later(sys.argv[1], float(sys.argv[2]), store=sys.argv[3], lease="leases/one.json", holder="me")
     assert time.monotonic() - begin < 4
@@ -186,4 +186,4 @@ def test_what_another_has_taken_over_is_left_alone(submit: Callable[[str], str],
 
 
 def test_a_container_that_is_gone_is_no_matter() -> None:
-    finish("0" * 64, 10)
+    end_container("0" * 64, 10)
