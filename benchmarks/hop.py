@@ -21,7 +21,7 @@ from ratchet.contracts.labels import Label
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.runners.choosing import stage_image
+from ratchet.runners.choice import stage_image
 from ratchet.runners.job import Job
 from ratchet.runs.jobs import job_for
 from ratchet.runs.outcomes import outcome_of

@@ -11,7 +11,7 @@ import time
 
 from benchmarks.measure import Result
 from ratchet.contracts.labels import Label
-from ratchet.runners.choosing import stage_image
+from ratchet.runners.choice import stage_image
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 

@@ -94,7 +94,7 @@ def test_two_get_different_ones_a_third_is_refused_and_a_kill_frees_one(job: Job
     with pytest.raises(Unavailable) as refused:
         runner.submit(job)
     assert refused.value.cause == (
-        f"job wants 1 GPU, and 0 of 2 are free; held: "
+        f"job needs 1 GPU, and 0 of 2 are free; held: "
         f"{mark}a by ads train {mark} ({first[:12]}); {mark}b by ads train {mark} ({second[:12]})"
     )
     with docker.APIClient(**kwargs_from_env()) as api:
@@ -121,7 +121,7 @@ def test_a_real_device_is_seen_inside_by_one_job_at_a_time(job: Job, monkeypatch
 
 @pytest.mark.docker
 def test_more_than_the_host_has_can_never_be(job: Job, mark: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"wants 3 GPUs, and this host has 2 \\({mark}a,{mark}b\\)"):
+    with pytest.raises(ConfigurationError, match=f"needs 3 GPUs, and this host has 2 \\({mark}a,{mark}b\\)"):
         DockerRunner().submit(replace(job, resources=Resources(gpus=3)))
 
 

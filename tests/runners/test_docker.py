@@ -16,7 +16,7 @@ import pytest
 from docker.utils import kwargs_from_env
 
 from ratchet.contracts.errors import ConfigurationError, JobGone, Unavailable
-from ratchet.contracts.labels import Label
+from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.container import OUT_OF_MEMORY_SEEN
 from ratchet.runners.docker import DockerRunner
@@ -219,7 +219,7 @@ def test_shared_memory_has_the_size_asked_for(job: Any) -> None:
 def test_a_mount_is_writable_only_if_it_says_so(job: Any, tmp_path: Path) -> None:
     for folder in ("data", "store"):
         (tmp_path / folder).mkdir()
-        os.chown(tmp_path / folder, 10001, 10001)
+        os.chown(tmp_path / folder, STAGE_USER, STAGE_USER)
     for parent in (tmp_path, *tmp_path.parents[:2]):
         parent.chmod(0o755)
     mounts = (Mount(path=f"{tmp_path}/data"), Mount(path=f"{tmp_path}/store", read_only=False))
@@ -233,7 +233,7 @@ def test_a_mount_is_writable_only_if_it_says_so(job: Any, tmp_path: Path) -> Non
                 pass
     """
     assert _say(job, code, mounts=mounts) == ["store"]
-    assert (tmp_path / "store/x").stat().st_uid == 10001
+    assert (tmp_path / "store/x").stat().st_uid == STAGE_USER
 
 
 PATIENT = """if 1:

@@ -12,7 +12,7 @@ import pytest
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import RatchetError
-from ratchet.contracts.labels import Label
+from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.contracts.request import RunPlan
 from ratchet.runners.docker import DockerRunner
 from ratchet.runs.attempt import Attempt
@@ -130,7 +130,7 @@ def test_a_second_attempt_on_the_same_host_downloads_nothing_again_and_believes_
     assert {key for key, count in second.items() if count} == {poisoned.key}
     assert any(f"held other bytes under {poisoned.sha256[:12]}" in line for line in said)
 
-    assert looked[0]["owner"] == 10001
+    assert looked[0]["owner"] == STAGE_USER
     assert {array.sha256 for array in used} <= set(looked[0]["cached"])  # type: ignore[arg-type, call-overload] # a list
     keys = "[default]\naws_access_key_id = training\naws_secret_access_key = secret-of-training"
     assert looked[0]["secrets"] == {"aws-credentials": keys}
