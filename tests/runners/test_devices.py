@@ -50,7 +50,7 @@ def job(mark: str, stage_image: str, monkeypatch: pytest.MonkeyPatch) -> Iterato
         runner.remove(handle)
 
 
-def _told(handle: str) -> str:
+def _devices_of(handle: str) -> str:
     return next(iter(DockerRunner().logs(handle))).text
 
 
@@ -90,7 +90,7 @@ def test_without_the_setting_the_driver_lists_them(tmp_path: Path, monkeypatch: 
 def test_two_get_different_ones_a_third_is_refused_and_a_kill_frees_one(job: Job, mark: str) -> None:
     runner = DockerRunner()
     first, second = runner.submit(job), runner.submit(job)
-    assert (_told(first), _told(second)) == (f"{mark}a", f"{mark}b")
+    assert (_devices_of(first), _devices_of(second)) == (f"{mark}a", f"{mark}b")
     with pytest.raises(Unavailable) as refused:
         runner.submit(job)
     assert refused.value.cause == (
@@ -101,7 +101,7 @@ def test_two_get_different_ones_a_third_is_refused_and_a_kill_frees_one(job: Job
         api.kill(first)
         api.wait(first)
     third = runner.submit(job)
-    assert _told(third) == f"{mark}a"
+    assert _devices_of(third) == f"{mark}a"
     assert sorted(runner.find({Label.RUN: mark})) == sorted([first, second, third])
 
 
@@ -112,7 +112,7 @@ def test_a_real_device_is_seen_inside_by_one_job_at_a_time(job: Job, monkeypatch
     devices = host_devices().names
     looks = replace(job, command=("sh", "-c", "nvidia-smi --query-gpu=uuid --format=csv,noheader; sleep 600"))
     runner = DockerRunner()
-    seen = {_told(runner.submit(looks)) for _ in devices}
+    seen = {_devices_of(runner.submit(looks)) for _ in devices}
     assert len(seen) == len(devices)
     assert all(uuid_.startswith("GPU-") for uuid_ in seen)
     with pytest.raises(Unavailable, match="0 of"):
@@ -149,7 +149,7 @@ def test_of_eight_that_race_for_two_devices_two_win(job: Job, mark: str) -> None
         ended = list(pool.map(submit, range(8)))
     assert sorted(one.returncode for one in ended) == [0, 0, *[69] * 6], [one.stderr for one in ended]
     winners = [one.stdout.decode().strip() for one in ended if one.returncode == 0]
-    assert sorted(map(_told, winners)) == [f"{mark}a", f"{mark}b"]
+    assert sorted(map(_devices_of, winners)) == [f"{mark}a", f"{mark}b"]
     assert sorted(DockerRunner().find({Label.RUN: mark})) == sorted(winners)
 
 
@@ -182,7 +182,7 @@ def test_a_submitter_that_dies_before_it_starts_its_container_frees_the_device_a
     monkeypatch.setattr("ratchet.runners.devices._STALE_S", 0.0)
     monkeypatch.setattr("ratchet.runners.devices._PATIENCE_S", 60.0)
     handle = DockerRunner().submit(replace(job, labels={**job.labels, Label.ATTEMPT: "second"}))
-    assert _told(handle) == f"{mark}a"
+    assert _devices_of(handle) == f"{mark}a"
     assert left not in DockerRunner().find({Label.RUN: mark})
 
 
@@ -205,7 +205,7 @@ def test_a_submitter_whose_container_was_taken_for_a_leftover_tries_again_later(
 
 @pytest.mark.docker
 def test_of_two_that_have_created_the_older_gets_the_device_and_one_that_runs_before_any(job: Job, mark: str) -> None:
-    """The moments between creation and start, one by one: nobody starts beside another, whoever looks first."""
+    """The moments between creation and start, one by one: two never start beside each other, in whatever order they look."""
     with docker.APIClient(**kwargs_from_env()) as api:
 
         def created() -> str:

@@ -73,7 +73,7 @@ def test_without_a_command_the_stage_program_gets_the_request() -> None:
     assert lines
 
 
-def test_a_process_past_its_timeout_is_told_and_its_last_words_are_heard() -> None:
+def test_a_process_past_its_timeout_gets_a_notice_and_its_last_lines_come() -> None:
     code = """if 1:
         import signal, sys
         signal.signal(signal.SIGTERM, lambda *_: (print("saved"), sys.exit(75)))
@@ -158,7 +158,7 @@ def caller(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)])
-def test_a_caller_that_is_told_to_stop_cleans_up_first(
+def test_a_caller_that_gets_a_signal_cleans_up_first(
     caller: "subprocess.Popen[str]", tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     assert caller.stdout is not None
@@ -176,7 +176,7 @@ def test_a_job_does_not_outlive_a_caller_that_was_killed(caller: "subprocess.Pop
     until(lambda: _gone(job), seconds=10)
 
 
-def test_lines_that_nobody_reads_do_not_block_the_process_and_the_loss_is_said() -> None:
+def test_lines_that_nobody_reads_do_not_block_the_process_and_the_loss_is_reported() -> None:
     runner = ProcessRunner()
     handle = runner.submit(_python(f"for i in range({MOST_LINES + 10}): print(i)"))
     assert runner.wait(handle, 30).exit_code == 0

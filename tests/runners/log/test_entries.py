@@ -41,33 +41,15 @@ def _from(log: list[tuple[int, str, str]], position: Position) -> list[tuple[int
     return [entry for entry in log if float(entry[1].removeprefix(BASE)[:-1]) >= since]
 
 
-def test_the_begin_of_a_log_is_asked_for_without_a_time() -> None:
-    assert Position().since == {}
-
-
-def test_a_position_is_asked_for_from_a_second_before_it_on() -> None:
-    position = Position()
-    list(read_lines(Body(_frames([(0, TIMES[3], "a\n")])), position))
-    assert position.since == {"since": "1795257962.000000"}
-
-
 def test_a_line_that_has_begun_is_asked_for_from_its_begin_on() -> None:
     position = Position()
     list(read_lines(Body(_frames([(1, TIMES[0], "a"), (0, TIMES[4], "b\n")])), position))
     assert position.since == {"since": "1795257960.000000"}
 
 
-def test_streams_are_told_apart_and_the_time_is_taken_off() -> None:
+def test_each_line_has_its_stream_and_not_its_time() -> None:
     body = Body(_frames([(0, TIMES[0], "7\n"), (1, TIMES[0], "8\n")]))
     assert list(read_lines(body, Position())) == [Line("stdout", "7"), Line("stderr", "8")]
-
-
-def test_what_is_kept_comes_back_and_anything_else_counts_as_nothing() -> None:
-    position = Position()
-    list(read_lines(Body(_frames([(1, TIMES[0], "a\nb\rc"), (0, TIMES[4], "b\n")])), position))
-    assert Position.unpack(position.pack()) == position
-    for damaged in (b"", b"x" * len(position.pack()), position.pack()[:-1]):
-        assert Position.unpack(damaged) is None
 
 
 LOGS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(TIMES), st.sampled_from(TEXTS)), max_size=12)
