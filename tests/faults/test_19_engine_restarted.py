@@ -12,7 +12,7 @@ import docker
 import pytest
 
 from ratchet.contracts.errors import Unavailable
-from ratchet.runners import runner as following
+from ratchet.runners import following
 from ratchet.runners.detached import end_container
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.following import Ended, follow_to_end
