@@ -37,7 +37,7 @@ class PlanOperator(BaseOperator):
         """Plan the run. Raises ConfigurationError for what the form or the file says wrong."""
         from ratchet.contracts import paths
         from ratchet.contracts.loading import load
-        from ratchet.runners.choosing import choose_image, choose_runner
+        from ratchet.runners.choice import choose_image, choose_runner
         from ratchet.runs.planning import make_plan
 
         here = settings.read()
@@ -163,7 +163,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             states.set(self._tries_key, tries)
 
     def _make_attempt(self, context: Mapping[str, Any]) -> "Attempt":
-        from ratchet.runners.choosing import choose_runner
+        from ratchet.runners.choice import choose_runner
         from ratchet.runs.attempt import Attempt
         from ratchet.runs.planning import load_plan
 

@@ -14,7 +14,7 @@ from ratchet.contracts.dates import between, data_date, parse_date
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import load
 from ratchet.contracts.stages import STAGES
-from ratchet.runners.choosing import choose_image, choose_runner
+from ratchet.runners.choice import choose_image, choose_runner
 from ratchet.runs.local_run import Night, run_night
 from ratchet.runs.planning import make_plan
 

@@ -13,14 +13,16 @@ from functools import cached_property
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, JobGone, OutOfMemory, Preempted, RatchetError, Unavailable
+from ratchet.contracts.labels import Label
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import Published
 from ratchet.contracts.stages import Stage
+from ratchet.runners.detached import end_later
+from ratchet.runners.following import Ended, follow_to_end
 from ratchet.runners.job import Job
-from ratchet.runners.runner import Ended, Runner, follow_to_end
+from ratchet.runners.runner import Runner
 from ratchet.runs.accumulation import halve
-from ratchet.runs.ending import end_later
 from ratchet.runs.events import Event, parse
 from ratchet.runs.failures import failure_of
 from ratchet.runs.jobs import job_for, store_label
@@ -216,11 +218,11 @@ class Attempt:
 
     def _labels(self, attempt: str | None = None) -> dict[str, str]:
         labels = {
-            "ratchet.store": store_label(self._request.store),
-            "ratchet.pipeline": self.plan.spec.name,
-            "ratchet.fingerprint": self._request.fingerprint,
+            Label.STORE: store_label(self._request.store),
+            Label.PIPELINE: self.plan.spec.name,
+            Label.FINGERPRINT: self._request.fingerprint,
         }
-        return {**labels, "ratchet.attempt": attempt} if attempt else labels
+        return {**labels, Label.ATTEMPT: attempt} if attempt else labels
 
     def _submit(self) -> None:
         self._handle, self._found = self.runner.submit(self._job), False

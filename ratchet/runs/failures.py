@@ -11,7 +11,7 @@ from ratchet.contracts.errors import (
 from ratchet.contracts.exits import ExitCode, meaning
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import StageRequest
-from ratchet.runners.runner import Ended
+from ratchet.runners.following import Ended
 from ratchet.runs.events import parse
 
 LAST_LINES = 10

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 from ratchet.contracts.endpoints import network_for
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.contracts.quantities import parse_memory
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.source import FilesSource
@@ -38,7 +39,7 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
     server of the stages that talk to it, is reached through one: RATCHET_STAGE_NETWORK where it is set. With a store
     elsewhere it gets the volume RATCHET_CACHE_VOLUME.
     """
-    urls, mounts, user = [], [], "10001:10001"
+    urls, mounts, user = [], [], f"{STAGE_USER}:{STAGE_USER}"
     uses_s3 = request.store.startswith("s3:")
     if isinstance(store, FileStore):
         store.prepare()
@@ -63,13 +64,13 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
         image=image,
         resources=request.spec.resources[request.stage],
         labels={
-            "ratchet.pipeline": request.spec.name,
-            "ratchet.stage": request.stage,
-            "ratchet.run": request.run_id,
-            "ratchet.attempt": request.attempt,
-            "ratchet.fingerprint": request.fingerprint,
-            "ratchet.store": store_label(request.store),
-            "ratchet.grace": f"{settings.grace:.0f}",
+            Label.PIPELINE: request.spec.name,
+            Label.STAGE: request.stage,
+            Label.RUN: request.run_id,
+            Label.ATTEMPT: request.attempt,
+            Label.FINGERPRINT: request.fingerprint,
+            Label.STORE: store_label(request.store),
+            Label.GRACE: f"{settings.grace:.0f}",
         },
         mounts=tuple(mounts),
         secrets=_secrets(request, uses_s3=uses_s3, tracks=tracks),

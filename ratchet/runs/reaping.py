@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import JobGone
+from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
 from ratchet.runs.jobs import store_label
 from ratchet.store import lease
@@ -38,21 +39,21 @@ class Orphan:
 def orphans(store: Store, runner: DockerRunner, is_alive: IsAlive) -> list[Orphan]:
     """Containers of this store that nobody follows. Where leases are in doubt, it takes STALE_S seconds to be sure."""
     candidates = []
-    for handle in runner.find({"ratchet.store": store_label(store.uri)}):
+    for handle in runner.find({Label.STORE: store_label(store.uri)}):
         try:
             labels = runner.labels(handle)
         except JobGone:
             continue
         found = Orphan(
             handle=handle,
-            pipeline=labels["ratchet.pipeline"],
-            stage=labels["ratchet.stage"],
-            run_id=labels["ratchet.run"],
-            grace_s=float(labels["ratchet.grace"]),
+            pipeline=labels[Label.PIPELINE],
+            stage=labels[Label.STAGE],
+            run_id=labels[Label.RUN],
+            grace_s=float(labels[Label.GRACE]),
         )
         if not is_alive(found.pipeline, found.run_id, found.stage):
-            key = paths.lease(found.pipeline, found.stage, labels["ratchet.fingerprint"])
-            candidates.append((found, key, _held(store, key, labels["ratchet.attempt"])))
+            key = paths.lease(found.pipeline, found.stage, labels[Label.FINGERPRINT])
+            candidates.append((found, key, _held(store, key, labels[Label.ATTEMPT])))
     if any(held for _, _, held in candidates):
         time.sleep(lease.STALE_S)
     return [found for found, key, held in candidates if held is None or holder_of(store, key) == held]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.contracts import summaries
+from ratchet.contracts.labels import Label
 from ratchet.contracts.loading import loads
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
@@ -117,7 +118,7 @@ def trainings(
 def containers(made: Trainings, *, stage: Stage = "train") -> list[str]:
     """The containers of the runs, running or ended."""
     runs = {entry.key.split("/")[2] for entry in made.store.list("runs/faulty")}
-    return [handle for run in runs for handle in DockerRunner().find({"ratchet.run": run, "ratchet.stage": stage})]
+    return [handle for run in runs for handle in DockerRunner().find({Label.RUN: run, Label.STAGE: stage})]
 
 
 def trained(outcome: Outcome) -> TrainedModel:
