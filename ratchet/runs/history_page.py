@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ratchet.pages.words import percent
-from ratchet.runs.history import NightLine
+from ratchet.runs.history import RunLine
 
 _PAGE = """\
 <!doctype html><html lang="en"><head><meta charset="utf-8"><title>{{ title }}</title>
@@ -32,7 +32,7 @@ aria-label="from {{ line.gain.low | percent }} to {{ line.gain.high | percent }}
 """
 
 
-def page(pipeline: str, lines: Sequence[NightLine]) -> str:
+def page(pipeline: str, lines: Sequence[RunLine]) -> str:
     """HTML. Whatever comes from data or from errors is escaped."""
     widest = max((abs(bound) for line in lines if line.gain for bound in (line.gain.low, line.gain.high)), default=0.0)
     environment = Environment(autoescape=True, undefined=StrictUndefined)
@@ -47,7 +47,7 @@ def page(pipeline: str, lines: Sequence[NightLine]) -> str:
     )
 
 
-def in_words(lines: Sequence[NightLine]) -> str:
+def in_words(lines: Sequence[RunLine]) -> str:
     """`promote 3, reject 1, failed 1`: how many dates stand how."""
     order = ("promote", "inconclusive", "reject", "failed", "unfinished")
     counts = {standing: sum(line.standing == standing for line in lines) for standing in order}

@@ -53,16 +53,12 @@ class Hold:
         self._thread = threading.Thread(target=self._live, name="lease", daemon=True)
         self._thread.start()
 
-    @property
-    def computes(self) -> str:
-        """The attempt whose computation the lease names."""
-        return self._lease.attempt
-
-    def follows(self, attempt: str, started: datetime, *, ending: bool = False) -> None:
-        """Say whose computation is under way: an earlier attempt's, or the holder's own."""
-        changed = {"attempt": attempt, "started": started, "ending": ending}
-        self._lease = self._lease.model_copy(update=changed)
-        self._beat(changed)
+    def point_at(self, attempt: str, started: datetime, *, ending: bool = False) -> None:
+        """Name the attempt whose job computes: an earlier one, or the holder. Does nothing if the lease names it."""
+        if self._lease.attempt != attempt:
+            changed = {"attempt": attempt, "started": started, "ending": ending}
+            self._lease = self._lease.model_copy(update=changed)
+            self._beat(changed)
 
     def is_ours(self) -> bool:
         """Ask the store whether nobody has taken it over. A store that does not answer says nothing against it."""
@@ -102,7 +98,7 @@ class Hold:
                 return
 
 
-class Waiting:
+class Waiter:
     """One caller's watch on a lease, for as long as it wants it."""
 
     def __init__(self, store: Store, key: str, lease: Lease) -> None:
@@ -141,7 +137,7 @@ class Waiting:
         return now - self._since > STALE_S
 
 
-def wanted(run_id: str, attempt: str) -> Lease:
+def new_lease(run_id: str, attempt: str) -> Lease:
     """A lease to ask for, beginning now, held by the attempt itself."""
     return Lease(run_id=run_id, attempt=attempt, holder=attempt, started=datetime.now(UTC))
 

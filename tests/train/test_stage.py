@@ -21,7 +21,7 @@ from ratchet.model.scoring import load
 from ratchet.runtime.context import StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.checkpoint_folder import StoreShelf
-from ratchet.store.lease import Waiting, wanted
+from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.opening import open_store
 from tests import world
 from tests.features.encoding import validated
@@ -380,7 +380,7 @@ def test_what_a_superseded_attempt_saves_is_refused(tmp_path: Path) -> None:
     late, current = (shop.context("train", {}, attempt=name).request for name in ("late", "current"))
     StoreShelf(shop.store, late).put("step-0000000001.json", b"{}")
     key = paths.lease(late.spec.name, "train", late.fingerprint)
-    hold = Waiting(shop.store, key, wanted(current.run_id, "current")).take()
+    hold = Waiter(shop.store, key, new_lease(current.run_id, "current")).take()
     assert hold is not None
     StoreShelf(shop.store, current).put("step-0000000002.json", b"{}")
     with pytest.raises(RatchetError, match="attempt current trains this now"):
