@@ -84,8 +84,9 @@ class StageOperator(ResumableJobMixin, BaseOperator):
     external_id_key = "ratchet_attempt"
     _tries_key = "ratchet_max_tries"
     _attempt: "Attempt"
-    """Set by `execute` before it calls the mixin, which calls the methods that need it."""
+    """Set by `execute` before it calls the mixin, whose calls back need it."""
     _outcome: Outcome
+    """Set by `poll_until_complete`, which the mixin calls in any case."""
 
     def __init__(self, *, pipeline: str, stage: Stage, **kwargs: Any) -> None:
         super().__init__(task_id=stage, **kwargs)
@@ -118,7 +119,8 @@ class StageOperator(ResumableJobMixin, BaseOperator):
                 record.attempt = self._attempt = Attempt(settled, runner, on_event=self._log_event, fresh=fresh)
                 if self._killed:
                     self._attempt.interrupt()
-                settled = self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
+                self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
+                settled = self._outcome
             outcome = record.end(settled)
         if outcome.state == "skipped":
             self.why_skipped = outcome.because
@@ -149,17 +151,14 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         _ = status
         return False
 
-    def poll_until_complete(self, external_id: Any, context: Mapping[str, Any]) -> Outcome:
-        """Compute; an earlier try's container is followed. Returns the outcome for a mixin that reconnects."""
+    def poll_until_complete(self, external_id: Any, context: Mapping[str, Any]) -> None:
+        """Compute, or follow the container of an earlier try."""
         _ = context
         own = external_id == self._attempt.work.attempt
         self._outcome = self._attempt.compute(earlier=None if own else str(external_id))
-        return self._outcome
 
-    def get_job_result(self, external_id: Any, context: Mapping[str, Any]) -> Outcome:
-        """The outcome, for a mixin that has submitted."""
-        _ = external_id, context
-        return self._outcome
+    def get_job_result(self, external_id: Any, context: Mapping[str, Any]) -> None:
+        """Nothing: `poll_until_complete` keeps the outcome."""
 
     def on_kill(self) -> None:
         """Airflow gives a task five seconds to stop. Another process gives the stage its whole grace."""

@@ -1,8 +1,8 @@
 """The model that a run is measured against, and whether the run may move production.
 
 A change here violates the promise of the project when: a run that may move production is measured against anything
-but the live champion; a past date moves production although nobody asked for it; or a rerun of a date compares its
-own model with itself and calls that a result.
+but the live champion; a past date moves production without being asked to; or a rerun of a date compares its own
+model with itself and calls that a result.
 """
 
 from datetime import date

@@ -10,8 +10,8 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from ratchet.store.base import Entry, check_key, check_prefix
-from ratchet.store.disk import plainly as plainly_on_disk
-from ratchet.store.s3_client import ABSENT, TRIES, Connection, code_of, patiently, pause
+from ratchet.store.disk import store_errors as disk_errors
+from ratchet.store.s3_client import ABSENT, TRIES, Connection, code_of, pause, retry_unavailable
 
 _MIB = 1 << 20
 _TRANSFER = TransferConfig(
@@ -30,7 +30,7 @@ class S3Store:
         self._prefix = f"{prefix}/" if prefix else ""
         self._connection = Connection(bucket)
         self._client = self._connection.client
-        self._plainly = self._connection.plainly
+        self._store_errors = self._connection.store_errors
 
     @property
     def uri(self) -> str:
@@ -39,7 +39,7 @@ class S3Store:
 
     def prepare(self) -> None:
         """Check that the bucket is there and may be used; it is never made."""
-        with self._plainly():
+        with self._store_errors():
             self._client.head_bucket(Bucket=self._bucket)
 
     def read(self, key: str) -> bytes:
@@ -48,8 +48,8 @@ class S3Store:
         def once() -> bytes:
             return self._client.get_object(Bucket=self._bucket, Key=self._name(key))["Body"].read()
 
-        with self._plainly(key):
-            return patiently(once)
+        with self._store_errors(key):
+            return retry_unavailable(once)
 
     def create(self, key: str, data: bytes) -> bool:
         """See Store."""
@@ -61,7 +61,7 @@ class S3Store:
         put = partial(
             self._client.put_object, Bucket=self._bucket, Key=self._name(key), Body=data, Metadata={_WRITER: writer}
         )
-        with self._plainly(key):
+        with self._store_errors(key):
             for attempt in range(1, TRIES + 1):
                 try:
                     put(IfNoneMatch="*") if expected is None else put(IfMatch=expected)
@@ -81,19 +81,19 @@ class S3Store:
         """See Store. Parts of 16 MiB go up in parallel."""
         name = self._name(key)
         path.stat()
-        with self._plainly(key):
+        with self._store_errors(key):
             self._client.upload_file(str(path), self._bucket, name, Config=_TRANSFER)
 
     def download(self, key: str, path: Path) -> None:
         """See Store. Ranges of 16 MiB come down in parallel."""
         name = self._name(key)
-        with self._plainly(key), plainly_on_disk(path, writing=True):
+        with self._store_errors(key), disk_errors(path, writing=True):
             self._client.download_file(self._bucket, name, str(path), Config=_TRANSFER)
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """See Store."""
         folder = self._prefix + check_prefix(prefix)
-        with self._plainly():
+        with self._store_errors():
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=folder)
             for page in pages:
                 for found in page.get("Contents", []):
@@ -104,7 +104,7 @@ class S3Store:
     def head(self, key: str) -> Entry | None:
         """See Store."""
         try:
-            with self._plainly(key):
+            with self._store_errors(key):
                 found = self._client.head_object(Bucket=self._bucket, Key=self._name(key))
         except FileNotFoundError:
             return None
@@ -116,7 +116,7 @@ class S3Store:
         if found is None or expected not in {None, found.etag}:
             return False
         delete = partial(self._client.delete_object, Bucket=self._bucket, Key=self._name(key))
-        with self._plainly(key):
+        with self._store_errors(key):
             try:
                 # For servers that do not know this condition there was the look above.
                 delete() if expected is None else delete(IfMatch=expected)
@@ -131,7 +131,7 @@ class S3Store:
         folder = self._prefix + check_prefix(prefix)
         before = datetime.now(UTC) - timedelta(seconds=older_than_s)
         swept = 0
-        with self._plainly():
+        with self._store_errors():
             pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=folder)
             for upload in (upload for page in pages for upload in page.get("Uploads", [])):
                 if upload["Initiated"] <= before:
@@ -157,7 +157,7 @@ class S3Store:
     def _writer(self, key: str) -> str | None:
         """Which call wrote what stands under a key."""
         try:
-            with self._plainly(key):
+            with self._store_errors(key):
                 return self._client.head_object(Bucket=self._bucket, Key=self._name(key))["Metadata"].get(_WRITER)
         except FileNotFoundError:
             return None
