@@ -39,12 +39,12 @@ class Work:
         return paths.lease(self.plan.spec.name, self.request.stage, self.request.fingerprint)
 
     @property
-    def timeout_s(self) -> float:
+    def timeout_s(self) -> int:
         """Seconds that the stage may take."""
         return self.plan.spec.stages[self.request.stage].timeout
 
     @property
-    def grace_s(self) -> float:
+    def grace_s(self) -> int:
         """Seconds that the stage has between the notice to stop and the kill."""
         return self.plan.spec.stages[self.request.stage].grace
 
