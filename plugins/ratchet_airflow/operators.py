@@ -84,7 +84,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
     external_id_key = "ratchet_attempt"
     _tries_key = "ratchet_max_tries"
     _attempt: "Attempt"
-    """Set by `execute` before it calls the mixin, whose calls back need it."""
+    """Set by `execute` before it calls the mixin, which calls the methods below."""
     _outcome: Outcome
     """Set by `poll_until_complete`, which the mixin calls in any case."""
 

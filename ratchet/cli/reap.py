@@ -27,5 +27,5 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{orphan.handle[:12]}  {orphan.stage} of {orphan.pipeline}, run {orphan.run_id}")
         if not options.dry_run:
             reap(runner, orphan)
-    print(f"{len(found)} containers that nobody follows{'' if options.dry_run else ', ended'}")
+    print(f"{len(found)} containers without a follower{'' if options.dry_run else ', ended'}")
     return 0

@@ -82,7 +82,7 @@ def test_it_holds_for_what_needs_the_same_memory(overrides: dict[str, Any], shar
     assert composed(store, plan(overrides)).accumulation == (2 if shared else 1)
 
 
-def test_another_model_of_the_pipeline_s_own_begins_anew() -> None:
+def test_another_model_of_the_pipeline_s_own_begins_at_one() -> None:
     store = fresh()
     double_micro_batches(store, plan(user_files={"model.py": digest(b"1")}), used=1)
     assert composed(store, plan(user_files={"model.py": digest(b"1")})).accumulation == 2
@@ -97,7 +97,7 @@ def test_runs_that_ran_out_of_memory_together_take_one_step_not_one_each() -> No
     assert composed(store, plan()).accumulation == 2
 
 
-def test_a_result_that_stands_with_fewer_micro_batches_is_found_and_not_made_again() -> None:
+def test_a_published_result_with_fewer_micro_batches_is_found_and_not_made_again() -> None:
     store, made = fresh(), plan()
     before = composed(store, made)
     store.create(paths.manifest(before.prefix), b"{}")
@@ -138,7 +138,7 @@ def test_without_a_word_of_the_rows_it_ends_at_64() -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", b'{"accumulation": 3000, "run_id": "r"}', b"\x00\xff"])
-def test_a_record_that_cannot_be_read_counts_for_nothing_and_is_written_anew(damaged: bytes) -> None:
+def test_a_record_that_cannot_be_read_counts_for_nothing_and_is_replaced(damaged: bytes) -> None:
     store, made = fresh(), plan()
     double_micro_batches(store, made, used=1)
     (entry,) = store.list("accumulation")
