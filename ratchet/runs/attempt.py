@@ -131,7 +131,7 @@ class Attempt:
         """Start a container, after the end of every other container for this work."""
         for leftover in self._runner.find(self.work.labels()):
             self._say("the container of an earlier attempt is ended first")
-            if predecessor is not None:  # what it saves at its end counts: until then the computation is still its own
+            if predecessor is not None:  # what it saves at its end counts: until then the job is still its own
                 hold.point_at(predecessor.attempt, predecessor.started, ending=True)
             self._runner.stop(leftover, self.work.grace_s)
             self._runner.remove(leftover)
