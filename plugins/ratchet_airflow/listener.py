@@ -24,7 +24,7 @@ _OF_TASKS = (
     "ratchet_airflow.dag",
     "ratchet_airflow.folders",
     "ratchet.runs.attempt",
-    "ratchet.runs.execution",
+    "ratchet.runs.stage_record",
     "ratchet.runs.planning",
     "ratchet.runners.choice",
 )

@@ -11,19 +11,19 @@ from markupsafe import Markup
 from ratchet.pages import template
 from ratchet.pages.svg import GainAxis, line, svg
 from ratchet.pages.words import interval
-from ratchet.runs.history import NightLine
+from ratchet.runs.history import RunLine
 
 _TEMPLATE = Path(__file__).with_name("nights.html")
 _MOODS = {"promote": "good", "inconclusive": "warn", "reject": "bad", "failed": "bad", "unfinished": "warn"}
 _WIDTH, _HEIGHT = 220.0, 18.0
 
 
-def page(pipeline: str, lines: Sequence[NightLine]) -> str:
+def page(pipeline: str, lines: Sequence[RunLine]) -> str:
     """HTML. The same lines give the same bytes."""
     bounds = [bound for night in lines if night.gain for bound in (night.gain.low, night.gain.high)]
     axis = GainAxis([*bounds, 0.0], 0, _WIDTH)
 
-    def picture(night: NightLine) -> Markup:
+    def picture(night: RunLine) -> Markup:
         assert night.gain
         zero = line("axis-zero", axis(0), 0, axis(0), _HEIGHT)
         drawn = axis.draw(night.gain, _HEIGHT / 2, 5, kind="good" if night.would_promote else "")
@@ -34,11 +34,11 @@ def page(pipeline: str, lines: Sequence[NightLine]) -> str:
     )
 
 
-def in_words(lines: Sequence[NightLine]) -> str:
+def in_words(lines: Sequence[RunLine]) -> str:
     """`promote 3, reject 1, failed 1`: how many dates ended how."""
     return ", ".join(f"{standing} {number}" for standing, number in _counts(lines).items()) or "no runs"
 
 
-def _counts(lines: Sequence[NightLine]) -> dict[str, int]:
+def _counts(lines: Sequence[RunLine]) -> dict[str, int]:
     counts = {standing: sum(line.standing == standing for line in lines) for standing in _MOODS}
     return {standing: number for standing, number in counts.items() if number}

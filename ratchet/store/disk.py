@@ -24,7 +24,7 @@ _SHAPE = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG
 
 
 @contextmanager
-def plainly(path: Path, *, writing: bool = False) -> Iterator[None]:
+def store_errors(path: Path, *, writing: bool = False) -> Iterator[None]:
     """Turn the system's errors into ours.
 
     When reading, a folder in a file's place, or the other way round, counts as an absent file: FileNotFoundError.

@@ -1,4 +1,4 @@
-"""Trainings in containers, through the chain: a small pipeline with a model of its own, up to its features."""
+"""Trainings in containers: a small pipeline with a model of its own, up to its features."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -20,10 +20,10 @@ from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import TrainedModel
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.process import ProcessRunner
-from ratchet.runs.attempt import Attempt, OnEvent
 from ratchet.runs.events import Event
-from ratchet.runs.execution import execute
+from ratchet.runs.local_run import attempt_stage
 from ratchet.runs.planning import make_plan
+from ratchet.runs.work import OnEvent
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 
@@ -79,11 +79,11 @@ class Trainings:
     def prepare(self, plan: RunPlan) -> None:
         """Run what comes before a training, as processes."""
         for stage in BEFORE:
-            execute(Attempt(plan, stage, ProcessRunner(), name=uuid.uuid4().hex[:16], on_event=_quiet))
+            attempt_stage(plan, stage, ProcessRunner(), name=uuid.uuid4().hex[:16], on_event=_quiet)
 
     def train(self, plan: RunPlan, on_event: OnEvent = _quiet) -> Outcome:
         """Run the training in a container."""
-        return execute(Attempt(plan, "train", DockerRunner(), name=uuid.uuid4().hex[:16], on_event=on_event))
+        return attempt_stage(plan, "train", DockerRunner(), name=uuid.uuid4().hex[:16], on_event=on_event)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from ratchet.runners.detached import end_container, end_later
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 from ratchet.store.base import Store
-from ratchet.store.lease import Waiting, conclude, holder_of, wanted
+from ratchet.store.lease import Waiter, conclude, holder_of, new_lease
 from ratchet.store.opening import open_store
 from tests.waiting import until
 
@@ -157,7 +157,7 @@ def test_the_process_shares_nothing_with_its_caller_and_has_a_limit(submit: Call
 
 def test_who_holds_the_lease_says_in_it_that_the_computation_ends(submit: Callable[[str], str], store: Store) -> None:
     handle = submit(DEAF)
-    hold = Waiting(store, LEASE, wanted("run", "me")).take()
+    hold = Waiter(store, LEASE, new_lease("run", "me")).take()
     assert hold is not None
     end_later(handle, 1, store=store.uri, lease=LEASE, holder="me")
     until(lambda: not _there(handle))
@@ -169,7 +169,7 @@ def test_who_holds_the_lease_says_in_it_that_the_computation_ends(submit: Callab
 
 def test_what_another_has_taken_over_is_left_alone(submit: Callable[[str], str], store: Store) -> None:
     handle = submit(SAVES)
-    hold = Waiting(store, LEASE, wanted("run", "another")).take()
+    hold = Waiter(store, LEASE, new_lease("run", "another")).take()
     assert hold is not None
     end_later(handle, 60, store=store.uri, lease=LEASE, holder="me")
     until(lambda: _processes_of(handle))

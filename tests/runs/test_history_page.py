@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from ratchet.contracts.summaries import Interval
-from ratchet.runs.history import NightLine
+from ratchet.runs.history import RunLine
 from ratchet.runs.history_page import in_words, page
 
 HOSTILE = '<script>alert("1")</script>{{ 7 * 7 }}'
 
 
-def night(day: int, **values: Any) -> NightLine:
+def night(day: int, **values: Any) -> RunLine:
     common: dict[str, Any] = {
         "run_id": f"run-{day}",
         "kind": "local",
@@ -23,7 +23,7 @@ def night(day: int, **values: Any) -> NightLine:
         "cause": "better",
         "cached": False,
     }
-    return NightLine(**{"day": date(2026, 3, day), **common, **values})
+    return RunLine(**{"day": date(2026, 3, day), **common, **values})
 
 
 NOTHING = {"gain": None, "would_promote": False, "promoted": False, "version": ""}

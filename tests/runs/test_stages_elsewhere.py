@@ -15,9 +15,8 @@ from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.contracts.request import RunPlan
 from ratchet.runners.docker import DockerRunner
-from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
-from ratchet.runs.execution import execute
+from ratchet.runs.local_run import attempt_stage
 from ratchet.runs.outcomes import outcomes
 from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings
@@ -99,7 +98,7 @@ def training(team: Team, plan: RunPlan, name: str, at_tick: Callable[[str], None
             (handle,) = containers(team.made)
             at_tick(handle)
 
-    execute(Attempt(plan, "train", DockerRunner(), name=name, on_event=listen))
+    attempt_stage(plan, "train", DockerRunner(), name=name, on_event=listen)
     return said
 
 

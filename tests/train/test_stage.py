@@ -21,7 +21,7 @@ from ratchet.model.scoring import load
 from ratchet.runtime.context import StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
-from ratchet.store.lease import Waiting, wanted
+from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.opening import open_store
 from tests.features.encoding import validated
 from tests.shop import Shop
@@ -382,7 +382,7 @@ def test_an_attempt_that_was_replaced_cannot_save_a_checkpoint(tmp_path: Path) -
     late, current = (shop.request("train", attempt=name) for name in ("late", "current"))
     StoreCheckpointFolder(shop.store, late).put("step-0000000001.json", b"{}")
     key = paths.lease(late.spec.name, "train", late.fingerprint)
-    hold = Waiting(shop.store, key, wanted(current.run_id, "current")).take()
+    hold = Waiter(shop.store, key, new_lease(current.run_id, "current")).take()
     assert hold is not None
     StoreCheckpointFolder(shop.store, current).put("step-0000000002.json", b"{}")
     with pytest.raises(RatchetError, match="attempt current has replaced this one, late"):
