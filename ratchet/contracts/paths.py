@@ -54,9 +54,14 @@ def damaged(prefix: str, digest: str) -> str:
     return f"{prefix}/damaged/{segment(digest[:_DIGEST])}.json"
 
 
-def superseded(prefix: str, digest: str) -> str:
-    """Where the manifest of a day goes that was read again with other rows. `digest`: of the manifest's bytes."""
-    return f"{prefix}/superseded/{segment(digest[:_DIGEST])}.json"
+def superseded(prefix: str) -> str:
+    """The prefix of the manifests that a rebuild has replaced: runs that were made before still read what they name."""
+    return f"{prefix}/superseded"
+
+
+def superseded_manifest(prefix: str, digest: str) -> str:
+    """One of them. `digest`: of its bytes."""
+    return f"{superseded(prefix)}/{segment(digest[:_DIGEST])}.json"
 
 
 def table(pipeline: str, schema: str) -> str:

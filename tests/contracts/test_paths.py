@@ -44,7 +44,10 @@ def test_no_name_leaves_its_place(name: str) -> None:
         (lambda: paths.manifest(paths.published("p", "train", "0a")), "published/p/train/0a/manifest.json"),
         (lambda: paths.published("p", paths.day_part("ingest"), "0a"), "published/p/ingest.day/0a"),
         (lambda: paths.damaged("published/p/train/0a", "1" * 64), f"published/p/train/0a/damaged/{'1' * 16}.json"),
-        (lambda: paths.superseded("published/p/x/0a", "1" * 64), f"published/p/x/0a/superseded/{'1' * 16}.json"),
+        (
+            lambda: paths.superseded_manifest("published/p/x/0a", "1" * 64),
+            f"published/p/x/0a/superseded/{'1' * 16}.json",
+        ),
         (lambda: paths.table("p", "0" * 64), f"tables/p/{'0' * 16}"),
         (lambda: paths.plan("p", "r"), "runs/p/r/plan.json"),
         (lambda: paths.outcome("p", "r", "train"), "runs/p/r/train.json"),

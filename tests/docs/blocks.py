@@ -107,7 +107,7 @@ def _run(interpreter: str, text: str, folder: Path) -> Done:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     return Done(code=done.returncode, printed=done.stdout)
 
