@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import parse_memory
 
@@ -25,6 +26,10 @@ _TOLD = "value error, "
 """With this pydantic begins what a validator of ours says."""
 
 
+_OF_CONTAINERS = (
+    "store", "data", "gpus", "cache_limit", "pool_cpu", "pool_gpu", "pool_backfill", "pool_backfill_gpu",
+)  # fmt: skip
+"""Settings that containers read under the same names."""
 BACKUPS = "backups"
 """The folder of backups, beside those of the installations."""
 
@@ -152,36 +157,29 @@ class Settings(BaseModel):
     def variables(self) -> dict[str, str]:
         """What docker-compose.yaml asks for."""
         named = {
+            **{variable(field): getattr(self, field) for field in _OF_CONTAINERS},
+            variable("endpoint_url"): self.s3_endpoint or self._on_main_host(self.s3_port),
+            variable("tracking_uri"): self.mlflow_url or self._on_main_host(self.mlflow_port),
             "COMPOSE_PROJECT_NAME": self.project,
             "RATCHET_AIRFLOW_PORT": self.airflow_port,
             "RATCHET_MLFLOW_PORT": self.mlflow_port,
             "RATCHET_S3_PORT": self.s3_port,
             "RATCHET_WORKER_TASKS": self.worker_tasks,
             "RATCHET_HEARTBEAT_TIMEOUT": self.heartbeat_timeout,
-            "RATCHET_STORE": self.store,
-            "RATCHET_DATA": self.data,
             "RATCHET_ARTIFACTS": self.artifacts,
-            "RATCHET_GPUS": self.gpus,
-            "RATCHET_CACHE_LIMIT": self.cache_limit,
             "RATCHET_STAGE_MAX_MEMORY": self.stage_max_memory,
             "RATCHET_STAGE_MAX_SHM": self.stage_max_shm,
             "RATCHET_STAGE_MAX_CPUS": self.stage_max_cpus,
             "RATCHET_STAGE_MAX_PIDS": self.stage_max_pids,
             "RATCHET_MAX_STAGES": self.max_stages,
             "RATCHET_ENGINE_SOCKET": self.engine_socket,
-            "RATCHET_POOL_CPU": self.pool_cpu,
-            "RATCHET_POOL_GPU": self.pool_gpu,
-            "RATCHET_POOL_BACKFILL": self.pool_backfill,
-            "RATCHET_POOL_BACKFILL_GPU": self.pool_backfill_gpu,
             "RATCHET_STAGE_NETWORK": f"{self.project}_stages",
             "RATCHET_OPEN_NETWORK": f"{self.project}_open",
             "RATCHET_STAGES_RUN_ON": self.stage_network,
             "RATCHET_REDIS_PORT": self.redis_port,
             "RATCHET_LISTEN": self.listen,
             "RATCHET_MAIN_HOST": self.main_host,
-            "AWS_ENDPOINT_URL": self.s3_endpoint or self._on_main_host(self.s3_port),
             "AWS_REGION": self.s3_region,
-            "MLFLOW_TRACKING_URI": self.mlflow_url or self._on_main_host(self.mlflow_port),
         }
         return {name: str(value) for name, value in named.items() if value is not None}
 
