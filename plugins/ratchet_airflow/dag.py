@@ -11,7 +11,7 @@ from ratchet.contracts.stages import STAGES, StageSettings
 from ratchet_airflow.alerts.callbacks import AlertCallbacks
 from ratchet_airflow.form import params
 from ratchet_airflow.operators import PlanOperator, StageOperator
-from ratchet_airflow.page import page
+from ratchet_airflow.dag_doc import dag_doc
 from ratchet_airflow.pools import share
 from ratchet_airflow.retries import BACKOFF, LOST_DELAY, MAX_DELAY, StageRetryPolicy
 from ratchet_airflow.timetable import DayBeforeTimetable
@@ -29,7 +29,7 @@ def build(spec: PipelineSpec, folder: Path) -> DAG:
     dag = DAG(
         dag_id=spec.name,
         description=spec.description or None,
-        doc_md=page(spec),
+        doc_md=dag_doc(spec),
         schedule=DayBeforeTimetable(schedule.cron, timezone) if schedule else None,
         catchup=False,
         max_active_tasks=len(STAGES) + 2,  # no limit of its own; said so that no configuration is looked up

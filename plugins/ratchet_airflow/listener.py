@@ -13,7 +13,7 @@ from importlib import import_module
 
 from airflow.listeners import hookimpl
 
-from ratchet_airflow.alerts.watcher import Watcher
+from ratchet_airflow.watch.watch_process import Watcher
 from ratchet_airflow.pools import keep_in_step
 
 _EVERY_S = 300.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ratchet_airflow.alerts.watcher import Watcher
+from ratchet_airflow.watch.watch_process import Watcher
 from tests.airflow.conftest import day, messages, pipeline_file
 from tests.airflow.installation import Installation
 from tests.airflow.shared import PIPELINE
@@ -162,7 +162,7 @@ def watches(airflow: Installation) -> list[psutil.Process]:
     below = psutil.Process(scheduler.pid).children(recursive=True)
     running = psutil.process_iter(["cmdline"])  # passes over those that end meanwhile
     return [
-        each for each in running if each in below and "ratchet_airflow.alerts.watch" in (each.info["cmdline"] or [])
+        each for each in running if each in below and "ratchet_airflow.watch.scan" in (each.info["cmdline"] or [])
     ]
 
 

@@ -10,10 +10,10 @@ from ratchet.contracts.alerts import Alerts, Occasion
 from ratchet.contracts.errors import DataRejected, Preempted
 from ratchet.contracts.summaries import registration
 from ratchet_airflow.alerts import claims
-from ratchet_airflow.alerts.claims import Claims
-from ratchet_airflow.alerts.describing import cause_of, describe
+from ratchet_airflow.alerts.deduplication import Claims
+from ratchet_airflow.alerts.message import cause_of, describe
 from ratchet_airflow.alerts.situation import Context, Situation
-from ratchet_airflow.alerts.telling import asked_for, tell
+from ratchet_airflow.alerts.delivery import asked_for, tell
 
 _log = logging.getLogger("ratchet.alerts")
 

@@ -17,7 +17,7 @@ _ALONE_S = 5.0
 """How often the watch sees whether whoever started it still lives. What a scheduler forks holds the line open."""
 _LOOK = b"?"
 _GOES_ON, _AT_REST = b"+", b"-"
-_WATCH = (sys.executable, "-m", "ratchet_airflow.alerts.watch")
+_WATCH = (sys.executable, "-m", "ratchet_airflow.watch.scan")
 
 
 class Watcher:

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from ratchet.contracts.errors import DataRejected, Preempted, RatchetError, Unavailable
-from tests.plugins.alerting import LINK, RUN_LINK, callbacks, context
-from tests.plugins.mail import Mailbox
+from tests.plugins.alerts.callback_context import LINK, RUN_LINK, callbacks, context
+from tests.plugins.alerts.mail import Mailbox
 from tests.plugins.webhook import Webhook
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import

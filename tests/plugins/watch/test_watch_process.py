@@ -9,14 +9,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ratchet_airflow.alerts.watcher import Watcher
+from ratchet_airflow.watch.watch_process import Watcher
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = """
 import os, sys
 from pathlib import Path
-from ratchet_airflow.alerts.watcher import answer
+from ratchet_airflow.watch.watch_process import answer
 looks = Path(sys.argv[1])
 
 def look():
@@ -31,7 +31,7 @@ answer(look)
 """
 ASKER = """
 import os, sys, time
-from ratchet_airflow.alerts.watcher import Watcher
+from ratchet_airflow.watch.watch_process import Watcher
 watcher = Watcher(os.environ, sys.argv[1:])
 watcher.look()
 if os.fork() == 0:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.stages import StageSettings
-from ratchet_airflow.alerts.observed import ENDED, Run
+from ratchet_airflow.watch.airflow_runs import ENDED, Run
 
 _FAR_LONGER = 2
 _SLACK = timedelta(minutes=30)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.errors import DataRejected, OutOfMemory, Preempted, Unavailable
-from tests.plugins.alerting import NIGHT, callbacks, context
+from tests.plugins.alerts.callback_context import NIGHT, callbacks, context
 
 DOWN = Unavailable("the database did not answer within 5 s")
 
@@ -26,7 +26,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """The occasion and the try of each alert that was sent."""
     sent: list[tuple[str, str]] = []
     monkeypatch.setattr(
-        "ratchet_airflow.alerts.telling.deliver", lambda alert, _: sent.append((alert.occasion, alert.attempt))
+        "ratchet_airflow.alerts.delivery.deliver", lambda alert, _: sent.append((alert.occasion, alert.attempt))
     )
     return sent
 

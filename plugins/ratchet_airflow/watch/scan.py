@@ -1,7 +1,7 @@
 """The watch beside the scheduler: what no callback says, found in Airflow's database and told once.
 
 It tells of failed tasks whose process was killed, of runs that are late or do not move, and sums up backfills that have
-ended. The scheduler's listener starts it (`python -m ratchet_airflow.alerts.watch`) and asks for each look.
+ended. The scheduler's listener starts it (`python -m ratchet_airflow.watch.scan`) and asks for each look.
 """
 
 import logging
@@ -15,14 +15,14 @@ from ratchet.runs.outcomes import outcomes
 from ratchet.runs.planning import load_plan
 from ratchet.store.opening import open_store
 from ratchet_airflow import folders, settings
-from ratchet_airflow.alerts.claims import Claims, event, failure
-from ratchet_airflow.alerts.describing import describe
-from ratchet_airflow.alerts.judging_runs import late_by, standing_since
-from ratchet_airflow.alerts.observed import ENDED, Backfill, Run, observe
+from ratchet_airflow.alerts.deduplication import Claims, event, failure
+from ratchet_airflow.alerts.message import describe
+from ratchet_airflow.watch.lateness import late_by, standing_since
+from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, observe
 from ratchet_airflow.alerts.situation import Situation, episode_of
-from ratchet_airflow.alerts.summary import summarise
-from ratchet_airflow.alerts.telling import tell
-from ratchet_airflow.alerts.watcher import answer
+from ratchet_airflow.watch.backfill_summary import summarise
+from ratchet_airflow.alerts.delivery import tell
+from ratchet_airflow.watch.watch_process import answer
 from ratchet_airflow.links import page_of
 from ratchet_airflow.run_id import store_run_id
 

@@ -13,12 +13,12 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Outcome
 from ratchet.store.opening import open_store
 from ratchet_airflow.alerts.alert import Alert
-from ratchet_airflow.alerts.claims import Claims, failure
-from ratchet_airflow.alerts.judging_runs import late_by, standing_since
-from ratchet_airflow.alerts.observed import Backfill, Run, Task
+from ratchet_airflow.alerts.deduplication import Claims, failure
+from ratchet_airflow.watch.lateness import late_by, standing_since
+from ratchet_airflow.watch.airflow_runs import Backfill, Run, Task
 from ratchet_airflow.alerts.situation import Situation
-from ratchet_airflow.alerts.summary import summarise
-from ratchet_airflow.alerts.watch import look_at
+from ratchet_airflow.watch.backfill_summary import summarise
+from ratchet_airflow.watch.scan import look_at
 
 QUEUED = datetime(2026, 11, 21, 2, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parents[2]

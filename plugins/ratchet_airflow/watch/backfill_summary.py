@@ -6,9 +6,9 @@ from ratchet.contracts.summaries import judgement
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
 from ratchet_airflow.alerts.alert import Alert
-from ratchet_airflow.alerts.claims import FAILURE, Claims, event
-from ratchet_airflow.alerts.describing import SILENT, describe
-from ratchet_airflow.alerts.observed import Backfill, Run
+from ratchet_airflow.alerts.deduplication import FAILURE, Claims, event
+from ratchet_airflow.alerts.message import SILENT, describe
+from ratchet_airflow.watch.airflow_runs import Backfill, Run
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.run_id import store_run_id
 

@@ -5,7 +5,7 @@ import json
 from ratchet.contracts.pipeline import PipelineSpec
 
 
-def page(spec: PipelineSpec) -> str:
+def dag_doc(spec: PipelineSpec) -> str:
     """Markdown. The same spec gives the same text."""
     when = (
         f"`{spec.schedule.cron}` {spec.schedule.timezone}, about the day before"
