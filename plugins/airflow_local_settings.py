@@ -7,11 +7,11 @@ from ratchet_airflow.pools import yield_to_nights
 
 __all__ = ["task_instance_mutation_hook"]
 
-# Each process of Airflow makes hundreds of thousands of objects that stay, before it does anything; to look at them as
-# often as usual takes a fifth of its start.
+# Each Airflow process makes hundreds of thousands of permanent objects while it starts. The default threshold would
+# spend a fifth of that time on garbage collection.
 gc.set_threshold(50_000)
 
 
 def task_instance_mutation_hook(task_instance: Any, dag_run: Any = None) -> None:
-    """Called in the scheduler for each task that it makes."""
+    """Airflow's scheduler calls this for each task instance that it creates."""
     yield_to_nights(task_instance, dag_run)

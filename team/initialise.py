@@ -160,7 +160,7 @@ def _airflow() -> None:
 
     from ratchet_airflow import pools
 
-    pools.keep_in_step()
+    pools.update_pools()
     password = (_SECRETS / "airflow-admin-password").read_text(encoding="utf-8")
     with get_application_builder() as builder:
         manager = builder.sm

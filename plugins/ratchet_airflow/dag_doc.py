@@ -1,4 +1,4 @@
-"""What the UI says about a pipeline: what it is, how to start it, and its file with every default filled in."""
+"""The DAG's text in the UI: what the pipeline is, how to start a run, and its file with all defaults."""
 
 import json
 
@@ -8,7 +8,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 def dag_doc(spec: PipelineSpec) -> str:
     """Markdown. The same spec gives the same text."""
     when = (
-        f"`{spec.schedule.cron}` {spec.schedule.timezone}, about the day before"
+        f"`{spec.schedule.cron}` {spec.schedule.timezone}, with the data of the day before"
         if spec.schedule
         else "only when triggered"
     )
@@ -18,25 +18,25 @@ def dag_doc(spec: PipelineSpec) -> str:
 | | |
 |---|---|
 | Runs | {when} |
-| Learns | `{spec.label}`, {spec.train.objective}, from {spec.source.window_days} days |
-| Decides by | `{spec.metric}`, more than {spec.gate.min_gain:.3g} better with {spec.gate.confidence:.0%} confidence |
-| Registers | `{spec.model_name}`, promotion `{spec.register_.promote}` |
+| Trains on | `{spec.label}`, {spec.train.objective}, {spec.source.window_days} days |
+| Promotes if | `{spec.metric}` gains more than {spec.gate.min_gain:.3g} with {spec.gate.confidence:.0%} confidence |
+| Registers as | `{spec.model_name}`, promotion `{spec.register_.promote}` |
 
 ### Start a run
-**Trigger** opens a form; what is left empty is as the file says. `date` is the newest day of data.
+**Trigger** opens a form; an empty field keeps the file's value. `date` is the newest day of data.
 To run past days: **Trigger**, tab **Backfill**, or
 `airflow backfill create --dag-id {spec.name} --from-date D1 --to-date D2` (both ends included). A backfill does not
-move production unless its configuration says `{{"promote": "auto"}}`.
-A run keeps the plan it was made with; after a change to the file, trigger a new one.
+change production unless its configuration is `{{"promote": "auto"}}`.
+A run keeps its plan; after a change to the file, trigger a new run.
 
-### The file, with every default
+### The file with all defaults
 ```yaml
-{_filled(spec)}```
+{_yaml(spec)}```
 """
 
 
-def _filled(spec: PipelineSpec) -> str:
-    """The spec as YAML, two levels deep in block style and JSON inside: a hundredth of the time of a YAML writer."""
+def _yaml(spec: PipelineSpec) -> str:
+    """The spec as YAML, two levels deep in block style, JSON below; a hundred times faster than a YAML writer."""
     lines: list[str] = []
     for key, value in spec.model_dump(mode="json", by_alias=True, exclude_none=True).items():
         if isinstance(value, dict):

@@ -164,7 +164,7 @@ def test_broken_pipelines_are_one_error_with_every_problem_and_harm_no_other(pip
     assert "broken/pipeline.yaml:2: epochs: unknown key" in text
     assert "did you mean files?" in text
     assert "torn/pipeline.yaml" in text
-    assert "'search-ranking' is the name of the pipeline in" in text
+    assert "search-ranking already has the name 'search-ranking'" in text
 
 
 def test_times_that_airflow_cannot_keep_break_no_other_pipeline(pipelines: Path, parse: Parser) -> None:
@@ -197,8 +197,8 @@ def test_a_bug_that_one_pipeline_meets_is_an_error_of_its_own_and_harms_no_other
     assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
     assert list(found["errors"]) == ["broken_pipelines.py"]
     text = found["errors"]["broken_pipelines.py"]
-    assert "odd/pipeline.yaml: no DAG can be made of it: ZeroDivisionError: nobody thought of this" in text
-    assert "late/pipeline.yaml: no DAG can be made of it: AirflowTimetableInvalid: " in text
+    assert "odd/pipeline.yaml: cannot make a DAG of it: ZeroDivisionError: nobody thought of this" in text
+    assert "late/pipeline.yaml: cannot make a DAG of it: AirflowTimetableInvalid: " in text
 
 
 def test_a_worker_says_which_bug_its_pipeline_met(pipelines: Path, parse: Parser) -> None:

@@ -1,7 +1,7 @@
-"""Both ends of the line between the scheduler and the watch, a process that stays while there is something to watch.
+"""The watch as a process: the scheduler's end of its socket, and its own. It lives as long as a run is active.
 
-One byte asks for a look, one answers whether a run goes on. A look costs little; importing Airflow for it takes seconds
-of a core.
+One byte asks for a scan, one answers whether a run is active. A scan costs little; importing Airflow for it takes
+seconds of a core.
 """
 
 import os
@@ -13,46 +13,46 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 _LIMIT_S = 120.0
-_ALONE_S = 5.0
-"""How often the watch sees whether whoever started it still lives. What a scheduler forks holds the line open."""
-_LOOK = b"?"
-_GOES_ON, _AT_REST = b"+", b"-"
-_WATCH = (sys.executable, "-m", "ratchet_airflow.watch.scan")
+_ORPHAN_S = 5.0
+"""How often the watch checks that its scheduler lives. The scheduler's forks keep the socket open after its death."""
+_SCAN = b"?"
+_ACTIVE, _IDLE = b"+", b"-"
+_COMMAND = (sys.executable, "-m", "ratchet_airflow.watch.scan")
 
 
-class Watcher:
-    """The watch, as the scheduler has it: started with the first look, and with the next after it died."""
+class WatchProcess:
+    """The watch from the scheduler's side. The first scan starts it, and the next one after its death."""
 
-    def __init__(self, environment: Mapping[str, str], command: Sequence[str] = _WATCH) -> None:
+    def __init__(self, environment: Mapping[str, str], command: Sequence[str] = _COMMAND) -> None:
         self._environment, self._command = environment, command
         self._process: subprocess.Popen[bytes] | None = None
-        self._line: socket.socket | None = None
+        self._socket: socket.socket | None = None
 
-    def look(self) -> bool:
-        """Have it tell whatever is due. Whether a run goes on. Raises OSError if it dies or does not answer in time."""
+    def scan(self) -> bool:
+        """Ask for a scan. Whether a run is active. Raises OSError if the watch dies or does not answer in time."""
         try:
-            line = self._line
-            if line is None or self._process is None or self._process.poll() is not None:
-                line = self._start()
-            line.sendall(_LOOK)
-            answer = line.recv(1)
+            connection = self._socket
+            if connection is None or self._process is None or self._process.poll() is not None:
+                connection = self._start()
+            connection.sendall(_SCAN)
+            answer = connection.recv(1)
         except OSError:
             self.end()
             raise
         if not answer:
             self.end()
-            raise ConnectionError("it ended before it had answered")
-        return answer == _GOES_ON
+            raise ConnectionError("it ended before it answered")
+        return answer == _ACTIVE
 
     def end(self) -> None:
-        """Let it go, and with it the memory that Airflow takes."""
-        if self._process is None or self._line is None:
+        """End the process, which frees the memory that Airflow takes."""
+        if self._process is None or self._socket is None:
             return
-        self._line.close()
+        self._socket.close()
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # it keeps nothing that would have to be saved
+            os.killpg(self._process.pid, signal.SIGKILL)  # it has nothing to save
         self._process.wait()
-        self._process = self._line = None
+        self._process = self._socket = None
 
     def _start(self) -> socket.socket:
         self.end()
@@ -62,21 +62,21 @@ class Watcher:
                 self._command, env=dict(self._environment), stdin=theirs.fileno(), process_group=0
             )
         ours.settimeout(_LIMIT_S)
-        self._line = ours
+        self._socket = ours
         return ours
 
 
-def answer(look: Callable[[], bool]) -> None:
-    """Be the watch: look whenever standard input asks, until whoever asked is gone."""
-    asker = os.getppid()
-    with socket.socket(fileno=os.dup(0)) as line:
-        line.settimeout(_ALONE_S)
-        while os.getppid() == asker:
+def serve(scan: Callable[[], bool]) -> None:
+    """The watch's own side: scan whenever standard input asks, until the scheduler is gone."""
+    scheduler = os.getppid()
+    with socket.socket(fileno=os.dup(0)) as connection:
+        connection.settimeout(_ORPHAN_S)
+        while os.getppid() == scheduler:
             try:
-                asked = line.recv(1)
+                asked = connection.recv(1)
             except TimeoutError:
                 continue
             if not asked:
                 break
-            line.sendall(_GOES_ON if look() else _AT_REST)
-    os._exit(0)  # at once: taking Airflow apart takes a second
+            connection.sendall(_ACTIVE if scan() else _IDLE)
+    os._exit(0)  # at once: a normal exit of Airflow takes a second

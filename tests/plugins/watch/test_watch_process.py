@@ -1,4 +1,4 @@
-"""The line between the scheduler and the watch: one process for many looks, another when it dies, none left alone."""
+"""The watch as a process: one for many scans, another after its death, none left without its scheduler."""
 
 import os
 import signal
@@ -9,31 +9,31 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ratchet_airflow.watch.watch_process import Watcher
+from ratchet_airflow.watch.watch_process import WatchProcess
 from tests.waiting import until
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 WATCH = """
 import os, sys
 from pathlib import Path
-from ratchet_airflow.watch.watch_process import answer
-looks = Path(sys.argv[1])
+from ratchet_airflow.watch.watch_process import serve
+scans = Path(sys.argv[1])
 
-def look():
-    with looks.open("a") as file:
+def scan():
+    with scans.open("a") as file:
         print(os.getpid(), file=file)
     word = Path(sys.argv[2]).read_text()
     if word == "die":
         raise SystemExit("a bug")
-    return word == "goes on"
+    return word == "active"
 
-answer(look)
+serve(scan)
 """
-ASKER = """
+SCHEDULER = """
 import os, sys, time
-from ratchet_airflow.watch.watch_process import Watcher
-watcher = Watcher(os.environ, sys.argv[1:])
-watcher.look()
+from ratchet_airflow.watch.watch_process import WatchProcess
+watch = WatchProcess(os.environ, sys.argv[1:])
+watch.scan()
 if os.fork() == 0:
     time.sleep(30)
     os._exit(0)
@@ -44,20 +44,20 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}"}
 
 
 class Watched:
-    """A watcher whose looks are written down, and which finds what it is told."""
+    """A watch that records its scans, and that finds what a test sets."""
 
     def __init__(self, folder: Path) -> None:
-        self._looks, self._word = folder / "looks", folder / "word"
-        self.command = [sys.executable, "-c", WATCH, str(self._looks), str(self._word)]
-        self.watcher = Watcher(ENVIRONMENT, self.command)
+        self._scans, self._word = folder / "scans", folder / "word"
+        self.command = [sys.executable, "-c", WATCH, str(self._scans), str(self._word)]
+        self.watch = WatchProcess(ENVIRONMENT, self.command)
 
     def finds(self, word: str) -> None:
         self._word.write_text(word)
 
     @property
-    def looks(self) -> list[int]:
-        """The process of each look."""
-        return [int(line) for line in self._looks.read_text().splitlines()]
+    def scans(self) -> list[int]:
+        """The process of each scan."""
+        return [int(line) for line in self._scans.read_text().splitlines()]
 
 
 @pytest.fixture
@@ -65,41 +65,41 @@ def watched(tmp_path: Path) -> Watched:
     return Watched(tmp_path)
 
 
-def test_one_process_looks_as_often_as_it_is_asked_and_goes_when_it_is_let_go(watched: Watched) -> None:
+def test_one_process_scans_as_often_as_it_is_asked_and_is_gone_after_end(watched: Watched) -> None:
     found = []
-    for word in ("goes on", "rests", "goes on"):
+    for word in ("active", "idle", "active"):
         watched.finds(word)
-        found.append(watched.watcher.look())
+        found.append(watched.watch.scan())
     assert found == [True, False, True]
-    first, *others = watched.looks
+    first, *others = watched.scans
     assert others == [first, first]
-    watched.watcher.end()
+    watched.watch.end()
     assert not psutil.pid_exists(first)
-    watched.watcher.end()  # nothing is there to end
+    watched.watch.end()  # nothing is there to end
 
 
 def test_one_that_died_is_started_again(watched: Watched) -> None:
     watched.finds("die")
-    with pytest.raises(ConnectionError, match="before it had answered"):
-        watched.watcher.look()
-    watched.finds("goes on")
-    assert watched.watcher.look()
-    killed = psutil.Process(watched.looks[-1])
+    with pytest.raises(ConnectionError, match="before it answered"):
+        watched.watch.scan()
+    watched.finds("active")
+    assert watched.watch.scan()
+    killed = psutil.Process(watched.scans[-1])
     killed.kill()
     until(lambda: killed.status() == psutil.STATUS_ZOMBIE)
-    assert watched.watcher.look()
-    assert len(set(watched.looks)) == 3
-    watched.watcher.end()
+    assert watched.watch.scan()
+    assert len(set(watched.scans)) == 3
+    watched.watch.end()
 
 
-def test_none_is_left_when_who_asks_is_killed_although_a_fork_of_it_holds_the_line(watched: Watched) -> None:
-    watched.finds("goes on")
-    command = [sys.executable, "-W", "ignore", "-c", ASKER, *watched.command]
-    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as asker:
-        assert asker.stdout is not None
-        assert asker.stdout.readline() == "asked\n"
-        forked = [child for child in psutil.Process(asker.pid).children() if child.pid not in watched.looks]
-        os.kill(asker.pid, signal.SIGKILL)
-        until(lambda: not psutil.pid_exists(watched.looks[0]))
+def test_none_is_left_when_the_scheduler_is_killed_although_a_fork_of_it_holds_the_socket(watched: Watched) -> None:
+    watched.finds("active")
+    command = [sys.executable, "-W", "ignore", "-c", SCHEDULER, *watched.command]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as scheduler:
+        assert scheduler.stdout is not None
+        assert scheduler.stdout.readline() == "asked\n"
+        forked = [child for child in psutil.Process(scheduler.pid).children() if child.pid not in watched.scans]
+        os.kill(scheduler.pid, signal.SIGKILL)
+        until(lambda: not psutil.pid_exists(watched.scans[0]))
         for child in forked:
             child.kill()
