@@ -18,10 +18,10 @@ from weakref import WeakValueDictionary
 from team.engine_filter import archive, create
 from team.engine_filter.call import Call
 from team.engine_filter.engine import JSON, TAR, Engine, Question, said
+from team.engine_filter.log import log_event
+from team.engine_filter.policy import Policy
 from team.engine_filter.refusal import EngineSaid, Refused
-from team.engine_filter.settings import Settings
 from team.engine_filter.strict_json import parse
-from team.engine_filter.telling import tell
 
 _ERROR = 400
 _FLAG = re.compile(r"0|1|true|false|True|False")
@@ -66,8 +66,8 @@ class _Operation:
 class Operations:
     """The operations of one installation on one engine."""
 
-    def __init__(self, settings: Settings, engine: Engine) -> None:
-        self._settings = settings
+    def __init__(self, policy: Policy, engine: Engine) -> None:
+        self._policy = policy
         self._engine = engine
         self._creating = asyncio.Lock()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -151,9 +151,9 @@ class Operations:
         name = call.query.get("name", "")
         if not _NAME.fullmatch(name):
             raise Refused(f"the container's name {name[:60]!r}", "ratchet-NAME- and eight hexadecimal digits")
-        wanted = create.read(call.body, self._settings)
+        wanted = create.read(call.body, self._policy)
         image = await self._allowed_image(call.version, wanted.image)
-        told = create.body(wanted, image["Id"], self._settings)
+        told = create.body(wanted, image["Id"], self._policy)
         async with self._creating:
             await self._check_room(call.version)
             answer = await self._ask(
@@ -165,7 +165,7 @@ class Operations:
                     content_type=JSON,
                 )
             )
-        tell(
+        log_event(
             "create",
             name=name,
             container=answer.value["Id"],
@@ -231,13 +231,8 @@ class Operations:
     async def _inspected(self, call: Call, container: str) -> Mapping[str, Any]:
         inspected: Mapping[str, Any] = await self._engine.value(f"{call.version}/containers/{container}/json")
         labels = inspected["Config"]["Labels"] or {}
-        if (
-            labels.get(create.MARK[0]) != create.MARK[1]
-            or labels.get(create.INSTALLATION) != self._settings.installation
-        ):
-            raise Refused(
-                f"container {container[:80]}", f"containers of the installation {self._settings.installation}"
-            )
+        if labels.get(create.MARK[0]) != create.MARK[1] or labels.get(create.INSTALLATION) != self._policy.installation:
+            raise Refused(f"container {container[:80]}", f"containers of the installation {self._policy.installation}")
         return inspected
 
     async def _check_fresh(self, call: Call, container: str, what: str) -> None:
@@ -247,7 +242,7 @@ class Operations:
 
     async def _allowed_image(self, version: str, name: str) -> Mapping[str, Any]:
         """What the engine knows of an image, by tag, digest or id, of an allowed repository."""
-        allowed = self._settings.images
+        allowed = self._policy.images
         refused = Refused(f"image {name[:120]}", f"images of {', '.join(allowed)}")
         by_id = re.fullmatch(r"sha256:[0-9a-f]{64}", name) is not None
         if not by_id and not any(
@@ -264,14 +259,14 @@ class Operations:
     async def _check_room(self, version: str) -> None:
         params = {"all": "1", "filters": self._labelled([])}
         there = len(await self._engine.value(f"{version}/containers/json", params))
-        if there >= self._settings.max_containers:
+        if there >= self._policy.max_containers:
             raise EngineSaid(
                 507,  # not one of those that say that the engine is away; still one to be tried again
-                f"engine filter: {self._settings.installation} has {there} containers, as many as it may have at once",
+                f"engine filter: {self._policy.installation} has {there} containers, as many as it may have at once",
             )
 
     def _labelled(self, labels: list[str]) -> str:
-        ours = ["=".join(create.MARK), f"{create.INSTALLATION}={self._settings.installation}"]
+        ours = ["=".join(create.MARK), f"{create.INSTALLATION}={self._policy.installation}"]
         return json.dumps({"label": [*labels, *ours]})
 
     def _lock(self, container: str) -> asyncio.Lock:
