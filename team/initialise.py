@@ -25,7 +25,7 @@ _OWN_DATABASE, _OWN_MLFLOW = "postgres", "mlflow"
 
 
 def main() -> int:
-    """Each step, told as it goes."""
+    """Run each step and print it."""
     try:
         with _step("waiting for the database, the broker and S3"):
             for variable in (
@@ -66,7 +66,7 @@ def _host(variable: str) -> str | None:
 
 
 def _databases() -> None:
-    """A role and a database for Airflow and for MLflow, neither of which may open the other's."""
+    """A role and a database each for Airflow and MLflow; neither role may open the other database."""
     import psycopg2
     from psycopg2 import sql
 
@@ -88,7 +88,7 @@ def _databases() -> None:
 
 
 def _wait_for(url: str) -> None:
-    """Wait until something listens there. The URL may hold a password: it is never told."""
+    """Wait until a server listens there. The URL may hold a password, so no error shows it."""
     parts = urlsplit(url)
     usual = {"https": 443, "http": 80, "redis": 6379}.get(parts.scheme, 5432)
     host, port = parts.hostname or "", parts.port or usual
@@ -99,7 +99,7 @@ def _wait_for(url: str) -> None:
         except OSError as error:
             if time.monotonic() > until:
                 raise Unavailable(
-                    f"{host}:{port} does not answer: {error}", remedy="see `make ps` and `make logs`"
+                    f"{host}:{port} does not answer: {error}", remedy="run `make ps` and `make logs`"
                 ) from error
             time.sleep(1)
         else:
@@ -128,7 +128,7 @@ def _buckets() -> None:
                 failure = error
             if time.monotonic() > until:
                 raise Unavailable(
-                    f"bucket {bucket} cannot be made: {failure}", remedy="make it, or mend the S3 credentials"
+                    f"cannot create bucket {bucket}: {failure}", remedy="create it, or correct the S3 credentials"
                 ) from failure
             time.sleep(1)
 
@@ -168,7 +168,7 @@ def _airflow() -> None:
             role = manager.find_role("Admin")
             made = manager.add_user(ADMIN, "Ratchet", "Admin", "admin@localhost", role, password)
             if not made:
-                raise Unavailable("Airflow's first user could not be made", remedy="see the log above")
+                raise Unavailable("cannot create Airflow's first user", remedy="read the log above")
 
 
 if __name__ == "__main__":

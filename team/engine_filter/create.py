@@ -1,4 +1,4 @@
-"""The one shape of container that may be made: what DockerRunner makes, field by field, and nothing beside it.
+"""The one shape of container that may be created: that of DockerRunner, field by field, and nothing else.
 
 A change here violates the promise of the team set-up when a body that parses could give a container the host's files,
 devices, namespaces or network, a capability, root, or another volume than its own two.
@@ -249,9 +249,9 @@ def _within(host: HostConfig, policy: Policy) -> None:
 
 
 def body(wanted: Container, image_id: str, policy: Policy) -> dict[str, Any]:
-    """What the engine is told: the parsed container alone, with the image by its id and the installation's label."""
-    told = wanted.model_dump(by_alias=True)
+    """The body for the engine: only the parsed container, with the image's id and the installation's label."""
+    rebuilt = wanted.model_dump(by_alias=True)
     labels = {**wanted.labels, INSTALLATION: policy.installation}
-    told["Image"], told["Labels"] = image_id, labels
-    told["HostConfig"]["Mounts"][0]["VolumeOptions"]["Labels"] = labels
-    return told
+    rebuilt["Image"], rebuilt["Labels"] = image_id, labels
+    rebuilt["HostConfig"]["Mounts"][0]["VolumeOptions"]["Labels"] = labels
+    return rebuilt

@@ -1,4 +1,4 @@
-"""The Docker engine behind its Unix socket, asked in requests that are made here from nothing but checked words."""
+"""A client of the Docker engine behind its Unix socket. Its requests are made of checked words only."""
 
 import json
 from collections.abc import AsyncIterator, Mapping

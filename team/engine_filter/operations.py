@@ -1,7 +1,7 @@
-"""What may be asked of the engine, as a table; what is not in it is refused.
+"""The permitted operations, as a table; every other request is refused.
 
-Each operation looks into its request and says what the engine is asked instead (a Question, whose answer is passed
-on as it comes), or does the asking itself and answers with a document (an Answer).
+Each operation checks its request and returns the request to the engine (a Question, whose answer is streamed back), or
+asks the engine itself and returns a document (an Answer).
 
 A change here violates the promise of the team set-up when words of a client reach the engine that no pattern has
 matched, or an operation reaches a container before `_ours` has said whose it is.
@@ -153,7 +153,7 @@ class Operations:
             raise Refused(f"the container's name {name[:60]!r}", "ratchet-NAME- and eight hexadecimal digits")
         wanted = create.read(call.body, self._policy)
         image = await self._allowed_image(call.version, wanted.image)
-        told = create.body(wanted, image["Id"], self._policy)
+        rebuilt = create.body(wanted, image["Id"], self._policy)
         async with self._creating:
             await self._check_room(call.version)
             answer = await self._ask(
@@ -161,7 +161,7 @@ class Operations:
                     method="POST",
                     path=f"{call.version}/containers/create",
                     params={"name": name},
-                    content=json.dumps(told).encode(),
+                    content=json.dumps(rebuilt).encode(),
                     content_type=JSON,
                 )
             )
@@ -261,7 +261,7 @@ class Operations:
         there = len(await self._engine.value(f"{version}/containers/json", params))
         if there >= self._policy.max_containers:
             raise EngineSaid(
-                507,  # not one of those that say that the engine is away; still one to be tried again
+                507,  # not a status that means that the engine is down, but one that is retried
                 f"engine filter: {self._policy.installation} has {there} containers, as many as it may have at once",
             )
 
