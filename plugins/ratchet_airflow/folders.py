@@ -18,7 +18,7 @@ Build = Callable[[PipelineSpec, Path], DAG]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class PipelineFolder:
     """A valid pipeline and its folder."""
 
     folder: Path
@@ -31,9 +31,9 @@ def root(dag_file: str) -> Path:
     return Path(given) if given else Path(dag_file).resolve().parent / "pipelines"
 
 
-def read(pipelines: Path) -> tuple[list[Found], list[PipelineInvalid]]:
+def read(pipelines: Path) -> tuple[list[PipelineFolder], list[PipelineInvalid]]:
     """Every valid pipeline in order of its folder's name, and the errors of the others."""
-    found: dict[str, Found] = {}
+    found: dict[str, PipelineFolder] = {}
     broken: list[PipelineInvalid] = []
     for file in sorted(pipelines.glob(f"*/{FILE}")):
         try:
@@ -44,7 +44,7 @@ def read(pipelines: Path) -> tuple[list[Found], list[PipelineInvalid]]:
         except PipelineInvalid as error:
             broken.append(error)
         else:
-            found[spec.name] = Found(folder=file.parent, spec=spec)
+            found[spec.name] = PipelineFolder(folder=file.parent, spec=spec)
     return list(found.values()), broken
 
 
@@ -61,7 +61,7 @@ def build_all(pipelines: Path, build: Build) -> tuple[list[DAG], list[PipelineIn
         return dags, broken
 
 
-def build_one(pipeline: Found, build: Build) -> DAG:
+def build_one(pipeline: PipelineFolder, build: Build) -> DAG:
     """A pipeline's DAG, validated as Airflow does. Raises PipelineInvalid for any error."""
     with _as_problem_of(pipeline.folder / FILE):
         dag = build(pipeline.spec, pipeline.folder)
@@ -71,7 +71,7 @@ def build_one(pipeline: Found, build: Build) -> DAG:
     return dag
 
 
-def read_one(pipelines: Path, name: str) -> list[Found]:
+def read_one(pipelines: Path, name: str) -> list[PipelineFolder]:
     """The pipeline of that name, nearly always in the folder of that name; an empty list if there is none.
 
     Raises PipelineInvalid if no valid pipeline has the name and another one is broken, which is then the likely reason.
@@ -81,7 +81,7 @@ def read_one(pipelines: Path, name: str) -> list[Found]:
         with _as_problem_of(file):
             spec = load(file)
         if spec.name == name:
-            return [Found(folder=file.parent, spec=spec)]
+            return [PipelineFolder(folder=file.parent, spec=spec)]
     found, broken = read(pipelines)
     matching = [pipeline for pipeline in found if pipeline.spec.name == name]
     if broken and not matching:

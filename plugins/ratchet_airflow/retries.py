@@ -48,10 +48,10 @@ class StageRetryPolicy(RetryPolicy):
         _ = context
         made = decision(exception, try_number=try_number, max_tries=max_tries)
         if made is None:
-            return RetryDecision.retry(self._grown(try_number)) if try_number <= max_tries else RetryDecision.default()
+            return RetryDecision.retry(self._delay(try_number)) if try_number <= max_tries else RetryDecision.default()
         if not made.again:
             return RetryDecision.fail(made.reason)
-        return RetryDecision.retry(self._grown(try_number) if made.growing_delay else timedelta(0), made.reason)
+        return RetryDecision.retry(self._delay(try_number) if made.growing_delay else timedelta(0), made.reason)
 
     def serialize(self) -> dict[str, Any]:
         """The delay; the table itself is code."""
@@ -62,7 +62,7 @@ class StageRetryPolicy(RetryPolicy):
         """The policy that `serialize` saved."""
         return cls(data["delay_s"])
 
-    def _grown(self, try_number: int) -> timedelta:
+    def _delay(self, try_number: int) -> timedelta:
         longest = max(MAX_DELAY.total_seconds(), self.delay_s)
         grown = min(longest, self.delay_s * BACKOFF ** (try_number - 1))
         return timedelta(seconds=grown * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from team.engine_filter.call import ClientGone, Receive, Scope, Send, read, shown
-from team.engine_filter.engine import JSON, Engine, Question
+from team.engine_filter.engine_client import JSON, EngineClient, Question
 from team.engine_filter.log import log_event
 from team.engine_filter.operations import Answer, Operations
 from team.engine_filter.policy import Policy
@@ -24,7 +24,7 @@ _END = b""
 class Filter:
     """Nothing is kept of a stream: each piece goes on before the next one is read, as fast as the client reads."""
 
-    def __init__(self, policy: Policy, engine: Engine) -> None:
+    def __init__(self, policy: Policy, engine: EngineClient) -> None:
         self._engine = engine
         self._operations = Operations(policy, engine)
 

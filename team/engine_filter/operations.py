@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from team.engine_filter import archive, create
 from team.engine_filter.call import Call
-from team.engine_filter.engine import JSON, TAR, Engine, Question, said
+from team.engine_filter.engine_client import JSON, TAR, EngineClient, Question, said
 from team.engine_filter.log import log_event
 from team.engine_filter.policy import Policy
 from team.engine_filter.refusal import EngineSaid, Refused
@@ -66,7 +66,7 @@ class _Operation:
 class Operations:
     """The operations of one installation on one engine."""
 
-    def __init__(self, policy: Policy, engine: Engine) -> None:
+    def __init__(self, policy: Policy, engine: EngineClient) -> None:
         self._policy = policy
         self._engine = engine
         self._creating = asyncio.Lock()

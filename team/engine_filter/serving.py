@@ -8,7 +8,7 @@ import uvicorn
 
 from ratchet.contracts.errors import Unavailable
 from team.engine_filter.app import Filter
-from team.engine_filter.engine import Engine
+from team.engine_filter.engine_client import EngineClient
 from team.engine_filter.log import log_event
 from team.engine_filter.policy import Policy
 from team.engine_filter.protocol import OneReading
@@ -34,7 +34,7 @@ def serve(policy: Policy) -> None:
 
 
 async def _serve(policy: Policy, listening: socket.socket) -> None:
-    async with Engine(policy.socket) as engine:
+    async with EngineClient(policy.socket) as engine:
         server = uvicorn.Server(
             uvicorn.Config(
                 Filter(policy, engine),

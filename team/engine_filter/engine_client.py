@@ -27,7 +27,7 @@ class Question:
     content_type: str | None = None
 
 
-class Engine:
+class EngineClient:
     """A connection for each question: none is left over that a restart of the engine could have broken.
 
     There is no limit to how long an answer takes: `wait` and `logs` take hours, and a client that has lost patience
