@@ -171,7 +171,7 @@ def test_times_that_airflow_cannot_keep_break_no_other_pipeline(pipelines: Path,
     changes = {
         "schedule.cron: '60 2 * * *': minute 60 is not allowed; allowed: 0-59": ("0 2 * * *", "60 2 * * *"),
         "schedule.cron: '99 99 * * *': minute 99 is not allowed": ("0 2 * * *", "99 99 * * *"),
-        "weekday mondy is not allowed; allowed: 0-7, sun-sat; did you mean mon?": ("0 2 * * *", "0 2 * * MONDY"),
+        "weekday mondy is not allowed; allowed: 0-7, sun-sat, a-b, a,b and */n; did you mean mon?": ("0 2 * * *", "0 2 * * MONDY"),
         "schedule.cron: 'a b c d e': minute a is not allowed": ("0 2 * * *", "a b c d e"),
         "schedule.cron: '0 2 30 2 *' never comes": ("0 2 * * *", "0 2 30 2 *"),
         "stages.train.timeout: '999999999d' is too long; allowed: up to 365d": ("timeout: 2h", "timeout: 999999999d"),
