@@ -142,7 +142,7 @@ def retry_unavailable(once: Callable[[], _Result]) -> _Result:
 
 def pause(attempt: int) -> None:
     """Wait longer after each attempt, and not in step with others. Seconds: up to 0.2, 0.4, 0.8, ..."""
-    time.sleep(random.uniform(0, 0.1 * 2**attempt))  # noqa: S311 - nothing secret about it
+    time.sleep(random.uniform(0, 0.1 * 2**attempt))
 
 
 def _cause(error: BaseException) -> BaseException:
