@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from configparser import ConfigParser
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -120,7 +121,7 @@ def _buckets() -> None:
                 client.head_bucket(Bucket=bucket)
                 break
             except ClientError as error:
-                if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:  # noqa: PLR2004 - not there
+                if error.response["ResponseMetadata"]["HTTPStatusCode"] == HTTPStatus.NOT_FOUND:
                     client.create_bucket(Bucket=bucket)
                     break
                 failure: Exception = error

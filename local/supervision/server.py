@@ -4,6 +4,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
 from signal import SIGKILL, Signals
@@ -139,6 +140,6 @@ def _exit_cause(code: int) -> str:
 def _is_healthy(url: str) -> bool:
     try:
         with urlopen(url, timeout=_PROBE_S) as response:  # noqa: S310 - the address of a service of ours
-            return bool(response.status == 200)  # noqa: PLR2004 - HTTP's OK
+            return bool(response.status == HTTPStatus.OK)
     except (OSError, HTTPException):
         return False

@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
@@ -110,7 +111,7 @@ class Connection:
                 return ConfigurationError(
                     f"{where}: there is no such bucket", remedy="make the bucket, or mend its name"
                 )
-            if status >= 500 or code in _TRANSIENT:  # noqa: PLR2004 - HTTP's line between the server's faults and ours
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _TRANSIENT:
                 return Unavailable(f"{where}: answered {code}: {message}")
             return ConfigurationError(
                 f"{where}: refused with {code}: {message}",
