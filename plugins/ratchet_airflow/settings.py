@@ -1,4 +1,4 @@
-"""Where this installation of Airflow keeps its results and tracks its models."""
+"""This installation's settings in Airflow's environment: where results go."""
 
 from dataclasses import dataclass
 
@@ -8,17 +8,17 @@ from ratchet.contracts.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The places. store: its URI. tracking: MLflow's URI, or None to track in the store."""
+    """The store and the tracker. store: its URI. tracking: MLflow's URI, or None to track in the store."""
 
     store: str
     tracking: str | None
 
 
 def read() -> Settings:
-    """What the environment says. Raises ConfigurationError where it names no store."""
+    """RATCHET_STORE and MLFLOW_TRACKING_URI. Raises ConfigurationError if the store is missing."""
     here = environment()
     if not here.store:
         raise ConfigurationError(
-            f"{variable('store')} is not set", remedy="set it to the store's URI, the same for every Airflow component"
+            f"{variable('store')} is not set", remedy="set it to the store's URI, the same in every Airflow component"
         )
     return Settings(store=here.store, tracking=here.tracking_uri)

@@ -1,4 +1,4 @@
-"""`python -m local.keeping ROOT HOME`: keeps the servers of a home running. `Services.start` starts it."""
+"""`python -m local.supervise_services ROOT HOME`: keeps the servers of a home running. `Services.start` starts it."""
 
 import sys
 from pathlib import Path
@@ -9,10 +9,10 @@ from ratchet.contracts.environment import environment
 
 
 def main(arguments: list[str]) -> int:
-    """Supervise until told to stop."""
+    """Supervise until SIGTERM."""
     root, home = map(Path, arguments)
     here = environment()
-    supervise(Services(root, home, data=here.data, store=here.store).services(), home)
+    supervise(Services(root, home, data=here.data, store=here.store).definitions(), home)
     return 0
 
 
