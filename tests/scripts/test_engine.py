@@ -69,7 +69,10 @@ def test_what_was_started_here_is_stopped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("docker", "message"),
     [
-        ("echo one; echo two", "keeps running: 2 container(s) run on it; to stop it anyway, run scripts/engine.sh stop"),
+        (
+            "echo one; echo two",
+            "keeps running: 2 container(s) run on it; to stop it anyway, run scripts/engine.sh stop",
+        ),
         ("exit 1", "keeps running: it does not report its containers; to stop it anyway, run scripts/engine.sh stop"),
         ("true", "stopped"),
     ],
