@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...] [--full]`: measures, prints a table, and says as JSON whether the goal holds."""
+"""`python -m benchmarks [NAME ...] [--full]`: measure, print a table, and report as JSON whether the goal holds."""
 
 import argparse
 import sys
@@ -10,10 +10,10 @@ NAMES = ("parse", "hop", "rerun", "logs", "backfill")
 
 
 def main() -> int:
-    """0 if every goal holds, 1 if one does not, 2 if one could not run."""
+    """Run the benchmarks; 0 if every goal holds, 1 if one does not, 2 if a benchmark could not run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of: {', '.join(NAMES)} (default: all)")
-    parser.add_argument("--full", action="store_true", help="the size that the goal names, instead of a quick one")
+    parser.add_argument("--full", action="store_true", help="use the size that the goal names, not the quick one")
     options = parser.parse_args()
     if unknown := sorted(set(options.names) - set(NAMES)):
         parser.error(f"unknown: {', '.join(unknown)}; allowed: {', '.join(NAMES)}")
@@ -21,7 +21,7 @@ def main() -> int:
     for name in options.names or NAMES:
         try:
             result: Result = import_module(f"benchmarks.{name}").run(full=options.full)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is why the benchmark could not run
+        except Exception as error:  # noqa: BLE001 - any exception is a reason why the benchmark could not run
             print(f"{name}: could not run: {type(error).__name__}: {error}", file=sys.stderr)
             code = 2
             continue

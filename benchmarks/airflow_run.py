@@ -1,4 +1,4 @@
-"""A real Airflow of one's own for a benchmark: started, used, ended."""
+"""Start, use and stop a real, separate Airflow for a benchmark."""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ DAY = date(2026, 3, 31)
 
 
 class Night(NamedTuple):
-    """A green run: seconds from its start to its end, as Airflow has them, and how its stages ended."""
+    """A green run: the seconds from its start to its end in Airflow, and the outcomes of its stages."""
 
     seconds: float
     outcomes: dict[Stage, Outcome]
@@ -38,7 +38,7 @@ class Sandbox:
         self._runs = 0
 
     def night(self) -> Night:
-        """One run for DAY. Raises if it is not green."""
+        """Make one run for DAY. Raises if it is not green."""
         self._runs += 1
         run_id = f"bench-{self._runs}"
         body = {"dag_run_id": run_id, "logical_date": None, "conf": {"date": DAY.isoformat()}}
@@ -51,23 +51,23 @@ class Sandbox:
         return Night((end - start).total_seconds(), ended)
 
     def switch_on(self) -> None:
-        """Switch the pipeline on, and wait until its schedule's own night, which has no data, is out of the way."""
+        """Switch the pipeline on, and wait for the end of the scheduled night, which has no data."""
         self._api.wait_for_dag(PIPELINE)
         self._api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})
         self._ended("run_type", "scheduled")
 
     def _ended(self, key: str, value: str) -> dict[str, Any]:
-        """The run whose key has this value, once it has come to its end. Raises if it does not within ten minutes."""
+        """Wait for the end of the run whose key has this value. Raises if it does not end within ten minutes."""
         until = time.monotonic() + 600
         while time.monotonic() < until:
             for run in self._api.runs(PIPELINE):
                 if run[key] == value and run["state"] in {"success", "failed"}:
                     return run
             time.sleep(0.5)
-        raise RuntimeError(f"no run whose {key} is {value} came to its end within ten minutes")
+        raise RuntimeError(f"no run whose {key} is {value} ended within ten minutes")
 
     def backfill(self, first: date, last: date, *, seconds: float) -> None:
-        """Run all dates from first to last, and wait for the summary that people get once each has come to its end."""
+        """Run all dates from first to last, and wait for the summary that Ratchet sends after the last one."""
         body = {
             "dag_id": PIPELINE,
             "from_date": f"{first}T00:00:00Z",
@@ -76,17 +76,17 @@ class Sandbox:
             "reprocess_behavior": "completed",
         }
         number = self._api.call("POST", "/backfills", body)["id"]
-        store, told = open_store(self.services.store), paths.alerts(PIPELINE, store_run_id(f"backfill-{number}"))
+        store, summary = open_store(self.services.store), paths.alerts(PIPELINE, store_run_id(f"backfill-{number}"))
         until = time.monotonic() + seconds
-        while not any(store.list(told)):
+        while not any(store.list(summary)):
             if time.monotonic() > until:
-                raise RuntimeError(f"the backfill did not come to its summary within {seconds:.0f} s")
+                raise RuntimeError(f"the backfill sent no summary within {seconds:.0f} s")
             time.sleep(1)
 
 
 @contextmanager
 def sandbox(home: Path, *, rows_per_day: int, days: int = 30) -> Iterator[Sandbox]:
-    """Start everything below `home`; end it when left."""
+    """Start everything below `home`; stop it at the end."""
     services = Services(ROOT, home, airflow_port=0, mlflow_port=0)
     try:
         services.start()

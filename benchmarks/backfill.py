@@ -1,6 +1,6 @@
-"""backfill: a backfill of many dates, unattended, to its summary: seconds a date, against the first one alone.
+"""backfill: seconds per date of an unattended backfill, compared with a night alone.
 
-Airflow, the containers and the store are real; `--full` takes 30 dates, else 5.
+The time ends with the summary. Airflow, the containers and the store are real. `--full` runs 30 dates, else 5.
 """
 
 import tempfile
@@ -19,7 +19,7 @@ _LIMIT_S = 3000
 
 
 def run(*, full: bool) -> Result:
-    """One night alone, then all dates up to it; each date is compared with that night."""
+    """Run one night alone, then all dates up to it."""
     dates = 30 if full else 5
     first = DAY - timedelta(days=dates - 1)
     with tempfile.TemporaryDirectory(prefix="ratchet-backfill-") as folder:
@@ -34,7 +34,7 @@ def run(*, full: bool) -> Result:
             days = [first + timedelta(days=number) for number in range(dates)]
             lines = [line for day in days if (line := newest(store, PIPELINE, day, "backfill"))]
     if len(lines) < dates:
-        raise RuntimeError(f"only {len(lines)} of {dates} dates were run")
+        raise RuntimeError(f"only {len(lines)} of {dates} dates ran")
     return Result(
         name="backfill",
         ratio=took / dates / alone,
@@ -45,7 +45,7 @@ def run(*, full: bool) -> Result:
         peer_name="a night alone",
         rows=(
             ("dates", f"{dates}, {_shown(first)} to {_shown(DAY)}"),
-            ("in all, to its summary", f"{took:.0f} s"),
+            ("in all, until the summary", f"{took:.0f} s"),
             ("a date", f"{took / dates:.1f} s"),
             ("a night alone", f"{alone:.1f} s"),
             ("verdicts", in_words(lines)),

@@ -1,8 +1,8 @@
-"""hop: what Airflow and the operator add to each stage, over a bare `docker run` of the same stage.
+"""hop: the time that Airflow and the operator add to each stage, compared with a bare `docker run` of the same stage.
 
 Both sides run the same chain on the same small data from an empty store, in the same image and with the same limits,
-and come to the same numbers. The bare side starts each container with the engine's own command line, and waits for it.
-In every round each side has its turn; which goes first changes from round to round.
+and get the same metrics. The bare side starts each container with the engine's command line and waits for it. Every
+round runs both sides, in alternating order.
 """
 
 import os
@@ -33,7 +33,7 @@ from ratchet.store.publishing import published
 
 Outcomes = dict[Stage, Outcome]
 _ROUNDS = 3
-"""An odd number: the median of two is their mean, and one that was held up is half of it."""
+"""An odd number: the median of two is their mean, so that one delay would be half of it."""
 _THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 
 
@@ -43,18 +43,18 @@ class _Round(NamedTuple):
 
 
 def run(*, full: bool) -> Result:
-    """Three rounds of one night through Airflow and one bare: of 20,000 rows a day with --full, else of 1,000."""
+    """Three rounds of a night in Airflow and a bare one, with 20,000 rows a day for --full, else 1,000."""
     rounds = [_round(number, rows_per_day=20_000 if full else 1_000) for number in range(_ROUNDS)]
     airflow_s = statistics.median(each.airflow_s for each in rounds)
     bare_s = statistics.median(sum(each.bare_s.values()) for each in rounds)
-    hops = len(STAGES) + 1  # and plan, which has no container
+    hops = len(STAGES) + 1  # plan counts too; it has no container
     over = (airflow_s - bare_s) / hops
     stages = {stage: statistics.median(each.bare_s[stage] for each in rounds) for stage in rounds[0].bare_s}
     return Result(
         name="hop",
         ratio=over,
         goal=1.3,
-        unit="s over, per stage",
+        unit="s more per task",
         ours=airflow_s,
         peer=bare_s,
         peer_name="sum of bare docker run",
@@ -63,13 +63,13 @@ def run(*, full: bool) -> Result:
             ("whole DAG run, median", f"{airflow_s:.1f} s"),
             *((f"docker run {stage}", f"{seconds:.2f} s") for stage, seconds in stages.items()),
             ("sum of docker run, median", f"{bare_s:.1f} s"),
-            ("over, per task", f"{over:.2f} s"),
+            ("more per task", f"{over:.2f} s"),
         ),
     )
 
 
 def _round(number: int, *, rows_per_day: int) -> _Round:
-    """Both sides once, from nothing. Raises where they do not come to the same numbers."""
+    """Run both sides once, from nothing. Raises if their metrics differ."""
     with tempfile.TemporaryDirectory(prefix="ratchet-hop-") as folder:
         home = Path(folder)
         home.chmod(0o755)
@@ -82,7 +82,7 @@ def _round(number: int, *, rows_per_day: int) -> _Round:
                 night = airflow.night()
                 bare_s, bare = _bare_night(home, environment)
     if (ours := _numbers(night.outcomes)) != (theirs := _numbers(bare)):
-        raise RuntimeError(f"the two sides do not agree: {ours} through Airflow, {theirs} bare")
+        raise RuntimeError(f"the two sides differ: {ours} in Airflow, {theirs} bare")
     return _Round(night.seconds, bare_s)
 
 
@@ -90,13 +90,13 @@ def _numbers(ended: Outcomes) -> tuple[Mapping[str, float], Mapping[str, float]]
     """The metrics of candidate and baseline."""
     evaluated = ended["evaluate"].result
     if evaluated is None:
-        raise RuntimeError("evaluate came to no result")
+        raise RuntimeError("evaluate has no result")
     judged = summaries.judgement(evaluated)
     return judged.candidate_metrics, judged.baseline_metrics
 
 
 def _bare_night(home: Path, environment: dict[str, str]) -> tuple[dict[Stage, float], Outcomes]:
-    """A night run with `docker run` alone: seconds by stage, and how each ended."""
+    """Run a night with `docker run` alone: the seconds and the outcome of each stage."""
     os.environ.update({name: environment[name] for name in map(variable, ("data", "tracking_uri"))})
     folder = ROOT / "dags" / "pipelines" / PIPELINE
     store = open_store(str(home / "bare"))
@@ -126,7 +126,7 @@ def _bare_night(home: Path, environment: dict[str, str]) -> tuple[dict[Stage, fl
 
 
 def _docker_run(home: Path, stage: Stage, job: Job) -> float:
-    """Seconds that the engine's own command line takes for what a runner would be given."""
+    """The seconds that the engine's command line takes for a job that a runner would get."""
     file = home / f"{stage}.json"
     file.write_bytes(job.request)
     file.chmod(0o644)
@@ -141,7 +141,7 @@ def _docker_run(home: Path, stage: Stage, job: Job) -> float:
     ]
     start = time.perf_counter()
     subprocess.run(
-        ("docker", "run", "--rm", *options, str(job.image), "stage", str(file)),  # noqa: S607 - the engine's own
+        ("docker", "run", "--rm", *options, str(job.image), "stage", str(file)),  # noqa: S607 - the engine's client
         check=True,
         capture_output=True,
     )

@@ -1,7 +1,7 @@
-"""logs: peak memory of a follower while its container prints 1 GB, and its speed against the engine's own.
+"""logs: peak memory of a follower while its container prints 1 GB, and its speed compared with the engine's client.
 
-The container prints lines of 200 bytes to 1 KiB, some ended by a carriage return, and one of 10 MB. The peer is the
-engine's client alone: `docker logs --follow`, its output thrown away after it is counted.
+The container prints lines of 200 bytes to 1 KiB, some of which end with a carriage return, and one of 10 MB. The peer
+is `docker logs --follow`, whose output is only counted.
 """
 
 import json
@@ -47,7 +47,7 @@ _FOLLOWS = """if 1:
 
 
 def run(*, full: bool) -> Result:
-    """A gigabyte with --full, else a fifth of it."""
+    """Print and follow a gigabyte with --full, else a fifth of it."""
     wanted = 1_000_000_000 if full else 200_000_000
     runner = DockerRunner()
     command = ("python", "-I", "-S", "-c", _PRINTS.replace("WANTED", str(wanted)))
@@ -55,7 +55,7 @@ def run(*, full: bool) -> Result:
     handle = runner.submit(job)
     try:
         begin = time.perf_counter()
-        counted = subprocess.run(  # noqa: S602 - our own words and a container's id
+        counted = subprocess.run(  # noqa: S602 - a fixed text and a container's id
             f"docker logs --follow {handle} 2>/dev/null | wc -c",
             shell=True,
             check=True,
@@ -70,14 +70,14 @@ def run(*, full: bool) -> Result:
     finally:
         runner.remove(handle)
     ours = json.loads(done.stdout.splitlines()[-1])
-    # Every line, one of 10 MB, and the last with the number of them.
+    # All numbered lines, the one of 10 MB, and the last one, which has their number.
     lost = ours["printed"] + 2 - ours["lines"]
     speed = ours["bytes"] / ours["seconds"] / 1e6
     return Result(
         name="logs",
         ratio=ours["peak"] if not lost else float("inf"),
         goal=_MEMORY_GOAL_MIB,
-        unit="MiB at its peak",
+        unit="MiB peak",
         ours=speed,
         peer=alone,
         peer_name="MB/s of docker logs --follow",
@@ -86,7 +86,7 @@ def run(*, full: bool) -> Result:
             ("lines lost", f"{lost:,}"),
             ("peak memory", f"{ours['peak']:.0f} MiB"),
             ("follower", f"{speed:.0f} MB/s, {ours['lines'] / ours['seconds']:,.0f} lines/s"),
-            ("its own processor time", f"{ours['cpu']:.1f} s of {ours['seconds']:.1f} s"),
+            ("processor time of the follower", f"{ours['cpu']:.1f} s of {ours['seconds']:.1f} s"),
             ("docker logs --follow", f"{alone:.0f} MB/s"),
         ),
     )

@@ -1,4 +1,4 @@
-"""What a benchmark found, and on what machine."""
+"""The result of a benchmark, and the machine that it ran on."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """ratio is compared with goal: it has to be at most that. rows: the table, a label and a text each."""
+    """ratio: has to be at most goal. rows: the table, a label and a text each."""
 
     name: str
     ratio: float
@@ -25,7 +25,7 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether the goal is reached."""
+        """Whether the ratio meets the goal."""
         return self.ratio <= self.goal
 
     def show(self) -> None:
@@ -49,7 +49,7 @@ class Result:
 
 
 def machine() -> str:
-    """Cores, memory and processor, in a line."""
+    """Cores, memory and processor in one line."""
     model = next(
         (
             line.partition(":")[2].strip()

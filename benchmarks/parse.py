@@ -1,4 +1,4 @@
-"""parse: time to make 200 pipelines into DAGs, per pipeline, after the import of Airflow."""
+"""parse: time per pipeline to build DAGs of 200 pipelines, without the import of Airflow."""
 
 import os
 import statistics
@@ -26,7 +26,7 @@ print(len(dags), seconds)
 
 
 def run(*, full: bool) -> Result:
-    """Five parses of 200 pipelines (one of them in quick runs thrice), each in a process of its own; the median."""
+    """The median of five parses of 200 pipelines (three without --full), each in a separate process."""
     count = 200
     text = (ROOT / "dags" / "pipelines" / "search-ranking" / "pipeline.yaml").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as empty:

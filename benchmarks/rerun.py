@@ -1,4 +1,4 @@
-"""rerun: wall of a fully cached DAG run over that of the first run, both through a real Airflow in real containers."""
+"""rerun: wall time of a fully cached DAG run, relative to the first run, in a real Airflow with real containers."""
 
 import tempfile
 from pathlib import Path
@@ -9,8 +9,8 @@ from benchmarks.measure import Result
 _ROWS = 100_000
 
 
-def run(*, full: bool) -> Result:  # noqa: ARG001 - its one size is the goal's own
-    """One first night, then the same night twice again; the faster of the two counts."""
+def run(*, full: bool) -> Result:  # noqa: ARG001 - it has one size, the goal's
+    """Run one night and repeat it twice; the faster repetition counts."""
     with tempfile.TemporaryDirectory(prefix="ratchet-rerun-") as folder:
         home = Path(folder)
         home.chmod(0o755)

@@ -1,6 +1,6 @@
-"""Makes Airflow show, as the import error of this file, what is wrong with pipelines that have no DAG.
+"""Raise the problems of all broken pipelines, so that Airflow shows them as the import error of this file.
 
-There is no DAG here. An error in the DAG file itself would take every DAG down, see docs/adr.
+This file has no DAG. The same error in `ratchet_pipelines.py` would stop every pipeline: see docs/adr/004.
 """
 
 from ratchet_airflow import folders

@@ -1,4 +1,4 @@
-"""Airflow's DAG file: one DAG for each folder in `pipelines` that has a good pipeline.yaml."""
+"""The DAG file of the pipelines: one DAG for each folder in `pipelines` that has a valid pipeline.yaml."""
 
 from airflow.sdk import get_parsing_context
 

@@ -1,4 +1,4 @@
-"""The DAG that ends what no run follows any more. Built in plugins/ratchet_airflow/reaper.py."""
+"""The DAG that ends containers that no run follows any more. plugins/ratchet_airflow/reaper.py builds it."""
 
 from airflow.sdk import get_parsing_context
 

@@ -1,4 +1,4 @@
-"""`make demo`: the example through its nights, under the embedded set-up."""
+"""`make demo`: run the nights of the example in the embedded set-up."""
 
 import argparse
 import sys
@@ -14,9 +14,9 @@ from ratchet.contracts.errors import RatchetError
 
 
 def main() -> int:
-    """Run the demo; 0 if it ended as it should."""
+    """Run the demo; 0 if every night had the expected result."""
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
-    parser.add_argument("--home", type=Path, default=ROOT / ".ratchet", help="the folder of state, data and results")
+    parser.add_argument("--home", type=Path, default=ROOT / ".ratchet", help="the folder for state, data and results")
     options = parser.parse_args()
     console, started = Console(), time.monotonic()
     services = Services(ROOT, options.home.resolve() / "demo")
@@ -25,7 +25,7 @@ def main() -> int:
     except RatchetError as error:
         console.print(f"demo: {error}", style="red", markup=False)
         return int(error.code)
-    console.print(f"the demo took {time.monotonic() - started:.0f} s; `make stop` ends what it started")
+    console.print(f"the demo took {time.monotonic() - started:.0f} s; to stop its servers, run `make stop`")
     return 0 if ended_well else 1
 
 

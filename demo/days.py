@@ -1,6 +1,6 @@
-"""The days of the demo: the same made-up month whatever the date is, with a poisoned day at its end.
+"""The days of the demo: the same synthetic month on any date, with a poisoned day at its end.
 
-Training, its seeds and the verdicts see no dates, so that the demo has the same three nights on any day of any year.
+Training, its seeds and the verdicts do not depend on dates. So the demo has the same three nights on any date.
 """
 
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from ratchet.samples.days import write_days
 
 NIGHTS = 3
 COUNT = 30 + NIGHTS - 1  # the window of each night
-_ROWS = 20_000  # of a day
-_LAST = date(2026, 3, 20)  # of the made-up world; the last day on disk is a copy of it
+_ROWS = 20_000  # per day
+_LAST = date(2026, 3, 20)  # of the synthetic world; the last day on disk is a copy of it
 _SEED = 0
 _CENTS = 100
 
 
 def write(out: Path, *, last: date) -> Iterator[Path]:
-    """Write `<out>/clicks/date=YYYY-MM-DD/part-0.parquet` for all windows of the nights, yielding each file.
+    """Write `<out>/clicks/date=YYYY-MM-DD/part-0.parquet` for all windows of the nights; yield each file.
 
-    last: the data date of the last night. On that day prices are in cents, as after a change nobody announced.
+    last: the data date of the last night. On that day prices are in cents, as after an unannounced change.
     """
     moved = last - _LAST
 
@@ -36,7 +36,7 @@ def write(out: Path, *, last: date) -> Iterator[Path]:
 
 
 def _moved(rows: pa.Table, by: timedelta) -> pa.Table:
-    """The rows with their times moved by some days."""
+    """The rows with their times moved by `by`."""
     column = rows.column_names.index("shown_at")
     times = pc.add(rows["shown_at"], pa.scalar(by, type=pa.duration("us")))
     return rows.set_column(column, "shown_at", times)

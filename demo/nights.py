@@ -1,4 +1,4 @@
-"""Three nights of the search-ranking example: a first model, a better one, and a poisoned day that is refused."""
+"""Three nights of the search-ranking example: a first model, a better one, and a poisoned day that Ratchet refuses."""
 
 import shutil
 import time
@@ -31,14 +31,14 @@ _COLOURS = {"success": "green", "failed": "bold red", "running": "bold", "skippe
 
 
 class Nights:
-    """Starts the servers and takes the example through its nights."""
+    """Start the servers and run the nights of the example."""
 
     def __init__(self, services: Services, console: Console) -> None:
         self._services = services
         self._console = console
 
     def run(self) -> bool:
-        """Whether the nights ended as they should: two verdicts of promote, and a day that was refused."""
+        """Run the nights; True for two verdicts of promote and one refused day."""
         tick = self._last_tick()
         last = tick.date() - timedelta(days=1)
         self._forget_other_dates(last)
@@ -58,7 +58,7 @@ class Nights:
         return ended == [*["promote"] * (days.NIGHTS - 1), "refused"]
 
     def _forget_other_dates(self, last: date) -> None:
-        """Begin again where the state is that of another day's demo: its nights are other nights than today's."""
+        """Remove the state of a demo of another date, whose nights differ from those of today."""
         note = self._services.home / "last-date"
         if note.is_file() and (before := note.read_text(encoding="utf-8")) != last.isoformat():
             self._say(f"removing the demo of {before}")
@@ -71,18 +71,18 @@ class Nights:
         self._console.print(f"demo: {what}", highlight=False, markup=False, soft_wrap=True)
 
     def _last_tick(self) -> datetime:
-        """When the schedule fired last; its run is about the day before."""
+        """The last time at which the schedule fired; its run is about the day before."""
         schedule = load(find(PIPELINE)).schedule
         if schedule is None:
-            raise Unavailable(f"{PIPELINE} has no schedule", remedy="give it one")
+            raise Unavailable(f"{PIPELINE} has no schedule", remedy="add one to its pipeline.yaml")
         tick: datetime = croniter(schedule.cron, datetime.now(UTC)).get_prev(datetime)
         return tick
 
     def _start(self, api: AirflowApi, tick: datetime) -> list[tuple[date, str]]:
         """Start all nights; (data date, run id) of each, in order.
 
-        In a new Airflow the last night is the one that the schedule makes as soon as the DAG is switched on; the
-        others are triggered before that, and dated before it, so that they run first. Later all are triggered.
+        In a new Airflow the schedule creates the last night when the DAG is switched on. The others are triggered and
+        dated before that, so that they run first. In an Airflow that has runs all nights are triggered.
         """
         first = not api.runs(PIPELINE)
         runs: list[tuple[date, str]] = []
@@ -96,30 +96,30 @@ class Nights:
         return runs
 
     def _trigger(self, api: AirflowApi, day: date, due: datetime | None) -> str:
-        """Trigger a run for a date as the form does; due: since when it could have run. Its id."""
+        """Trigger a run for a date as the form does, and return its id. due: the time from which it may run."""
         run_id = f"demo-{day}-{datetime.now(UTC):%H%M%S}"
         after = due.isoformat() if due else None
         api.trigger(PIPELINE, run_id, run_after=after, conf={"date": day.isoformat()})
         return run_id
 
     def _scheduled(self, api: AirflowApi, day: date) -> str:
-        """The run that the schedule makes for a day, once the scheduler has made it."""
+        """Wait for the run that the schedule creates for a day."""
         until = time.monotonic() + 60
         while time.monotonic() < until:
             for run in api.runs(PIPELINE):
                 if run["run_type"] == "scheduled" and run.get("partition_key") == day.isoformat():
                     return str(run["dag_run_id"])
             time.sleep(0.5)
-        raise Unavailable(f"the scheduler made no run for {day}", remedy=f"see {self._services.home}/scheduler.log")
+        raise Unavailable(f"the scheduler created no run for {day}", remedy=f"read {self._services.home}/scheduler.log")
 
     def _watch(self, api: AirflowApi, day: date, run_id: str) -> str:
-        """Show a run's tasks until it ends; its verdict, `refused`, or `failed`."""
+        """Show a run's tasks until it ends, and return its verdict, `refused`, or `failed`."""
         until = time.monotonic() + _RUN_S
         state = "queued"
         with Live(console=self._console, refresh_per_second=4, transient=not self._console.is_terminal) as live:
             while state in {"queued", "running"}:
                 if time.monotonic() > until:
-                    raise Unavailable(f"{run_id} did not end within {_RUN_S} s", remedy="see it in Airflow's UI")
+                    raise Unavailable(f"{run_id} did not end within {_RUN_S} s", remedy="look at it in Airflow's UI")
                 time.sleep(0.5)
                 state = api.run(PIPELINE, run_id)["state"]
                 live.update(_table(f"night of {day}: {state}", api.tasks(PIPELINE, run_id)))
@@ -128,7 +128,7 @@ class Nights:
         return self._report(store_run_id(run_id))
 
     def _report(self, run_id: str) -> str:
-        """Print what a run came to, and its page; in a word: its verdict, `refused`, or `failed`."""
+        """Print the results of a run and its page, and return its verdict, `refused`, or `failed`."""
         store = open_store(self._services.store)
         ended = outcomes(store, PIPELINE, run_id)
         evaluate, register = ended.get("evaluate"), ended.get("register")
@@ -140,7 +140,7 @@ class Nights:
             self._say(f"refused: {cause}")
             for line in checks.splitlines():
                 self._say(f"  {line}")
-            self._say(f"page of the checks {place(store, paths.kept(PIPELINE, run_id, 'validate', 'validation.html'))}")
+            self._say(f"checks page {place(store, paths.kept(PIPELINE, run_id, 'validate', 'validation.html'))}")
         if evaluate and evaluate.result:
             judged = summaries.judgement(evaluate.result)
             word = judged.verdict

@@ -1,10 +1,10 @@
-# The team set-up's own image: Airflow's five components, MLflow's server, the engine filter and the first set-up.
-# Built by `scripts/images.sh airflow`; DEPENDENCIES is the image that docker/dependencies.Dockerfile made of
-# docker/airflow.txt. There is no entry point: a command is given whole (`airflow api-server`, `mlflow server`,
-# `python -m team.engine_filter`), and none at all prints Airflow's version.
+# The team set-up's image: Airflow's five components, MLflow's server, the engine filter and the first set-up.
+# `scripts/images.sh airflow` builds it. DEPENDENCIES is the image that docker/dependencies.Dockerfile builds from
+# docker/airflow.txt. The image has no entry point: give the whole command (`airflow api-server`, `mlflow server`,
+# `python -m team.engine_filter`). Without a command it prints Airflow's version.
 ARG DEPENDENCIES=ratchet-airflow-base:cpu
 FROM ${DEPENDENCIES}
-# Laid out as in a checkout: what a stage's result depends on is also the lock of its packages.
+# The layout is that of a checkout, because a stage's fingerprint includes the lock file of its packages.
 COPY ratchet/ /opt/ratchet/ours/ratchet/
 COPY tasks/ /opt/ratchet/ours/tasks/
 COPY team/ /opt/ratchet/ours/team/
@@ -12,8 +12,8 @@ COPY docker/stage.txt /opt/ratchet/ours/docker/stage.txt
 COPY docker/ratchet docker/with-secrets /opt/ratchet/bin/
 COPY dags/ /opt/airflow/dags/
 COPY plugins/ /opt/airflow/plugins/
-# Any user of group 0 may write to /opt/airflow and /opt/airflow/logs, so that a container can run as whoever owns the
-# secrets. The empty airflow.cfg keeps Airflow from writing one, with keys in it, at the first start.
+# Any user of group 0 may write to /opt/airflow and /opt/airflow/logs, so that a container can run as the owner of the
+# secrets. Without airflow.cfg Airflow would write one, with keys in it, at the first start. So there is an empty one.
 RUN chmod 0755 /opt/ratchet/bin/ratchet /opt/ratchet/bin/with-secrets \
     && echo /opt/ratchet/ours >/opt/ratchet/lib/python3.11/site-packages/ratchet.pth \
     && /opt/ratchet/bin/python -m compileall -q /opt/ratchet/ours /opt/airflow \

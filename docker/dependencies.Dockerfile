@@ -1,10 +1,10 @@
-# What a stage imports, without our own code: rebuilt only when the pins or the base change.
-# The context is the folder that docker/packages.sh makes. No step needs a network.
+# The packages that a stage imports, without our own code. Only a change of the pins or of the base rebuilds it.
+# The context is the folder that docker/packages.sh writes. No step needs a network.
 ARG BASE
 FROM ${BASE}
 RUN python3 -m venv --without-pip /opt/ratchet
 COPY packages/ /opt/ratchet/lib/python3.11/site-packages/
-# Bytecode is compiled beforehand, since containers cannot write it; what is compiled already is passed over.
+# Containers cannot write bytecode, so the build compiles it. compileall skips files that are compiled already.
 RUN mv /opt/ratchet/lib/python3.11/site-packages/bin/* /opt/ratchet/bin/ \
     && rmdir /opt/ratchet/lib/python3.11/site-packages/bin \
     && { /opt/ratchet/bin/python -m compileall -q -j 0 /opt/ratchet/lib/python3.11/site-packages >/dev/null || true; }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Unpack the wheels that a lock file pins into a folder that an image build copies: the build needs no network.
-#   packages.sh LOCK_FILE VARIANT FOLDER     VARIANT is cpu or gpu: which build of torch
-# Wheels are unpacked outside the image because that is where uv has them at hand already, shared with .venv, and
-# because an image that copies wheels and installs them carries both.
+# Unpack the wheels that a lock file pins into a folder. An image build copies the folder and needs no network.
+#   packages.sh LOCK_FILE VARIANT FOLDER     VARIANT is the build of torch: cpu or gpu
+# The wheels are unpacked outside the image for two reasons: uv shares its cache with .venv there, and an image that
+# copies wheels and installs them contains both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=$1 variant=$2 folder=$3
@@ -21,25 +21,25 @@ mkdir -p "$(dirname "$folder")"
 install=(scripts/uv.sh pip install --quiet --target "$folder" --python .venv/bin/python --python-version 3.11
     --python-platform "$platform")
 if [[ $variant == gpu ]]; then
-    # The CUDA build is the one on the package index, and brings the CUDA libraries that it names.
+    # The package index has the CUDA build, which requires the CUDA libraries.
     UV_FIND_LINKS='' "${install[@]}" -r "$lock"
 else
     "${install[@]}" --no-deps -r "$lock"
     if ! [[ $(cat "$folder"/torch-*.dist-info/METADATA 2>/dev/null) =~ Version:\ [0-9.]+\+cpu ]]; then
-        "${install[@]}" -r "$lock" # no CPU build within reach: the usual one works too, with what it needs
+        "${install[@]}" -r "$lock" # no CPU build is in reach: install the usual build and its dependencies
     fi
 fi
 
-# What no stage reads: headers, static libraries, test suites.
+# Remove what no stage reads: headers, static libraries, test suites.
 rm -rf "$folder"/torch/{include,test,share} "$folder"/pyarrow/{include,src,tests} "$folder"/pandas/tests "$folder"/matplotlib/tests
 find "$folder" \( -path "$folder/scipy/*/tests" -o -path "$folder/networkx/*/tests" -o -path "$folder/sympy/*/tests" \) \
     -prune -exec rm -rf {} +
 find "$folder" \( -name '*.a' -o -name '*.pyi' \) -delete
-# Programs start with the interpreter of the image.
+# Programs start with the interpreter in the image.
 if [[ -d $folder/bin ]]; then
     grep -lIr '^#!.*python' "$folder/bin" | xargs -r sed -i '1s|.*|#!/opt/ratchet/bin/python|'
 fi
 if [[ $(.venv/bin/python -c 'import sys; print(*sys.version_info[:2])') == "3 11" ]]; then
-    .venv/bin/python -m compileall -q -j 0 "$folder" >/dev/null || true # the image compiles what is missing
+    .venv/bin/python -m compileall -q -j 0 "$folder" >/dev/null || true # the image build compiles the rest
 fi
 echo "$want" >"$folder.stamp"

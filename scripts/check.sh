@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every check that needs no test: format, lint, types, layers, and each pipeline in dags/pipelines.
+# Run every check that is not a test: format, lint, types, layers, shape, and each pipeline in dags/pipelines.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
@@ -8,7 +8,7 @@ step() {
     local name=$1 start=$SECONDS
     shift
     if output=$("$@" 2>&1); then
-        echo "check: $name: fine ($((SECONDS - start)) s)"
+        echo "check: $name: passed ($((SECONDS - start)) s)"
     else
         echo "$output"
         echo "check: $name: FAILED"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Make Docker Compose answer: `docker compose` or docker-compose where one is there, else Debian's package.
+# Provide Docker Compose: use `docker compose` or docker-compose, or install Debian's package.
 set -euo pipefail
 if docker compose version >/dev/null 2>&1 || docker-compose version >/dev/null 2>&1; then
     exit 0
 fi
 if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
-    echo "compose: neither 'docker compose' nor docker-compose is there; install one of them" >&2
+    echo "compose: found neither 'docker compose' nor docker-compose; install one of them" >&2
     exit 64
 fi
 echo "compose: installing docker-compose with apt-get"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Make a Docker engine answer: the one that is there, or one installed and started from Debian's packages.
-#   engine.sh          exits 0 if an engine answers, 3 if there is none and stages will run as processes
-#   engine.sh stop     ends the engine that this script started, and only that
-#   engine.sh release  the same, unless a container runs on it
-# RATCHET_NO_ENGINE_INSTALL=1 keeps it from installing or starting anything.
+# Provide a Docker engine: use the one that answers, or install and start Debian's.
+#   engine.sh          exits 0 if an engine answers, 3 if there is none (stages then run as processes)
+#   engine.sh stop     stops the engine that this script started, and no other
+#   engine.sh release  does the same, unless a container runs on that engine
+# With RATCHET_NO_ENGINE_INSTALL=1 the script installs and starts nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 state=$PWD/.ratchet/engine
 pidfile=$state/dockerd.pid
 log=$state/dockerd.log
 wait_s=${RATCHET_ENGINE_WAIT:-60}
-run=${RATCHET_ENGINE_RUN:-/var/run} # where dockerd keeps its socket and its notes
+run=${RATCHET_ENGINE_RUN:-/var/run} # where dockerd keeps its socket and its pid files
 
 say() { echo "engine: $*"; }
 none() {
@@ -28,7 +28,7 @@ answers() {
     fi
 }
 
-# The engine that this script started, if it lives: its pid, checked against the start time noted beside it.
+# Print the pid of the engine that this script started, if it still runs: its start time has to match the recorded one.
 ours() {
     local pid started
     read -r pid started 2>/dev/null <"$pidfile" || return 1
@@ -40,7 +40,7 @@ stop() {
     local pid
     pid=$(ours) || {
         rm -f "$pidfile"
-        say "none was started here"
+        say "this checkout started none"
         return 0
     }
     kill -TERM "$pid"
@@ -57,19 +57,18 @@ release() {
     local running why
     ours >/dev/null || return 0
     if ! running=$(timeout 10 docker --host "unix://$run/docker.sock" ps --quiet 2>/dev/null); then
-        why="it does not say whether containers run on it"
+        why="it does not report its containers"
     elif [[ -n $running ]]; then
         why="$(wc -l <<<"$running") container(s) run on it"
     else
         stop
         return 0
     fi
-    say "stays, as $why; \`scripts/engine.sh stop\` ends it all the same"
+    say "keeps running: $why; to stop it anyway, run scripts/engine.sh stop"
 }
 
-# An engine that was killed leaves the numbers of its processes behind. One that still waits to be reaped, or that some
-# other program took over, counts as alive, and a new engine would not start.
-forget_the_dead() {
+# A killed engine leaves its pid files. A new engine does not start if such a pid is that of a zombie or another program.
+remove_stale_pids() {
     local file pid
     for file in "$run/docker.pid" "$run/docker/containerd/containerd.pid"; do
         pid=$(cat "$file" 2>/dev/null) || continue
@@ -80,10 +79,10 @@ forget_the_dead() {
 install() {
     [[ $(id -u) == 0 ]] || none "no Docker engine answers, and only root can install one"
     command -v apt-get >/dev/null || none "no Docker engine answers, and this is neither Debian nor Ubuntu"
-    say "installing docker.io with apt-get, about a minute"
+    say "installing docker.io with apt-get (about a minute)"
     export DEBIAN_FRONTEND=noninteractive
     local out=$state/apt.log
-    # policy-rc.d's 101 keeps the package from starting its own service where there is no init to keep it.
+    # Without an init system policy-rc.d answers 101, so the package does not start its service.
     { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io iptables ca-certificates; } \
         >"$out" 2>&1 </dev/null || none "apt-get could not install docker.io (log: $out; last: $(tail -n 1 "$out"))"
 }
@@ -92,16 +91,16 @@ start() {
     command -v dockerd >/dev/null || install
     answers && return 0 # a package may have started its service
     [[ $(id -u) == 0 ]] || none "no Docker engine answers, and only root can start one"
-    forget_the_dead
+    remove_stale_pids
     say "starting dockerd in the background (log: $log)"
-    # The lock must not be inherited: it would be held for as long as the engine lives.
+    # The engine must not inherit the lock, or it would hold the lock as long as it runs.
     setsid dockerd --log-level=warn >"$log" 2>&1 </dev/null 9>&- &
     local pid=$!
     echo "$pid $(started_at "$pid")" >"$pidfile"
     disown
     local deadline=$((SECONDS + wait_s))
     until answers; do
-        [[ -n $(ours) ]] || none "dockerd ended at once (log: $log; last: $(tail -n 1 "$log"))"
+        [[ -n $(ours) ]] || none "dockerd exited during its start (log: $log; last: $(tail -n 1 "$log"))"
         ((SECONDS < deadline)) || none "dockerd did not answer within $wait_s s (log: $log; last: $(tail -n 1 "$log"))"
         sleep 0.2
     done

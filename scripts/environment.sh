@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make .venv in the checkout, with every pinned package and `ratchet` itself; nothing happens if nothing has changed.
+# Make .venv in the checkout, with every pinned package and `ratchet`. If nothing has changed, do nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stamp=.venv/.ratchet-stamp
@@ -16,7 +16,7 @@ if current; then
 fi
 mkdir -p .ratchet
 exec 9>.ratchet/environment.lock
-flock 9 # who waited finds it done
+flock 9 # another process may make it meanwhile
 if current; then
     exit 0
 fi
@@ -30,7 +30,7 @@ if ! { [[ -x .venv/bin/python ]] && fits .venv/bin/python && .venv/bin/python -m
             break
         fi
     done
-    [[ -n $python ]] || fail "needs Python 3.11 or 3.12; found $(python3 --version 2>&1 | head -n 1); install python3.11, or set PYTHON"
+    [[ -n $python ]] || fail "needs Python 3.11 or 3.12, but found $(python3 --version 2>&1 | head -n 1); install python3.11, or set PYTHON"
     "$python" -c 'import venv, ensurepip' 2>/dev/null ||
         fail "$python has no venv module; install it (Debian, Ubuntu: apt-get install python3-venv)"
     say "making .venv with $("$python" --version)"
@@ -44,7 +44,7 @@ scripts/uv.sh pip install --quiet --python .venv/bin/python -r requirements.txt 
 ours=(--editable . --editable ./tasks)
 scripts/uv.sh pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation "${ours[@]}" 2>/dev/null ||
     scripts/uv.sh pip install --quiet --python .venv/bin/python --no-deps "${ours[@]}"
-# Packages of the checkout alone (local, demo, team, benchmarks) are found from any folder, too.
+# These packages exist in the checkout alone (local, demo, team, benchmarks). The path file makes them importable.
 pwd >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ratchet-checkout.pth"
 echo "$want" >"$stamp"
 say "ready: .venv"

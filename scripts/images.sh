@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Build an image if the engine does not have it yet; its tag is the last line printed.
-#   images.sh [stage]      ratchet-stage:cpu-DIGEST, also named ratchet-stage:cpu (VARIANT=gpu: the CUDA build)
-#   images.sh airflow      ratchet-airflow:cpu-DIGEST, also named ratchet-airflow:cpu: the team set-up's own image
-#   images.sh team         all that the team set-up runs: the two above, and PostgreSQL, Redis and S3 (docker/servers.sh)
-# DIGEST is taken over everything that goes in, so a tag never means two things.
+# Build an image if the engine does not have it yet, and print its tag on the last line.
+#   images.sh [stage]      ratchet-stage:cpu-DIGEST and ratchet-stage:cpu (VARIANT=gpu builds with CUDA)
+#   images.sh airflow      ratchet-airflow:cpu-DIGEST and ratchet-airflow:cpu, the team set-up's image
+#   images.sh team         both, and PostgreSQL, Redis and S3 (docker/offline/servers.sh)
+# DIGEST covers everything that goes into the image, so a tag never means two things.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-stage}
@@ -13,22 +13,22 @@ say() { echo "images: $*" >&2; }
 
 [[ $what == stage || $what == airflow || $what == team ]] || { say "no image $what; allowed: stage, airflow, team"; exit 64; }
 [[ $variant == cpu || $variant == gpu ]] || { say "VARIANT=$variant; allowed: cpu, gpu"; exit 64; }
-command -v docker >/dev/null || { say "there is no docker client, so no image is built"; exit 3; }
-timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1 || { say "no Docker engine answers, so no image is built"; exit 3; }
+command -v docker >/dev/null || { say "cannot build an image: there is no docker client"; exit 3; }
+timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1 || { say "cannot build an image: no Docker engine answers"; exit 3; }
 mkdir -p "$build"
 
 if [[ $what == team ]]; then
-    servers=$(docker/servers.sh)
+    servers=$(docker/offline/servers.sh)
     echo "$servers"
-    # A registry that did not answer just now is not waited for again.
-    [[ $servers != *": made of "* ]] || export RATCHET_PULL_WAIT=0
+    # If no registry answered, do not wait for one again.
+    [[ $servers != *": built from "* ]] || export RATCHET_PULL_WAIT=0
     "$0" stage & staging=$!
     "$0" airflow
     wait "$staging"
     exit 0
 fi
 
-# Everything is built from archives with fixed times and owners: what is digested is what is built.
+# Builds read archives with fixed times and owners. The digest is that of the archive.
 archive() { # FILE PATH...
     local file=$1
     shift
@@ -36,7 +36,7 @@ archive() { # FILE PATH...
         --mode='u=rwX,go=rX' --exclude=__pycache__ --exclude='*.pyc' --exclude='*.egg-info' --exclude=build "$@"
 }
 digest() { sha256sum | cut -c1-12; }
-build_from() { # CONTEXT_ARCHIVE ARGUMENT...: without network, and quiet unless it fails
+build_from() { # CONTEXT_ARCHIVE ARGUMENT...: build without a network; print nothing unless it fails
     local errors
     errors=$(mktemp "$build/errors.XXXXXX")
     if ! docker build --quiet --network none "${@:2}" - <"$1" >/dev/null 2>"$errors"; then
@@ -48,15 +48,15 @@ build_from() { # CONTEXT_ARCHIVE ARGUMENT...: without network, and quiet unless 
 }
 has() { docker image inspect "$1" >/dev/null 2>&1; }
 
-base_tag=ratchet-base:$({ cat docker/base.sh docker/debian.sh; echo "${RATCHET_BASE_IMAGE:-}"; } | digest)
+base_tag=ratchet-base:$({ cat docker/offline/base.sh docker/offline/debian.sh; echo "${RATCHET_BASE_IMAGE:-}"; } | digest)
 
-base() { has "$base_tag" || docker/base.sh "$base_tag" >&2; }
+base() { has "$base_tag" || docker/offline/base.sh "$base_tag" >&2; }
 
-# An image of the base and the packages of a lock file.
+# Build an image from the base and the packages of a lock file.
 dependencies() { # TAG LOCK_FILE VARIANT FOLDER
     has "$1" && return 0
     local begin=$SECONDS
-    say "building $1 from the packages of $2: some minutes on a slow line, and only once"
+    say "building $1 from the packages in $2 (once; some minutes on a slow connection)"
     base &
     local making=$!
     docker/packages.sh "$2" "$3" "$4"
@@ -69,7 +69,7 @@ dependencies() { # TAG LOCK_FILE VARIANT FOLDER
 }
 size() { docker image inspect --format '{{.Size}}' "$1" | awk '{printf "%.1f GB", $1 / 1e9}'; }
 
-# One build of an image at a time in a checkout; who waited finds it done.
+# A checkout builds an image once at a time. A process that had to wait finds it built.
 context=$(mktemp "$build/context.XXXXXX")
 trap 'rm -f "$context"' EXIT
 if [[ $what == stage ]]; then
@@ -94,7 +94,7 @@ if ! has "$tag"; then
     fi
 fi
 docker tag "$tag" "ratchet-$what:$variant"
-if [[ $what == stage ]]; then # the tag above is every checkout's; this one is ours
+if [[ $what == stage ]]; then # checkouts share the tag above; this file is ours alone
     mkdir -p .ratchet/images
     echo "$tag" >".ratchet/images/$variant"
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run the environment's uv with what pip is configured with here (find-links, index, certificates): uv does not read it.
+# Run the environment's uv with pip's configuration (find-links, index, certificates), which uv does not read.
 # An empty UV_FIND_LINKS stays empty.
 set -euo pipefail
 bin=$(cd "$(dirname "$0")/.." && pwd)/.venv/bin

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build both wheels into dist/: ratchet (the library and Airflow's plugin) and ratchet-stages (what runs in containers).
+# Build both wheels into dist/: ratchet (the library and the Airflow plugin) and ratchet-stages (the code of the stages).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-dist}

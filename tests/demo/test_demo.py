@@ -87,7 +87,7 @@ def test_a_first_model_a_better_one_a_refused_day_and_the_same_again_is_cached_a
     assert f"demo: model {PIPELINE} version 1, in production" in first
     assert f"demo: model {PIPELINE} version 2, in production" in first
     assert "column price: drift" in first
-    page = re.search(r"^demo: page of the checks (.*)", first, re.MULTILINE)
+    page = re.search(r"^demo: checks page (.*)", first, re.MULTILINE)
     assert page is not None
     assert "<html" in Path(page[1]).read_text(encoding="utf-8")
 

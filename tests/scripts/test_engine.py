@@ -40,7 +40,7 @@ def test_an_engine_that_answers_is_left_as_it_is_and_not_stopped_from_elsewhere(
     tmp_path: Path, stage_image: str
 ) -> None:
     assert _engine(tmp_path).stdout == "engine: answers\n"
-    assert _engine(tmp_path, "stop").stdout == "engine: none was started here\n"
+    assert _engine(tmp_path, "stop").stdout == "engine: this checkout started none\n"
     assert _engine(tmp_path).returncode == 0
 
 
@@ -50,7 +50,7 @@ def test_a_process_that_took_over_the_number_of_ours_is_not_stopped(tmp_path: Pa
     with subprocess.Popen(["sleep", "600"]) as bystander:
         (state / "dockerd.pid").write_text(f"{bystander.pid} 1\n")
         ended = _engine(tmp_path, "stop")
-        assert ended.stdout == "engine: none was started here\n"
+        assert ended.stdout == "engine: this checkout started none\n"
         assert bystander.poll() is None
         bystander.kill()
 
@@ -63,18 +63,21 @@ def test_what_was_started_here_is_stopped(tmp_path: Path) -> None:
         (state / "dockerd.pid").write_text(f"{ours.pid} {started}\n")
         assert _engine(tmp_path, "stop").stdout == "engine: stopped\n"
         assert ours.wait(30) < 0
-    assert _engine(tmp_path, "stop").stdout == "engine: none was started here\n"
+    assert _engine(tmp_path, "stop").stdout == "engine: this checkout started none\n"
 
 
 @pytest.mark.parametrize(
-    ("docker", "told"),
+    ("docker", "message"),
     [
-        ("echo one; echo two", "stays, as 2 container(s) run on it; `scripts/engine.sh stop` ends it all the same"),
-        ("exit 1", "stays, as it does not say whether containers run on it; `scripts/engine.sh stop` ends it all the"),
+        (
+            "echo one; echo two",
+            "keeps running: 2 container(s) run on it; to stop it anyway, run scripts/engine.sh stop",
+        ),
+        ("exit 1", "keeps running: it does not report its containers; to stop it anyway, run scripts/engine.sh stop"),
         ("true", "stopped"),
     ],
 )
-def test_what_was_started_here_is_released_once_nothing_runs_on_it(tmp_path: Path, docker: str, told: str) -> None:
+def test_what_was_started_here_is_released_once_nothing_runs_on_it(tmp_path: Path, docker: str, message: str) -> None:
     state, programs = tmp_path / ".ratchet/engine", tmp_path / "bin"
     state.mkdir(parents=True)
     programs.mkdir()
@@ -86,8 +89,8 @@ def test_what_was_started_here_is_released_once_nothing_runs_on_it(tmp_path: Pat
         (state / "dockerd.pid").write_text(f"{ours.pid} {started}\n")
         ended = _engine(tmp_path, "release", PATH=path)
         assert ended.returncode == 0
-        assert ended.stdout.startswith(f"engine: {told}")
-        assert (ours.poll() is None) == (told != "stopped")
+        assert ended.stdout.startswith(f"engine: {message}")
+        assert (ours.poll() is None) == (message != "stopped")
         ours.kill()
     (state / "dockerd.pid").unlink(missing_ok=True)
     ended = _engine(tmp_path, "release", PATH=path)

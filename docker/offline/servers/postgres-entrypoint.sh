@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Start PostgreSQL as the user postgres, and make its cluster first if the volume has none.
-#   POSTGRES_PASSWORD or POSTGRES_PASSWORD_FILE   the first user's password; needed at the first start
+# Start PostgreSQL as the user postgres. If the volume has no cluster, make one first.
+#   POSTGRES_PASSWORD or POSTGRES_PASSWORD_FILE   the first user's password; the first start needs it
 #   POSTGRES_USER, POSTGRES_DB                    the first user (postgres) and database (the user's name); also *_FILE
 #   POSTGRES_INITDB_ARGS                          more options of initdb
-#   /docker-entrypoint-initdb.d/*.sh *.sql        run in order of their names, at the first start only
+#   /docker-entrypoint-initdb.d/*.sh *.sql        the first start runs them in the order of their names
 set -Eeuo pipefail
 
 from_file() { # NAME DEFAULT: NAME's value, or the content of the file that NAME_FILE names
@@ -25,7 +25,7 @@ first_start() {
     fi
     eval "initdb --username=\"\$POSTGRES_USER\" --pwfile=<(printf '%s\n' \"\$POSTGRES_PASSWORD\") ${POSTGRES_INITDB_ARGS:-}"
     printf '\nhost all all all scram-sha-256\n' >>"$PGDATA/pg_hba.conf"
-    # Nobody outside can connect before all is set up.
+    # Nobody can connect from outside until the set-up is complete.
     PGUSER=$POSTGRES_USER pg_ctl -D "$PGDATA" -o "-c listen_addresses='' -p 5432" -w start
     local psql=(psql -v ON_ERROR_STOP=1 --no-password --no-psqlrc --username "$POSTGRES_USER")
     if [[ $POSTGRES_DB != postgres ]]; then
@@ -38,7 +38,7 @@ first_start() {
         *.sh) if [[ -x $file ]]; then "$file"; else . "$file"; fi ;;
         *.sql) "${psql[@]}" -f "$file" ;;
         '/docker-entrypoint-initdb.d/*') ;;
-        *) echo "postgres: passing over $file; what is run ends in .sh or .sql" ;;
+        *) echo "postgres: skipping $file; name it .sh or .sql to run it" ;;
         esac
     done
     PGUSER=$POSTGRES_USER pg_ctl -D "$PGDATA" -m fast -w stop
@@ -46,7 +46,7 @@ first_start() {
 
 [[ ${1:-} != -* ]] || set -- postgres "$@"
 if [[ ${1:-} == postgres ]]; then
-    # Secrets are read before the step down: their files may be root's alone.
+    # Read the secrets as root: perhaps only root may read their files.
     from_file POSTGRES_PASSWORD ''
     from_file POSTGRES_USER postgres
     from_file POSTGRES_DB "$POSTGRES_USER"

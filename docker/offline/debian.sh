@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Make an image of Debian 12 and some of its packages, security updates included. No registry is asked.
+# Build an image from Debian 12 and some of its packages, with security updates. It asks no registry.
 #   debian.sh TAG PACKAGE...
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 tag=$1
 shift
 if ! command -v mmdebstrap >/dev/null; then
     if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
-        echo "debian: needs mmdebstrap (apt-get install mmdebstrap), or a registry that answers" >&2
+        echo "debian: mmdebstrap is missing; install it (apt-get install mmdebstrap), or connect to a registry" >&2
         exit 1
     fi
     export DEBIAN_FRONTEND=noninteractive

@@ -1,5 +1,5 @@
-# Redis 7.0 of Debian 12, to be started as the image `redis` is: same user id, folder and entry point. What differs:
-# without a password Debian's build answers its own host alone (protected-mode).
+# Redis 7.0 of Debian 12. User id, folder and entry point are those of the image `redis`. One thing differs: without a
+# password Debian's build answers only its own host (protected-mode).
 ARG DEBIAN
 FROM ${DEBIAN}
 COPY redis-entrypoint.sh /usr/local/bin/docker-entrypoint.sh

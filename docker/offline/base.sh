@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Make a base image with Python 3.11 as TAG: pulled where a registry answers, else put together from Debian's packages.
+# Provide a base image with Python 3.11 as TAG: pull it, or build it from Debian's packages if no registry answers.
 #   base.sh TAG
-# RATCHET_BASE_IMAGE names an image to pull (or one that the engine has) instead of the usual one.
-# RATCHET_PULL_WAIT=0: no registry is asked.
+# RATCHET_BASE_IMAGE names another image to use: one that the engine has, or one to pull.
+# RATCHET_PULL_WAIT=0 asks no registry.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 tag=$1
 pull_wait=${RATCHET_PULL_WAIT:-30} # seconds; Debian's packages take about as long
 
@@ -19,5 +19,5 @@ if docker image inspect "$usual" >/dev/null 2>&1 || pull; then
     docker tag "$usual" "$tag"
     exit 0
 fi
-echo "base: no registry answers; making $tag from Debian's packages, about half a minute"
-docker/debian.sh "$tag" python3 python3-venv ca-certificates tzdata
+echo "base: no registry answers; building $tag from Debian's packages (about half a minute)"
+docker/offline/debian.sh "$tag" python3 python3-venv ca-certificates tzdata

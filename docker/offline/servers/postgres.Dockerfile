@@ -1,5 +1,5 @@
-# PostgreSQL 15 of Debian 12, to be started as the image `postgres` is: same user id, folders, environment and entry
-# point. What differs: the locale is C.UTF-8 where the other has en_US.utf8, so say --locale in POSTGRES_INITDB_ARGS.
+# PostgreSQL 15 of Debian 12. User id, folders, environment and entry point are those of the image `postgres`. The locale
+# differs: it is C.UTF-8 here and en_US.utf8 there, so set --locale in POSTGRES_INITDB_ARGS.
 ARG DEBIAN
 FROM ${DEBIAN}
 COPY postgres-entrypoint.sh /usr/local/bin/docker-entrypoint.sh

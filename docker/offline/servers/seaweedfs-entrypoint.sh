@@ -8,7 +8,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 if [ "${1:-}" = server ]; then
     shift
-    # What the caller says comes later, and wins.
+    # The caller's options come later, so they win.
     set -- server -dir=/data -volume.max=0 -master.volumePreallocate -master.volumeSizeLimitMB=1024 "$@"
 fi
 exec /usr/bin/weed -logtostderr=true "$@"
