@@ -1,4 +1,4 @@
-"""What has to be the same for a run to come out the same: the pipeline's commit, the image, the library versions."""
+"""What two runs with the same result have in common: the pipeline's commit, the image, the library versions."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""From a plan and what has happened so far to the request of one stage, and its fingerprint."""
+"""From a plan and the outcomes so far to the request of one stage, and its fingerprint."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ Outcomes = Mapping[Stage, Outcome]
 
 
 def why_skipped(stage: Stage, outcomes: Outcomes) -> str | None:
-    """Why a stage has nothing to do in this run, or None. Only register can be without work."""
+    """Why a stage has nothing to do in this run, or None. Only register can have nothing to do."""
     if stage != "register":
         return None
     evaluate = outcomes.get("evaluate")

@@ -22,7 +22,7 @@ from ratchet.store.disk import (
     make_folders,
     opened,
     outside,
-    plainly,
+    store_errors,
     sync_folder,
     walk,
 )
@@ -48,27 +48,27 @@ class FileStore(Store):
 
     def prepare(self) -> None:
         """Make the root; as root, hand a new or empty one to the user that stage containers run as."""
-        with plainly(self._root, writing=True):
+        with store_errors(self._root, writing=True):
             make_folders(self._root)
             if os.geteuid() == 0 and not any(self._root.iterdir()):
                 os.chown(self._root, *STAGE_OWNER)
 
     def owner(self) -> tuple[int, int]:
         """User and group that own the root. Raises ConfigurationError where there is no root."""
-        with plainly(self._root):
+        with store_errors(self._root):
             found = self._root.stat()
         return found.st_uid, found.st_gid
 
     @override
     def read(self, key: str) -> bytes:
         path = self._path(key)
-        with plainly(path):
+        with store_errors(path):
             return path.read_bytes()
 
     @override
     def create(self, key: str, data: bytes) -> bool:
         path = self._path(key)
-        with plainly(path, writing=True), _written(path, lambda file: _write(file, data)) as temporary:
+        with store_errors(path, writing=True), _written(path, lambda file: _write(file, data)) as temporary:
             try:
                 os.link(temporary, path)
             except FileExistsError:
@@ -85,7 +85,7 @@ class FileStore(Store):
             return self.create(key, data)
         path = self._path(key)
         with (
-            plainly(path, writing=True),
+            store_errors(path, writing=True),
             _written(path, lambda file: _write(file, data)) as new,
             locked(path.parent) as folder,
         ):
@@ -101,7 +101,7 @@ class FileStore(Store):
         target = self._path(key)
         path.stat()
         with (
-            plainly(target, writing=True),
+            store_errors(target, writing=True),
             _written(target, lambda file: shutil.copyfile(path, file)) as new,
             opened(target.parent) as folder,
         ):
@@ -111,9 +111,9 @@ class FileStore(Store):
     @override
     def download(self, key: str, path: Path) -> None:
         source = self._path(key)
-        with plainly(source):
+        with store_errors(source):
             source.stat()
-        with plainly(path, writing=True):
+        with store_errors(path, writing=True):
             shutil.copyfile(source, path)
 
     @override
@@ -121,7 +121,7 @@ class FileStore(Store):
         """Links to folders are not followed; a link to a file outside of the store is refused."""
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
-        with plainly(top):
+        with store_errors(top):
             names = sorted(folder + name for name in walk(top) if not TEMPORARY.fullmatch(name.rpartition("/")[2]))
         for key in names:
             if (entry := self.head(key)) is not None:
@@ -130,14 +130,14 @@ class FileStore(Store):
     @override
     def head(self, key: str) -> Entry | None:
         path = self._path(key)
-        with plainly(path):
+        with store_errors(path):
             return _entry(key, path)
 
     @override
     def delete(self, key: str, *, expected: str | None = None) -> bool:
         """Folders that become empty go too."""
         path = self._path(key)
-        with plainly(path):
+        with store_errors(path):
             try:
                 with locked(path.parent) as folder:
                     found = _entry(key, path)
@@ -159,7 +159,7 @@ class FileStore(Store):
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
         swept = 0
-        with plainly(top):
+        with store_errors(top):
             for name in walk(top):
                 path = top / name
                 if TEMPORARY.fullmatch(path.name):
@@ -185,7 +185,7 @@ class FileStore(Store):
         top = self._path(folder[:-1]) if folder else self._root
         if os.geteuid() != 0 or not top.exists():
             return
-        with plainly(top):
+        with store_errors(top):
             owner = self._root.stat()
             for path in (*reversed(top.relative_to(self._root).parents), top.relative_to(self._root)):
                 give(self._root / path, owner)

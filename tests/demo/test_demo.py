@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import STAGES
 from ratchet.runs.history import days_of, runs_of
 from ratchet.runs.jobs import store_label
@@ -103,7 +104,7 @@ def test_a_first_model_a_better_one_a_refused_day_and_the_same_again_is_cached_a
 
     assert "stopped: " in demo.stop()
     assert demo.processes() == []
-    label = f"label=ratchet.store={store_label(store.uri)}"
+    label = f"label={Label.STORE}={store_label(store.uri)}"
     containers = subprocess.run(
         ["docker", "ps", "--all", "--quiet", "--filter", label], capture_output=True, text=True, check=True
     )

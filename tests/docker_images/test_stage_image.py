@@ -2,17 +2,19 @@
 
 import pytest
 
+from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
+from ratchet.runners.following import follow_to_end
 from ratchet.runners.job import Job
-from ratchet.runners.runner import run_to_end
 
 pytestmark = pytest.mark.docker
 
 
 def _run(image: str, *command: str) -> list[str]:
     lines: list[str] = []
-    job = Job(name="image", request=b"{}", image=image, command=command, labels={"ratchet.test": "1"})
-    ended = run_to_end(DockerRunner(), job, lambda line: lines.append(line.text))
+    job = Job(name="image", request=b"{}", image=image, command=command, labels={Label.TEST: "1"})
+    runner = DockerRunner()
+    ended = follow_to_end(runner, runner.submit(job), job, lambda line: lines.append(line.text))
     assert ended.exit_code == 0, "\n".join(lines)
     return lines
 

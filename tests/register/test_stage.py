@@ -22,44 +22,42 @@ from ratchet.store.opening import open_store
 from ratchet.tracking.mlflow import local_uri
 from tasks.evaluate import holdout
 from tasks.register import stage, versions
-from tests import world
 from tests.mlflow_server import prepare
-from tests.world import World
+from tests.shop import Shop
+from tests.world import PINS
 
 DERIVE = "def derive(df):\n    return df.assign(x=df.x.fillna(0.5), hour=df.seen.dt.hour)\n"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, mlflow_database: Path) -> World:
-    return world.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
+def shop(tmp_path: Path, mlflow_database: Path) -> Shop:
+    return Shop.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
 
 
-def register(shop: World, training: Published, evaluated: Published, attempt: str = "a1") -> Registration:
-    ctx = shop.register_context(training, evaluated, attempt)
-    finished = stage.run(ctx)
-    shop.commit(ctx, finished)
+def register(shop: Shop, training: Published, evaluated: Published, attempt: str = "a1") -> Registration:
+    finished, _ = shop.finish(shop.registration(training, evaluated, attempt))
     assert isinstance(finished.summary, Registration)
     return finished.summary
 
 
-def night(shop: World, training: Published) -> Registration:
+def night(shop: Shop, training: Published) -> Registration:
     """Evaluate against whoever is champion, and register."""
     live = champion(shop.store, shop.spec.model_name)
     against = None
     if live:
-        against = shop.champion(training, number=live.number, version=live.version).model_copy(
+        against = shop.crown(training, number=live.number, version=live.version).model_copy(
             update={"digest": live.model_digest, "manifests": live.manifests}
         )
     _, evaluated = shop.evaluate(training, against)
     return register(shop, training, evaluated)
 
 
-def client(shop: World) -> MlflowClient:
+def client(shop: Shop) -> MlflowClient:
     assert isinstance(shop.store, FileStore)
     return MlflowClient(local_uri(shop.store), local_uri(shop.store))
 
 
-def test_the_first_model_becomes_version_one_and_champion(shop: World) -> None:
+def test_the_first_model_becomes_version_one_and_champion(shop: Shop) -> None:
     training = shop.train(1.0)
     done = night(shop, training)
     assert (done.version, done.promoted, done.withheld, done.ledger_number) == ("1", True, "", 1)
@@ -68,18 +66,18 @@ def test_the_first_model_becomes_version_one_and_champion(shop: World) -> None:
     assert {name: found.tags[f"ratchet.{name}"] for name in ("snapshot", "commit", "image", "seed")} == {
         "snapshot": "tables/shop/1@3",
         "commit": "c0ffee",
-        "image": world.PINS.image,
+        "image": PINS.image,
         "seed": str(shop.spec.train.seed),
     }
     pinned = json.loads(found.tags["ratchet.libraries"])
-    assert pinned == world.PINS.libraries
+    assert pinned == PINS.libraries
     assert {"numpy", "torch"} <= set(pinned)
     (record,) = records(shop.store, "shop")
     assert record.model_digest == training.result.content
     assert set(record.manifests) == {"ingest", "train", "evaluate"}
 
 
-def test_the_run_tells_parameters_metrics_by_epoch_and_where_it_all_came_from(shop: World) -> None:
+def test_the_run_tells_parameters_metrics_by_epoch_and_where_it_all_came_from(shop: Shop) -> None:
     done = night(shop, shop.train(1.0))
     run = client(shop).get_run(done.mlflow_run_id)
     assert run.data.params["train.epochs"] == "2"
@@ -92,7 +90,7 @@ def test_the_run_tells_parameters_metrics_by_epoch_and_where_it_all_came_from(sh
     assert run.info.status == "FINISHED"
 
 
-def test_registering_twice_gives_one_version_one_run_and_one_record(shop: World) -> None:
+def test_registering_twice_gives_one_version_one_run_and_one_record(shop: Shop) -> None:
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
     first, second = (register(shop, training, evaluated, attempt) for attempt in ("a1", "a2"))
@@ -103,7 +101,7 @@ def test_registering_twice_gives_one_version_one_run_and_one_record(shop: World)
     assert len(records(shop.store, "shop")) == 1
 
 
-def test_a_better_model_takes_over_and_the_alias_with_it(shop: World) -> None:
+def test_a_better_model_takes_over_and_the_alias_with_it(shop: Shop) -> None:
     night(shop, shop.train(0.3, 1.0))
     done = night(shop, shop.train(1.0))
     assert (done.version, done.promoted, done.ledger_number) == ("2", True, 2)
@@ -112,7 +110,7 @@ def test_a_better_model_takes_over_and_the_alias_with_it(shop: World) -> None:
 
 
 @pytest.mark.parametrize("step", ["upload", "create_model_version", "settle", "point"])
-def test_a_crash_at_any_step_is_mended_by_the_next_try(shop: World, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_at_any_step_is_mended_by_the_next_try(shop: Shop, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
     crash = ConnectionAbortedError("the lights went out")
@@ -138,7 +136,7 @@ def test_a_crash_at_any_step_is_mended_by_the_next_try(shop: World, step: str, m
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "1"
 
 
-def test_an_alias_that_was_bent_is_set_by_the_ledger(shop: World) -> None:
+def test_an_alias_that_was_bent_is_set_by_the_ledger(shop: Shop) -> None:
     night(shop, shop.train(0.3, 1.0))
     training = shop.train(1.0)
     night(shop, training)
@@ -148,7 +146,7 @@ def test_an_alias_that_was_bent_is_set_by_the_ledger(shop: World) -> None:
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "2"
 
 
-def test_where_production_has_moved_meanwhile_the_version_stands_and_production_stays(shop: World) -> None:
+def test_where_production_has_moved_meanwhile_the_version_stands_and_production_stays(shop: Shop) -> None:
     ours, theirs = shop.train(1.0), shop.train(1.0, 0.1)
     _, evaluated = shop.evaluate(ours)
     night(replace(shop, run_id="run-2"), theirs)
@@ -159,7 +157,7 @@ def test_where_production_has_moved_meanwhile_the_version_stands_and_production_
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "1"
 
 
-def test_of_two_promotions_at_once_one_wins_and_the_other_is_told(shop: World) -> None:
+def test_of_two_promotions_at_once_one_wins_and_the_other_is_told(shop: Shop) -> None:
     candidates = [(shop.train(1.0, tilt), f"run-{index}") for index, tilt in enumerate((0.0, 0.1))]
     judged = [(training, shop.evaluate(training)[1], run) for training, run in candidates]
     done: list[Registration] = []
@@ -176,31 +174,31 @@ def test_of_two_promotions_at_once_one_wins_and_the_other_is_told(shop: World) -
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == record.version
 
 
-def test_a_run_that_may_not_promote_registers_and_says_why_production_stays(shop: World) -> None:
+def test_a_run_that_may_not_promote_registers_and_says_why_production_stays(shop: Shop) -> None:
     held = replace(shop, promotion=Promotion(mode="never", reason="a backfill does not move production"))
     done = night(held, shop.train(1.0))
     assert (done.version, done.promoted, done.withheld) == ("1", False, "a backfill does not move production")
     assert records(shop.store, "shop") == ()
 
 
-def test_what_was_not_judged_better_is_refused(shop: World) -> None:
+def test_what_was_not_judged_better_is_refused(shop: Shop) -> None:
     training = shop.train(-1.0)
     _, evaluated = shop.evaluate(training)
     with pytest.raises(ConfigurationError, match="nothing to register"):
-        stage.run(shop.register_context(training, evaluated))
+        register(shop, training, evaluated)
 
 
-def test_a_server_that_is_down_is_an_outage_and_nothing_is_promoted(shop: World) -> None:
+def test_a_server_that_is_down_is_an_outage_and_nothing_is_promoted(shop: Shop) -> None:
     down = replace(shop, tracking_uri="http://127.0.0.1:9")
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
     with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1:9 does not answer"):
-        stage.run(down.register_context(training, evaluated))
+        register(down, training, evaluated)
     assert records(shop.store, "shop") == ()
 
 
 def test_a_version_that_two_made_at_the_same_moment_is_one_in_the_end(
-    shop: World, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
@@ -226,9 +224,9 @@ numpy.save(sys.argv[3], scores)
 """
 
 
-def scores_of_a_fresh_process(shop: World, uri: str, tmp_path: Path, evaluated: Published) -> tuple[object, object]:
+def scores_of_a_fresh_process(shop: Shop, uri: str, tmp_path: Path, evaluated: Published) -> tuple[object, object]:
     """Scores of the registered model, served where this checkout is not, and those of evaluation."""
-    held = holdout.read(shop.store, shop.spec, summaries.snapshot(shop.ingest.result), (shop.data_date,), shop.scratch)
+    held = holdout.read(shop.store, shop.spec, summaries.snapshot(shop.ingest.result), (shop.data_date,), shop.folder)
     held.frame.to_pickle(tmp_path / "rows.pkl")
     away = tmp_path / "away"
     away.mkdir()
@@ -243,7 +241,7 @@ def scores_of_a_fresh_process(shop: World, uri: str, tmp_path: Path, evaluated: 
     return np.load(tmp_path / "scores.npy"), judged
 
 
-def test_the_registered_model_scores_raw_rows_as_evaluation_did_bit_for_bit(shop: World, tmp_path: Path) -> None:
+def test_the_registered_model_scores_raw_rows_as_evaluation_did_bit_for_bit(shop: Shop, tmp_path: Path) -> None:
     training = shop.train(1.0, 0.3, code=DERIVE)
     _, evaluated = shop.evaluate(training)
     register(shop, training, evaluated)
@@ -254,7 +252,7 @@ def test_the_registered_model_scores_raw_rows_as_evaluation_did_bit_for_bit(shop
 
 def test_through_a_server_it_is_the_same(mlflow_server: str, tmp_path: Path) -> None:
     store = open_store(f"mem://{tmp_path}")
-    shop = replace(world.make(store, tmp_path / "scratch"), tracking_uri=mlflow_server)
+    shop = replace(Shop.make(store, tmp_path / "scratch"), tracking_uri=mlflow_server)
     training = shop.train(1.0, 0.3, code=DERIVE)
     _, evaluated = shop.evaluate(training)
     assert register(shop, training, evaluated).promoted
@@ -263,7 +261,7 @@ def test_through_a_server_it_is_the_same(mlflow_server: str, tmp_path: Path) -> 
 
 
 def test_in_a_bucket_registering_twice_gives_one_version(s3_uri: str, tmp_path: Path, mlflow_database: Path) -> None:
-    shop = world.make(prepare(open_store(s3_uri), mlflow_database), tmp_path / "scratch")
+    shop = Shop.make(prepare(open_store(s3_uri), mlflow_database), tmp_path / "scratch")
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
     first, second = (register(shop, training, evaluated, attempt) for attempt in ("a1", "a2"))

@@ -10,9 +10,10 @@ import pytest
 from docker import DockerClient
 from docker.models.containers import Container
 
+from ratchet.contracts.labels import Label
 from tests.waiting import until
 
-_LABELS = {"ratchet.test": "1"}
+_LABELS = {Label.TEST: "1"}
 
 
 @dataclass(frozen=True, kw_only=True)

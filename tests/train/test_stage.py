@@ -21,11 +21,11 @@ from ratchet.model.scoring import load
 from ratchet.runtime.context import StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
-from ratchet.store.lease import Waiting, wanted
+from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.opening import open_store
-from tests import world
 from tests.features.encoding import validated
-from tests.ingest.night import LAST, Nights
+from tests.shop import Shop
+from tests.world import LAST, World, clicks
 
 DAYS = [LAST - timedelta(days=back) for back in (3, 2, 1, 0)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,7 +63,7 @@ def day_rows(day: date, objective: str) -> dict[str, Any]:
 class Trainings:
     """Nights up to features, and trainings on them."""
 
-    nights: Nights
+    nights: World
     inputs: dict[Any, Published]
 
     def train(self, run: str = "0", accumulation: int = 1) -> Published:
@@ -89,7 +89,7 @@ class Trainings:
 
 
 def prepare(folder: Path, objective: str, **files: str) -> Trainings:
-    nights = Nights(
+    nights = clicks(
         folder,
         source={"window_days": 4},
         columns={**COLUMNS, "clicked": {**COLUMNS["clicked"], **LABELS[objective]}},
@@ -377,12 +377,12 @@ def test_without_validation_days_the_last_epoch_is_the_best(tmp_path: Path) -> N
 
 
 def test_an_attempt_that_was_replaced_cannot_save_a_checkpoint(tmp_path: Path) -> None:
-    shop = world.make(open_store((tmp_path / "store").as_uri()), tmp_path / "scratch")
+    shop = Shop.make(open_store((tmp_path / "store").as_uri()), tmp_path / "scratch")
     shop.store.prepare()
-    late, current = (shop.context("train", {}, attempt=name).request for name in ("late", "current"))
+    late, current = (shop.request("train", attempt=name) for name in ("late", "current"))
     StoreCheckpointFolder(shop.store, late).put("step-0000000001.json", b"{}")
     key = paths.lease(late.spec.name, "train", late.fingerprint)
-    hold = Waiting(shop.store, key, wanted(current.run_id, "current")).take()
+    hold = Waiter(shop.store, key, new_lease(current.run_id, "current")).take()
     assert hold is not None
     StoreCheckpointFolder(shop.store, current).put("step-0000000002.json", b"{}")
     with pytest.raises(RatchetError, match="attempt current has replaced this one, late"):

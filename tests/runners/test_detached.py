@@ -1,4 +1,4 @@
-"""Real containers that are told to stop by processes that are gone before they end."""
+"""Real containers that are stopped by processes that are gone before the containers end."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
+from ratchet.contracts.labels import Label
+from ratchet.runners.detached import end_container, end_later
 from ratchet.runners.docker import DockerRunner
-from ratchet.runners.finisher import finish
 from ratchet.runners.job import Job
-from ratchet.runs.ending import end_later
 from ratchet.store.base import Store
-from ratchet.store.lease import Waiting, conclude, holder_of, wanted
+from ratchet.store.lease import Waiter, conclude, holder_of, new_lease
 from ratchet.store.opening import open_store
 from tests.waiting import until
 
@@ -42,7 +42,7 @@ DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('rea
 @pytest.fixture
 def submit(stage_image: str) -> Iterator[Callable[[str], str]]:
     """Starts a program in a container, and waits for its first word."""
-    labels = {"ratchet.test": "1", "ratchet.test.id": uuid.uuid4().hex}
+    labels = {Label.TEST: "1", Label.TEST_ID: uuid.uuid4().hex}
     runner = DockerRunner()
 
     def make(program: str) -> str:
@@ -63,14 +63,14 @@ def store(tmp_path: Path) -> Store:
     return made
 
 
-def _finisher_of(handle: str) -> list[Path]:
+def _processes_of(handle: str) -> list[Path]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"ratchet.runs.ending" in words and handle.encode() in words:
+        if b"ratchet.runners.detached" in words and handle.encode() in words:
             found.append(process)
     return found
 
@@ -103,28 +103,28 @@ def test_a_paused_container_is_woken_up_for_its_notice(submit: Callable[[str], s
 
 CALLER = """if 1:
     import os, sys, time
-    from ratchet.runs.ending import end_later
+    from ratchet.runners.detached import end_later
     begin = time.monotonic()
     end_later(sys.argv[1], float(sys.argv[2]), store=sys.argv[3], lease="leases/one.json", holder="me")
     assert time.monotonic() - begin < 4
-    os.write(1, b"told")
+    os.write(1, b"done")
     time.sleep(600)
 """
 
 
 @pytest.mark.parametrize(("program", "grace_s"), [(SAVES, 60), (DEAF, 1)])
-def test_the_finisher_outlives_its_caller_and_removes_the_container(
+def test_the_process_outlives_its_caller_and_removes_the_container(
     submit: Callable[[str], str], store: Store, program: str, grace_s: float
 ) -> None:
     handle = submit(program)
     caller = [sys.executable, "-c", CALLER, handle, str(grace_s), store.uri]
     with subprocess.Popen(caller, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
-        assert process.stdout.read(4) == b"told"
+        assert process.stdout.read(4) == b"done"
         os.killpg(process.pid, signal.SIGKILL)
         assert process.stdout.read() == b""  # nobody else holds the pipe
     until(lambda: not _there(handle))
-    until(lambda: not _finisher_of(handle))
+    until(lambda: not _processes_of(handle))
 
 
 def same(descriptor: Path, as_that: os.stat_result) -> bool:
@@ -135,31 +135,29 @@ def same(descriptor: Path, as_that: os.stat_result) -> bool:
         return False
 
 
-def test_the_finisher_shares_nothing_with_its_caller_and_has_a_limit(
-    submit: Callable[[str], str], store: Store
-) -> None:
+def test_the_process_shares_nothing_with_its_caller_and_has_a_limit(submit: Callable[[str], str], store: Store) -> None:
     handle = submit(DEAF)
     with Path(os.devnull).open("rb") as inheritable:
         os.set_inheritable(inheritable.fileno(), True)  # noqa: FBT003 - the system's own
         end_later(handle, 300, store=store.uri, lease=LEASE, holder="me")
-        until(lambda: _finisher_of(handle))
-        (finisher,) = _finisher_of(handle)
-        until(lambda: "SigIgn:\t0000000000000000" not in (finisher / "status").read_text())
-        assert os.getsid(int(finisher.name)) != os.getsid(0)
-        assert os.getpgid(int(finisher.name)) != os.getpgid(0)
+        until(lambda: _processes_of(handle))
+        (process,) = _processes_of(handle)
+        until(lambda: "SigIgn:\t0000000000000000" not in (process / "status").read_text())
+        assert os.getsid(int(process.name)) != os.getsid(0)
+        assert os.getpgid(int(process.name)) != os.getpgid(0)
         for number in (0, 1, 2):
-            assert (finisher / f"fd/{number}").readlink() == Path(os.devnull)
+            assert (process / f"fd/{number}").readlink() == Path(os.devnull)
         mine = os.fstat(inheritable.fileno())
-        others = [file for file in (finisher / "fd").iterdir() if int(file.name) > 2]
+        others = [file for file in (process / "fd").iterdir() if int(file.name) > 2]
         assert not any(same(file, mine) for file in others)
-    os.kill(int(finisher.name), signal.SIGALRM)  # its own alarm, 360 s from now, is the same signal
-    until(lambda: not _finisher_of(handle))
+    os.kill(int(process.name), signal.SIGALRM)  # its own alarm, 360 s from now, is the same signal
+    until(lambda: not _processes_of(handle))
     DockerRunner().remove(handle)
 
 
 def test_who_holds_the_lease_says_in_it_that_the_computation_ends(submit: Callable[[str], str], store: Store) -> None:
     handle = submit(DEAF)
-    hold = Waiting(store, LEASE, wanted("run", "me")).take()
+    hold = Waiter(store, LEASE, new_lease("run", "me")).take()
     assert hold is not None
     end_later(handle, 1, store=store.uri, lease=LEASE, holder="me")
     until(lambda: not _there(handle))
@@ -171,11 +169,11 @@ def test_who_holds_the_lease_says_in_it_that_the_computation_ends(submit: Callab
 
 def test_what_another_has_taken_over_is_left_alone(submit: Callable[[str], str], store: Store) -> None:
     handle = submit(SAVES)
-    hold = Waiting(store, LEASE, wanted("run", "another")).take()
+    hold = Waiter(store, LEASE, new_lease("run", "another")).take()
     assert hold is not None
     end_later(handle, 60, store=store.uri, lease=LEASE, holder="me")
-    until(lambda: _finisher_of(handle))
-    until(lambda: not _finisher_of(handle))
+    until(lambda: _processes_of(handle))
+    until(lambda: not _processes_of(handle))
     assert DockerRunner().status(handle).running
     standing = holder_of(store, LEASE)
     assert standing is not None
@@ -186,4 +184,4 @@ def test_what_another_has_taken_over_is_left_alone(submit: Callable[[str], str],
 
 
 def test_a_container_that_is_gone_is_no_matter() -> None:
-    finish("0" * 64, 10)
+    end_container("0" * 64, 10)

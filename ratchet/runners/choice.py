@@ -1,4 +1,4 @@
-"""Which runner a machine has."""
+"""The choice of a runner and of the image that its stages run in."""
 
 import os
 
@@ -11,7 +11,7 @@ from ratchet.runners.runner import Runner
 
 
 def stage_image(*, gpu: bool) -> str:
-    """The image that stages run in, as the environment names it, or what scripts/images.sh built last in this checkout.
+    """The image that the environment names, or the one that scripts/images.sh built last in this checkout.
 
     A pipeline that trains on a GPU takes RATCHET_STAGE_IMAGE_GPU, or RATCHET_STAGE_IMAGE where that is not set.
     """
@@ -24,14 +24,14 @@ def stage_image(*, gpu: bool) -> str:
 
 
 def choose_runner(wanted: str | None) -> tuple[Runner, str]:
-    """(runner, how stages run in words). Without a wish: docker, where an engine answers.
+    """(runner, a text that says how stages run). With None: docker if an engine answers, else process.
 
-    Raises ConfigurationError if docker is wanted and no engine answers, and for an unknown wish.
+    Raises ConfigurationError if docker is wanted and no engine answers, and for an unknown name.
     """
     if wanted == "process":
         return ProcessRunner(), "stages run as processes"
     if wanted not in {None, "docker"}:
-        raise ConfigurationError(f"runner {wanted!r} is unknown; allowed: process, docker", remedy="choose one of them")
+        raise ConfigurationError(f"runner {wanted!r} is unknown; allowed: process, docker", remedy="use one of them")
     reason = engine_available()
     if reason is None:
         return DockerRunner(), "stages run in containers"
@@ -43,10 +43,10 @@ def choose_runner(wanted: str | None) -> tuple[Runner, str]:
 
 
 def choose_image(runner: Runner, *, gpu: bool) -> tuple[str | None, str]:
-    """(image of a run that begins, the same in words); nothing for processes.
+    """(image of a new run, a text that names it); (None, "") for processes.
 
-    The image is given by its digest, so that a run keeps it whatever is built or tagged meanwhile.
-    Raises ConfigurationError where the engine does not have it.
+    The image is given by its digest, so that a run keeps it when others are built or tagged meanwhile.
+    Raises ConfigurationError if the engine does not have it.
     """
     if not isinstance(runner, DockerRunner):
         return None, ""
