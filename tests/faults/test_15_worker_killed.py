@@ -161,7 +161,7 @@ def test_the_same_container_is_picked_up_and_its_log_goes_on_where_it_was_cut(
 def test_a_late_attempt_that_wakes_up_after_its_successor_changes_nothing(
     faulted: Faulted, struck: dict[str, Struck]
 ) -> None:
-    """Row 22: stopped, succeeded, continued."""
+    """It is stopped, its successor finishes, and it goes on."""
     run_id, late = struck[LATE].run_id, struck[LATE].processes
     faulted.second_try(LATE, run_id)
     assert goes_on(faulted, LATE, struck[LATE])
