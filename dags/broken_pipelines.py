@@ -8,4 +8,4 @@ from ratchet_airflow.dag import build
 
 _broken = folders.build_all(folders.root(__file__), build)[1]
 if _broken:
-    raise folders.together(_broken)
+    raise folders.merge_errors(_broken)

@@ -19,7 +19,7 @@ def main() -> int:
     """Run one of the verbs."""
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
     parser.add_argument("verb", choices=("serve", "stop"))
-    parser.add_argument("--home", type=Path, default=ROOT / ".ratchet", help="the folder of state, data and results")
+    parser.add_argument("--home", type=Path, default=ROOT / ".ratchet", help="the folder for state, data and results")
     options = parser.parse_args()
     home, console = options.home.resolve(), Console()
     if options.verb == "stop":
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _absolute(place: str) -> str:
-    """A folder by its full path, since the servers run in another folder; a URI as it is."""
+    """A folder as its full path, since the servers run in another folder; a URI unchanged."""
     return place if "://" in place else str(Path(place).resolve())
 
 

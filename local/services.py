@@ -16,20 +16,20 @@ from types import MappingProxyType
 
 from local.supervision import processes, state
 from local.supervision.service import Service
-from local.supervision.supervisor import STOP_S, end_left_behind
+from local.supervision.supervisor import STOP_S, end_orphans
 from ratchet.contracts.errors import Unavailable
 
 _READY_S = 180
 _LOCK_S = 30
 """How long a statement waits for SQLite's lock."""
 _PATIENCE = {
-    # A task whose worker was killed counts as lost after 60 s, one whose scheduler was killed after 30 s: at the next
-    # look after SCHEDULER_HEALTH_CHECK_THRESHOLD.
+    # A task counts as lost 60 s after its worker was killed, and 30 s after its scheduler was killed: at the next
+    # check after SCHEDULER_HEALTH_CHECK_THRESHOLD.
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
-    # A task waits for an API server that is away for two minutes. One request waits longer than the API server waits
-    # for SQLite's lock: asked twice, a change of state is refused the second time.
+    # A task waits two minutes for an API server that is down. One request waits longer than the API server waits for
+    # SQLite's lock: a change of state that is sent twice is refused the second time.
     "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": str(_LOCK_S + 10),
     "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "24",
     "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MIN": "1",
@@ -40,7 +40,7 @@ _IDLE = "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME"
 
 
 class Services:
-    """Starts, finds and stops the servers whose state lies in `home`. What it did not start it never touches."""
+    """Starts, finds and stops the servers whose state is in `home`. It touches no other process."""
 
     def __init__(
         self,
@@ -51,34 +51,34 @@ class Services:
         mlflow_port: int = 5000,
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """airflow_port, mlflow_port: where they go if nobody listens there; 0 is any free port.
+        """airflow_port, mlflow_port: the preferred ports, used if they are free; 0 is any free port.
 
-        settings: RATCHET_DATA and RATCHET_STORE, where they are not to lie in `home`.
+        settings: RATCHET_DATA and RATCHET_STORE, if they are not in `home`.
         """
-        self._wanted = {"airflow": airflow_port, "mlflow": mlflow_port}
+        self._preferred_ports = {"airflow": airflow_port, "mlflow": mlflow_port}
         self.root = root
         self.home = home
         self.data = home / "data"
-        self._source = settings.get("RATCHET_DATA", str(self.data))
+        self._data = settings.get("RATCHET_DATA", str(self.data))
         self.store = settings.get("RATCHET_STORE", str(home / "store"))
         self.airflow_home = home / "airflow"
         self.user = "admin"
         self._started: subprocess.Popen[bytes] | None = None
-        self._asked = datetime.min.replace(tzinfo=UTC)
+        self._start_time = datetime.min.replace(tzinfo=UTC)
 
     def start(self) -> None:
-        """Start what does not run yet. Returns at once; `wait` waits until all run."""
+        """Start what does not run yet. Returns at once; `wait` waits until all servers run."""
         self.home.mkdir(parents=True, exist_ok=True)
         self._ports()
         self._password_file()
-        self._asked = datetime.now(UTC)
+        self._start_time = datetime.now(UTC)
         known = self._known()
         if known is not None:
-            os.kill(known.supervisor.pid, signal.SIGHUP)  # what was given up is tried again
+            os.kill(known.supervisor.pid, signal.SIGHUP)  # it retries what it has given up
             return
         with (self.home / "supervisor.log").open("ab") as out:
             self._started = subprocess.Popen(
-                [sys.executable, "-m", "local.keeping", str(self.root), str(self.home)],
+                [sys.executable, "-m", "local.supervise_services", str(self.root), str(self.home)],
                 env=self.environment(),
                 cwd=self.home,
                 stdin=subprocess.DEVNULL,
@@ -88,7 +88,7 @@ class Services:
             )
 
     def wait(self) -> None:
-        """Wait until every server runs. Raises Unavailable with the log's place if one does not."""
+        """Wait until every server runs. Raises Unavailable with the path of the log if one does not."""
         until = time.monotonic() + _READY_S
         while True:
             known = self._known()
@@ -96,64 +96,64 @@ class Services:
             if known is not None and not waiting:
                 return
             for server in waiting:
-                if server.state == "given up" and server.since > self._asked:
-                    raise Unavailable(f"{server.name} does not start: {server.cause}", remedy=f"see {server.log}")
+                if server.state == "given up" and server.since > self._start_time:
+                    raise Unavailable(f"{server.name} does not start: {server.cause}", remedy=f"read {server.log}")
             if self._started is not None and self._started.poll() is not None and known is None:
-                raise Unavailable("the supervisor ended", remedy=f"see {self.home / 'supervisor.log'}")
+                raise Unavailable("the supervisor ended", remedy=f"read {self.home / 'supervisor.log'}")
             if time.monotonic() > until:
                 names = ", ".join(server.name for server in waiting) or "the supervisor"
-                raise Unavailable(f"{names} did not start within {_READY_S} s", remedy=f"see the logs in {self.home}")
+                raise Unavailable(f"{names} did not start within {_READY_S} s", remedy=f"read the logs in {self.home}")
             time.sleep(0.2)
 
     def stop(self) -> list[str]:
-        """End the servers that `start` started; their names."""
+        """End the servers that `start` started. Their names."""
         known = self._known()
         ended = []
         if known is not None:
             ended = [server.name for server in known.servers if server.process is not None]
             with contextlib.suppress(ProcessLookupError):
                 os.kill(known.supervisor.pid, signal.SIGTERM)
-            until = time.monotonic() + 2 * STOP_S + 5  # those that are called end after those that call
+            until = time.monotonic() + 2 * STOP_S + 5  # clients end before their servers
             while processes.alive(known.supervisor) and time.monotonic() < until:
                 time.sleep(0.1)
             if processes.alive(known.supervisor):
                 os.kill(known.supervisor.pid, signal.SIGKILL)
         if self._started is not None:
             if known is None:
-                self._started.terminate()  # it had not begun, or has ended
+                self._started.terminate()  # it has written no state yet, or has ended
             self._started.wait()
             self._started = None
-        return [*ended, *(name for name in end_left_behind(self.home) if name not in ended)]
+        return [*ended, *(name for name in end_orphans(self.home) if name not in ended)]
 
     @property
     def airflow_url(self) -> str:
-        """Where Airflow's UI and API are."""
+        """The address of Airflow's UI and API."""
         return f"http://127.0.0.1:{self._ports()['airflow']}"
 
     @property
     def mlflow_url(self) -> str:
-        """Where MLflow's UI and API are."""
+        """The address of MLflow's UI and API."""
         return f"http://127.0.0.1:{self._ports()['mlflow']}"
 
     @property
     def password(self) -> str:
-        """Of the Airflow user."""
+        """The password of the Airflow user."""
         found: dict[str, str] = json.loads(self._password_file().read_text(encoding="utf-8"))
         return found[self.user]
 
     def environment(self) -> dict[str, str]:
-        """What the servers see: the caller's environment, and Ratchet's settings."""
+        """The environment of the servers: the caller's, and Ratchet's settings."""
         binaries = str(Path(sys.executable).parent)
         return {
             **os.environ,
             "PATH": f"{binaries}:{os.environ.get('PATH', '')}",
             "PYTHONPATH": f"{self.root}:{self.root / 'plugins'}",
             "PYTHONWARNINGS": "ignore",
-            "RATCHET_DATA": self._source,
+            "RATCHET_DATA": self._data,
             "RATCHET_STORE": self.store,
             "MLFLOW_TRACKING_URI": self.mlflow_url,
             "MLFLOW_DISABLE_TELEMETRY": "true",
-            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # background jobs of a kind that Ratchet has no use for
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # background jobs that Ratchet does not use
             "GIT_PYTHON_REFRESH": "quiet",
             "NO_PROXY": "127.0.0.1,localhost",
             "AIRFLOW_HOME": str(self.airflow_home),
@@ -161,7 +161,7 @@ class Services:
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.root / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "4",
-            # A task follows the one before it at once. On a machine with other work, less often is kinder.
+            # The next task starts without a pause. A machine with other work may want a longer one.
             _IDLE: os.environ.get(_IDLE, "0.1"),
             **{name: os.environ.get(name, usual) for name, usual in _PATIENCE.items()},
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.airflow_url}/execution/",
@@ -171,22 +171,22 @@ class Services:
             "AIRFLOW__API__PORT": str(self._ports()["airflow"]),
             "AIRFLOW__API__BASE_URL": self.airflow_url,
             "AIRFLOW__API__WORKERS": "1",
-            "AIRFLOW__DATABASE__CHECK_MIGRATIONS": "False",  # `migrate` has just made them
+            "AIRFLOW__DATABASE__CHECK_MIGRATIONS": "False",  # `migrate` has just run them
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.airflow_home / 'airflow.db'}?timeout={_LOCK_S}",
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.airflow_home / "logs"),
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         }
 
     def addresses(self) -> tuple[str, ...]:
-        """Lines for a person: where the servers and the store are, and how to log in."""
+        """Lines for a person: the addresses of the servers and the store, and the login."""
         return (
             f"Airflow {self.airflow_url} (log in as {self.user}, password {self.password})",
             f"MLflow  {self.mlflow_url}",
             f"store   {self.store}",
         )
 
-    def services(self) -> tuple[Service, ...]:
-        """Every server, and what has to be done before."""
+    def definitions(self) -> tuple[Service, ...]:
+        """Every server, and the step that runs before them."""
         binaries = Path(sys.executable).parent
         environment = self.environment()
         mlflow = (
@@ -212,7 +212,7 @@ class Services:
                 health=f"{self.airflow_url}/api/v2/version",
                 after="migrate",
             ),
-            # The API server reads the logs of this machine by itself, so nobody else has to serve them.
+            # The API server reads the logs of this machine itself, so no other process has to serve them.
             Service(
                 name="scheduler",
                 command=(airflow, "scheduler", "--skip-serve-logs"),
@@ -220,7 +220,7 @@ class Services:
                 after="migrate",
             ),
             Service(name="dag-processor", command=(airflow, "dag-processor"), environment=environment, after="migrate"),
-            Service(  # needed last, and all of them at once are slower than one after the other
+            Service(  # needed last; all servers at once start slower than one after the other
                 name="triggerer",
                 command=(airflow, "triggerer", "--skip-serve-logs"),
                 environment=environment,
@@ -229,7 +229,7 @@ class Services:
         )
 
     def _known(self) -> state.Servers | None:
-        """What the supervisor of this home says, if it lives."""
+        """The state that the supervisor of this home wrote; None if it is not alive."""
         known = state.read(self.home)
         return known if known is not None and processes.alive(known.supervisor) else None
 
@@ -237,12 +237,12 @@ class Services:
         return self.home / name
 
     def _ports(self) -> dict[str, int]:
-        """The ports, chosen once for the state's life: the usual ones where they are free."""
+        """The ports, chosen once for each home: the preferred ones if they are free."""
         file = self._state("ports.json")
         if not file.is_file():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(
-                json.dumps({name: _free_port(port) for name, port in self._wanted.items()}), encoding="utf-8"
+                json.dumps({name: _free_port(port) for name, port in self._preferred_ports.items()}), encoding="utf-8"
             )
         found: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))
         return found
@@ -257,7 +257,7 @@ class Services:
 
 
 def _free_port(wanted: int) -> int:
-    """The wanted port if nobody listens there, else any free one."""
+    """The wanted port if it is free, else any free one."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             try:
@@ -265,4 +265,4 @@ def _free_port(wanted: int) -> int:
             except OSError:
                 continue
             return int(probe.getsockname()[1])
-    raise Unavailable("no free port on 127.0.0.1", remedy="end something that listens there")
+    raise Unavailable("no free port on 127.0.0.1", remedy="end a process that listens there")

@@ -1,4 +1,4 @@
-"""`ratchet status`: how the servers of the embedded set-up stand."""
+"""`ratchet status`: the state of the servers of the embedded set-up, from any folder."""
 
 import argparse
 import json
@@ -32,13 +32,11 @@ def _run(options: argparse.Namespace) -> int:
             _show(home, state)
         if not known:
             places = " or ".join(map(str, homes))
-            print(
-                f"nothing was started in {places}; `make demo` shows the example, `make serve` starts the servers alone"
-            )
-    wanted = [state for state in known.values() if not _stopped(state)]
-    fine = bool(wanted) and all(
+            print(f"nothing was started in {places}; `make serve` starts the servers, `make demo` the example")
+    started = [state for state in known.values() if not _stopped(state)]
+    fine = bool(started) and all(
         processes.alive(state.supervisor) and all(server.state in {"running", "done"} for server in state.servers)
-        for state in wanted
+        for state in started
     )
     return ExitCode.DONE if fine else ExitCode.UNAVAILABLE
 
@@ -48,11 +46,15 @@ def _show(home: Path, state: Servers) -> None:
     if _stopped(state):
         print(f"{home}: stopped")
         return
-    print(f"{home}:" if supervised else f"{home}: THE SUPERVISOR IS GONE; `make serve` or `make demo` starts all again")
+    print(
+        f"{home}:"
+        if supervised
+        else f"{home}: THE SUPERVISOR IS GONE; run `make serve` or `make demo` to start all servers again"
+    )
     rows = [
         (
             server.name,
-            _stands(server, supervised=supervised),
+            _state_now(server, supervised=supervised),
             f"{server.since:%Y-%m-%d %H:%M:%S}",
             str(server.restarts),
             server.address or "-",
@@ -66,19 +68,20 @@ def _show(home: Path, state: Servers) -> None:
         print("  " + "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]]))
     for server in state.servers:
         if server.state == "given up":
-            print(f"  {server.name} is not started again: see {server.log}; `make serve` or `make demo` tries anew")
+            print(f"  {server.name} is given up: read {server.log}; `make serve` or `make demo` retries")
 
 
 def _document(home: Path, state: Servers) -> dict[str, object]:
     supervised = processes.alive(state.supervisor)
     servers = [
-        {**server.model_dump(mode="json"), "state": _stands(server, supervised=supervised)} for server in state.servers
+        {**server.model_dump(mode="json"), "state": _state_now(server, supervised=supervised)}
+        for server in state.servers
     ]
     return {"home": str(home), "supervised": supervised, "servers": servers}
 
 
-def _stands(server: ServerState, *, supervised: bool) -> str:
-    """What is true now, also when the supervisor was killed and could not write it down."""
+def _state_now(server: ServerState, *, supervised: bool) -> str:
+    """The state now, also after a kill of the supervisor, which could not write it."""
     if supervised or server.process is None:
         return server.state
     return "unsupervised" if processes.alive(server.process) else "dead"

@@ -9,14 +9,14 @@ from typing import Any
 
 from ratchet_airflow.pools import yield_to_nights
 
-# Each process of Airflow makes hundreds of thousands of objects that stay, before it does anything; to look at them as
-# often as usual takes a fifth of its start.
+# Each Airflow process makes hundreds of thousands of permanent objects while it starts. The default threshold would
+# spend a fifth of that time on garbage collection.
 gc.set_threshold(50_000)
 
 if not entry_points(group="airflow.policy", name="ratchet"):
 
     def task_instance_mutation_hook(task_instance: Any, dag_run: Any = None) -> None:
-        """Called in the scheduler for each task that it makes."""
+        """Airflow's scheduler calls this for each task instance that it creates."""
         yield_to_nights(task_instance, dag_run)
 
     __all__ = ["task_instance_mutation_hook"]

@@ -1,4 +1,4 @@
-"""The team set-up: `make up` and its kin."""
+"""The team set-up: the verbs of `make up`, `down`, `ps`, `logs`, `backup` and `restore`."""
 
 import argparse
 import os
@@ -25,19 +25,21 @@ def main() -> int:
     """Run one of the verbs."""
     parser = argparse.ArgumentParser(prog="python -m team", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("up", help="start the stack, or bring it to what .env and the checkout say now")
-    down = verbs.add_parser("down", help="end the stack; its data stay")
-    down.add_argument("--volumes", action="store_true", help="and delete all its data, secrets included")
-    verbs.add_parser("ps", help="how each container is; ends with 69 if one is not well")
-    logs = verbs.add_parser("logs", help="what the services say")
+    verbs.add_parser("up", help="start the stack, or update it to the .env and the checkout of now")
+    down = verbs.add_parser("down", help="stop the stack and keep its data")
+    down.add_argument("--volumes", action="store_true", help="also delete all its data, secrets included")
+    verbs.add_parser("ps", help="the state of each container; exits with 69 if one is not healthy")
+    logs = verbs.add_parser("logs", help="the logs of the services")
     logs.add_argument("services", nargs="*", metavar="SERVICE")
     logs.add_argument("--follow", action="store_true")
-    verbs.add_parser("backup", help="databases, buckets and secrets into a new folder")
-    restore = verbs.add_parser("restore", help="put all of a backup back, over what is there")
+    verbs.add_parser("backup", help="save databases, buckets and secrets in a new folder")
+    restore = verbs.add_parser("restore", help="replace databases, buckets and secrets by those of a backup")
     restore.add_argument("folder", type=Path)
-    worker = verbs.add_parser("worker-files", help="what a worker on another host has to know, into a new folder")
+    worker = verbs.add_parser(
+        "worker-files", help="write the files that a worker on another host needs into a new folder"
+    )
     worker.add_argument("folder", type=Path)
-    verbs.add_parser("files", help="make the secrets alone, for who runs docker-compose.yaml by hand")
+    verbs.add_parser("files", help="make the secrets only, to run docker-compose.yaml by hand")
     options = parser.parse_args()
     console = Console(highlight=False, soft_wrap=True)
     try:
@@ -50,11 +52,13 @@ def main() -> int:
 def _run(options: argparse.Namespace, console: Console) -> int:
     settings = read(ROOT / ".env")
     if settings.main_host and options.verb not in _ON_EACH_HOST:
-        raise ConfigurationError("this host only works", remedy=f"do this on the main host, {settings.main_host}")
-    if options.verb == "up" and _told_what_is_in_the_way(settings, console):  # before images are built for minutes
+        raise ConfigurationError(
+            "this host only has a worker", remedy=f"run this on the main host, {settings.main_host}"
+        )
+    if options.verb == "up" and _report_problems(settings, console):  # before minutes of building images
         return int(ConfigurationError.code)
     if options.verb == "restore":
-        backup.check(options.folder)  # the same
+        backup.check(options.folder)  # as above
     images = _images(settings) if options.verb in {"up", "restore"} else {}
     stack = Stack(ROOT, settings, images)
     match options.verb:
@@ -78,16 +82,18 @@ def _run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _files(stack: Stack, options: argparse.Namespace, console: Console) -> None:
-    """Write secrets: those of this stack, or what a worker on another host has to know of them."""
+    """Write secrets: those of this stack, or the part that a worker on another host needs."""
     if options.verb == "worker-files":
         secret_files.hand_out(stack.secrets, options.folder, stack.settings)
-        console.print(f"bring {options.folder}/* to {stack.secrets.relative_to(ROOT)} on the other host: docs/team.md")
+        console.print(
+            f"copy {options.folder}/* to {stack.secrets.relative_to(ROOT)} on the other host; see docs/team.md"
+        )
     else:
         secret_files.write(stack.secrets, stack.settings, stack.owner)
         console.print(f"the secrets are in {stack.secrets}")
 
 
-def _told_what_is_in_the_way(settings: Settings, console: Console) -> bool:
+def _report_problems(settings: Settings, console: Console) -> bool:
     found = preflight.problems(ROOT, Stack(ROOT, settings, {}).home, settings)
     for problem in found:
         console.print(f"up: {problem}", style="red", markup=False)
@@ -103,18 +109,18 @@ def _up(stack: Stack, console: Console) -> int:
 
 
 def _started(stack: Stack, console: Console) -> int:
-    """Start all services, tell of each as it gets well, and say where everything is."""
+    """Start all services, print each as it becomes healthy, and print the addresses."""
     began = time.monotonic()
     console.print("up: starting the services; the first time takes about two minutes")
     earlier = {member.container for member in stack.members()}  # Compose replaces those that have to change
     starting = stack.begin_all()
-    told: set[str] = set()
+    printed: set[str] = set()
     while True:
         failed = starting.failed()
         members = stack.members()
         for member in members:
-            if member.well and member.name not in told:
-                told.add(member.name)
+            if member.well and member.name not in printed:
+                printed.add(member.name)
                 console.print(f"up: {member.service:<14} {member.state:<8} {time.monotonic() - began:4.0f} s")
         ill = [member for member in members if not member.well]
         hopeless = [member for member in ill if member.failed and (starting.done or member.container not in earlier)]
@@ -122,7 +128,7 @@ def _started(stack: Stack, console: Console) -> int:
             if failed:
                 console.print(f"up: {failed}", style="red", markup=False)
             starting.end()
-            _tell_of(ill, stack, console)
+            _print_logs(ill, stack, console)
             return int(Unavailable.code)
         if starting.done and not ill:
             break
@@ -132,24 +138,27 @@ def _started(stack: Stack, console: Console) -> int:
 
 
 def _down(stack: Stack, console: Console, *, volumes: bool) -> int:
-    """End the stack, and the stage containers that it started."""
+    """Stop the stack, and the stage containers that it started."""
     if stack.members():
-        stack.compose("stop", "scheduler", "worker", "worker-gpu")  # so that nobody goes on with what ends now
+        stack.compose("stop", "scheduler", "worker", "worker-gpu")  # so that none of them resumes what ends now
     stages = stack.stages()
     if graces := [stage.grace_s for stage in stages if stage.running]:
-        console.print(f"down: {len(graces)} running stages are told to save and end; they have up to {max(graces)} s")
+        console.print(f"down: {len(graces)} running stages save their work and end; this takes up to {max(graces)} s")
     stack.end_stages(stages)
     stack.compose("down", "--remove-orphans", *(["--volumes"] if volumes else []))
     if volumes:
         stack.forget()
-    console.print("down: nothing of it runs; " + ("its data are deleted" if volumes else "its data stay for `make up`"))
+    console.print(
+        "down: all containers are stopped; "
+        + ("the data are deleted" if volumes else "the data are kept for `make up`")
+    )
     return 0
 
 
 def _ps(stack: Stack, console: Console) -> int:
     members = stack.members()
     if not members:
-        console.print("nothing runs; `make up` starts the stack")
+        console.print("nothing is running; `make up` starts the stack")
         return int(Unavailable.code)
     table = Table("service", "container", "state", box=None, pad_edge=False)
     for member in members:
@@ -162,17 +171,17 @@ def _ps(stack: Stack, console: Console) -> int:
     return 0
 
 
-def _tell_of(ill: list[Member], stack: Stack, console: Console) -> None:
+def _print_logs(ill: list[Member], stack: Stack, console: Console) -> None:
     for member in ill:
         console.print(f"up: {member.name} is {member.state}; the end of its log:", style="red", markup=False)
-        for line in stack.last_words(member):
+        for line in stack.log_tail(member):
             console.print(f"    {line}", markup=False)
 
 
 def _addresses(stack: Stack, console: Console) -> None:
     settings, secrets = stack.settings, stack.secrets
     if settings.main_host:
-        console.print(f"this host works for http://{settings.main_host}:{settings.airflow_port}")
+        console.print(f"this host has a worker of http://{settings.main_host}:{settings.airflow_port}")
         return
     admin = secret_files.ADMIN
     console.print(
@@ -189,15 +198,15 @@ def _addresses(stack: Stack, console: Console) -> None:
     else:
         console.print(
             f"S3       http://127.0.0.1:{settings.s3_port}   credentials in {secrets}/s3-admin; "
-            f"data go to {settings.data}"
+            f"put data in {settings.data}"
         )
 
 
 def _images(settings: Settings) -> dict[str, str]:
-    """Build or pull what is missing. What Compose is told of this host: the tags of our own images, and its GPUs."""
+    """Build or pull missing images. The variables for Compose: the tags of our own images, and this host's GPUs."""
     devices = settings.gpus if settings.gpus is not None else host_devices().listed
     named = {"RATCHET_GPUS": devices}
-    if settings.main_host:  # stages run there in the images of the main host, which were brought there
+    if settings.main_host:  # stages there run in the images of the main host, which were copied there
         return {**named, "RATCHET_AIRFLOW_IMAGE": _image("airflow")}
     _script("images.sh", "team")
     named |= {"RATCHET_AIRFLOW_IMAGE": _image("airflow"), "RATCHET_STAGE_IMAGE": _image("stage")}
@@ -219,7 +228,9 @@ def _script(name: str, *arguments: str, **more: str) -> str:
         check=False,
     )
     if done.returncode:
-        raise Unavailable(f"scripts/{name} {' '.join(arguments)} ended with {done.returncode}", remedy="see above")
+        raise Unavailable(
+            f"scripts/{name} {' '.join(arguments)} ended with {done.returncode}", remedy="read its output above"
+        )
     return done.stdout
 
 

@@ -1,6 +1,7 @@
-"""Backups: all that cannot be made again, in one folder: the databases, the buckets, and the secrets that open them.
+"""Backups: the databases, the buckets, and the secrets that open them, in one folder.
 
-The databases are dumped before the buckets are read, and results in the store never change: what a dump names is there.
+The databases are dumped before the buckets are read, and results in the store never change. So a backup has every
+result that its dumps name.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ _LARGEST_PUT = 5 << 30
 
 
 def save(stack: Stack, console: Console) -> Path:
-    """Make a backup of a running stack; its folder, named by the time, readable by its owner alone."""
+    """Back up a running stack into a new folder, named by the time and readable by its owner only."""
     _own_only(stack)
     place = stack.home.parent / BACKUPS / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
     unfinished = place.with_name(f".{place.name}")
@@ -49,20 +50,20 @@ def save(stack: Stack, console: Console) -> Path:
 
 def _save_all(stack: Stack, unfinished: Path, console: Console) -> None:
     for name in _DATABASES:
-        with _told(console, f"database {name}"), (unfinished / f"{name}.dump").open("xb") as out:
+        with _timed(console, f"database {name}"), (unfinished / f"{name}.dump").open("xb") as out:
             stack.compose("exec", "-T", "postgres", "pg_dump", "-U", "postgres", "-Fc", "--create", name, stdout=out)
     client = _client(stack)
     for bucket in _buckets(stack):
-        with _told(console, f"bucket {bucket}"):
+        with _timed(console, f"bucket {bucket}"):
             _save_bucket(client, bucket, unfinished / f"{bucket}.tar")
     shutil.copytree(stack.secrets, unfinished / "secrets")
     (unfinished / _MANIFEST).write_text(json.dumps(_digests(unfinished), indent=1), encoding="utf-8")
 
 
 def restore(stack: Stack, folder: Path, console: Console) -> None:
-    """Put a backup back: its secrets, then, with nothing else running, its databases and buckets.
+    """Restore a backup: its secrets, then, with all services stopped, its databases and buckets.
 
-    What the buckets hold beside it stays. Raises CorruptArtifact for a damaged folder, before anything is changed.
+    Other objects in the buckets stay. Raises CorruptArtifact for a damaged folder, before anything changes.
     """
     _own_only(stack)
     check(folder, [*(f"{name}.dump" for name in _DATABASES), *(f"{bucket}.tar" for bucket in _buckets(stack))])
@@ -70,28 +71,28 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
     stack.secrets.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     shutil.rmtree(stack.secrets, ignore_errors=True)
     shutil.copytree(folder / "secrets", stack.secrets)
-    for path in stack.secrets.iterdir():  # a copy is root's where root copies
+    for path in stack.secrets.iterdir():  # a copy by root belongs to root
         shutil.chown(path, stack.owner if path.name != "made.json" else stack.secrets.stat().st_uid)
-    with _told(console, "starting the database and S3"):
+    with _timed(console, "starting the database and S3"):
         stack.compose("up", "--detach", "postgres", "s3")
         stack.wait_for("postgres", "s3")
     _roles(stack)
     for name in _DATABASES:
-        with _told(console, f"database {name}"), (folder / f"{name}.dump").open("rb") as dump:
+        with _timed(console, f"database {name}"), (folder / f"{name}.dump").open("rb") as dump:
             stack.compose(
                 "exec", "-T", "postgres", "pg_restore", "-U", "postgres", "-d", "postgres",
                 "--clean", "--if-exists", "--create", "--exit-on-error", stdin=dump,
             )  # fmt: skip
     client = _client(stack)
     for bucket in _buckets(stack):
-        with _told(console, f"bucket {bucket}"):
+        with _timed(console, f"bucket {bucket}"):
             _restore_bucket(client, bucket, folder / f"{bucket}.tar")
 
 
 def _roles(stack: Stack) -> None:
-    """The roles that own the databases, which no dump of a database has, with the passwords of the secrets."""
+    """Create the roles that own the databases, with the passwords of the secrets. Dumps of databases have no roles."""
     made: dict[str, str] = json.loads((stack.secrets / "made.json").read_text(encoding="utf-8"))
-    lines = [f"ALTER ROLE postgres PASSWORD '{made['postgres']}';"]  # letters and digits alone, as all of them
+    lines = [f"ALTER ROLE postgres PASSWORD '{made['postgres']}';"]  # all passwords are letters and digits
     for name in _DATABASES:
         missing = f"WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{name}')"
         lines += [f"SELECT 'CREATE ROLE {name}' {missing}\\gexec"]
@@ -103,20 +104,20 @@ def _roles(stack: Stack) -> None:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file by its path, the secrets' too."""
+    """SHA-256 of each file by its path, secrets included."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
 
 
 def check(folder: Path, needed: Iterable[str] = ()) -> None:
-    """Raises ConfigurationError for no backup or one of another set-up, CorruptArtifact for one that is damaged.
+    """Raises ConfigurationError if it is not a backup or one of another set-up, CorruptArtifact if it is damaged.
 
     needed: the files that a restore reads.
     """
     manifest = folder / _MANIFEST
     if not manifest.is_file():
         raise ConfigurationError(
-            f"{folder} is no backup: it has no {_MANIFEST}", remedy="name a folder of `make backup`"
+            f"{folder} is not a backup: it has no {_MANIFEST}", remedy="name a folder of `make backup`"
         )
     try:
         files: dict[str, str] = json.loads(manifest.read_text(encoding="utf-8"))
@@ -125,22 +126,22 @@ def check(folder: Path, needed: Iterable[str] = ()) -> None:
     absent = [name for name in (*needed, "secrets/made.json") if name not in files]
     if absent:
         raise ConfigurationError(
-            f"{folder} has no {', '.join(absent)}", remedy="restore it with the .env under which it was made"
+            f"{folder} has no {', '.join(absent)}", remedy="restore it with the .env that it was made with"
         )
     for name, sha256 in files.items():
         if not (folder / name).is_file() or _sha256(folder / name) != sha256:
-            raise CorruptArtifact(f"{folder / name} is gone or damaged", remedy="restore another backup")
+            raise CorruptArtifact(f"{folder / name} is missing or damaged", remedy="restore another backup")
 
 
 def _own_only(stack: Stack) -> None:
     if {"postgres", "s3"} & set(stack.settings.elsewhere):
         raise ConfigurationError(
-            "the database or S3 of this set-up is elsewhere", remedy="back it up there; docs/team.md says what matters"
+            "the database or S3 of this set-up is elsewhere", remedy="back it up there; see docs/team.md"
         )
 
 
 def _save_bucket(client: "S3Client", bucket: str, file: Path) -> None:
-    """The objects in the order in which they were written, since some readers go by it."""
+    """Save the objects in the order of their writing, which some readers rely on."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
     objects = sorted(
         (found for page in pages for found in page.get("Contents", [])), key=lambda each: each["LastModified"]
@@ -160,7 +161,7 @@ def _save_bucket(client: "S3Client", bucket: str, file: Path) -> None:
 def _restore_bucket(client: "S3Client", bucket: str, file: Path) -> None:
     from boto3.s3.transfer import TransferConfig
 
-    # One request for each object that may be written in one, so that its ETag says its content as before.
+    # One request for each object that fits in one, so that its ETag is the digest of its content, as before.
     whole = TransferConfig(multipart_threshold=_LARGEST_PUT)
     if bucket not in {found["Name"] for found in client.list_buckets()["Buckets"]}:
         client.create_bucket(Bucket=bucket)
@@ -202,7 +203,7 @@ def _sha256(path: Path) -> str:
 
 
 @contextmanager
-def _told(console: Console, what: str) -> Iterator[None]:
+def _timed(console: Console, what: str) -> Iterator[None]:
     began = time.monotonic()
     yield
     console.print(f"{what}: {time.monotonic() - began:.1f} s")

@@ -1,4 +1,4 @@
-"""A certificate that only its holder trusts: it closes a port that can be guarded by TLS alone."""
+"""A certificate that only its holder trusts: it closes a port that only TLS can protect."""
 
 import datetime as dt
 
@@ -6,8 +6,8 @@ import datetime as dt
 def self_signed(name: str) -> tuple[bytes, bytes]:
     """A certificate for `name` that is its own authority, and its private key; both PEM, good for a hundred years.
 
-    SeaweedFS' S3 server has a gRPC port which, without TLS, lets anybody who reaches it make identities. With this as
-    its authority, certificate and key it hangs up on whoever does not hold the key.
+    SeaweedFS' S3 server has a gRPC port that lets every client create identities unless it has TLS. With this as its
+    authority, certificate and key it rejects every client without the key.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization

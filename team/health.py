@@ -1,6 +1,6 @@
-"""`python -m team.health COMPONENT`: ends with 0 if the component of this container is well, for Compose to ask.
+"""`python -m team.health COMPONENT`: exits with 0 if the component of this container is healthy. Compose calls it.
 
-It stays small, since it is started every few seconds on behalf of each container.
+It stays small, since it starts every few seconds in each container.
 """
 
 import json
@@ -18,20 +18,20 @@ ADDRESSES: Mapping[str, str] = {
     "dag-processor": "http://api-server:8080/api/v2/monitor/health",
     "triggerer": "http://api-server:8080/api/v2/monitor/health",
 }
-"""Where each component is asked for; the last two by what the API server says of them."""
+"""The address that reports each component; for the last two, the API server's report about them."""
 _OF_THE_API_SERVER = {"dag-processor": "dag_processor", "triggerer": "triggerer"}
 _TIMEOUT_S = 8
 
 
 def main(arguments: list[str], addresses: Mapping[str, str] = ADDRESSES) -> int:
-    """Say what is wrong, if something is."""
+    """Print what is wrong, if anything."""
     component = " ".join(arguments)
     try:
         wrong = _worker() if component == "worker" else _wrong(component, addresses[component])
     except (OSError, ValueError, LookupError) as error:
         wrong = f"{type(error).__name__}: {error}"
     if wrong:
-        print(f"{component}: {wrong}")  # noqa: T201 - shown by `docker inspect`
+        print(f"{component}: {wrong}")
     return int(bool(wrong))
 
 
@@ -40,7 +40,7 @@ def _wrong(component: str, address: str) -> str | None:
     if component not in _OF_THE_API_SERVER:
         return None
     state = json.loads(said)[_OF_THE_API_SERVER[component]]["status"]
-    return None if state == "healthy" else f"the API server says: {state}"
+    return None if state == "healthy" else f"the API server reports: {state}"
 
 
 def _get(url: str) -> bytes:
@@ -50,7 +50,7 @@ def _get(url: str) -> bytes:
 
 
 def _worker() -> str | None:
-    """Whether the worker of this container answers over the broker."""
+    """What is wrong with the worker of this container, which has to answer over the broker."""
     from celery import Celery
 
     app = Celery(broker=os.environ["AIRFLOW__CELERY__BROKER_URL"])

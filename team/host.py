@@ -1,4 +1,4 @@
-"""The name of a host that only works, for Airflow to ask it for the logs of its tasks."""
+"""The name of a host that only has a worker: Airflow gets the logs of its tasks from there."""
 
 import os
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from configparser import ConfigParser
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,7 +26,7 @@ _OWN_DATABASE, _OWN_MLFLOW = "postgres", "mlflow"
 
 
 def main() -> int:
-    """Each step, told as it goes."""
+    """Run each step and print it."""
     try:
         with _step("waiting for the database, the broker and S3"):
             for variable in (
@@ -48,17 +49,17 @@ def main() -> int:
         with _step("Airflow's pools and first user"):
             _airflow()
     except RatchetError as error:
-        print(f"init: {error}", file=sys.stderr)  # noqa: T201 - the container's log
+        print(f"init: {error}", file=sys.stderr)
         return int(error.code)
     return 0
 
 
 @contextmanager
 def _step(what: str) -> Iterator[None]:
-    print(f"init: {what} ...", flush=True)  # noqa: T201 - the container's log
+    print(f"init: {what} ...", flush=True)
     began = time.monotonic()
     yield
-    print(f"init: {what}: done in {time.monotonic() - began:.1f} s", flush=True)  # noqa: T201 - the same
+    print(f"init: {what}: done in {time.monotonic() - began:.1f} s", flush=True)
 
 
 def _host(variable: str) -> str | None:
@@ -66,7 +67,7 @@ def _host(variable: str) -> str | None:
 
 
 def _databases() -> None:
-    """A role and a database for Airflow and for MLflow, neither of which may open the other's."""
+    """A role and a database each for Airflow and MLflow; neither role may open the other database."""
     import psycopg2
     from psycopg2 import sql
 
@@ -88,7 +89,7 @@ def _databases() -> None:
 
 
 def _wait_for(url: str) -> None:
-    """Wait until something listens there. The URL may hold a password: it is never told."""
+    """Wait until a server listens there. The URL may hold a password, so no error shows it."""
     parts = urlsplit(url)
     usual = {"https": 443, "http": 80, "redis": 6379}.get(parts.scheme, 5432)
     host, port = parts.hostname or "", parts.port or usual
@@ -99,7 +100,7 @@ def _wait_for(url: str) -> None:
         except OSError as error:
             if time.monotonic() > until:
                 raise Unavailable(
-                    f"{host}:{port} does not answer: {error}", remedy="see `make ps` and `make logs`"
+                    f"{host}:{port} does not answer: {error}", remedy="run `make ps` and `make logs`"
                 ) from error
             time.sleep(1)
         else:
@@ -120,7 +121,7 @@ def _buckets() -> None:
                 client.head_bucket(Bucket=bucket)
                 break
             except ClientError as error:
-                if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:  # noqa: PLR2004 - not there
+                if error.response["ResponseMetadata"]["HTTPStatusCode"] == HTTPStatus.NOT_FOUND:
                     client.create_bucket(Bucket=bucket)
                     break
                 failure: Exception = error
@@ -128,7 +129,7 @@ def _buckets() -> None:
                 failure = error
             if time.monotonic() > until:
                 raise Unavailable(
-                    f"bucket {bucket} cannot be made: {failure}", remedy="make it, or mend the S3 credentials"
+                    f"cannot create bucket {bucket}: {failure}", remedy="create it, or correct the S3 credentials"
                 ) from failure
             time.sleep(1)
 
@@ -160,7 +161,7 @@ def _airflow() -> None:
 
     from ratchet_airflow import pools
 
-    pools.keep_in_step()
+    pools.update_pools()
     password = (_SECRETS / "airflow-admin-password").read_text(encoding="utf-8")
     with get_application_builder() as builder:
         manager = builder.sm
@@ -168,7 +169,7 @@ def _airflow() -> None:
             role = manager.find_role("Admin")
             made = manager.add_user(ADMIN, "Ratchet", "Admin", "admin@localhost", role, password)
             if not made:
-                raise Unavailable("Airflow's first user could not be made", remedy="see the log above")
+                raise Unavailable("cannot create Airflow's first user", remedy="read the log above")
 
 
 if __name__ == "__main__":

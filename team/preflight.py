@@ -1,4 +1,4 @@
-"""What has to hold before the stack is started: each that does not is one line, with what to do."""
+"""Checks before the stack starts: one line for each problem, with its remedy."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ _HERE = ("127.0.0.1", "::1", "localhost")
 
 
 def problems(root: Path, home: Path, settings: Settings) -> list[str]:
-    """Everything that stands in the way, none if all is well. Nothing is changed."""
+    """Every problem that would stop the stack; an empty list if there is none. Nothing is changed."""
     found = [*_engine(), *_compose(), *_folder(home), *_clock(root)]
     if not found:  # the rest asks the engine
         with connect() as api:
@@ -41,7 +41,7 @@ def problems(root: Path, home: Path, settings: Settings) -> list[str]:
 def _engine() -> Iterator[str]:
     host = os.environ.get("DOCKER_HOST", "unix://")
     if not host.startswith("unix://") and urlsplit(host).hostname not in _HERE:
-        yield f"DOCKER_HOST is {host}; the stack's files and ports are on this machine: run it where the engine is"
+        yield f"DOCKER_HOST is {host}, but the files and ports of the stack are here; run this where the engine is"
         return
     cause = engine_available()
     if cause is not None:
@@ -51,7 +51,7 @@ def _engine() -> Iterator[str]:
         version: str = api.version()["ApiVersion"]
     if tuple(int(part) for part in version.split(".")) < _API:
         needed = ".".join(map(str, _API))
-        yield f"the Docker engine speaks API {version}; needed is {needed} (Docker 20.10) or later: upgrade it"
+        yield f"the Docker engine has API {version}; upgrade it to {needed} (Docker 20.10) or later"
 
 
 def _compose() -> Iterator[str]:
@@ -61,25 +61,25 @@ def _compose() -> Iterator[str]:
 def _folder(home: Path) -> Iterator[str]:
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
     if not os.access(existing, os.W_OK | os.X_OK):
-        yield f"{existing} may not be written to; its owner has to run this, or give it to you (chown)"
+        yield f"{existing} is not writable; run this as its owner, or change its owner (chown)"
         return
     secrets = home / "secrets"
     if secrets.is_dir() and (secrets.stat().st_mode & 0o077 or secrets.stat().st_uid != os.getuid()):
-        yield f"{secrets} is open to others, or somebody else's: `chmod 700` it, and run this as its owner"
+        yield f"{secrets} is readable by others or belongs to another user; `chmod 700` it, and run this as its owner"
 
 
 def _clock(root: Path) -> Iterator[str]:
     written = (root / "docker-compose.yaml").stat().st_mtime
     if time.time() < written - _SKEW_S:
-        yield f"the clock says {_local(time.time())}, and docker-compose.yaml is of {_local(written)}: set the clock"
+        yield f"the clock shows {_local(time.time())}, but docker-compose.yaml is of {_local(written)}; set the clock"
 
 
 def _time_of(api: docker.APIClient) -> Iterator[str]:
     theirs = datetime.fromisoformat(api.info()["SystemTime"]).timestamp()  # in the zone of its host, which it names
     if abs(theirs - time.time()) > _SKEW_S:
         yield (
-            f"the engine's clock says {_local(theirs)}, this machine's {_local(time.time())}: S3 refuses requests that "
-            "are signed at another time; set them by NTP"
+            f"the engine's clock shows {_local(theirs)}, this machine's {_local(time.time())}; S3 refuses requests "
+            "that are signed at another time; set both by NTP"
         )
 
 
@@ -89,8 +89,8 @@ def _database(api: docker.APIClient, home: Path, settings: Settings) -> Iterator
     volume = f"{settings.project}_database"
     if api.volumes(filters={"name": f"^{volume}$"})["Volumes"]:
         yield (
-            f"the volume {volume} is there, and the secrets that open it are not in {home}: `make restore` of a backup "
-            "brings them back; `python -m team down --volumes` gives up what it holds"
+            f"the volume {volume} exists, but {home} lacks the secrets that open it; restore a backup with "
+            "`make restore`, or delete the volume with `python -m team down --volumes`"
         )
 
 
@@ -112,16 +112,16 @@ def _ports(api: docker.APIClient, settings: Settings) -> Iterator[str]:
             try:
                 probe.bind((address, port))
             except OSError as error:
-                said = f"port {port} on {address} cannot be had for {service}: {(error.strerror or '').lower()}"
+                said = f"port {port} on {address} is not free for {service}: {(error.strerror or '').lower()}"
                 if error.errno == errno.EADDRNOTAVAIL:
-                    yield f"{said}; RATCHET_LISTEN has to be an address of this host"
+                    yield f"{said}; set RATCHET_LISTEN to an address of this host"
                     return
                 setting = f"set RATCHET_{service.upper()}_PORT in .env, or " if service in _PORTS else ""
-                yield f"{said}; {setting}end what listens there"
+                yield f"{said}; {setting}end the process that listens there"
 
 
 def _main_host(settings: Settings) -> Iterator[str]:
-    """Whether this host reaches what its worker needs, where it is on another host."""
+    """Whether this host reaches the servers of the main host that its worker needs."""
     if not settings.main_host:
         return
     ports = {"airflow": settings.airflow_port, "redis": settings.redis_port}
@@ -133,7 +133,7 @@ def _main_host(settings: Settings) -> Iterator[str]:
         except OSError as error:
             yield (
                 f"{service} does not answer at {settings.main_host}:{port}: {error.strerror or error}; "
-                "is RATCHET_LISTEN set there, and nothing between the hosts that stops it?"
+                "set RATCHET_LISTEN there, and open the port between the hosts"
             )
 
 
@@ -144,8 +144,8 @@ def _disk(api: docker.APIClient) -> Iterator[str]:
     free = shutil.disk_usage(folder).free
     if free < _FREE_BYTES:
         yield (
-            f"{folder} has {free / 1e9:.1f} GB left; at least {_FREE_BYTES / 1e9:.0f} GB are needed: "
-            "`docker system prune` frees some"
+            f"{folder} has {free / 1e9:.1f} GB left and needs at least {_FREE_BYTES / 1e9:.0f} GB; "
+            "free some with `docker system prune`"
         )
 
 

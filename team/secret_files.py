@@ -1,6 +1,6 @@
-"""The stack's passwords and keys: made once, by chance, and handed to each service as files of its own.
+"""The stack's passwords and keys: generated once at random, and given to each service in its own files.
 
-`made.json` holds what was drawn; every other file follows from it and from the settings, and is written anew each time.
+`made.json` holds the generated values; every other file follows from it and the settings, and is rewritten each time.
 """
 
 import base64
@@ -23,17 +23,17 @@ from team.settings import Settings
 
 ADMIN = "admin"
 """The first user, of Airflow and of MLflow."""
-_DRAWN = (
+_GENERATED = (
     "postgres", "airflow-database", "mlflow-database", "redis", "airflow-admin", "mlflow-admin", "mlflow-stages",
     "jwt", "session", "mlflow-session",
 )  # fmt: skip
 _IDENTITIES = ("admin", "orchestrator", "reader", "mlflow", *(f"ratchet-{stage}" for stage in STAGES))
-"""The users of S3; `_may` says what they may do."""
+"""The users of S3; `_may` has their rights."""
 WORKERS = (
     "AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API_AUTH__JWT_SECRET",
     "AIRFLOW__API__SECRET_KEY", "s3-worker", "mlflow-credentials",
 )  # fmt: skip
-"""What a worker has to know."""
+"""The files that a worker needs."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 32
 _WRITTEN_BY: Mapping[str, tuple[str, ...]] = {
@@ -43,17 +43,17 @@ _WRITTEN_BY: Mapping[str, tuple[str, ...]] = {
     "train": ("checkpoints",),
     "register": ("ledger",),
 }
-"""What a stage may write in the store beside its own results and what it keeps with the records of its run."""
+"""What a stage may write in the store besides its own results and the records of its run."""
 
 
 def write(folder: Path, settings: Settings, owner: int) -> None:
-    """Make what is missing. owner: the user id under which the services run; no one else can read the files.
+    """Write all files and generate missing secrets. owner: the user id of the services, which alone can read them.
 
-    Raises ConfigurationError where the folder belongs to somebody else.
+    Raises ConfigurationError if the folder belongs to another user.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.stat().st_uid != os.getuid():
-        raise ConfigurationError(f"{folder} belongs to somebody else", remedy="run this as who made it, or remove it")
+        raise ConfigurationError(f"{folder} belongs to another user", remedy="run this as its owner, or remove it")
     folder.chmod(0o700)
     made = _made(folder)
     for name, content in contents(made, settings).items():
@@ -61,16 +61,16 @@ def write(folder: Path, settings: Settings, owner: int) -> None:
 
 
 def hand_out(folder: Path, target: Path, settings: Settings) -> None:
-    """Write into a new folder what a worker on another host needs: its secrets, and the settings that it shares.
+    """Write into a new folder what a worker on another host needs: its secrets and the shared settings.
 
-    Raises ConfigurationError where no other host can reach this one, or the folder is there already.
+    Raises ConfigurationError if no other host can reach this one, or the folder exists.
     """
     if settings.listen is None:
         raise ConfigurationError(
             "no other host can reach this one", remedy="set RATCHET_LISTEN in .env to its address; then `make up`"
         )
     if not (folder / "made.json").is_file():
-        raise ConfigurationError(f"there are no secrets in {folder}", remedy="`make up` makes them")
+        raise ConfigurationError(f"there are no secrets in {folder}", remedy="run `make up`, which makes them")
     files = contents(_made(folder), settings)
     try:
         target.mkdir(mode=0o700)
@@ -93,18 +93,18 @@ def hand_out(folder: Path, target: Path, settings: Settings) -> None:
         "RATCHET_DATA": settings.data,
         "RATCHET_HEARTBEAT_TIMEOUT": settings.heartbeat_timeout,
     }
-    lines = ["# Add RATCHET_LISTEN, the address of the host that this is for, and make it .env there."]
+    lines = ["# Add RATCHET_LISTEN, the address of the worker's host, and save this file as .env there."]
     lines += [f"{name}={value}" for name, value in shared.items()]
     (target / "env").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def take(folder: Path, owner: int) -> None:
-    """On a host that only works: see that what was handed out is there, and readable by the services alone."""
+    """On a host that only has a worker: check that its files are there, and let only the services read them."""
     missing = [name for name in WORKERS if not (folder / name).is_file()]
     if missing:
         raise ConfigurationError(
             f"{', '.join(missing)}: not in {folder}",
-            remedy="on the main host, `python -m team worker-files FOLDER`; bring its files here over a safe line",
+            remedy="run `python -m team worker-files FOLDER` on the main host; copy its files here, encrypted",
         )
     folder.chmod(0o700)
     for name in WORKERS:
@@ -155,7 +155,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
 
 
 def digest(folder: Path) -> str:
-    """What tells these secrets from others; nothing of them can be learnt from it. Empty where there are none."""
+    """A digest that changes with the secrets and reveals nothing of them. Empty if there are none."""
     files = sorted(folder.glob("[!.]*"))
     return (
         fingerprint({path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files})[:16] if files else ""
@@ -170,7 +170,9 @@ def _made(folder: Path) -> dict[str, str]:
         raise ConfigurationError(
             f"{file} is damaged: {error}", remedy="take it from a backup: `make restore`"
         ) from error
-    missing = {name: _drawn() for name in (*_DRAWN, *(f"s3-{name}" for name in _IDENTITIES)) if name not in found}
+    missing = {
+        name: _random_word() for name in (*_GENERATED, *(f"s3-{name}" for name in _IDENTITIES)) if name not in found
+    }
     if "s3-certificate" not in found:
         certificate, key = self_signed("s3")
         missing |= {"s3-certificate": certificate.decode(), "s3-key": key.decode()}
@@ -181,8 +183,8 @@ def _made(folder: Path) -> dict[str, str]:
     return {**found, **missing}
 
 
-def _drawn() -> str:
-    """Letters and digits alone: safe in a URL, in SQL and in a configuration file. About 190 bits."""
+def _random_word() -> str:
+    """Letters and digits only: safe in a URL, in SQL and in a configuration file. About 190 bits."""
     return "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
 
 
@@ -190,7 +192,7 @@ def _database(given: str | None, name: str, password: str, *, driver: str) -> st
     if given is None:
         return f"{driver}://{name}:{password}@postgres:5432/{name}"
     parts = urlsplit(given)
-    # Each sign but letters and digits is encoded, however it was given: Airflow takes a bare $ for a variable.
+    # Every character but letters and digits is encoded: Airflow reads a bare $ as a variable.
     login = ":".join(quote(unquote(part), safe="") for part in (parts.username, parts.password) if part is not None)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     query = f"?{parts.query}" if parts.query else ""
@@ -198,7 +200,7 @@ def _database(given: str | None, name: str, password: str, *, driver: str) -> st
 
 
 def _may(settings: Settings) -> dict[str, list[str]]:
-    """Who may do what in S3, in SeaweedFS's words."""
+    """The rights of each user of S3, in SeaweedFS's terms."""
     store, data, artifacts = (urlsplit(each).netloc for each in (settings.store, settings.data, settings.artifacts))
     reads = [f"Read:{store}", f"List:{store}"]
     sources = [f"Read:{data}", f"List:{data}"]
@@ -264,7 +266,7 @@ def _given(file: Path, setting: str) -> str:
 
 
 def _write(file: Path, content: str, owner: int) -> None:
-    """Replace a file whose content has changed, in one step, readable by its owner alone."""
+    """Replace a file if its content has changed, in one step, readable by its owner only."""
     if file.is_file() and file.read_text(encoding="utf-8") == content and file.stat().st_uid == owner:
         file.chmod(0o400)
         return

@@ -1,28 +1,27 @@
-"""What a team says about its set-up: the keys of .env, each with a good default."""
+"""The settings of the team set-up: the keys of .env, each with a default."""
 
 import difflib
 import os
-import re
 from collections.abc import Mapping
+from io import StringIO
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from dotenv.parser import Original, parse_stream
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import parse_memory
 
-_LINE = re.compile(r"^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=(.*)$")
-_QUOTED = re.compile(r"""^(['"])(.*)\1(?:\s+#.*)?$""")
 _SCHEMES = {
     "database_url": ("postgresql", "postgres"),
     "s3_endpoint": ("http", "https"),
     "mlflow_url": ("http", "https"),
 }
-_TOLD = "value error, "
-"""With this pydantic begins what a validator of ours says."""
+_PREFIX = "value error, "
+"""Pydantic puts this before the message of a validator."""
 
 
 BACKUPS = "backups"
@@ -30,10 +29,10 @@ BACKUPS = "backups"
 
 
 class Settings(BaseModel):
-    """The keys of .env in lower case, without `RATCHET_`; docs/team.md says what each is for.
+    """The keys of .env in lower case, without `RATCHET_`; docs/team.md explains each.
 
-    A service of the stack is not started where a setting names another one: database_url, s3_endpoint, mlflow_url.
-    With main_host there is no stack here, but a worker of the one there.
+    A setting that names another server (database_url, s3_endpoint, mlflow_url) replaces the service of the stack. With
+    main_host this host runs only a worker of the stack there.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -74,20 +73,20 @@ class Settings(BaseModel):
 
     @field_validator("database_url", "s3_endpoint", "mlflow_url")
     @classmethod
-    def _has_a_host(cls, url: str | None, info: ValidationInfo) -> str | None:
+    def _url_with_host(cls, url: str | None, info: ValidationInfo) -> str | None:
         if url is None:
             return None
         schemes = _SCHEMES[str(info.field_name)]
         parts = urlsplit(url)
         if parts.scheme not in schemes or not parts.hostname:
             raise ValueError(f"not a URL with a host; write {schemes[0]}://HOST")
-        if parts.port is not None and not parts.port:  # asked for, so that a port that is none is found here
-            raise ValueError("port 0 is none")
+        if parts.port is not None and not parts.port:  # reading it raises for an invalid port
+            raise ValueError("port 0 is not allowed")
         return url
 
     @field_validator("listen", "main_host")
     @classmethod
-    def _is_an_address_for_others(cls, address: str | None) -> str | None:
+    def _reachable_by_others(cls, address: str | None) -> str | None:
         if address is not None:
             try:
                 found = IPv4Address(address)
@@ -99,30 +98,30 @@ class Settings(BaseModel):
 
     @field_validator("project")
     @classmethod
-    def _is_no_other_folder(cls, project: str) -> str:
+    def _not_the_backups(cls, project: str) -> str:
         if project == BACKUPS:
-            raise ValueError("the name of the folder of backups")
+            raise ValueError("the folder of backups has this name")
         return project
 
     @field_validator("cache_limit", "stage_max_memory", "stage_max_shm")
     @classmethod
-    def _is_an_amount(cls, limit: str) -> str:
+    def _amount_of_memory(cls, limit: str) -> str:
         parse_memory(limit)
         return limit
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _consistent(self) -> Self:
         ports = [self.airflow_port, self.mlflow_port, self.s3_port, *([self.redis_port] if self.listen else [])]
         if len(set(ports)) < len(ports):
             raise ValueError(
-                "RATCHET_AIRFLOW_PORT, RATCHET_MLFLOW_PORT and RATCHET_S3_PORT: each needs a port of its own, "
+                "RATCHET_AIRFLOW_PORT, RATCHET_MLFLOW_PORT and RATCHET_S3_PORT: all ports must differ, "
                 f"not {', '.join(map(str, ports))}"
             )
         if (self.s3_endpoint is None) != (self.s3_credentials is None):
             raise ValueError("RATCHET_S3_ENDPOINT and RATCHET_S3_CREDENTIALS: set both, or neither")
         if self.main_host is not None and self.listen is None:
             raise ValueError(
-                "RATCHET_LISTEN: with RATCHET_MAIN_HOST, say under which address that host reaches this one"
+                "RATCHET_LISTEN: with RATCHET_MAIN_HOST, set the address under which that host reaches this one"
             )
         if self.main_host is not None and self.gpu_workers != 1:
             raise ValueError(
@@ -132,25 +131,25 @@ class Settings(BaseModel):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What Compose reads, in the checkout."""
+        """The files that Compose reads, in the checkout."""
         if self.main_host is not None:
             return ("docker-compose.yaml", "docker/compose-worker.yaml")
         return ("docker-compose.yaml", *(["docker/compose-hosts.yaml"] if self.listen else []))
 
     @property
     def elsewhere(self) -> tuple[str, ...]:
-        """The services of the stack that something else stands in for."""
+        """The services of the stack that servers elsewhere replace."""
         named = {"postgres": self.database_url, "s3": self.s3_endpoint, "mlflow": self.mlflow_url}
         return tuple(service for service, url in named.items() if url)
 
     @property
     def stage_network(self) -> str:
-        """The network of stage containers: closed, unless what they have to reach is outside."""
+        """The network of stage containers: closed, unless they have to reach servers outside."""
         is_open = self.stages_open or self.main_host or {"s3", "mlflow"} & set(self.elsewhere)
         return f"{self.project}_open" if is_open else f"{self.project}_stages"
 
     def variables(self) -> dict[str, str]:
-        """What docker-compose.yaml asks for."""
+        """The variables of docker-compose.yaml."""
         named = {
             "COMPOSE_PROJECT_NAME": self.project,
             "RATCHET_AIRFLOW_PORT": self.airflow_port,
@@ -190,11 +189,11 @@ class Settings(BaseModel):
 
 
 def read(file: Path, environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of an .env file, if it is there, and over them those of the environment.
+    """The settings of an .env file, if it exists; those of the environment override them.
 
     Raises ConfigurationError with every unknown key, bad line and bad value at once, each with its line.
     """
-    found, places, problems = _parsed(file)
+    found, places, problems = _parse(file)
     for name, key in _KEYS.items():
         if environment.get(name):
             found[key], places[key] = environment[name], "environment"
@@ -202,43 +201,39 @@ def read(file: Path, environment: Mapping[str, str] = os.environ) -> Settings:
         settings = Settings.model_validate({key: value for key, value in found.items() if value})
     except ValidationError as error:
         for each in error.errors():
-            said = each["msg"][:1].lower() + each["msg"][1:]
+            message = each["msg"][:1].lower() + each["msg"][1:]
             if not each["loc"]:  # of several keys, which it names
-                problems.append(said.removeprefix(_TOLD))
+                problems.append(message.removeprefix(_PREFIX))
                 continue
             key = str(each["loc"][0])
             value = "" if key in _SECRET else f" {found[key]!r}:"
-            problems.append(f"{places[key]}: RATCHET_{key.upper()}:{value} {said.removeprefix(_TOLD)}")
+            problems.append(f"{places[key]}: RATCHET_{key.upper()}:{value} {message.removeprefix(_PREFIX)}")
     if problems:
-        raise ConfigurationError("; ".join(problems), remedy="mend .env; docs/team.md has every key")
+        raise ConfigurationError("; ".join(problems), remedy="correct .env; docs/team.md has every key")
     return settings
 
 
-def _parsed(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
-    """Values and places by the name of the setting, and what is wrong."""
+def _parse(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """Values and places by the name of the setting, and the problems."""
     found: dict[str, str] = {}
     places: dict[str, str] = {}
     problems: list[str] = []
     try:
-        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        text = file.read_text(encoding="utf-8") if file.is_file() else ""
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            f"{file} cannot be read: {error}", remedy="make it a text that you may read"
+            f"{file} cannot be read: {error}", remedy="make it a UTF-8 text that you may read"
         ) from error
-    for number, line in enumerate(lines, start=1):
-        text = line.strip()
-        if not text or text.startswith("#"):
+    for binding in parse_stream(StringIO(text)):
+        place, name, value = f"{file.name}:{_line(binding.original)}", binding.key, binding.value
+        if name is None and not binding.error:  # a comment
             continue
-        place = f"{file.name}:{number}"
-        matched = _LINE.match(text)
-        if matched is None:
+        if name is None or value is None:
             problems.append(f"{place}: not NAME=VALUE")
-            continue
-        name, value = matched[1], _unquoted(matched[2])
-        if name not in _KEYS:
+        elif name not in _KEYS:
             near = difflib.get_close_matches(name, _KEYS, n=1)
-            meant = f"; did you mean {near[0]}?" if near else f"; allowed: {', '.join(sorted(_KEYS))}"
-            problems.append(f"{place}: {name}: unknown key{meant}")
+            hint = f"; did you mean {near[0]}?" if near else f"; allowed: {', '.join(sorted(_KEYS))}"
+            problems.append(f"{place}: {name}: unknown key{hint}")
         elif _KEYS[name] in found:
             problems.append(f"{place}: {name}: a second time; the first is {places[_KEYS[name]]}")
         else:
@@ -246,13 +241,12 @@ def _parsed(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
     return found, places, problems
 
 
-def _unquoted(value: str) -> str:
-    """Without quotes, and without a comment, which begins with a blank."""
-    if quoted := _QUOTED.match(value.strip()):
-        return quoted[2]
-    return re.split(r"\s#", value, maxsplit=1)[0].strip()
+def _line(original: Original) -> int:
+    """The line of a binding; python-dotenv counts from the blank lines before it."""
+    blank = original.string[: len(original.string) - len(original.string.lstrip())]
+    return original.line + blank.count("\n")
 
 
 _SECRET = frozenset({"database_url"})
-"""Their values may hold a password: no error tells them."""
+"""Their values may hold a password, so no error shows them."""
 _KEYS = {f"RATCHET_{name.upper()}": name for name in Settings.model_fields}

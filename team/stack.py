@@ -1,4 +1,4 @@
-"""The containers of the stack: Docker Compose told what to do, and what the engine says of how they are."""
+"""The containers of the stack: Docker Compose starts and stops them, and the engine reports their state."""
 
 import os
 import re
@@ -25,15 +25,15 @@ from team.settings import Settings
 
 """The label by which the engine's filter marks the stage containers of a stack."""
 ONCE = frozenset({"init"})
-"""Services that do their work and end."""
+"""Services that run once and end."""
 WORKING = ("engine", "worker-gpu")
-"""All that runs on a host that only works."""
+"""The services on a host that only has a worker."""
 _COMPOSE_S = 600
 _GRACE = re.compile(r"[0-9]{1,6}")
 _GRACE_S = 30
-"""Of a stage container whose label does not say."""
+"""Of a stage container without a valid label."""
 _RESTARTS = 5
-"""After so many, a container does not only wait for another one."""
+"""A container with this many restarts has failed; one with fewer may wait for another service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,18 +47,18 @@ class Member:
 
     @property
     def well(self) -> bool:
-        """Whether it is as it should be."""
+        """Whether it is healthy, or done."""
         return self.state in {"healthy", "done"}
 
     @property
     def failed(self) -> bool:
-        """Whether waiting for it is in vain."""
+        """Whether it will not become healthy."""
         return self.state.startswith("failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageContainer:
-    """A container of a stage. grace_s: seconds that it was promised between the notice to stop and the kill."""
+    """A container of a stage. grace_s: its seconds between SIGTERM and SIGKILL."""
 
     handle: str
     running: bool
@@ -67,7 +67,7 @@ class StageContainer:
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """A Compose that is at work."""
+    """A Compose process that is running."""
 
     process: subprocess.Popen[bytes]
     errors: IO[bytes]
@@ -78,12 +78,12 @@ class Starting:
         return self.process.poll() is not None
 
     def end(self) -> None:
-        """Have it stop where it is."""
+        """Terminate it."""
         self.process.terminate()
         self.process.wait(timeout=30)
 
     def failed(self) -> str:
-        """Its last words, if it has failed."""
+        """The end of its errors if it has failed; else empty."""
         if not self.process.poll():
             return ""
         self.errors.seek(0)
@@ -94,7 +94,7 @@ class Stack:
     """One installation of docker-compose.yaml: its settings, its secrets, its containers."""
 
     def __init__(self, root: Path, settings: Settings, images: Mapping[str, str]) -> None:
-        """root: the checkout. images: what to set RATCHET_..._IMAGE to."""
+        """root: the checkout. images: the values of the RATCHET_..._IMAGE variables."""
         self.root = root
         self.settings = settings
         self.home = root / ".ratchet" / "team" / settings.project
@@ -103,11 +103,11 @@ class Stack:
 
     @property
     def owner(self) -> int:
-        """The user id of the services: the caller's own, or one without any rights for root."""
+        """The user id of the services: the caller's own; for root, one without rights."""
         return os.getuid() or STAGE_USER
 
     def environment(self) -> dict[str, str]:
-        """What Compose is started with."""
+        """The environment of Compose."""
         ours = ("RATCHET_", "COMPOSE_", "AWS_", "MLFLOW_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return {
@@ -134,9 +134,9 @@ class Stack:
         return Starting(process, errors)
 
     def compose(self, *words: str, quiet: bool = True, stdin: Any = None, stdout: Any = None) -> None:
-        """`docker compose WORDS`. Raises Unavailable with its last words if it fails."""
+        """`docker compose WORDS`. Raises Unavailable with the end of its errors if it fails."""
         errors = subprocess.PIPE if quiet else None
-        limited = quiet and stdin is None and stdout is None  # data take as long as they take
+        limited = quiet and stdin is None and stdout is None  # a transfer of data has no time limit
         try:
             done = subprocess.run(
                 self._command(words),
@@ -150,28 +150,28 @@ class Stack:
             )
         except subprocess.TimeoutExpired as error:
             raise Unavailable(
-                f"docker compose {words[0]} has not ended within {_COMPOSE_S} s", remedy="see `make ps`"
+                f"docker compose {words[0]} has not ended within {_COMPOSE_S} s", remedy="run `make ps`"
             ) from error
         if done.returncode:
             raise Unavailable(
                 f"docker compose {words[0]} failed: {_last(done.stderr or b'') or f'exit code {done.returncode}'}",
-                remedy="see `make logs`",
+                remedy="run `make logs`",
             )
 
     def _command(self, words: Sequence[str]) -> Sequence[str]:
-        files = self.settings.files  # with one alone, Compose finds it, and what a team lays over it
+        files = self.settings.files  # without -f, Compose also reads a team's override file
         named = [word for file in files for word in ("-f", str(self.root / file))] if len(files) > 1 else []
         return [*program(), "--project-directory", str(self.root), *named, *words]
 
     def begin_all(self) -> "Starting":
-        """Have Compose start every service, and end those that there are no more."""
+        """Have Compose start every service, and remove those that no longer exist."""
         words = ["up", "--detach", "--remove-orphans"]
         if self.settings.main_host:
             return self.begin(*words, "--no-deps", *WORKING)
         return self.begin(*words, *self.scale())
 
     def scale(self) -> list[str]:
-        """How many of each service, where that is not one."""
+        """The number of each service that may differ from one."""
         counts = {"worker": self.settings.workers, "worker-gpu": self.settings.gpu_workers}
         counts |= dict.fromkeys(self.settings.elsewhere, 0)
         return [word for service, count in counts.items() for word in ("--scale", f"{service}={count}")]
@@ -185,18 +185,18 @@ class Stack:
             places = {container["Labels"].get("com.docker.compose.project.working_dir") for container in found}
             if others := places - {None, str(self.root)}:
                 raise ConfigurationError(
-                    f"the containers of {self.settings.project} are those of another checkout, {min(map(str, others))}",
+                    f"the containers of {self.settings.project} belong to another checkout, {min(map(str, others))}",
                     remedy="set RATCHET_PROJECT, and other ports, in .env",
                 )
             members = [self._member(container["Id"], container["Labels"]) for container in found]
         return sorted((member for member in members if member), key=lambda each: each.name)
 
     def wait_for(self, *services: str, seconds: float = 180) -> None:
-        """Wait until these services are well. Raises Unavailable if one is not within the time."""
+        """Wait until these services are healthy. Raises Unavailable after the time."""
         until = time.monotonic() + seconds
         while ill := [member for member in self.members() if member.service in services and not member.well]:
             if time.monotonic() > until:
-                raise Unavailable(f"{ill[0].name} is {ill[0].state}", remedy="see `make logs`")
+                raise Unavailable(f"{ill[0].name} is {ill[0].state}", remedy="run `make logs`")
             time.sleep(0.5)
 
     def stages(self) -> list[StageContainer]:
@@ -213,7 +213,7 @@ class Stack:
         ]
 
     def end_stages(self, stages: Sequence[StageContainer]) -> None:
-        """Stop and remove them, all at the same time, each with the grace that it was promised."""
+        """Stop and remove them, all at the same time, each with its own grace."""
 
         def end(stage: StageContainer) -> None:
             with answers(), connect() as api:
@@ -228,12 +228,12 @@ class Stack:
                 ended.result()
 
     def forget(self) -> None:
-        """Delete what Compose does not know of: the secrets, and the cache, which the first stage made."""
+        """Delete what Compose does not manage: the secrets, and the cache, which the first stage created."""
         with answers(), suppress(NotFound):
             self._api.remove_volume(f"{self.settings.project}_cache")
         shutil.rmtree(self.home, ignore_errors=True)
 
-    def last_words(self, member: Member, lines: int = 15) -> list[str]:
+    def log_tail(self, member: Member, lines: int = 15) -> list[str]:
         """The end of a container's log."""
         with answers():
             said: bytes = self._api.logs(member.container, tail=lines)
@@ -261,7 +261,7 @@ class Stack:
 
 
 def program() -> Sequence[str]:
-    """`docker compose`, or docker-compose where that is not there."""
+    """`docker compose`, or docker-compose if there is no such plugin."""
     for words in (("docker", "compose"), ("docker-compose",)):
         if (
             shutil.which(words[0])
@@ -269,12 +269,12 @@ def program() -> Sequence[str]:
         ):
             return words
     raise ConfigurationError(
-        "Docker Compose is not there", remedy="install it: apt-get install docker-compose, or Docker's own plugin"
+        "Docker Compose is not installed", remedy="install it: apt-get install docker-compose, or Docker's own plugin"
     )
 
 
 def _grace_of(labels: Mapping[str, str]) -> int:
-    """What a worker has written there, which may be anything."""
+    """The grace in a label, which a worker wrote and which may be anything."""
     said = labels.get(Label.GRACE, "")
     return int(said) if _GRACE.fullmatch(said) else _GRACE_S
 

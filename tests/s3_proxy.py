@@ -55,7 +55,7 @@ def s3_proxy(upstream: str, address: str = "127.0.0.1") -> Iterator[Asked]:
             finally:
                 server.close()
 
-        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass_on  # noqa: N815 - the base class looks for these names
+        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass_on
 
         def log_message(self, *_: object) -> None:
             pass

@@ -47,7 +47,7 @@ Inputs = Mapping[Stage, Published]
 
 def rows(count: int, day: date = LAST) -> dict[str, list[Any]]:
     """A day that breaks no rule."""
-    noon = datetime(day.year, day.month, day.day, 12)  # noqa: DTZ001 - snapshots have no zones
+    noon = datetime(day.year, day.month, day.day, 12)
     return {
         "query_id": [i // 4 for i in range(count)],
         "shown_at": [noon] * count,

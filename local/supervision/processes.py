@@ -1,6 +1,6 @@
-"""Servers as processes: each in a session of its own, found by number and birth, and ended with all that it started.
+"""Servers as processes: each in its own session, found by number and start time, and ended with all its children.
 
-What a server starts stays in its session, whatever group it chooses; what leaves the session on purpose is left alone.
+The children of a server are in its session, in any process group; a process that left the session is not touched.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ from local.supervision.state import Identity
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _SAME_BIRTH_S = 1.0
-"""A corrected clock moves what the system says about a birth a little."""
+"""A correction of the clock shifts the start time that the system reports."""
 
 
 def launch(service: Service, folder: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start a server in `folder`; it is told to end when the process that called this dies. Raises OSError."""
+    """Start a server in `folder`. It gets SIGTERM when the process that called this dies. Raises OSError."""
     parent = os.getpid()
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -48,12 +48,12 @@ def launch(service: Service, folder: Path, log: Path) -> subprocess.Popen[bytes]
 
 
 def identity(pid: int) -> Identity:
-    """Who a living process is. Raises psutil.NoSuchProcess."""
+    """The identity of a living process. Raises psutil.NoSuchProcess."""
     return Identity(pid=pid, born=psutil.Process(pid).create_time())
 
 
 def alive(who: Identity) -> bool:
-    """Whether it is still that process, and has not ended."""
+    """Whether that very process is alive."""
     try:
         return _same(who) and psutil.Process(who.pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -61,22 +61,22 @@ def alive(who: Identity) -> bool:
 
 
 def ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a child has ended. It is not reaped, so that its number cannot become another's meanwhile."""
+    """Whether a child has ended. It is not reaped, so that no other process gets its number yet."""
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def left_behind(who: Identity) -> bool:
-    """Whether the session that `who` led may be ended: its number does not belong to somebody younger."""
+def owns_session(who: Identity) -> bool:
+    """Whether the session of this number is the one that `who` led, dead or alive, and not that of a later process."""
     try:
         return _same(who)
     except psutil.NoSuchProcess:
-        return True  # the kernel gives no number away that is still a session's
+        return True  # the kernel does not reuse the number of a session that exists
 
 
 def end(sessions: Collection[int], grace_s: float) -> None:
-    """End every process of these sessions: asked first, and made after `grace_s` seconds; 0: made at once."""
+    """End every process of these sessions: SIGTERM, and SIGKILL after `grace_s` seconds; with 0 SIGKILL at once."""
     if not sessions:
         return
     if grace_s > 0:
@@ -84,7 +84,7 @@ def end(sessions: Collection[int], grace_s: float) -> None:
     until = time.monotonic() + grace_s
     while members(sessions) and time.monotonic() < until:
         time.sleep(0.05)
-    while left := members(sessions):  # again, as one of them may just have started another
+    while left := members(sessions):  # in a loop, since one of them may just have started another
         _send(left, signal.SIGKILL)
         time.sleep(0.02)
 
@@ -106,5 +106,5 @@ def _send(pids: Collection[int], number: signal.Signals) -> None:
 
 
 def _same(who: Identity) -> bool:
-    """Whether the process of that number is still that one, be it dead. Raises psutil.NoSuchProcess."""
+    """Whether the process of that number is this one, dead or alive. Raises psutil.NoSuchProcess."""
     return bool(abs(psutil.Process(who.pid).create_time() - who.born) < _SAME_BIRTH_S)

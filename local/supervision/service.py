@@ -1,4 +1,4 @@
-"""What is to be kept running, and what happens when it dies."""
+"""A service to keep running, and the policy of its restarts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """A server, or something that has to be done once before servers start.
+    """A server, or a step that runs once before servers start.
 
-    address: where people find it; empty if nobody calls it. health: a URL that answers 200 while it is well; empty if
-    only its process tells. after: the name of what has to be done, or to run, before it starts first. once: it ends by
-    itself, with exit code 0.
-    start_s: how long it may take until it answers first. silent_s: how long it may not answer later on.
+    address: its URL for people; empty if it has none. health: a URL that answers 200 while it is healthy; empty if only
+    its process is watched. after: the name of the service that has to run, or to be done, before its first start. once:
+    it ends by itself, with exit code 0. start_s: seconds until its first answer, at most. silent_s: seconds without an
+    answer after that, at most.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Service:
 class RestartPolicy:
     """At most `restarts` within any `within_s` seconds, each after a delay.
 
-    first_s: the first delay; each later one is twice the one before, `longest_s` at most.
+    first_s: the first delay in seconds; each later one is twice as long, `longest_s` at most.
     """
 
     restarts: int = 5
@@ -40,7 +40,7 @@ class RestartPolicy:
 
 
 def delay(policy: RestartPolicy, deaths: Sequence[float], now: float) -> float | None:
-    """Seconds until the next start after these deaths (times in seconds, the last one included); None: give it up."""
+    """Seconds until the next start after these deaths (times in seconds, the last one included); None: give up."""
     recent = sum(now - died < policy.within_s for died in deaths)
     if recent > policy.restarts:
         return None

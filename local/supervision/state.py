@@ -1,4 +1,4 @@
-"""The state of the servers, in one small file that outlives whoever wrote it."""
+"""The state of the servers, in one small file that outlives the supervisor."""
 
 import os
 import secrets
@@ -16,9 +16,9 @@ State = Literal["waiting", "starting", "running", "done", "restarting", "given u
 
 
 class Identity(Document):
-    """A process, told apart from a later one of the same number by its birth.
+    """A process. Its start time tells it from a later process with the same number.
 
-    born: seconds since 1970, as the system says it.
+    born: seconds since 1970, as the system reports it.
     """
 
     pid: int
@@ -26,10 +26,10 @@ class Identity(Document):
 
 
 class ServerState(Document):
-    """How one server stands.
+    """The state of one server.
 
-    restarts: how often it was started again. cause: why it ended last, in words. exit_code: what it ended with then;
-    128 + the signal if a signal ended it. since: when it came into this state, in UTC.
+    restarts: how often it was restarted. cause: why it ended last, in words. exit_code: its last exit code; 128 + the
+    signal if a signal ended it. since: when this state began, in UTC.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ServerState(Document):
 
 
 class Servers(Document):
-    """What a supervisor knows."""
+    """A supervisor and its servers."""
 
     supervisor: Identity
     servers: tuple[ServerState, ...]
@@ -67,11 +67,11 @@ def write(home: Path, state: Servers) -> None:
 
 
 def read(home: Path) -> Servers | None:
-    """What was last known in a home; None if nothing was ever started there. Raises CorruptArtifact."""
+    """The last state of a home; None if nothing was ever started there. Raises CorruptArtifact."""
     file = home / FILE
     try:
         return Servers.model_validate_json(file.read_bytes())
     except FileNotFoundError:
         return None
     except ValidationError as error:
-        raise CorruptArtifact(f"{file} is not what a supervisor writes", remedy="delete it") from error
+        raise CorruptArtifact(f"{file} is not the state file of a supervisor", remedy="delete it") from error

@@ -1,7 +1,7 @@
-"""Keeps servers running until it is told to stop, and writes down how they stand.
+"""Keeps servers running until SIGTERM, and writes their state to a file.
 
 A change here violates the promise of the project when: two supervisors keep the servers of one home; a server outlives
-a supervisor that was told to stop; or what another program started is ended.
+a supervisor that was stopped; or the supervisor ends a process that another program started.
 """
 
 import fcntl
@@ -23,47 +23,47 @@ from local.supervision.state import Servers, read, write
 from ratchet.contracts.errors import ConfigurationError
 
 STOP_S = 20.0
-"""How long servers have to end after they were asked, where nothing else is said."""
-_TURN_S = 0.2
+"""The default time between SIGTERM and SIGKILL."""
+_POLL_S = 0.2
 _STARTING_S = 2.0
-"""A killed supervisor's lock lives on in a child that it was starting, until that is a program of its own."""
+"""After a kill of a supervisor, a child that it was just starting holds the lock until its exec."""
 _POLICY = RestartPolicy()
 
 
 def supervise(
     services: Sequence[Service], home: Path, *, policy: RestartPolicy = _POLICY, stop_s: float = STOP_S
 ) -> bool:
-    """Run the services of a home until SIGTERM or SIGINT; SIGHUP: try again what was given up.
+    """Run the services of a home until SIGTERM or SIGINT; SIGHUP: retry what was given up.
 
-    stop_s: how many seconds servers have to end after they were asked. Returns False at once, with nothing done, if
-    another process does so already. Call it in a process of its own, from its main thread.
+    stop_s: seconds between SIGTERM and SIGKILL for the servers. Returns False at once if another process supervises the
+    home. Call it from the main thread of a separate process.
     """
     home.mkdir(parents=True, exist_ok=True)
-    with _alone(home) as alone:
-        if alone:
+    with _lock(home) as locked:
+        if locked:
             _Supervisor(services, home, policy, stop_s).run()
-    return alone
+    return locked
 
 
-def end_left_behind(home: Path, grace_s: float = STOP_S) -> list[str]:
-    """End what a supervisor of this home left when it was killed; the names of those servers. None if one lives."""
+def end_orphans(home: Path, grace_s: float = STOP_S) -> list[str]:
+    """End the servers that a killed supervisor of this home left; their names. Nothing if a supervisor is alive."""
     if read(home) is None:
         return []
-    with _alone(home) as alone:
-        return _end_left_behind(home, grace_s) if alone else []
+    with _lock(home) as locked:
+        return _end_orphans(home, grace_s) if locked else []
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[bool]:
-    """Whether nobody else keeps the servers of this home; nobody else begins to while this is held."""
-    with (home / "supervisor.lock").open("wb") as lock:
+def _lock(home: Path) -> Iterator[bool]:
+    """Hold the lock of a home, which only its supervisor may. Whether it was free."""
+    with (home / "supervisor.lock").open("wb") as file:
         until = time.monotonic() + _STARTING_S
-        while not (alone := _locked(lock)) and not _lives(home) and time.monotonic() < until:
+        while not (locked := _try_lock(file)) and not _is_supervised(home) and time.monotonic() < until:
             time.sleep(0.02)
-        yield alone
+        yield locked
 
 
-def _locked(file: BinaryIO) -> bool:
+def _try_lock(file: BinaryIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -71,23 +71,23 @@ def _locked(file: BinaryIO) -> bool:
     return True
 
 
-def _lives(home: Path) -> bool:
-    """Whether the supervisor that wrote the state of this home last is there."""
+def _is_supervised(home: Path) -> bool:
+    """Whether the supervisor that wrote the state of this home is alive."""
     known = read(home)
     return known is not None and processes.alive(known.supervisor)
 
 
-def _end_left_behind(home: Path, grace_s: float) -> list[str]:
+def _end_orphans(home: Path, grace_s: float) -> list[str]:
     known = read(home)
     if known is None:
         return []
-    led = {
+    sessions = {
         server.process.pid: server.name
         for server in known.servers
-        if server.process is not None and processes.left_behind(server.process)
+        if server.process is not None and processes.owns_session(server.process)
     }
-    names = [name for pid, name in led.items() if processes.members({pid})]
-    processes.end(led, grace_s)
+    names = [name for pid, name in sessions.items() if processes.members({pid})]
+    processes.end(sessions, grace_s)
     ended = {"state": "stopped", "process": None, "since": datetime.now(UTC)}
     servers = (s if s.state == "stopped" else s.model_copy(update=ended) for s in known.servers)
     write(home, known.model_copy(update={"servers": tuple(servers)}))
@@ -105,49 +105,49 @@ class _Supervisor:
                 )
         self._home = home
         self._stop_s = stop_s
-        self._servers = {service.name: Server(service, home, policy, _say) for service in services}
-        self._me = processes.identity(os.getpid())
+        self._servers = {service.name: Server(service, home, policy, _log) for service in services}
+        self._identity = processes.identity(os.getpid())
         self._written: Servers | None = None
         self._stopping = False
-        self._again = False
+        self._retry = False
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        for name in _end_left_behind(self._home, self._stop_s):
-            _say(f"{name}: what an earlier supervisor left was ended")
+        for name in _end_orphans(self._home, self._stop_s):
+            _log(f"{name}: ended a process that an earlier supervisor left")
         try:
             while not self._stopping:
-                self._turn()
-                time.sleep(_TURN_S)
+                self._poll()
+                time.sleep(_POLL_S)
         finally:
             self._stop()
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if number == signal.SIGHUP:
-            self._again = True
+            self._retry = True
         else:
             self._stopping = True
 
-    def _turn(self) -> None:
-        again, self._again = self._again, False
+    def _poll(self) -> None:
+        retry, self._retry = self._retry, False
         for server in self._servers.values():
-            if again:
-                server.try_again()
+            if retry:
+                server.retry()
             before = server.service.after
-            server.look(may_start=not before or self._servers[before].state.state in {"done", "running"})
-            self._note()
+            server.poll(may_start=not before or self._servers[before].state.state in {"done", "running"})
+            self._save_state()
 
     def _stop(self) -> None:
-        """Those that nobody calls first: what they run reports to the others."""
-        quiet = [server for server in self._servers.values() if not server.service.health]
-        _end(quiet, self._stop_s)
-        self._note()
+        """Servers without an address first, since their tasks report to the others."""
+        clients = [server for server in self._servers.values() if not server.service.health]
+        _end(clients, self._stop_s)
+        self._save_state()
         _end((server for server in self._servers.values() if server.service.health), self._stop_s)
-        self._note()
+        self._save_state()
 
-    def _note(self) -> None:
-        state = Servers(supervisor=self._me, servers=tuple(server.state for server in self._servers.values()))
+    def _save_state(self) -> None:
+        state = Servers(supervisor=self._identity, servers=tuple(server.state for server in self._servers.values()))
         if state != self._written:
             write(self._home, state)
             self._written = state
@@ -157,8 +157,8 @@ def _end(servers: Iterable[Server], grace_s: float) -> None:
     ending = list(servers)
     processes.end([server.session for server in ending if server.session is not None], grace_s)
     for server in ending:
-        server.stopped()
+        server.mark_stopped()
 
 
-def _say(what: str) -> None:
+def _log(what: str) -> None:
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {what}", file=sys.stderr, flush=True)  # noqa: T201 - its log

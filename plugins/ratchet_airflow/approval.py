@@ -1,4 +1,4 @@
-"""A person's word before a better model goes in."""
+"""A person's approval before a better model is promoted."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -14,20 +14,20 @@ from ratchet_airflow.run_id import store_run_id
 from ratchet_airflow.timetable import DayBeforeTimetable
 
 WAIT = timedelta(days=7)
-"""How long a person has at most. After that the model stays out."""
+"""How long a question waits for an answer. After that the model is not promoted."""
 
 
 class ApproveOperator(ApprovalOperator):
-    """Asks if the verdict is promote and this run's promotion waits for a person; else it is done at once.
+    """Asks a person if the verdict is promote and the run's promotion is `approve`; otherwise succeeds at once.
 
-    Asking holds no worker, and no later night: when the next one is due, or after WAIT, the answer is no. A no skips
-    register, and the run ends well. People are told of the question, and of a no.
+    A question holds no worker and no later run: when the next run is due, or after WAIT, the answer is no. A no skips
+    register, and the run succeeds. The question and a no are alerts.
     """
 
     def __init__(self, *, pipeline: str, callbacks: AlertCallbacks, **kwargs: Any) -> None:
         super().__init__(
             task_id="approve",
-            subject=f"May the new model of {pipeline} become production?",
+            subject=f"Promote the new model of {pipeline} to production?",
             defaults=self.REJECT,
             response_timeout=WAIT,
             **kwargs,
@@ -36,7 +36,7 @@ class ApproveOperator(ApprovalOperator):
         self.callbacks = callbacks
 
     def execute(self, context: Context) -> Any:
-        """Ask, with the verdict and its figures, or go on."""
+        """Ask with the verdict and its figures, or succeed."""
         from ratchet.contracts.summaries import judgement
         from ratchet.runs.outcomes import outcomes
         from ratchet.runs.planning import load_plan
@@ -47,7 +47,7 @@ class ApproveOperator(ApprovalOperator):
         evaluated = outcomes(open_store(here.store), self.pipeline, plan.run_id)["evaluate"].result
         judged = judgement(evaluated) if evaluated else None
         if judged is None or judged.verdict != "promote" or plan.promotion.mode != "approve":
-            self.log.info("nothing to ask: promotion is %s", plan.promotion.mode)
+            self.log.info("no approval needed: promotion is %s", plan.promotion.mode)
             return None
         figures = "\n".join(
             f"| {name} | {value:.4f} | {judged.baseline_metrics.get(name, float('nan')):.4f} |"
@@ -57,24 +57,24 @@ class ApproveOperator(ApprovalOperator):
         now = datetime.now(UTC)
         last = answer_until(plan.spec.schedule, now)
         self.response_timeout = last - now
-        self.callbacks.asked(context, cause=judged.explanation, until=last)
+        self.callbacks.on_question(context, cause=judged.explanation, until=last)
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Go on with the answer."""
+        """Act on the answer."""
         if event.get("chosen_options") == [self.REJECT]:
-            self.callbacks.refused(context, cause=_who(event.get("responded_by_user")))
+            self.callbacks.on_rejection(context, cause=_reason(event.get("responded_by_user")))
         return super().execute_complete(context, event)
 
 
 def answer_until(schedule: Schedule | None, now: datetime) -> datetime:
-    """When a question that is asked now has lapsed: a newer model is on its way then, or nobody cares any more."""
+    """When a question asked now expires: when the next run is due, or after WAIT."""
     latest = now + WAIT
     if schedule is None:
         return latest
     return min(latest, DayBeforeTimetable(schedule.cron, schedule.timezone).next_after(now))
 
 
-def _who(person: Mapping[str, Any] | None) -> str:
-    """Why a model that may go in does not."""
-    return f"{person['name']} said no" if person else "nobody said yes in time"
+def _reason(person: Mapping[str, Any] | None) -> str:
+    """Why a model with the verdict promote is not promoted."""
+    return f"{person['name']} rejected it" if person else "nobody approved it in time"

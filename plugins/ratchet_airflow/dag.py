@@ -1,4 +1,4 @@
-"""From a pipeline's spec to its DAG. The same spec gives the same bytes, or Airflow would make versions for ever."""
+"""From a pipeline's spec to its DAG. Equal specs give equal bytes, or Airflow would store a version at each parse."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -9,15 +9,15 @@ from airflow.sdk import DAG, BaseOperator, chain
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.stages import STAGES, StageSettings
 from ratchet_airflow.alerts.callbacks import AlertCallbacks
+from ratchet_airflow.dag_doc import dag_doc
 from ratchet_airflow.form import params
 from ratchet_airflow.operators import PlanOperator, StageOperator
-from ratchet_airflow.page import page
 from ratchet_airflow.pools import share
 from ratchet_airflow.retries import BACKOFF, LOST_DELAY, MAX_DELAY, StageRetryPolicy
 from ratchet_airflow.timetable import DayBeforeTimetable
 
 _MARGIN_S = 60
-"""What Airflow waits longer than the runner does, so that the runner's own time limit, which cleans up, comes first."""
+"""Airflow's time limit is this much longer than the runner's, which cleans up and so has to come first."""
 _PLANNING = StageSettings()
 
 
@@ -29,34 +29,35 @@ def build(spec: PipelineSpec, folder: Path) -> DAG:
     dag = DAG(
         dag_id=spec.name,
         description=spec.description or None,
-        doc_md=page(spec),
+        doc_md=dag_doc(spec),
         schedule=DayBeforeTimetable(schedule.cron, timezone) if schedule else None,
         catchup=False,
-        max_active_tasks=len(STAGES) + 2,  # no limit of its own; said so that no configuration is looked up
-        max_active_runs=1,  # nights are judged in order, each against the champion that the one before left
+        max_active_tasks=len(STAGES)
+        + 2,  # more than it has; given here so that Airflow does not look it up in its configuration
+        max_active_runs=1,  # runs are judged in order, each against the champion that the one before left
         dagrun_timeout=_run_timeout(spec),
         tags=sorted({"ratchet", spec.train.objective, spec.owner}),
-        on_failure_callback=callbacks.run_failed,
+        on_failure_callback=callbacks.on_run_failure,
     )
     tasks = _tasks(spec, folder, timezone, callbacks)
     dag.params.update(params(spec))  # not above: there each default is checked against its schema, 2 ms
     for task in tasks:
         dag.add_task(task)  # not `dag=` above, with which Airflow copies the whole form into every task
     chain(*tasks)
-    # A teardown runs however the stages ended, and the run's state stays theirs. With on_failure_fail_dagrun it would
-    # be the report's alone, and a run whose data was rejected would be green.
+    # A teardown runs however the stages ended, and the stages alone set the run's state. With on_failure_fail_dagrun
+    # the report would set it, and a run with rejected data would be green.
     tasks[-1].as_teardown(setups=tasks[0])
     return dag
 
 
 def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCallbacks) -> list[BaseOperator]:
-    """The tasks in order, report last."""
+    """The tasks in order; report is the last."""
     shared = {
         "owner": spec.owner,
-        "on_execute_callback": callbacks.started,
-        "on_success_callback": callbacks.succeeded,
-        "on_failure_callback": callbacks.failure,
-        "on_retry_callback": callbacks.retry,
+        "on_execute_callback": callbacks.on_start,
+        "on_success_callback": callbacks.on_success,
+        "on_failure_callback": callbacks.on_failure,
+        "on_retry_callback": callbacks.on_retry,
     }
     plan = PlanOperator(task_id="plan", folder=folder, timezone=timezone, **shared, **_handling(_PLANNING))
     tasks: list[BaseOperator] = [plan]
@@ -66,8 +67,8 @@ def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCall
             if spec.register_.promote == "approve":
                 tasks.append(_approval(spec, callbacks, shared))
             handling |= {
-                "on_skipped_callback": callbacks.skipped,
-                "on_success_callback": [callbacks.succeeded, callbacks.registered],
+                "on_skipped_callback": callbacks.on_skip,
+                "on_success_callback": [callbacks.on_success, callbacks.on_registration],
             }
         handling |= share(spec.resources[stage])
         tasks.append(StageOperator(pipeline=spec.name, stage=stage, **handling))
@@ -78,7 +79,7 @@ def _approval(spec: PipelineSpec, callbacks: AlertCallbacks, shared: dict[str, A
     from ratchet_airflow.approval import ApproveOperator
 
     handling = _handling(_PLANNING)
-    handling.pop("execution_timeout")  # people have a time of their own
+    handling.pop("execution_timeout")  # a person has its own time limit
     return ApproveOperator(pipeline=spec.name, callbacks=callbacks, **shared, **handling)
 
 
@@ -94,7 +95,7 @@ def _handling(settings: StageSettings) -> dict[str, Any]:
 
 
 def _run_timeout(spec: PipelineSpec) -> timedelta:
-    """Twice what the stages may take in one try each: room for retries, but not for a run that hangs for ever."""
+    """Twice what the stages may take in one try each: room for retries, and an end for a run that hangs."""
     stages = timedelta(seconds=2 * sum(settings.timeout + settings.grace for settings in spec.stages.values()))
     if spec.register_.promote == "approve":
         from ratchet_airflow.approval import WAIT

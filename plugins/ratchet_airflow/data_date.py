@@ -1,4 +1,4 @@
-"""The data date of an Airflow run: gathers what the run says; `ratchet.contracts.dates` decides."""
+"""The data date of an Airflow run, from its fields and the form; `ratchet.contracts.dates` has the rule."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -13,7 +13,7 @@ _KINDS: dict[str, RunKind] = {"scheduled": "scheduled", "backfill": "backfill"}
 def data_date(context: Mapping[str, Any], timezone: str) -> date:
     """The data date of the run that a task's context belongs to, in days of the pipeline's time zone.
 
-    Raises ConfigurationError for a date in the form that is none, or that has not come yet.
+    Raises ConfigurationError if the form has something that is not a date, or a date in the future.
     """
     run = context["dag_run"]
     start, end = run.data_interval_start, run.data_interval_end
@@ -28,6 +28,6 @@ def data_date(context: Mapping[str, Any], timezone: str) -> date:
 
 
 def run_kind(context: Mapping[str, Any]) -> RunKind:
-    """Whether the schedule, a backfill or a person (or another program) made the run."""
+    """What made the run: the schedule, a backfill, or a person or another program."""
     run_type = context["dag_run"].run_type
     return _KINDS.get(getattr(run_type, "value", run_type), "manual")

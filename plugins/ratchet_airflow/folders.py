@@ -1,4 +1,4 @@
-"""The pipelines that are there: folders with a pipeline.yaml, read and built one by one so that none harms another."""
+"""The pipelines: folders with a pipeline.yaml, each read and built by itself so that none breaks another."""
 
 import gc
 import os
@@ -14,12 +14,12 @@ from ratchet.contracts.loading import FILE, load
 from ratchet.contracts.pipeline import PipelineSpec
 
 Build = Callable[[PipelineSpec, Path], DAG]
-"""`ratchet_airflow.dag.build`, handed in, as who only reads pipelines does without it."""
+"""`ratchet_airflow.dag.build`; an argument, so that a process that only reads pipelines does not import it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A good pipeline and its folder."""
+class PipelineFolder:
+    """A valid pipeline and its folder."""
 
     folder: Path
     spec: PipelineSpec
@@ -31,26 +31,26 @@ def root(dag_file: str) -> Path:
     return Path(given) if given else Path(dag_file).resolve().parent / "pipelines"
 
 
-def read(pipelines: Path) -> tuple[list[Found], list[PipelineInvalid]]:
-    """Every good pipeline in order of its folder's name, and what is wrong with each of the others."""
-    found: dict[str, Found] = {}
+def read(pipelines: Path) -> tuple[list[PipelineFolder], list[PipelineInvalid]]:
+    """Every valid pipeline in order of its folder's name, and the errors of the others."""
+    found: dict[str, PipelineFolder] = {}
     broken: list[PipelineInvalid] = []
     for file in sorted(pipelines.glob(f"*/{FILE}")):
         try:
             with _as_problem_of(file):
                 spec = load(file)
                 if (earlier := found.get(spec.name)) is not None:
-                    raise _taken(file, spec.name, earlier.folder)
+                    raise _duplicate(file, spec.name, earlier.folder)
         except PipelineInvalid as error:
             broken.append(error)
         else:
-            found[spec.name] = Found(folder=file.parent, spec=spec)
+            found[spec.name] = PipelineFolder(folder=file.parent, spec=spec)
     return list(found.values()), broken
 
 
 def build_all(pipelines: Path, build: Build) -> tuple[list[DAG], list[PipelineInvalid]]:
-    """The DAG of every pipeline of which Airflow takes it, and what is wrong with each of the others."""
-    with _without_collecting():
+    """The DAG of every pipeline that Airflow accepts, and the errors of the others."""
+    with _no_garbage_collection():
         found, broken = read(pipelines)
         dags: list[DAG] = []
         for pipeline in found:
@@ -61,42 +61,42 @@ def build_all(pipelines: Path, build: Build) -> tuple[list[DAG], list[PipelineIn
         return dags, broken
 
 
-def build_one(pipeline: Found, build: Build) -> DAG:
-    """A pipeline's DAG, as Airflow takes it. Raises PipelineInvalid for whatever keeps it from that."""
+def build_one(pipeline: PipelineFolder, build: Build) -> DAG:
+    """A pipeline's DAG, validated as Airflow does. Raises PipelineInvalid for any error."""
     with _as_problem_of(pipeline.folder / FILE):
         dag = build(pipeline.spec, pipeline.folder)
-        # Airflow does so too, later, and holds what is wrong against the whole DAG file.
+        # Airflow does so too, later, and an error there fails the whole DAG file.
         dag.validate()  # type: ignore[no-untyped-call]
         dag.check_cycle()
     return dag
 
 
-def read_one(pipelines: Path, name: str) -> list[Found]:
-    """The pipeline of that name, nearly always the one in the folder of that name.
+def read_one(pipelines: Path, name: str) -> list[PipelineFolder]:
+    """The pipeline of that name, nearly always in the folder of that name; an empty list if there is none.
 
-    Raises PipelineInvalid if it is not among the good ones and something is wrong with any: that is why it is missing.
+    Raises PipelineInvalid if no valid pipeline has the name and another one is broken, which is then the likely reason.
     """
     file = pipelines / name / FILE
     if file.is_file():
         with _as_problem_of(file):
             spec = load(file)
         if spec.name == name:
-            return [Found(folder=file.parent, spec=spec)]
+            return [PipelineFolder(folder=file.parent, spec=spec)]
     found, broken = read(pipelines)
     matching = [pipeline for pipeline in found if pipeline.spec.name == name]
     if broken and not matching:
-        raise together(broken)
+        raise merge_errors(broken)
     return matching
 
 
-def together(broken: Sequence[PipelineInvalid]) -> PipelineInvalid:
+def merge_errors(broken: Sequence[PipelineInvalid]) -> PipelineInvalid:
     """The problems of several pipelines as one error."""
     return PipelineInvalid([problem for error in broken for problem in error.problems])
 
 
 @contextmanager
-def _without_collecting() -> Iterator[None]:
-    """What is built stays: there is no garbage, and looking for it in all of Airflow took a third of the time."""
+def _no_garbage_collection() -> Iterator[None]:
+    """Pause the collector: what is built stays, and searching all of Airflow for garbage took a third of the time."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -108,16 +108,18 @@ def _without_collecting() -> Iterator[None]:
 
 @contextmanager
 def _as_problem_of(file: Path) -> Iterator[None]:
-    """Whatever is raised is a problem of this pipeline: not even a bug that one meets may take the others down."""
+    """Turn every exception, a bug of ours too, into a problem of this pipeline, so that the others still load."""
     try:
         yield
     except PipelineInvalid:
         raise
     except Exception as error:
-        message = f"no DAG can be made of it: {type(error).__name__}: {error}"
+        message = f"cannot make a DAG of it: {type(error).__name__}: {error}"
         raise PipelineInvalid([Problem(where=str(file), key="", message=message)]) from error
 
 
-def _taken(file: Path, name: str, by: Path) -> PipelineInvalid:
-    message = f"{name!r} is the name of the pipeline in {by} already"
-    return PipelineInvalid([Problem(where=str(file), key="name", message=message, allowed="a name of its own")])
+def _duplicate(file: Path, name: str, by: Path) -> PipelineInvalid:
+    message = f"the pipeline in {by} already has the name {name!r}"
+    return PipelineInvalid(
+        [Problem(where=str(file), key="name", message=message, allowed="a name that no other pipeline has")]
+    )

@@ -1,4 +1,4 @@
-"""The trigger form: what a person may change about one run. Empty means: as the pipeline file says."""
+"""The trigger form: what a person may change for one run. An empty field keeps the pipeline file's value."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,22 +13,22 @@ KEYS = {
     "learning_rate": "train.learning_rate",
     "seed": "train.seed",
 }
-"""Fields of the form that stand for a key of the pipeline file."""
+"""The key of the pipeline file that a field of the form overrides."""
 
 
 def params(spec: PipelineSpec) -> dict[str, Param]:
-    """The form of a pipeline. Every default is valid, so that a schedule can start a run too."""
+    """The form of a pipeline. All defaults are valid, so that a schedule can start a run without a form."""
     modes = [None, "auto", *(["approve"] if spec.register_.promote == "approve" else []), "never"]
     return {
         "date": Param(
             None,
             type=["null", "string"],
             format="date",
-            title="Snapshot date",
-            description_md="The newest day of data, such as 2026-11-20. Empty: the run's own day, or yesterday.",
+            title="Data date",
+            description_md="The newest day of data, such as 2026-11-20. Empty: the day of the run, or yesterday.",
         ),
         "window_days": _number(
-            "Window, days", f"Days of data up to that date. Empty: {spec.source.window_days}.", 1, 3660
+            "Window (days)", f"Days of data up to the data date. Empty: {spec.source.window_days}.", 1, 3660
         ),
         "epochs": _number("Epochs", f"Passes over the training data. Empty: {spec.train.epochs}.", 1, 10_000),
         "learning_rate": Param(
@@ -37,17 +37,20 @@ def params(spec: PipelineSpec) -> dict[str, Param]:
             exclusiveMinimum=0,
             maximum=10,
             title="Learning rate",
-            description_md=f"Empty: {spec.train.learning_rate:g}.",
+            description_md=f"Step size of the optimizer. Empty: {spec.train.learning_rate:g}.",
         ),
-        "seed": _number("Seed", f"Of weights and of the order of rows. Empty: {spec.train.seed}.", 0, 2**31 - 1),
+        "seed": _number(
+            "Seed", f"Random seed of the weights and of the order of rows. Empty: {spec.train.seed}.", 0, 2**31 - 1
+        ),
         "promote": Param(
             None,
             type=["null", "string"],
             enum=modes,
             title="Promote",
             description_md=(
-                "What a better model may do. `auto`: become production. `never`: stay out of it. "
-                f"Empty: `{spec.register_.promote}`; a backfill, or a date before production's: `never`."
+                "What happens to a better model. `auto`: promote it. `approve`: ask a person, where the file has it. "
+                f"`never`: only register it. Empty: `{spec.register_.promote}`; for a backfill, or a date before "
+                "that of production: `never`."
             ),
         ),
         "as_of": Param(
@@ -56,7 +59,7 @@ def params(spec: PipelineSpec) -> dict[str, Param]:
             enum=[None, "then", "now"],
             title="Data as of",
             description_md=(
-                "`then`: the data as this date's own night saw it. `now`: as it is now, with what came later. "
+                "`then`: the data as the nightly run of that date saw it. `now`: as it is now, with later changes. "
                 "Empty: `then` for a backfill, else `now`."
             ),
         ),
@@ -64,13 +67,13 @@ def params(spec: PipelineSpec) -> dict[str, Param]:
             False,  # noqa: FBT003 - the default of a check box
             type="boolean",
             title="Rebuild",
-            description_md="Run every stage again, even if its result is already there.",
+            description_md="Run every stage again, even if its result exists.",
         ),
     }
 
 
 def overrides(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the form changes of the pipeline file, by dotted key."""
+    """The values of the form that override the pipeline file, by dotted key."""
     return {key: given[field] for field, key in KEYS.items() if given.get(field) is not None}
 
 

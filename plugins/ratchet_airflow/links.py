@@ -1,4 +1,4 @@
-"""Buttons of a task in the UI: the page that a stage made, and the registered version in MLflow, all nights."""
+"""Buttons of a task in the UI: a stage's page, the registered version in MLflow, and the table of all nights."""
 
 from typing import Any
 
@@ -11,24 +11,24 @@ from ratchet_airflow import settings
 
 
 class PageLink(BaseOperatorLink):
-    """The report of a run, or the validation page. Airflow's own server shows it, see `pages`."""
+    """The report of a run, or the validation page, on Airflow's own server (`pages`)."""
 
     name = "Page"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Called in the worker when the task has ended. Empty if there is no page."""
+        """The link; empty if there is no page. Airflow calls this in the worker when the task has ended."""
         if operator.result is None or "page.html" not in operator.result.outputs:
             return ""
         return page_of(ti_key.dag_id, operator.result)
 
 
 class ModelLink(BaseOperatorLink):
-    """The registered version, where MLflow has a server."""
+    """The registered version, if MLflow has a server."""
 
     name = "MLflow"
 
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
-        """Called in the worker when the task has ended. Empty if nothing was registered."""
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """The link; empty if nothing was registered. Airflow calls this in the worker when the task has ended."""
         tracking = settings.read().tracking or ""
         if operator.result is None or not tracking.startswith("http"):
             return ""
@@ -37,17 +37,17 @@ class ModelLink(BaseOperatorLink):
 
 
 class NightsLink(BaseOperatorLink):
-    """All dates of the pipeline in one table: what a backfill came to, among others."""
+    """One table with the result of each date, those of backfills included."""
 
     name = "Nights"
 
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
-        """Called in the worker when the task has ended."""
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """The link. Airflow calls this in the worker when the task has ended."""
         return f"/ratchet/nights/{ti_key.dag_id}"
 
 
 def page_of(pipeline: str, result: StageResult) -> str:
-    """Where Airflow's server shows the page of a result, which has to have one."""
+    """The path on Airflow's server of a result's page. The result must have one."""
     return f"/ratchet/pages/{pipeline}/{result.stage}/{result.fingerprint}"
 
 

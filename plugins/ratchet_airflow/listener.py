@@ -1,8 +1,8 @@
-"""What Airflow's scheduler tells Ratchet of: that it starts, and that a run has ended.
+"""The hooks that Airflow's scheduler calls: at its start, and when a run starts or ends.
 
-Airflow 3.3 calls these hooks where the event is noticed. Run events come from the scheduler, in the middle of its loop
-and before the state is committed; so nothing happens here but a note to a thread, and the thread asks the watch, a
-process of its own, with a time limit. While no run goes on, nothing can be late, and there is no watch.
+Airflow 3.3 calls a hook where it notices the event: the scheduler, in the middle of its loop and before the state is
+committed. So a hook only sets an event, and a thread then asks the watch, a separate process, with a time limit. While
+no run is active, nothing can be late, and there is no watch.
 """
 
 import logging
@@ -13,13 +13,13 @@ from importlib import import_module
 
 from airflow.listeners import hookimpl
 
-from ratchet_airflow.alerts.watcher import Watcher
-from ratchet_airflow.pools import keep_in_step
+from ratchet_airflow.pools import update_pools
+from ratchet_airflow.watch.watch_process import WatchProcess
 
 _EVERY_S = 300.0
-"""Between two looks while a run goes on. RATCHET_WATCH_SECONDS is another number."""
+"""Seconds between two scans while a run is active; RATCHET_WATCH_SECONDS overrides it."""
 _SETTLE_S = 1.0
-"""Until the scheduler has committed what it told of, and for the events of one moment to become one look."""
+"""Seconds after an event: the scheduler commits its state, and the events of one moment share one scan."""
 _OF_TASKS = (
     "ratchet_airflow.dag",
     "ratchet_airflow.folders",
@@ -28,55 +28,55 @@ _OF_TASKS = (
     "ratchet.runs.planning",
     "ratchet.runners.choice",
 )
-"""What each task imports: 0.14 s of processor, which a process that is forked from the scheduler does not need."""
+"""What each task imports. Loaded once in the scheduler, it saves 0.14 s of processor time in each forked task."""
 REAPER = "ratchet-reaper"
-"""The DAG that is no pipeline's: nobody waits for its runs."""
+"""The DAG that belongs to no pipeline; its runs are not watched."""
 _log = logging.getLogger("ratchet.alerts")
-_noted = threading.Event()
-_going_on = threading.Event()
+_due = threading.Event()
+_active = threading.Event()
 
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """A scheduler makes the pools, begins to watch, and loads what its tasks need before it forks them.
+    """In a scheduler: make the pools, start to watch, and load what its tasks need before it forks them.
 
     A task's process, forked from it, has another component.
     """
     if type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
-        keep_in_step()
+        update_pools()
         threading.Thread(target=_watch, name="ratchet-watch", daemon=True).start()
         load_for_tasks()  # last, since nothing else depends on it
 
 
 @hookimpl
-def on_dag_run_running(dag_run: object, msg: str) -> None:  # noqa: ARG001 - Airflow's signature
-    """There is something that may become late."""
+def on_dag_run_running(dag_run: object, msg: str) -> None:
+    """A run is active, so it may become late."""
     if getattr(dag_run, "dag_id", None) != REAPER:
-        _going_on.set()
+        _active.set()
 
 
 @hookimpl
-def on_dag_run_failed(dag_run: object, msg: str) -> None:  # noqa: ARG001 - Airflow's signature
-    """Tasks may have failed without a word."""
-    _noted.set()
+def on_dag_run_failed(dag_run: object, msg: str) -> None:
+    """Tasks of the run may have failed without a callback."""
+    _due.set()
 
 
 @hookimpl
-def on_dag_run_success(dag_run: object, msg: str) -> None:  # noqa: ARG001 - Airflow's signature
+def on_dag_run_success(dag_run: object, msg: str) -> None:
     """The last run of a backfill may have ended."""
     if getattr(dag_run, "backfill_id", None) is not None:
-        _noted.set()
+        _due.set()
 
 
 def load_for_tasks() -> None:
-    """Load what each task would load for itself. It is not looked at for changes: what changes it restarts Airflow."""
+    """Load what each task would load for itself. After a change of this code, restart the scheduler."""
     for module in _OF_TASKS:
         import_module(module)
 
 
 def _watch() -> None:
     every = float(os.environ.get("RATCHET_WATCH_SECONDS", _EVERY_S))
-    watcher = Watcher(
+    watch = WatchProcess(
         {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -84,19 +84,19 @@ def _watch() -> None:
         }
     )
     pause = threading.Event()
-    _going_on.set()  # until the first look says otherwise
+    _active.set()  # until the first scan finds otherwise
     while True:
-        if _noted.wait(every):
+        if _due.wait(every):
             pause.wait(_SETTLE_S)
-        elif not _going_on.is_set():
-            watcher.end()
+        elif not _active.is_set():
+            watch.end()
             continue
-        _noted.clear()
-        _going_on.clear()
+        _due.clear()
+        _active.clear()
         try:
-            going_on = watcher.look()
+            active = watch.scan()
         except OSError as error:
-            _log.warning("the watch for alerts did not end well: %s", error)
-            going_on = True
-        if going_on:
-            _going_on.set()
+            _log.warning("the watch for alerts failed: %s", error)
+            active = True
+        if active:
+            _active.set()

@@ -1,6 +1,6 @@
-"""The pages that stages made, shown by Airflow's server to whoever may see the pipeline's DAG.
+"""The pages of stages on Airflow's server, for users who may read the pipeline's DAG.
 
-Every Airflow process imports its plugins, tasks too. So the app is made when it is first asked for something.
+Every Airflow process, each task too, imports the plugins. So the app is built at its first request.
 """
 
 from functools import cache
@@ -8,23 +8,23 @@ from typing import Any
 
 PREFIX = "/ratchet"
 _INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""A page holds text from data and from people. Nothing in it may run, or act as the person who looks at it."""
+"""A page holds text from data and from people. Nothing in it may run, or act in the name of its reader."""
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
     """The ASGI app."""
-    await _made()(scope, receive, send)
+    await _app()(scope, receive, send)
 
 
 @cache
-def _made() -> Any:
+def _app() -> Any:
     from airflow.api_fastapi.core_api.security import requires_access_dag
     from fastapi import Depends, FastAPI, HTTPException
     from fastapi.responses import HTMLResponse
 
-    made = FastAPI(title="Ratchet", openapi_url=None)
+    api = FastAPI(title="Ratchet", openapi_url=None)
 
-    @made.get("/pages/{dag_id}/{stage}/{fingerprint}", dependencies=[Depends(requires_access_dag("GET"))])
+    @api.get("/pages/{dag_id}/{stage}/{fingerprint}", dependencies=[Depends(requires_access_dag("GET"))])
     def show(dag_id: str, stage: str, fingerprint: str) -> HTMLResponse:
         try:
             content = _page(dag_id, stage, fingerprint)
@@ -32,15 +32,15 @@ def _made() -> Any:
             raise HTTPException(404, str(error)) from None
         return HTMLResponse(content, headers={"Content-Security-Policy": _INERT, "X-Content-Type-Options": "nosniff"})
 
-    @made.get("/nights/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])
+    @api.get("/nights/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])
     def nights(dag_id: str) -> HTMLResponse:
         return HTMLResponse(_nights(dag_id), headers={"Content-Security-Policy": _INERT})
 
-    return made
+    return api
 
 
 def _nights(pipeline: str) -> str:
-    """The nights of a pipeline, newest first."""
+    """The table of a pipeline's nights, newest first."""
     from ratchet.runs.history import days_of, newest
     from ratchet.runs.history_page import page
     from ratchet.store.opening import open_store
@@ -63,12 +63,12 @@ def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:
     try:
         found = published(store, paths.published(pipeline, stage, fingerprint))
         page = found.result.outputs.get("page.html") if found else None
-        return store.read(page.key) if page else _none()
+        return store.read(page.key) if page else _no_page()
     except ConfigurationError as error:
         raise LookupError("no such page") from error
     except (FileNotFoundError, RatchetError) as error:
-        raise LookupError(f"the page cannot be read: {error}") from error
+        raise LookupError(f"cannot read the page: {error}") from error
 
 
-def _none() -> bytes:
+def _no_page() -> bytes:
     raise LookupError("no such page")

@@ -8,10 +8,10 @@ from ratchet_airflow.timetable import DayBeforeTimetable
 
 
 class RatchetPlugin(AirflowPlugin):
-    """The timetable that DAGs are serialised with, the links of their tasks, the pages behind them, and the watch."""
+    """The timetable, the links of tasks and the pages behind them, and the listener, which starts the watch."""
 
     name = "ratchet"
-    listeners = [listener]  # noqa: RUF012 - Airflow's own way
-    timetables = [DayBeforeTimetable]  # noqa: RUF012 - the same
-    fastapi_apps = [{"app": pages.app, "url_prefix": pages.PREFIX, "name": "Ratchet"}]  # noqa: RUF012 - the same
-    operator_extra_links = [PageLink(), ModelLink(), NightsLink()]  # noqa: RUF012 - the same
+    listeners = [listener]
+    timetables = [DayBeforeTimetable]
+    fastapi_apps = [{"app": pages.app, "url_prefix": pages.PREFIX, "name": "Ratchet"}]
+    operator_extra_links = [PageLink(), ModelLink(), NightsLink()]

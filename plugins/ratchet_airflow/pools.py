@@ -1,6 +1,6 @@
-"""Pools: how much of a kind of resource all runs may use at once.
+"""Pools: how many cores and GPUs all runs may use at the same time.
 
-Ratchet makes them itself, so that no task waits for one that nobody made. A slot of `ratchet_cpu` and of
+Ratchet creates them, so that no task waits for a pool that does not exist. A slot of `ratchet_cpu` and of
 `ratchet_backfill` is a core, a slot of `ratchet_gpu` a device: a stage takes as many as its resources say. Devices that
 RATCHET_POOL_BACKFILL_GPU sets aside are slots of `ratchet_backfill_gpu` and not of `ratchet_gpu`: a device is promised
 once, or a stage would find it taken.
@@ -19,12 +19,12 @@ from ratchet.contracts.stages import Resources
 CPU, GPU, BACKFILL, BACKFILL_GPU = "ratchet_cpu", "ratchet_gpu", "ratchet_backfill", "ratchet_backfill_gpu"
 GPU_QUEUE = "gpu"
 NIGHTLY_WEIGHT = 10
-"""Of a task; a backfill's counts a tenth."""
+"""The priority weight of a task; a task of a backfill has a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """slots: how many there are, which RATCHET_POOL_<KIND> can say."""
+    """A pool of Airflow. slots: their number, which RATCHET_POOL_<KIND> overrides."""
 
     name: str
     slots: int
@@ -33,13 +33,13 @@ class Pool:
 
 @cache
 def pools() -> Mapping[str, Pool]:
-    """The pools by name. Raises ConfigurationError for a setting that is no number above 0."""
+    """The pools by name. Raises ConfigurationError for a setting that is not a number above 0."""
     cores = os.cpu_count() or 1
     devices, aside = _slots("GPU", max(1, _devices())), _slots("BACKFILL_GPU", 0)
     if aside >= devices:
         raise ConfigurationError(
-            f"RATCHET_POOL_BACKFILL_GPU={aside} leaves none of {devices} GPUs to nights",
-            remedy="give a smaller number, or none: then backfills wait for the GPUs that nights leave free",
+            f"RATCHET_POOL_BACKFILL_GPU={aside} leaves none of {devices} GPUs for nightly runs",
+            remedy="set a smaller number, or unset it: backfills then use the GPUs that nightly runs leave free",
         )
     found = [
         Pool(name=CPU, slots=_slots("CPU", cores), description="Cores for Ratchet's stages"),
@@ -52,10 +52,10 @@ def pools() -> Mapping[str, Pool]:
 
 
 def share(resources: Resources) -> dict[str, Any]:
-    """The pool of a stage, its slots there, and its queue. One that wants more than there is takes all of them.
+    """The pool of a stage, its slots there, and its queue. A stage that asks for more than the pool has takes all.
 
-    Only one that wants GPUs names a queue, for Celery's workers; all else goes to Airflow's default queue, which each
-    installation names itself. Executors without queues pass over it.
+    Only a stage with GPUs names a queue, for Celery's workers; the others use Airflow's default queue, which each
+    installation names itself. Executors without queues ignore it.
     """
     pool, wanted = (pools()[GPU], resources.gpus) if resources.gpus else (pools()[CPU], math.ceil(resources.cpus))
     queue = {"queue": GPU_QUEUE} if resources.gpus else {}
@@ -63,7 +63,7 @@ def share(resources: Resources) -> dict[str, Any]:
 
 
 def yield_to_nights(task_instance: Any, dag_run: Any) -> None:
-    """Put a task of a backfill behind those of nightly runs, and into the backfills' own pool, if there is one."""
+    """Give a task of a backfill lower priority than nightly runs, and the pool of backfills if there is one."""
     if dag_run is None or dag_run.run_type != "backfill":
         return
     own = pools().get({CPU: BACKFILL, GPU: BACKFILL_GPU}.get(task_instance.pool, ""))
@@ -73,8 +73,8 @@ def yield_to_nights(task_instance: Any, dag_run: Any) -> None:
         task_instance.priority_weight = max(1, task_instance.priority_weight // NIGHTLY_WEIGHT)
 
 
-def keep_in_step() -> None:
-    """Make Airflow's pools what they should be. Only where Airflow's database can be reached: in the scheduler."""
+def update_pools() -> None:
+    """Create or update Airflow's pools. Needs Airflow's database, so only the scheduler and the set-up may call it."""
     from airflow.models.pool import Pool as Row
 
     for pool in pools().values():
@@ -87,7 +87,7 @@ def _slots(kind: str, default: int) -> int:
     if not given:
         return default
     if not given.isdigit() or int(given) == 0:
-        raise ConfigurationError(f"{name}={given!r} is not a number of slots", remedy="give a whole number above 0")
+        raise ConfigurationError(f"{name}={given!r} is not a number of slots", remedy="set a whole number above 0")
     return int(given)
 
 

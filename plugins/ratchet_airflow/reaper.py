@@ -1,4 +1,4 @@
-"""The reaper: a small DAG that ends containers which no run of this Airflow follows any more."""
+"""The reaper: a small DAG that ends containers that no run of this Airflow follows any more."""
 
 import os
 from collections.abc import Mapping
@@ -12,25 +12,24 @@ from ratchet_airflow.listener import REAPER
 
 _EVERY = "*/5 * * * *"
 _AGAIN = timedelta(seconds=30)
-"""Until a failed try's next one. Airflow's own five minutes would hold up the next run, which waits for this one."""
+"""The delay of a retry. Airflow's default of five minutes would delay the next run, which waits for this one."""
 _QUEUES = "RATCHET_REAP_QUEUES"
-"""Names of queues, with commas, whose workers ask another engine than those of the default queue."""
+"""Queues, separated by commas, whose workers use another engine than those of the default queue."""
 _OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 _PAGE = """\
-Ends containers of stages that nobody follows any more: those whose task ended without them, for example because its
-worker was killed in the middle of stopping it. It looks only at containers with the labels of this installation.
-A container whose task runs, or is about to be tried again, is left alone. There is a task for each engine: one on the
-default queue, and one on each queue whose workers have an engine of their own.
+Ends containers of stages that no task follows any more: for example after a worker was killed while it stopped its
+stage. It touches only containers with the labels of this installation, and none whose task runs or will be retried.
+There is one task for each engine: one on the default queue, and one on each queue whose workers use another engine.
 """
 
 
 class ReapOperator(BaseOperator):
-    """Ends orphans. Its value is how many there were."""
+    """Ends orphans. Its value is their number."""
 
     ui_color = "#fbe9e7"
 
     def execute(self, context: Mapping[str, Any]) -> int:
-        """Look once."""
+        """Find the orphans and end them."""
         from ratchet.runners.docker import DockerRunner
         from ratchet.runners.engine import engine_available
         from ratchet.runs.history import plan_of
@@ -38,7 +37,7 @@ class ReapOperator(BaseOperator):
         from ratchet.store.opening import open_store
 
         if reason := engine_available():
-            self.log.info("no Docker engine (%s), so there are no containers", reason)
+            self.log.info("no Docker engine (%s), so no containers", reason)
             return 0
         task, store, runner = context["ti"], open_store(settings.read().store), DockerRunner()
 
@@ -52,15 +51,17 @@ class ReapOperator(BaseOperator):
 
         found = orphans(store, runner, is_alive)
         for orphan in found:
-            self.log.warning("ending %s of %s, run %s: nobody follows it", orphan.stage, orphan.pipeline, orphan.run_id)
+            self.log.warning(
+                "ending %s of %s, run %s: no task follows it", orphan.stage, orphan.pipeline, orphan.run_id
+            )
             reap(runner, orphan)
         return len(found)
 
 
 def build() -> DAG:
-    """The DAG. It runs from the start, also when the pipelines are paused.
+    """The DAG. It is active from the start, also when the pipelines are paused.
 
-    One task is on the default queue, and one on each that RATCHET_REAP_QUEUES names; none waits for another.
+    One task is on the default queue, and one on each queue in RATCHET_REAP_QUEUES; they run independently.
     """
     dag = DAG(
         dag_id=REAPER,
@@ -71,7 +72,7 @@ def build() -> DAG:
         max_active_runs=1,
         is_paused_upon_creation=False,
         dagrun_timeout=timedelta(minutes=10),
-        tags=["ratchet-upkeep"],  # not that of pipelines, whose runs the watch looks at
+        tags=["ratchet-upkeep"],  # not the tag of pipelines, whose runs the watch scans
     )
     queues = [name.strip() for name in os.environ.get(_QUEUES, "").split(",") if name.strip()]
     tasks: dict[str, dict[str, Any]] = {"reap": {}, **{f"reap_{name}": {"queue": name} for name in queues}}

@@ -1,4 +1,4 @@
-"""How Airflow follows up a failed stage: the table of exit codes as Airflow's retry policy."""
+"""Retries of a failed stage: the table of exit codes as Airflow's retry policy."""
 
 import random
 from datetime import timedelta
@@ -14,16 +14,16 @@ BACKOFF = 2.0
 """Each delay is this many times the one before."""
 MAX_DELAY = timedelta(minutes=30)
 LOST_DELAY = timedelta(seconds=1)
-"""Airflow's own delay, for a try whose worker was killed and so made no decision: it was waited for long enough."""
+"""Airflow's own delay, used after a try whose worker was killed: the lost heartbeat was delay enough."""
 _JITTER = 0.25
-"""Delays differ by so much in either direction, so that what failed together does not come back together."""
+"""Delays vary by this share in both directions, so that tasks that failed together do not retry together."""
 
 
 def decision(error: BaseException | None, *, try_number: int, max_tries: int) -> Decision | None:
-    """What follows a try. None where Airflow's own rule holds: for its own errors, such as its time limit.
+    """What follows a failed try. None: Airflow's own rule applies, as for its own errors, such as its time limit.
 
-    max_tries: as Airflow has it, the number of retries. The system's errors count as something that does not answer,
-    and any other exception as a bug.
+    max_tries: the number of retries, as Airflow counts. An OSError counts as an unavailable dependency, and any other
+    exception as a bug.
     """
     if error is None or isinstance(error, AirflowException | AirflowRuntimeError | AirflowTaskTimeout):
         return None
@@ -37,32 +37,32 @@ def _code(error: BaseException) -> ExitCode:
 
 
 class StageRetryPolicy(RetryPolicy):
-    """What cannot succeed fails at once; what was preempted goes on at once; the rest waits longer each time."""
+    """No retry for what cannot succeed, at once for what was preempted, and with a growing delay for the rest."""
 
     def __init__(self, delay_s: float) -> None:
-        """delay_s: seconds before the first retry of what has to wait."""
+        """delay_s: seconds before the first retry with a delay."""
         self.delay_s = delay_s
 
     def evaluate(self, exception: BaseException, try_number: int, max_tries: int, context: Any = None) -> RetryDecision:
-        """Called in the worker. Airflow logs the reason and keeps it with the task instance."""
+        """Airflow calls this in the worker, logs the reason, and stores it with the task instance."""
         _ = context
         made = decision(exception, try_number=try_number, max_tries=max_tries)
         if made is None:
-            return RetryDecision.retry(self._grown(try_number)) if try_number <= max_tries else RetryDecision.default()
+            return RetryDecision.retry(self._delay(try_number)) if try_number <= max_tries else RetryDecision.default()
         if not made.again:
             return RetryDecision.fail(made.reason)
-        return RetryDecision.retry(self._grown(try_number) if made.growing_delay else timedelta(0), made.reason)
+        return RetryDecision.retry(self._delay(try_number) if made.growing_delay else timedelta(0), made.reason)
 
     def serialize(self) -> dict[str, Any]:
-        """The delay; the table is in the code."""
+        """The delay; the table itself is code."""
         return {"delay_s": self.delay_s}
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> "StageRetryPolicy":
-        """What `serialize` was called on."""
+        """The policy that `serialize` saved."""
         return cls(data["delay_s"])
 
-    def _grown(self, try_number: int) -> timedelta:
+    def _delay(self, try_number: int) -> timedelta:
         longest = max(MAX_DELAY.total_seconds(), self.delay_s)
         grown = min(longest, self.delay_s * BACKOFF ** (try_number - 1))
-        return timedelta(seconds=grown * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret
+        return timedelta(seconds=grown * random.uniform(1 - _JITTER, 1 + _JITTER))

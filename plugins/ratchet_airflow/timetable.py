@@ -1,7 +1,7 @@
-"""The schedule of a pipeline: a run each time the cron expression fires, about the day that ended before.
+"""The schedule of a pipeline: at each tick of the cron expression, a run with the data of the day before.
 
 Airflow's own CronPartitionTimetable names a partition after a tick of the cron expression, so that a weekly run would
-be about the same weekday a week ago, and a backfill up to the 12th would leave the 12th out, whose tick is at 02:00.
+have the data of a week ago, and a backfill up to the 12th would leave out the 12th, whose tick is at 02:00.
 Here the partition of a run is the day before it, from midnight to midnight in the pipeline's time zone.
 """
 
@@ -19,7 +19,7 @@ _KEY = "%Y-%m-%d"
 class DayBeforeTimetable(CronPartitionTimetable):
     """cron: five fields. timezone: an IANA name. Partition keys are days, as in 2026-11-20.
 
-    A DAG that is switched on for the first time has the newest run at once, not only the next one.
+    A DAG that is unpaused for the first time gets the newest run at once, not only the next one.
     """
 
     def __init__(self, cron: str, timezone: str) -> None:
@@ -27,26 +27,26 @@ class DayBeforeTimetable(CronPartitionTimetable):
         self._zone = timezone
 
     def serialize(self) -> dict[str, Any]:
-        """What `deserialize` takes."""
+        """The arguments of `deserialize`."""
         return {"cron": self._expression, "timezone": self._zone}
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> "DayBeforeTimetable":
-        """The timetable that was serialised."""
+        """The timetable that `serialize` saved."""
         return cls(data["cron"], data["timezone"])
 
     def next_after(self, moment: datetime) -> datetime:
-        """The first time after a moment at which the schedule has a run."""
-        # Plain: what is reckoned from pendulum's own kind does not get through to Airflow's supervisor.
+        """The first tick after a moment, in UTC."""
+        # A plain datetime: Airflow's supervisor cannot take differences of pendulum's own type.
         return datetime.fromtimestamp(self._get_next(pendulum.instance(moment)).timestamp(), UTC)
 
     def _get_partition_date(self, *, run_date: datetime) -> pendulum.DateTime:
         return self._midnight(self._day(run_date) - timedelta(days=1))
 
     def iter_partition_dagrun_infos(self, *, earliest: datetime, latest: datetime) -> Iterable[DagRunInfo]:
-        """One run for each day in the range, both ends included, that the schedule would have had a run about.
+        """One run for each day in the range, both ends included, for which the schedule has a tick.
 
-        Such a run may start when its day is over.
+        A run may start when its day is over.
         """
         first, last = self.localize_partition_datetime(earliest), self.localize_partition_datetime(latest)
         day = self._day(first)

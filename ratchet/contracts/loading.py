@@ -13,6 +13,7 @@ from ratchet.contracts.drafts import draft, unwrap
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.pipeline import RULES, PipelineSpec
+from ratchet.contracts.schedule import schedule_fires
 from ratchet.contracts.yaml_lines import KeyPath, Located
 
 FILE = "pipeline.yaml"
@@ -70,7 +71,7 @@ def loads(
         found += misfits(subject, RULES)
     else:
         subject = spec
-    found += misfits(subject, rules)
+    found += misfits(subject, (schedule_fires, *rules))
     problems = [*located.problems, *(_problem(misfit, located, replaced) for misfit in dict.fromkeys(found))]
     if problems:
         raise PipelineInvalid(sorted(problems, key=_by_line))

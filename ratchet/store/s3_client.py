@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
@@ -110,7 +111,7 @@ class Connection:
                 return ConfigurationError(
                     f"{where}: there is no such bucket", remedy="make the bucket, or mend its name"
                 )
-            if status >= 500 or code in _TRANSIENT:  # noqa: PLR2004 - HTTP's line between the server's faults and ours
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _TRANSIENT:
                 return Unavailable(f"{where}: answered {code}: {message}")
             return ConfigurationError(
                 f"{where}: refused with {code}: {message}",
@@ -142,7 +143,7 @@ def retry_unavailable(once: Callable[[], _Result]) -> _Result:
 
 def pause(attempt: int) -> None:
     """Wait longer after each attempt, and not in step with others. Seconds: up to 0.2, 0.4, 0.8, ..."""
-    time.sleep(random.uniform(0, 0.1 * 2**attempt))  # noqa: S311 - nothing secret about it
+    time.sleep(random.uniform(0, 0.1 * 2**attempt))
 
 
 def _cause(error: BaseException) -> BaseException:

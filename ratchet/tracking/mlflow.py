@@ -139,7 +139,7 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
         database.unlink()
         if after == before or store.replace(key, after, expected=entry.etag if entry else None):
             return done
-        time.sleep(random.uniform(0, _WAIT_S * 2**attempt))  # noqa: S311 - so that writers do not meet again
+        time.sleep(random.uniform(0, _WAIT_S * 2**attempt))
     raise Unavailable(f"{store.uri}/{key}: others kept writing to it", remedy="it is tried again; a server helps")
 
 

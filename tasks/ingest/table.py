@@ -47,7 +47,7 @@ def commit(store: Store, table: str, schema: Any, files: Mapping[date, Artifact]
         except DeltaError as error:
             # Another writer was first: look at what it left, after a wait that keeps rivals apart.
             lost = error
-            time.sleep(random.uniform(0, min(_LONGEST_WAIT_S, 0.01 * 2**attempt)))  # noqa: S311 - nothing secret
+            time.sleep(random.uniform(0, min(_LONGEST_WAIT_S, 0.01 * 2**attempt)))
         else:
             store.adopt(f"{table}/_delta_log")
             return version

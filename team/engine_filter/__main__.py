@@ -6,7 +6,7 @@ import os
 import sys
 
 from ratchet.contracts.errors import RatchetError, Unavailable
-from team.engine_filter.settings import Settings
+from team.engine_filter.policy import Policy
 
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with
 _OK = 200
@@ -18,31 +18,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("verb", nargs="?", choices=("serve", "healthy"), default="serve")
     options = parser.parse_args(arguments)
     try:
-        settings = Settings.load(os.environ)
+        policy = Policy.load(os.environ)
         if options.verb == "healthy":
-            check(settings)
+            check(policy)
         else:
             from team.engine_filter.serving import serve
 
-            serve(settings)
+            serve(policy)
     except RatchetError as error:
         sys.stderr.write(f"engine filter: {error}\n")
         return int(error.code)
     return 0
 
 
-def check(settings: Settings) -> None:
+def check(policy: Policy) -> None:
     """Raises Unavailable unless the filter answers, and the engine behind it."""
-    host = "127.0.0.1" if settings.host == _EVERY_ADDRESS else settings.host
-    connection = http.client.HTTPConnection(host, settings.port, timeout=5)
+    host = "127.0.0.1" if policy.host == _EVERY_ADDRESS else policy.host
+    connection = http.client.HTTPConnection(host, policy.port, timeout=5)
     try:
         connection.request("GET", "/_ping")
         response = connection.getresponse()
         said = response.read(1000).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException) as error:
-        raise Unavailable(
-            f"nothing answers at {host}:{settings.port}: {error}", remedy="see the filter's log"
-        ) from error
+        raise Unavailable(f"nothing answers at {host}:{policy.port}: {error}", remedy="see the filter's log") from error
     finally:
         connection.close()
     if response.status != _OK:

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 
 from team.engine_filter.call import ClientGone, Receive, Scope, Send, read, shown
-from team.engine_filter.engine import JSON, Engine, Question
+from team.engine_filter.engine_client import JSON, EngineClient, Question
+from team.engine_filter.log import log_event
 from team.engine_filter.operations import Answer, Operations
+from team.engine_filter.policy import Policy
 from team.engine_filter.refusal import EngineAway, EngineSaid, Refused
-from team.engine_filter.settings import Settings
-from team.engine_filter.telling import tell
 
 _PASSED_HEADERS = ("content-type", "content-length", "api-version", "docker-experimental", "ostype")
 _PIECES = 64
@@ -24,9 +24,9 @@ _END = b""
 class Filter:
     """Nothing is kept of a stream: each piece goes on before the next one is read, as fast as the client reads."""
 
-    def __init__(self, settings: Settings, engine: Engine) -> None:
+    def __init__(self, policy: Policy, engine: EngineClient) -> None:
         self._engine = engine
-        self._operations = Operations(settings, engine)
+        self._operations = Operations(policy, engine)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request. A client that goes away ends what was asked of the engine for it."""
@@ -55,7 +55,7 @@ class Filter:
 
     async def _refuse(self, scope: Scope, send: Send, refused: Refused, *, keep: bool = True) -> None:
         client = (scope.get("client") or ("?",))[0]
-        tell("refused", request=shown(scope), client=client, what=refused.what, allowed=refused.allowed)
+        log_event("refused", request=shown(scope), client=client, what=refused.what, allowed=refused.allowed)
         await _send_document(send, Answer(status=refused.status, value={"message": str(refused)}), keep=keep)
 
     async def _pass_on(self, question: Question, send: Send) -> None:
@@ -70,7 +70,7 @@ class Filter:
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
             except httpx.TransportError as error:
                 # No proper end is sent, so that the client sees that the stream broke, as it did.
-                tell(
+                log_event(
                     "stream broke",
                     request=f"{question.method} {question.path}",
                     reason=str(error) or type(error).__name__,

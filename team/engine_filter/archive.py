@@ -1,4 +1,4 @@
-"""The tar file with a job's request and secrets: read entry by entry, and written anew for the engine."""
+"""The tar file with a job's request and secrets: read entry by entry, and rebuilt for the engine."""
 
 import io
 import re

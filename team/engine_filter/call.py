@@ -1,7 +1,4 @@
-"""One request of a client, taken apart so that it can mean one thing only.
-
-Nothing of it reaches the engine as it came.
-"""
+"""One request of a client, parsed so that it has one meaning only. No part of it reaches the engine unparsed."""
 
 import asyncio
 import re

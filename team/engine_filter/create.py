@@ -1,4 +1,4 @@
-"""The one shape of container that may be made: what DockerRunner makes, field by field, and nothing beside it.
+"""The one shape of container that may be created: that of DockerRunner, field by field, and nothing else.
 
 A change here violates the promise of the team set-up when a body that parses could give a container the host's files,
 devices, namespaces or network, a capability, root, or another volume than its own two.
@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic.alias_generators import to_pascal
 
 from ratchet.contracts.labels import MARK, Label
+from team.engine_filter.policy import Policy
 from team.engine_filter.refusal import Refused
-from team.engine_filter.settings import Settings
 from team.engine_filter.strict_json import parse
 
 RUN_FOLDER = "/run"
@@ -62,7 +62,7 @@ class OwnVolume(_Part):
 
 
 class CacheVolume(_Part):
-    """The installation's cache. Which name it may have is checked against the settings."""
+    """The installation's cache. Which name it may have is checked against the policy."""
 
     type: Literal["volume"]
     source: Word
@@ -213,7 +213,7 @@ class Container(_Part):
         return self
 
 
-def read(body: bytes, settings: Settings) -> Container:
+def read(body: bytes, policy: Policy) -> Container:
     """The container that a body asks for. Raises Refused, naming the first key that is not as it has to be."""
     try:
         wanted = Container.model_validate(parse(body, "the body of create"))
@@ -225,31 +225,31 @@ def read(body: bytes, settings: Settings) -> Container:
         if first["type"] == "extra_forbidden":
             raise Refused(what, "only the keys that Ratchet's runner sets") from None
         raise Refused(what, said.removeprefix("allowed: ")) from None
-    _within(wanted.host_config, settings)
+    _within(wanted.host_config, policy)
     return wanted
 
 
-def _within(host: HostConfig, settings: Settings) -> None:
-    if host.network_mode not in {"none", *settings.networks}:
-        raise Refused("create: HostConfig.NetworkMode", ", ".join(("none", *settings.networks)))
+def _within(host: HostConfig, policy: Policy) -> None:
+    if host.network_mode not in {"none", *policy.networks}:
+        raise Refused("create: HostConfig.NetworkMode", ", ".join(("none", *policy.networks)))
     for mount in host.mounts:
-        if isinstance(mount, CacheVolume) and (settings.cache_volume is None or mount.source != settings.cache_volume):
-            raise Refused("create: HostConfig.Mounts.Source", settings.cache_volume or "no named volume")
+        if isinstance(mount, CacheVolume) and (policy.cache_volume is None or mount.source != policy.cache_volume):
+            raise Refused("create: HostConfig.Mounts.Source", policy.cache_volume or "no named volume")
     limits = (
-        ("Memory", host.memory, settings.max_memory),
-        ("ShmSize", host.shm_size, settings.max_shm),
-        ("CpuQuota", host.cpu_quota, round(settings.max_cpus * _CPU_PERIOD_US)),
-        ("PidsLimit", host.pids_limit, settings.max_pids),
+        ("Memory", host.memory, policy.max_memory),
+        ("ShmSize", host.shm_size, policy.max_shm),
+        ("CpuQuota", host.cpu_quota, round(policy.max_cpus * _CPU_PERIOD_US)),
+        ("PidsLimit", host.pids_limit, policy.max_pids),
     )
     for name, value, most in limits:
         if value > most:
             raise Refused(f"create: HostConfig.{name} = {value}", f"at most {most}")
 
 
-def body(wanted: Container, image_id: str, settings: Settings) -> dict[str, Any]:
-    """What the engine is told: the parsed container alone, with the image by its id and the installation's label."""
-    told = wanted.model_dump(by_alias=True)
-    labels = {**wanted.labels, Label.INSTALLATION: settings.installation}
-    told["Image"], told["Labels"] = image_id, labels
-    told["HostConfig"]["Mounts"][0]["VolumeOptions"]["Labels"] = labels
-    return told
+def body(wanted: Container, image_id: str, policy: Policy) -> dict[str, Any]:
+    """The body for the engine: only the parsed container, with the image's id and the installation's label."""
+    rebuilt = wanted.model_dump(by_alias=True)
+    labels = {**wanted.labels, Label.INSTALLATION: policy.installation}
+    rebuilt["Image"], rebuilt["Labels"] = image_id, labels
+    rebuilt["HostConfig"]["Mounts"][0]["VolumeOptions"]["Labels"] = labels
+    return rebuilt

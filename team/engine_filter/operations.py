@@ -1,7 +1,7 @@
-"""What may be asked of the engine, as a table; what is not in it is refused.
+"""The permitted operations, as a table; every other request is refused.
 
-Each operation looks into its request and says what the engine is asked instead (a Question, whose answer is passed
-on as it comes), or does the asking itself and answers with a document (an Answer).
+Each operation checks its request and returns the request to the engine (a Question, whose answer is streamed back), or
+asks the engine itself and returns a document (an Answer).
 
 A change here violates the promise of the team set-up when words of a client reach the engine that no pattern has
 matched, or an operation reaches a container before `_ours` has said whose it is.
@@ -18,11 +18,11 @@ from weakref import WeakValueDictionary
 from ratchet.contracts.labels import MARK, Label
 from team.engine_filter import archive, create
 from team.engine_filter.call import Call
-from team.engine_filter.engine import JSON, TAR, Engine, Question, said
+from team.engine_filter.engine_client import JSON, TAR, EngineClient, Question, said
+from team.engine_filter.log import log_event
+from team.engine_filter.policy import Policy
 from team.engine_filter.refusal import EngineSaid, Refused
-from team.engine_filter.settings import Settings
 from team.engine_filter.strict_json import parse
-from team.engine_filter.telling import tell
 
 _ERROR = 400
 _FLAG = re.compile(r"0|1|true|false|True|False")
@@ -67,8 +67,8 @@ class _Operation:
 class Operations:
     """The operations of one installation on one engine."""
 
-    def __init__(self, settings: Settings, engine: Engine) -> None:
-        self._settings = settings
+    def __init__(self, policy: Policy, engine: EngineClient) -> None:
+        self._policy = policy
         self._engine = engine
         self._creating = asyncio.Lock()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -152,9 +152,9 @@ class Operations:
         name = call.query.get("name", "")
         if not _NAME.fullmatch(name):
             raise Refused(f"the container's name {name[:60]!r}", "ratchet-NAME- and eight hexadecimal digits")
-        wanted = create.read(call.body, self._settings)
+        wanted = create.read(call.body, self._policy)
         image = await self._allowed_image(call.version, wanted.image)
-        told = create.body(wanted, image["Id"], self._settings)
+        rebuilt = create.body(wanted, image["Id"], self._policy)
         async with self._creating:
             await self._check_room(call.version)
             answer = await self._ask(
@@ -162,11 +162,11 @@ class Operations:
                     method="POST",
                     path=f"{call.version}/containers/create",
                     params={"name": name},
-                    content=json.dumps(told).encode(),
+                    content=json.dumps(rebuilt).encode(),
                     content_type=JSON,
                 )
             )
-        tell(
+        log_event(
             "create",
             name=name,
             container=answer.value["Id"],
@@ -233,9 +233,7 @@ class Operations:
         inspected: Mapping[str, Any] = await self._engine.value(f"{call.version}/containers/{container}/json")
         labels = inspected["Config"]["Labels"] or {}
         if not self._own_labels.items() <= labels.items():
-            raise Refused(
-                f"container {container[:80]}", f"containers of the installation {self._settings.installation}"
-            )
+            raise Refused(f"container {container[:80]}", f"containers of the installation {self._policy.installation}")
         return inspected
 
     async def _check_fresh(self, call: Call, container: str, what: str) -> None:
@@ -245,7 +243,7 @@ class Operations:
 
     async def _allowed_image(self, version: str, name: str) -> Mapping[str, Any]:
         """What the engine knows of an image, by tag, digest or id, of an allowed repository."""
-        allowed = self._settings.images
+        allowed = self._policy.images
         refused = Refused(f"image {name[:120]}", f"images of {', '.join(allowed)}")
         by_id = re.fullmatch(r"sha256:[0-9a-f]{64}", name) is not None
         if not by_id and not any(
@@ -262,16 +260,16 @@ class Operations:
     async def _check_room(self, version: str) -> None:
         params = {"all": "1", "filters": self._labelled([])}
         there = len(await self._engine.value(f"{version}/containers/json", params))
-        if there >= self._settings.max_containers:
+        if there >= self._policy.max_containers:
             raise EngineSaid(
-                507,  # not one of those that say that the engine is away; still one to be tried again
-                f"engine filter: {self._settings.installation} has {there} containers, as many as it may have at once",
+                507,  # not a status that means that the engine is down, but one that is retried
+                f"engine filter: {self._policy.installation} has {there} containers, as many as it may have at once",
             )
 
     @property
     def _own_labels(self) -> Mapping[str, str]:
         """What each container of this installation carries."""
-        return {**MARK, Label.INSTALLATION: self._settings.installation}
+        return {**MARK, Label.INSTALLATION: self._policy.installation}
 
     def _labelled(self, labels: list[str]) -> str:
         ours = [f"{name}={value}" for name, value in self._own_labels.items()]

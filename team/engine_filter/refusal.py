@@ -1,4 +1,4 @@
-"""What the filter does not pass on, and how it says so."""
+"""The errors of the filter, and their answers to the client."""
 
 
 class Refused(Exception):

@@ -8,10 +8,10 @@ import uvicorn
 
 from ratchet.contracts.errors import Unavailable
 from team.engine_filter.app import Filter
-from team.engine_filter.engine import Engine
+from team.engine_filter.engine_client import EngineClient
+from team.engine_filter.log import log_event
+from team.engine_filter.policy import Policy
 from team.engine_filter.protocol import OneReading
-from team.engine_filter.settings import Settings
-from team.engine_filter.telling import tell
 
 _GRACE_S = 2
 _IDLE_S = 3600
@@ -21,23 +21,23 @@ _SILENT_PEER_S = 60
 """Seconds after which a silent client's machine is asked whether it is still there."""
 
 
-def serve(settings: Settings) -> None:
+def serve(policy: Policy) -> None:
     """Serve until SIGTERM or SIGINT. Raises Unavailable if it cannot listen there."""
-    listening = _listening(settings)
+    listening = _listening(policy)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # the server has its own, and hands what came to this one at its end
     try:
-        asyncio.run(_serve(settings, listening))
+        asyncio.run(_serve(policy, listening))
     finally:
         listening.close()
-    tell("ended")
+    log_event("ended")
 
 
-async def _serve(settings: Settings, listening: socket.socket) -> None:
-    async with Engine(settings.socket) as engine:
+async def _serve(policy: Policy, listening: socket.socket) -> None:
+    async with EngineClient(policy.socket) as engine:
         server = uvicorn.Server(
             uvicorn.Config(
-                Filter(settings, engine),
+                Filter(policy, engine),
                 http=OneReading,
                 ws="none",
                 lifespan="off",
@@ -53,16 +53,16 @@ async def _serve(settings: Settings, listening: socket.socket) -> None:
             )
         )
         host, port = listening.getsockname()[:2]
-        tell("listening", address=f"{host}:{port}", **settings.model_dump(mode="json"))
+        log_event("listening", address=f"{host}:{port}", **policy.model_dump(mode="json"))
         await server.serve(sockets=[listening])
 
 
-def _listening(settings: Settings) -> socket.socket:
+def _listening(policy: Policy) -> socket.socket:
     try:
-        listening = socket.create_server((settings.host, settings.port), backlog=256)
+        listening = socket.create_server((policy.host, policy.port), backlog=256)
     except OSError as error:
         raise Unavailable(
-            f"cannot listen on {settings.listen}: {error.strerror or error}",
+            f"cannot listen on {policy.listen}: {error.strerror or error}",
             remedy="set ENGINE_FILTER_LISTEN to a free address",
         ) from error
     # Inherited by each connection. The event loop sets the first by itself only for sockets that it has made.

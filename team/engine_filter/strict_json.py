@@ -7,7 +7,7 @@ from team.engine_filter.refusal import Refused
 
 
 def parse(content: bytes | str, what: str) -> Any:
-    """The value of `content`. Raises Refused, naming `what` it stands in, if two readers could differ about it."""
+    """The value of `content`. Raises Refused, with `what` it is part of, if two readers could read it differently."""
     try:
         text = content.decode("utf-8") if isinstance(content, bytes) else content
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
@@ -24,7 +24,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise _Ambiguous(f"key {key[:60]!r} stands twice")
+            raise _Ambiguous(f"key {key[:60]!r} is there twice")
         found[key] = value
     return found
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from ratchet.contracts.labels import Label
-from ratchet_airflow.alerts.watcher import Watcher
+from ratchet_airflow.watch.watch_process import WatchProcess
 from tests.airflow.conftest import day, messages, pipeline_file
 from tests.airflow.installation import Installation
 from tests.airflow.shared import PIPELINE
@@ -51,9 +51,9 @@ def oncall(airflow: Installation, webhook: Webhook) -> None:
 def look_again(airflow: Installation) -> Iterator[Look]:
     """One more look of a watch, which is to find nothing that was not told."""
     with airflow._environment():
-        watcher = Watcher({**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"})
-    yield watcher.look
-    watcher.end()
+        watch = WatchProcess({**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"})
+    yield watch.scan
+    watch.end()
 
 
 def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhook: Webhook, look_again: Look) -> None:
@@ -76,14 +76,14 @@ def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhoo
             process.kill()  # the scheduler starts another for the next test's failure
     assert only == told[0]
     assert only["title"].endswith("features failed")
-    assert "Cause: its process ended without a word" in only["message"]
-    assert f"Link: {airflow.services.airflow_url}/dags/{name}/runs/" in only["message"]
+    assert "Cause: the process ended without reporting a cause" in only["message"]
+    assert f"Log: {airflow.services.airflow_url}/dags/{name}/runs/" in only["message"]
     remove_containers(run_id)
 
 
 def test_a_run_that_misses_finish_by_is_told_once(airflow: Installation, webhook: Webhook) -> None:
     (late,) = messages(webhook, "killed 20", "run is late")
-    assert "Cause: it was to end within 1s and is " in late["message"]
+    assert " past its limit of 1s (schedule.finish_by)" in late["message"]
 
 
 def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(
@@ -95,7 +95,7 @@ def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(
     assert airflow.api.tasks(name, run_id)["features"]["try_number"] == 3
     look_again()
     first, last = messages(webhook, "unlucky 20", "features")
-    assert "features failed and will be tried again" in first["title"]
+    assert "features failed and will be retried" in first["title"]
     assert "Try: 1 of 3" in first["message"]
     assert "Decision: tried again after a growing delay, since something" in first["message"]
     assert "as try 2 of 3" in first["message"]
@@ -113,7 +113,7 @@ def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook
     airflow.until(lambda: messages(webhook, name, "backfill"))
     look_again()
     (summary,) = messages(webhook, name, "backfill")
-    assert summary["title"] == f"{name} {wanted[0]} to {wanted[-1]}: backfill has ended"
+    assert summary["title"] == f"{name} {wanted[0]} to {wanted[-1]}: backfill has finished"
     assert "Cause: 3 dates: 3 failed" in summary["message"]
     for date in wanted:
         assert f"  {date}  failed: features: " in summary["message"]
@@ -129,17 +129,20 @@ def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: W
         run_id = airflow.trigger("unlucky", date=day(6))
         airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "scheduled")
         look_again()
-        assert messages(webhook, "unlucky", "does not move") == []
+        assert messages(webhook, "unlucky", "is stuck") == []
         airflow.hours_pass(run_id, 10)
         for _ in range(2):
             look_again()
-        (told,) = messages(webhook, "unlucky", "does not move")
+        (told,) = messages(webhook, "unlucky", "is stuck")
     finally:
         airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", pool)
     assert told["title"].startswith(f"unlucky {day(6)}: ")
-    assert "Cause: no task has moved since " in told["message"]
+    assert "Cause: no task has changed its state since " in told["message"]
     assert "ingest is scheduled" in told["message"]
-    assert "What to do: see that the scheduler, the workers and the pools of the tasks are there" in told["message"]
+    assert (
+        "What to do: check that the scheduler and the workers run, and that the pools of the tasks have free slots"
+        in told["message"]
+    )
     # It moves again as soon as it can; what it comes to is another test's.
     airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "success")
     airflow.api.call("PATCH", f"/dags/unlucky/dagRuns/{run_id.replace('+', '%2B')}", {"state": "failed"})
@@ -162,9 +165,7 @@ def watches(airflow: Installation) -> list[psutil.Process]:
     assert scheduler is not None
     below = psutil.Process(scheduler.pid).children(recursive=True)
     running = psutil.process_iter(["cmdline"])  # passes over those that end meanwhile
-    return [
-        each for each in running if each in below and "ratchet_airflow.alerts.watch" in (each.info["cmdline"] or [])
-    ]
+    return [each for each in running if each in below and "ratchet_airflow.watch.scan" in (each.info["cmdline"] or [])]
 
 
 def callback_was_called(airflow: Installation, name: str, run_id: str) -> bool:

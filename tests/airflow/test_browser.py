@@ -113,7 +113,7 @@ def test_a_question_that_nobody_answers_is_a_no(airflow: Installation, asking: s
     question(airflow, webhook, asking)
     airflow.lapse(asking, "approve")
     assert settled(airflow, asking)["register"] == "skipped"
-    assert "Cause: nobody said yes in time" in refusals(webhook)[-1]
+    assert "Cause: nobody approved it in time" in refusals(webhook)[-1]
 
 
 def test_a_model_goes_in_when_a_person_clicks_approve_and_not_when_they_click_reject(
@@ -134,7 +134,7 @@ def test_a_model_goes_in_when_a_person_clicks_approve_and_not_when_they_click_re
     assert settled(airflow, answer("Reject"))["register"] == "skipped"
     assert champion(store, ASKING) is None
     (no,) = refusals(webhook)[before:]
-    assert f"Cause: {airflow.services.user} said no" in no
+    assert f"Cause: {airflow.services.user} rejected it" in no
 
     approved = answer("Approve")
     assert settled(airflow, approved)["register"] == "success"
@@ -148,7 +148,7 @@ def question(airflow: Installation, webhook: Webhook, run_id: str) -> str:
 
     Airflow takes an answer that comes before the process that asked has ended for a lost task, and asks again.
     """
-    asked = rf"say yes or no at (\S+/runs/{re.escape(quote(run_id))}/tasks/approve/required_actions) until"
+    asked = rf"approve or reject at (\S+/runs/{re.escape(quote(run_id))}/tasks/approve/required_actions) until"
     (there,) = airflow.until(
         lambda: [found[1] for told in list(webhook.received) if (found := re.search(asked, told["message"]))]
     )

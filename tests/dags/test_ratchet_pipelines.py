@@ -164,14 +164,17 @@ def test_broken_pipelines_are_one_error_with_every_problem_and_harm_no_other(pip
     assert "broken/pipeline.yaml:2: epochs: unknown key" in text
     assert "did you mean files?" in text
     assert "torn/pipeline.yaml" in text
-    assert "'search-ranking' is the name of the pipeline in" in text
+    assert "search-ranking already has the name 'search-ranking'" in text
 
 
 def test_times_that_airflow_cannot_keep_break_no_other_pipeline(pipelines: Path, parse: Parser) -> None:
     changes = {
         "schedule.cron: '60 2 * * *': minute 60 is not allowed; allowed: 0-59": ("0 2 * * *", "60 2 * * *"),
         "schedule.cron: '99 99 * * *': minute 99 is not allowed": ("0 2 * * *", "99 99 * * *"),
-        "weekday mondy is not allowed; allowed: 0-7, sun-sat; did you mean mon?": ("0 2 * * *", "0 2 * * MONDY"),
+        "weekday mondy is not allowed; allowed: 0-7, sun-sat, a-b, a,b and */n; did you mean mon?": (
+            "0 2 * * *",
+            "0 2 * * MONDY",
+        ),
         "schedule.cron: 'a b c d e': minute a is not allowed": ("0 2 * * *", "a b c d e"),
         "schedule.cron: '0 2 30 2 *' never comes": ("0 2 * * *", "0 2 30 2 *"),
         "stages.train.timeout: '999999999d' is too long; allowed: up to 365d": ("timeout: 2h", "timeout: 999999999d"),
@@ -197,8 +200,8 @@ def test_a_bug_that_one_pipeline_meets_is_an_error_of_its_own_and_harms_no_other
     assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
     assert list(found["errors"]) == ["broken_pipelines.py"]
     text = found["errors"]["broken_pipelines.py"]
-    assert "odd/pipeline.yaml: no DAG can be made of it: ZeroDivisionError: nobody thought of this" in text
-    assert "late/pipeline.yaml: no DAG can be made of it: AirflowTimetableInvalid: " in text
+    assert "odd/pipeline.yaml: cannot make a DAG of it: ZeroDivisionError: nobody thought of this" in text
+    assert "late/pipeline.yaml: cannot make a DAG of it: AirflowTimetableInvalid: " in text
 
 
 def test_a_worker_says_which_bug_its_pipeline_met(pipelines: Path, parse: Parser) -> None:

@@ -47,7 +47,7 @@ def asking_for_a_password(server: str) -> Iterator[tuple[str, list[int]]]:
             except HTTPError as error:
                 return self._answer(error.code, error.read())
 
-        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the library's names
+        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
         def _answer(self, status: int, body: bytes) -> None:
             answered.append(status)

@@ -141,8 +141,8 @@ def test_the_reaper_ends_what_no_run_follows_and_leaves_the_living_and_the_forei
     assert alive() & {living, nobodys, past, waited_for, foreign, other} == {living, waited_for, foreign, other}
     assert not {nobodys, past} & set(DockerRunner().find({Label.PIPELINE: PIPELINE}))
     log = reaped(faulted)
-    assert f"ending train of {PIPELINE}, run a-run-that-is-no-more: nobody follows it" in log
-    assert f"ending features of {PIPELINE}, run {run}: nobody follows it" in log
+    assert f"ending train of {PIPELINE}, run a-run-that-is-no-more: no task follows it" in log
+    assert f"ending features of {PIPELINE}, run {run}: no task follows it" in log
 
 
 def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and_goes(
@@ -198,4 +198,4 @@ def test_a_training_that_does_not_listen_and_whose_finisher_is_killed_too_is_lef
     assert faulted.wait(REAPER, reaping)["run"] == "success"
     faulted.until(lambda: faulted.containers(DEAF, deaf) == [])
     log = reaped(faulted)
-    assert f"ending train of {DEAF}, run {faulted.plan(DEAF, deaf).run_id}: nobody follows it" in log
+    assert f"ending train of {DEAF}, run {faulted.plan(DEAF, deaf).run_id}: no task follows it" in log

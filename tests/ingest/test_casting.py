@@ -1,4 +1,3 @@
-# ruff: noqa: DTZ001 - snapshots have no zones
 import math
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The client of Airflow's REST API, against a server that has its moments."""
+"""The client of Airflow's REST API, against a server that fails at times."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from ratchet.contracts.errors import Unavailable
 
 
 class Airflow(HTTPServer):
-    """Answers with the statuses that it is given, then with 200; counts what it was asked."""
+    """Answers with the given statuses, then with 200; keeps the methods of the requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answering)
@@ -63,16 +63,14 @@ def api(airflow: Airflow) -> AirflowApi:
     return AirflowApi(f"http://127.0.0.1:{airflow.server_port}", "admin", "admin")
 
 
-def test_a_change_that_may_be_said_twice_is_where_the_server_met_an_error(airflow: Airflow, api: AirflowApi) -> None:
+def test_a_repeatable_change_is_retried_after_a_server_error(airflow: Airflow, api: AirflowApi) -> None:
     airflow.statuses = [500]
     api.call("PATCH", "/dags/one", {"is_paused": False})
     assert airflow.asked == ["PATCH", "PATCH"]
 
 
 @pytest.mark.parametrize(("method", "status"), [("POST", 500), ("PATCH", 409)])
-def test_what_may_not_or_would_not_help_is_asked_once(
-    airflow: Airflow, api: AirflowApi, method: str, status: int
-) -> None:
+def test_other_failures_are_not_retried(airflow: Airflow, api: AirflowApi, method: str, status: int) -> None:
     airflow.statuses = [status]
     with pytest.raises(Unavailable, match=f"Airflow answers {status} to {method} .*database is locked"):
         api.call(method, "/dags/one/dagRuns", {})
@@ -82,9 +80,9 @@ def test_what_may_not_or_would_not_help_is_asked_once(
 @pytest.mark.parametrize(
     ("statuses", "asked"),
     [([500], ["POST", "POST"]), ([500, 409], ["POST", "POST", "GET"])],
-    ids=["the server met an error", "the run was made all the same"],
+    ids=["the server failed", "the run was created all the same"],
 )
-def test_a_run_is_asked_for_until_it_is_there(
+def test_a_run_is_requested_until_it_exists(
     airflow: Airflow, api: AirflowApi, statuses: list[int], asked: list[str]
 ) -> None:
     airflow.statuses = statuses
@@ -92,7 +90,7 @@ def test_a_run_is_asked_for_until_it_is_there(
     assert airflow.asked == asked
 
 
-def test_a_run_that_is_refused_is_told_in_airflows_words(airflow: Airflow, api: AirflowApi) -> None:
+def test_a_refused_run_is_an_error_in_airflows_words(airflow: Airflow, api: AirflowApi) -> None:
     airflow.statuses = [400, 404]
     with pytest.raises(
         Unavailable, match=r"Airflow answers 400 to POST /api/v2/dags/one/dagRuns: .*database is locked"

@@ -1,7 +1,9 @@
-"""`ratchet status`: what a person sees of the servers, in every state that they can be in."""
+"""`ratchet status`: what a person sees of the servers, in each of their states."""
 
 import json
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from local.supervision.processes import identity
 from local.supervision.state import Identity, Servers, ServerState, write
 from ratchet.cli.main import main
 
-NOBODY = Identity(pid=os.getpid(), born=1.0)  # the number of this process, and another birth
+GONE = Identity(pid=os.getpid(), born=1.0)  # the number of this process, and another birth
 
 
 def server(name: str, state: str, **more: object) -> ServerState:
@@ -38,18 +40,20 @@ def test_all_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_that_was_given_up_is_not_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, known(server("mlflow", "running"), server("scheduler", "given up", cause="x")))
     assert main(["status", "--home", str(tmp_path)]) == 69
-    assert "scheduler is not started again: see /h/scheduler.log; `make serve`" in capsys.readouterr().out
+    assert (
+        "scheduler is given up: read /h/scheduler.log; `make serve` or `make demo` retries" in capsys.readouterr().out
+    )
 
 
-def test_a_killed_supervisor_is_seen_and_its_servers_are_looked_at(
+def test_a_killed_supervisor_is_seen_and_its_servers_are_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     living = server("mlflow", "running", process=identity(os.getpid()))
-    write(tmp_path, known(living, server("scheduler", "running", process=NOBODY), supervisor=NOBODY))
+    write(tmp_path, known(living, server("scheduler", "running", process=GONE), supervisor=GONE))
     assert main(["status", "--home", str(tmp_path), "--json"]) == 69
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["home"], found["supervised"]) == (str(tmp_path), False)
-    assert [told["state"] for told in found["servers"]] == ["unsupervised", "dead"]
+    assert [each["state"] for each in found["servers"]] == ["unsupervised", "dead"]
     assert main(["status", "--home", str(tmp_path)]) == 69
     assert "THE SUPERVISOR IS GONE" in capsys.readouterr().out
 
@@ -63,8 +67,18 @@ def test_without_a_home_the_set_ups_of_the_checkout_are_shown(
     assert capsys.readouterr().out.startswith(f"nothing was started in {homes[0]} or {homes[1]}; ")
     for home in homes:
         home.mkdir()
-    write(homes[0], known(server("mlflow", "stopped"), supervisor=NOBODY))
+    write(homes[0], known(server("mlflow", "stopped"), supervisor=GONE))
     assert main(["status"]) == 69
     assert capsys.readouterr().out == f"{homes[0]}: stopped\n"
     write(homes[1], known(server("mlflow", "running")))
     assert main(["status"]) == 0
+
+
+def test_it_works_from_any_folder(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("ratchet")
+    write(tmp_path, known(server("mlflow", "running")))
+    done = subprocess.run(
+        [program, "status", "--home", tmp_path, "--json"], cwd="/", capture_output=True, text=True, check=True
+    )
+    (found,) = json.loads(done.stdout)
+    assert found["servers"][0]["state"] == "running"

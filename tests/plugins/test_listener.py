@@ -1,4 +1,4 @@
-"""What the scheduler loads for its tasks, and tells the watch of."""
+"""What the scheduler loads for its tasks, and what the watch looks at."""
 
 import ast
 import os
@@ -25,6 +25,6 @@ def test_what_a_task_imports_late_is_loaded_before_the_scheduler_forks() -> None
 
 @pytest.mark.parametrize(("dag_id", "noted"), [("search-ranking", True), (listener.REAPER, False)])
 def test_a_pipelines_run_is_watched_and_the_reapers_is_not(dag_id: str, *, noted: bool) -> None:
-    listener._going_on.clear()
+    listener._active.clear()
     listener.on_dag_run_running(SimpleNamespace(dag_id=dag_id), "")
-    assert listener._going_on.is_set() is noted
+    assert listener._active.is_set() is noted

@@ -61,7 +61,7 @@ def test_gpus_that_are_set_aside_are_for_backfills_alone(monkeypatch: pytest.Mon
 def test_nights_are_left_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_POOL_BACKFILL_GPU", "2")
     pools.pools.cache_clear()
-    with pytest.raises(ConfigurationError, match="RATCHET_POOL_BACKFILL_GPU=2 leaves none of 2 GPUs to nights"):
+    with pytest.raises(ConfigurationError, match="RATCHET_POOL_BACKFILL_GPU=2 leaves none of 2 GPUs for nightly runs"):
         pools.pools()
 
 

@@ -76,7 +76,7 @@ def test_the_next_try_and_the_next_night_take_twice_as_many_and_share_no_fingerp
         ({"source.window_days": 4}, False),
     ],
 )
-def test_it_holds_for_what_needs_the_same_memory(overrides: dict[str, Any], shared: bool) -> None:  # noqa: FBT001 - a parameter of the table
+def test_it_holds_for_what_needs_the_same_memory(overrides: dict[str, Any], shared: bool) -> None:
     store = fresh()
     double_micro_batches(store, plan(), used=1)
     assert composed(store, plan(overrides)).accumulation == (2 if shared else 1)

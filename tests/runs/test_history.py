@@ -101,8 +101,8 @@ def test_a_line_says_how_its_run_ended(
     store: MemoryStore,
     ended: tuple[Outcome, ...],
     standing: str,
-    would_promote: bool,  # noqa: FBT001 - a column of the table
-    promoted: bool,  # noqa: FBT001 - a column of the table
+    would_promote: bool,
+    promoted: bool,
     version: str,
     cause: str,
 ) -> None:
@@ -118,7 +118,7 @@ def test_a_line_says_how_its_run_ended(
 def test_a_run_is_cached_if_every_stage_but_the_report_was(
     store: MemoryStore,
     built: tuple[str, ...],
-    cached: bool,  # noqa: FBT001 - a column of the table
+    cached: bool,
 ) -> None:
     results = {**OUTCOMES, "register": registered(promoted=False)}
     ran(store, "r", *(results[stage].model_copy(update={"cached": stage not in built}) for stage in STAGES))

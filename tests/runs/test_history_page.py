@@ -39,7 +39,7 @@ def test_every_date_has_a_line_with_verdict_gain_version_and_cause() -> None:
 @pytest.mark.parametrize(
     ("would", "did", "shown"), [(True, True, "yes"), (True, False, "would have"), (False, False, "no")]
 )
-def test_a_line_says_whether_production_moved_or_would_have(would: bool, did: bool, shown: str) -> None:  # noqa: FBT001 - a case
+def test_a_line_says_whether_production_moved_or_would_have(would: bool, did: bool, shown: str) -> None:
     assert f'<td class="nowrap">{shown}</td>' in page("shop", [night(16, would_promote=would, promoted=did)])
 
 

@@ -65,14 +65,14 @@ def test_a_whole_backup_is_accepted(folder: Path) -> None:
 def test_a_damaged_file_is_told(folder: Path, name: str) -> None:
     with (folder / name).open("r+b") as file:
         file.write(b"\0")
-    with pytest.raises(CorruptArtifact, match=rf"{name} is gone or damaged; to do: restore another backup"):
+    with pytest.raises(CorruptArtifact, match=rf"{name} is missing or damaged; to do: restore another backup"):
         backup.check(folder)
 
 
 @pytest.mark.parametrize("name", ["airflow.dump", "ratchet.tar", "secrets/made.json"])
 def test_a_missing_file_is_told(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    with pytest.raises(CorruptArtifact, match=f"{name} is gone or damaged"):
+    with pytest.raises(CorruptArtifact, match=f"{name} is missing or damaged"):
         backup.check(folder)
 
 
@@ -85,7 +85,9 @@ def test_a_damaged_manifest_is_told(folder: Path, text: str) -> None:
 
 def test_a_folder_that_is_no_backup_is_told(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(ConfigurationError, match=r"is no backup: it has no manifest\.json; to do: name a folder"):
+        with pytest.raises(
+            ConfigurationError, match=r"is not a backup: it has no manifest\.json; to do: name a folder"
+        ):
             backup.check(place)
 
 

@@ -12,8 +12,8 @@ import yaml
 
 from ratchet.contracts.errors import ConfigurationError
 from team import secret_files
-from team.engine_filter.settings import PREFIX
-from team.engine_filter.settings import Settings as Filter
+from team.engine_filter.policy import PREFIX
+from team.engine_filter.policy import Policy as Filter
 from team.settings import Settings
 from team.stack import ONCE, Stack, program
 

@@ -79,7 +79,7 @@ def test_what_the_api_server_says_of_a_component_counts(
     with answering(200, monitor(**{**both, key: "healthy"})) as address:
         assert asked(component, address, capsys) == (0, "")
     with answering(200, monitor(**{**dict.fromkeys(both, "healthy"), key: "unhealthy"})) as address:
-        assert asked(component, address, capsys) == (1, f"{component}: the API server says: unhealthy\n")
+        assert asked(component, address, capsys) == (1, f"{component}: the API server reports: unhealthy\n")
 
 
 @pytest.mark.parametrize("body", ["", "<html>", "{}", monitor(triggerer=None)])

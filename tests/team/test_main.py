@@ -59,7 +59,7 @@ def test_a_host_that_only_works_leaves_the_rest_to_the_main_host(
 ) -> None:
     (checkout / ".env").write_text("RATCHET_MAIN_HOST=10.0.0.1\nRATCHET_LISTEN=10.0.0.2\n")
     assert run(*words) == 64
-    assert said(capsys) == [f"{words[0]}: this host only works; to do: do this on the main host, 10.0.0.1"]
+    assert said(capsys) == [f"{words[0]}: this host only has a worker; to do: run this on the main host, 10.0.0.1"]
 
 
 def test_what_another_host_needs_is_put_into_a_folder(
@@ -136,7 +136,7 @@ def test_nothing_that_runs_is_no_success(
     engine: docker.APIClient, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("ps") == 69
-    assert said(capsys) == ["nothing runs; `make up` starts the stack"]
+    assert said(capsys) == ["nothing is running; `make up` starts the stack"]
 
 
 @pytest.mark.docker
@@ -189,11 +189,11 @@ def test_down_ends_what_runs_and_keeps_or_deletes_its_secrets(
     stage = starts("stage", LASTS, labels={Label.INSTALLATION: stack.settings.project, Label.GRACE: "45"})
     starts("init", "")
     assert run("down") == 0
-    assert "down: 1 running stages are told to save and end; they have up to 45 s" in said(capsys)
+    assert "down: 1 running stages save their work and end; this takes up to 45 s" in said(capsys)
     assert not engine.containers(all=True, filters={"id": stage})
     assert stack.secrets.is_dir()
     assert run("down", "--volumes") == 0
-    assert said(capsys) == ["down: nothing of it runs; its data are deleted"]
+    assert said(capsys) == ["down: all containers are stopped; the data are deleted"]
     assert not stack.home.exists()
 
 
@@ -214,7 +214,7 @@ def test_a_restore_of_no_backup_ends_with_one_line_before_anything_is_built(
 ) -> None:
     assert run("restore", str(tmp_path / "absent")) == 64
     (line,) = said(capsys)
-    assert line.startswith(f"restore: {tmp_path}/absent is no backup")
+    assert line.startswith(f"restore: {tmp_path}/absent is not a backup")
     assert sorted(path.name for path in checkout.iterdir()) == [".env", "docker-compose.yaml"]
 
 

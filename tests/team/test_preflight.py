@@ -149,7 +149,7 @@ def test_secrets_that_are_open_to_others_are_told_and_left(
     before = tree(checkout)
     found = preflight.problems(checkout, stack.home, stack.settings)
     (line,) = [line for line in found if str(stack.secrets) in line]
-    assert "open to others" in line
+    assert "readable by others" in line
     assert "chmod 700" in line
     assert tree(checkout) == before
 
@@ -159,7 +159,7 @@ def test_secrets_of_somebody_else_are_told(stack: Stack) -> None:
     stack.secrets.mkdir(parents=True, mode=0o700)
     assert list(preflight._folder(stack.home)) == []
     os.chown(stack.secrets, 10001, -1)
-    only(list(preflight._folder(stack.home)), str(stack.secrets), "somebody else's")
+    only(list(preflight._folder(stack.home)), str(stack.secrets), "another user")
 
 
 @contextmanager
@@ -181,7 +181,7 @@ def test_a_folder_that_may_not_be_written_to_is_told() -> None:
         home = Path(name) / ".ratchet" / "team" / "a"
         assert list(preflight._folder(home)) == []
         Path(name).chmod(0o500)
-        only(list(preflight._folder(home)), name, "may not be written to", "chown")
+        only(list(preflight._folder(home)), name, "is not writable", "chown")
 
 
 def test_an_engine_that_does_not_answer_is_told_in_one_line(checkout: Path, stack: Stack, silent: None) -> None:
@@ -217,8 +217,8 @@ def engine_of(place: Path, **version: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("api", "told"),
     [
-        ("1.40", ["the Docker engine speaks API 1.40; needed is 1.41 (Docker 20.10) or later: upgrade it"]),
-        ("1.30", ["the Docker engine speaks API 1.30; needed is 1.41 (Docker 20.10) or later: upgrade it"]),
+        ("1.40", ["the Docker engine has API 1.40; upgrade it to 1.41 (Docker 20.10) or later"]),
+        ("1.30", ["the Docker engine has API 1.30; upgrade it to 1.41 (Docker 20.10) or later"]),
         ("1.41", []),
         ("1.100", []),
     ],
@@ -237,7 +237,10 @@ def test_a_missing_compose_is_told_with_how_to_get_it(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     found = preflight.problems(checkout, stack.home, stack.settings)
-    assert found[1] == "Docker Compose is not there; install it: apt-get install docker-compose, or Docker's own plugin"
+    assert (
+        found[1]
+        == "Docker Compose is not installed; install it: apt-get install docker-compose, or Docker's own plugin"
+    )
 
 
 @dataclass(frozen=True)
@@ -276,9 +279,7 @@ def test_an_address_of_another_host_is_told(
     engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
 ) -> None:
     listening = settings.model_copy(update={"listen": "192.0.2.1"})
-    only(
-        preflight.problems(checkout, stack.home, listening), "192.0.2.1", "RATCHET_LISTEN has to be an address of this"
-    )
+    only(preflight.problems(checkout, stack.home, listening), "192.0.2.1", "set RATCHET_LISTEN to an address of this")
 
 
 def test_a_main_host_that_does_not_answer_is_told_for_each_port_that_is_needed(settings: Settings) -> None:
@@ -288,7 +289,7 @@ def test_a_main_host_that_does_not_answer_is_told_for_each_port_that_is_needed(s
         there = settings.model_copy(update={"main_host": "127.0.0.1", "redis_port": port})
         found = list(preflight._main_host(there))
         assert [line.split(" ")[0] for line in found] == ["airflow", "mlflow", "s3"]
-        assert all("is RATCHET_LISTEN set there" in line for line in found)
+        assert all("set RATCHET_LISTEN there" in line for line in found)
         elsewhere = there.model_copy(update={"mlflow_url": "https://m.example", "s3_endpoint": "https://s3.example"})
         only(list(preflight._main_host(elsewhere)), f"airflow does not answer at 127.0.0.1:{settings.airflow_port}")
     assert list(preflight._main_host(settings)) == []

@@ -99,7 +99,7 @@ def test_the_files_belong_to_who_runs_the_services_and_what_was_drawn_to_the_cal
 def test_a_folder_of_somebody_else_is_refused(folder: Path) -> None:
     folder.mkdir(parents=True)
     os.chown(folder, OTHER, -1)
-    with pytest.raises(ConfigurationError, match="belongs to somebody else"):
+    with pytest.raises(ConfigurationError, match="belongs to another user"):
         secret_files.write(folder, Settings(), os.getuid())
     assert not list(folder.iterdir())
 
@@ -275,7 +275,7 @@ def test_nothing_is_handed_out_that_could_not_be_used(folder: Path, tmp_path: Pa
     out, settings = tmp_path / "out", Settings(listen="10.0.0.1")
     with pytest.raises(ConfigurationError, match="RATCHET_LISTEN"):
         secret_files.hand_out(folder, out, Settings())
-    with pytest.raises(ConfigurationError, match="`make up` makes them"):
+    with pytest.raises(ConfigurationError, match="run `make up`, which makes them"):
         secret_files.hand_out(folder, out, settings)
     written(folder, settings)
     with pytest.raises(ConfigurationError, match="name a new folder"):

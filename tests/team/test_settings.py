@@ -123,11 +123,11 @@ def test_an_s3_elsewhere_needs_its_credentials_and_our_own_takes_none(file: Path
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        ("RATCHET_MAIN_HOST=10.0.0.1", "RATCHET_LISTEN: with RATCHET_MAIN_HOST, say under which address"),
+        ("RATCHET_MAIN_HOST=10.0.0.1", "RATCHET_LISTEN: with RATCHET_MAIN_HOST, set the address"),
         ("RATCHET_MAIN_HOST=10.0.0.1\nRATCHET_LISTEN=10.0.0.2\nRATCHET_GPU_WORKERS=2", "RATCHET_GPU_WORKERS: with"),
         (
             "RATCHET_LISTEN=10.0.0.1\nRATCHET_REDIS_PORT=8333",
-            "each needs a port of its own, not 8080, 5000, 8333, 8333",
+            "all ports must differ, not 8080, 5000, 8333, 8333",
         ),
     ],
 )

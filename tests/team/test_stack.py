@@ -98,7 +98,7 @@ SCORING = """if 1:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TeamStack]:
     """A stack that runs, with data for both examples."""
     if not (shutil.which("docker-compose") or shutil.which("docker")):
-        pytest.skip("Docker Compose is not there")
+        pytest.skip("Docker Compose is not installed")
     found = TeamStack(f"ratchet-test-{secrets.token_hex(3)}")
     try:
         found.team("up", seconds=900)
@@ -379,7 +379,7 @@ def test_what_was_lost_comes_back_from_a_backup_under_compose_v2_too(
     damaged = Path(folder) / "mlflow.dump"
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:-1])
-    assert "mlflow.dump is gone or damaged" in stack.team("restore", folder, fails=True)
+    assert "mlflow.dump is missing or damaged" in stack.team("restore", folder, fails=True)
     damaged.write_bytes(whole)
     if compose_v2 is not None:
         stack.use(compose_v2)

@@ -99,7 +99,7 @@ def test_a_compose_at_work_can_be_ended(engine: docker.APIClient, stack: Stack) 
 
 def test_without_compose_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="Docker Compose is not there"):
+    with pytest.raises(ConfigurationError, match="Docker Compose is not installed"):
         program()
 
 
@@ -144,7 +144,7 @@ def test_a_member_is_as_the_engine_says(stack: Stack, starts: Starts) -> None:
     assert [member.state for member in members] == ["exited (2)", "running", "healthy"]
     assert members[0].name == f"{stack.settings.project}_postgres_1"
     stack.wait_for("s3")
-    with pytest.raises(Unavailable, match=r"_postgres_1 is exited \(2\); to do: see `make logs`"):
+    with pytest.raises(Unavailable, match=r"_postgres_1 is exited \(2\); to do: run `make logs`"):
         stack.wait_for("s3", "postgres", seconds=0)
 
 
@@ -153,7 +153,7 @@ def test_a_member_is_as_the_engine_says(stack: Stack, starts: Starts) -> None:
 def test_the_first_step_is_done_or_has_failed(stack: Stack, starts: Starts, code: int, becomes: str) -> None:
     starts("init", f"print('migrated'); raise SystemExit({code})")
     until(lambda: state(stack, "init") == becomes, seconds=60)
-    assert stack.last_words(member(stack, "init")) == ["migrated"]
+    assert stack.log_tail(member(stack, "init")) == ["migrated"]
 
 
 @pytest.mark.docker

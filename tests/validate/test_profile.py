@@ -1,4 +1,3 @@
-# ruff: noqa: DTZ001 - snapshots have no zones
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path

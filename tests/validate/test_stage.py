@@ -188,7 +188,7 @@ def test_more_than_half_of_the_window_left_out_stops_the_run(world: World) -> No
 
 
 @pytest.mark.parametrize(("count", "passes"), [(80, True), (120, True), (79, False), (121, False)])
-def test_volume_is_held_against_the_day_before(world: World, count: int, passes: bool) -> None:  # noqa: FBT001 - a case
+def test_volume_is_held_against_the_day_before(world: World, count: int, passes: bool) -> None:
     world.document["validate"]["volume"] = {"against": "previous_day", "tolerance": "20%"}
     world.put_window(100)
     world.put(D3, count=count)

@@ -1,4 +1,4 @@
-"""What people are told: one alert, in words, without a secret in it."""
+"""One alert: what happened, in words, without any secret."""
 
 import re
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from ratchet.contracts.alerts import Occasion
 
 MAX_LINES = 10
-"""So many of a log's last lines are part of an alert."""
+"""The number of last log lines that an alert shows."""
 _MAX_LINE = 300
 _HEADLINES: dict[Occasion, str] = {
     "failure": "failed",
     "refused": "refused the data",
-    "retry": "failed and will be tried again",
-    "recovered": "succeeded after all",
-    "approval": "waits for a person's word",
-    "rejected": "did not replace production",
-    "promoted": "is in production",
+    "retry": "failed and will be retried",
+    "recovered": "recovered",
+    "approval": "waits for approval",
+    "rejected": "did not promote the candidate",
+    "promoted": "promoted the candidate",
     "late": "is late",
-    "stuck": "does not move",
-    "backfill": "has ended",
+    "stuck": "is stuck",
+    "backfill": "has finished",
 }
 _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/:@]*):[^\s/@]+@", re.IGNORECASE), r"\1:***@"),
@@ -31,10 +31,10 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """What happened, to what, and what to do about it.
+    """An event of a stage or a run, its cause, and what to do about it.
 
-    date: the data date, or empty where it could not be told. decision: what Airflow does next. details: a table, a line
-    a row. link: the task's log. run_link, report: pages of the run and of its report.
+    date: the data date, empty if it is not known. decision: what Airflow does next. details: a table, one line for each
+    row. link: the task's log. run_link, report: the pages of the run and of its report.
     """
 
     occasion: Occasion
@@ -54,12 +54,12 @@ class Alert:
 
     @property
     def title(self) -> str:
-        """One line."""
+        """The subject, in one line."""
         return f"{' '.join(filter(None, (self.pipeline, self.date)))}: {self.stage} {_HEADLINES[self.occasion]}"
 
     @property
     def body(self) -> str:
-        """Everything, a line each."""
+        """All that is known, one line for each field."""
         lines = [
             ("Pipeline", self.pipeline),
             ("Stage", self.stage),
@@ -68,25 +68,25 @@ class Alert:
             ("Cause", self.cause),
             ("Decision", self.decision),
             ("Details", _block(self.details)),
-            ("Last lines", _block(self.last_lines)),
+            ("Last log lines", _block(self.last_lines)),
             ("What to do", self.remedy),
-            ("Link", self.link),
+            ("Log", self.link),
             ("Run", self.run_link),
             ("Report", self.report),
         ]
         return "\n".join(f"{name}: {value}" for name, value in lines if value)
 
 
-def masked(text: str) -> str:
-    """Text as it may leave the house: passwords in URLs, and what is called a password or a token, are stars."""
+def mask(text: str) -> str:
+    """The text with stars in place of secrets: passwords in URLs, and values named password, secret, token or key."""
     for secret, stars in _SECRETS:
         text = secret.sub(stars, text)
     return text
 
 
-def shown(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The last lines of a log as an alert shows them."""
-    return tuple(masked(line.rstrip())[:_MAX_LINE] for line in lines[-MAX_LINES:])
+def excerpt(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The last lines of a log, short and without secrets."""
+    return tuple(mask(line.rstrip())[:_MAX_LINE] for line in lines[-MAX_LINES:])
 
 
 def _block(lines: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The callbacks of a pipeline's tasks and of its DAG. No alert, sent or not, ever changes how a task ends."""
+"""The callbacks of a pipeline's tasks and of its DAG. No alert, sent or not, changes how a task ends."""
 
 import logging
 from collections.abc import Iterator
@@ -9,130 +9,132 @@ from datetime import datetime
 from ratchet.contracts.alerts import Alerts, Occasion
 from ratchet.contracts.errors import DataRejected, Preempted
 from ratchet.contracts.summaries import registration
-from ratchet_airflow.alerts import claims
-from ratchet_airflow.alerts.claims import Claims
-from ratchet_airflow.alerts.describing import cause_of, describe
+from ratchet_airflow.alerts import deduplication
+from ratchet_airflow.alerts.alert import Alert
+from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failure_key
+from ratchet_airflow.alerts.delivery import is_wanted, send_once
+from ratchet_airflow.alerts.message import cause_of, make_alert
 from ratchet_airflow.alerts.situation import Context, Situation
-from ratchet_airflow.alerts.telling import asked_for, tell
 
 _log = logging.getLogger("ratchet.alerts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertCallbacks:
-    """What is called when a task starts, ends or fails, by what the pipeline's file says about alerts.
+    """What Airflow calls when a task starts, ends or fails; the pipeline's file says which alerts are sent.
 
-    Airflow calls them in the task's own process; where that lost its heartbeat, in the DAG processor; and where it was
-    killed under a supervisor that lives, nowhere. The next try, the end of the run and the watch find what that missed.
+    Airflow calls them in the task's own process; after a lost heartbeat, in the DAG processor; after a kill under a
+    live supervisor, nowhere. The next try, the end of the run and the watch report what no callback did.
     """
 
     pipeline: str
     timezone: str
     alerts: Alerts
 
-    def started(self, context: Context) -> None:
-        """For on_execute_callback: the try before this one may have ended without a word."""
-        with self._harmless():
-            now = self._where(context)
+    def on_start(self, context: Context) -> None:
+        """For on_execute_callback: report the try before this one if no callback has."""
+        with self._guard():
+            now = self._situation(context)
             retries = getattr(_task(context), "retries", None)
             # A person who clears a task raises max_tries. The try before may then have ended well.
             if (now.try_number or 1) > 1 and now.max_tries == retries:
-                self._retry(now.previous_try(), None)
+                self._report_retry(now.previous_try(), None)
 
-    def failure(self, context: Context) -> None:
+    def on_failure(self, context: Context) -> None:
         """For on_failure_callback."""
-        with self._harmless():
-            where, error = self._where(context), context.get("exception")
-            claims_ = Claims()
+        with self._guard():
+            where, error = self._situation(context), context.get("exception")
+            history = AlertHistory()
             if where.try_number is not None:
-                claims_.take(where, claims.ended(where))
+                history.add(where, deduplication.end_key(where))
             occasion: Occasion = "refused" if isinstance(error, DataRejected) else "failure"
-            tell(describe(occasion, where, error=error), where, claims.failure(where), self.alerts, claims_)
+            self._send(make_alert(occasion, where, error=error), where, failure_key(where), history)
 
-    def retry(self, context: Context) -> None:
+    def on_retry(self, context: Context) -> None:
         """For on_retry_callback."""
-        with self._harmless():
-            self._retry(self._where(context), context.get("exception"))
+        with self._guard():
+            self._report_retry(self._situation(context), context.get("exception"))
 
-    def succeeded(self, context: Context) -> None:
-        """For on_success_callback: whoever heard that the stage had failed hears that it is well."""
-        with self._harmless():
-            where = self._where(context)
+    def on_success(self, context: Context) -> None:
+        """For on_success_callback: report the recovery of a stage whose failure was sent."""
+        with self._guard():
+            where = self._situation(context)
             if (where.try_number or 1) == 1:
                 return
-            store = Claims()
-            wanted: tuple[Occasion, ...] = ("failure", "refused", "retry")
-            told = [
+            history = AlertHistory()
+            failures: tuple[Occasion, ...] = ("failure", "refused", "retry")
+            sent = [
                 alert
-                for alert in store.told(where, (claims.FAILURE, claims.RETRY))
-                if any(alert.get("occasion") == name and asked_for(self.alerts, name) for name in wanted)
+                for alert in history.alerts(where, (deduplication.FAILURE, deduplication.RETRY))
+                if any(alert.get("occasion") == name and is_wanted(self.alerts, name) for name in failures)
             ]
-            if told:
-                said = describe("recovered", where, cause=f"before that: {told[-1]['cause']}")
-                name = claims.event(where, "recovered", where.episode, where.try_number)
-                tell(said, where, name, self.alerts, store)
+            if sent:
+                alert = make_alert("recovered", where, cause=f"before that: {sent[-1]['cause']}")
+                self._send(alert, where, event_key(where, "recovered", where.episode, where.try_number), history)
 
-    def skipped(self, context: Context) -> None:
-        """For on_skipped_callback of register: the candidate was judged, and did not go in."""
-        self.refused(context, cause=getattr(_task(context), "why_skipped", None) or "Airflow did not say why")
+    def on_skip(self, context: Context) -> None:
+        """For on_skipped_callback of register: the candidate is not registered."""
+        self.on_rejection(context, cause=getattr(_task(context), "why_skipped", None) or "Airflow reports no reason")
 
-    def asked(self, context: Context, *, cause: str, until: datetime) -> None:
-        """For the approval: a person's word is waited for."""
-        with self._harmless():
-            where = self._where(context)
-            there = f"{where.run_link}/tasks/{where.stage}/required_actions"
-            remedy = f"say yes or no at {there} until {until:%Y-%m-%d %H:%M %Z}; without a word the answer is no"
-            name = claims.event(where, "approval", where.episode, where.try_number)
-            tell(describe("approval", where, cause=cause, remedy=remedy), where, name, self.alerts, Claims())
+    def on_question(self, context: Context, *, cause: str, until: datetime) -> None:
+        """For the approval: a person has to answer."""
+        with self._guard():
+            where = self._situation(context)
+            page = f"{where.run_link}/tasks/{where.stage}/required_actions"
+            remedy = f"approve or reject at {page} until {until:%Y-%m-%d %H:%M %Z}; no answer means no"
+            key = event_key(where, "approval", where.episode, where.try_number)
+            self._send(make_alert("approval", where, cause=cause, remedy=remedy), where, key)
 
-    def refused(self, context: Context, *, cause: str) -> None:
-        """For the approval, and for register where nobody was asked: the model does not go in."""
-        with self._harmless():
-            where = self._where(context)
-            name = claims.event(where, "rejected", where.episode, where.try_number)
-            tell(describe("rejected", where, cause=cause), where, name, self.alerts, Claims())
+    def on_rejection(self, context: Context, *, cause: str) -> None:
+        """For the approval, and for register without one: the candidate is not promoted."""
+        with self._guard():
+            where = self._situation(context)
+            key = event_key(where, "rejected", where.episode, where.try_number)
+            self._send(make_alert("rejected", where, cause=cause), where, key)
 
-    def registered(self, context: Context) -> None:
-        """For on_success_callback of register: a version was made, and production moved or did not."""
-        with self._harmless():
+    def on_registration(self, context: Context) -> None:
+        """For on_success_callback of register: report the version if it was promoted."""
+        with self._guard():
             result = getattr(_task(context), "result", None)
             if result is not None and (made := registration(result)).promoted:
-                where = self._where(context)
-                name = claims.event(where, "promoted", made.model, made.version)
-                said = describe("promoted", where, cause=f"{made.model} version {made.version}")
-                tell(said, where, name, self.alerts, Claims())
+                where = self._situation(context)
+                alert = make_alert("promoted", where, cause=f"{made.model} version {made.version} is in production")
+                self._send(alert, where, event_key(where, "promoted", made.model, made.version))
 
-    def run_failed(self, context: Context) -> None:
-        """For the DAG's on_failure_callback: what no task could say."""
-        with self._harmless():
-            where, reason = self._where(context), context.get("reason")
+    def on_run_failure(self, context: Context) -> None:
+        """For the DAG's on_failure_callback: report what no task could."""
+        with self._guard():
+            where, reason = self._situation(context), context.get("reason")
             if reason == "task_failure":
                 if where.try_number is not None:  # the task that failed last
-                    tell(describe("failure", where), where, claims.failure(where), self.alerts, Claims())
+                    self._send(make_alert("failure", where), where, failure_key(where))
                 return
-            words = {"timed_out": "the run took longer than it may", "all_tasks_deadlocked": "no task can go on"}
+            causes = {"timed_out": "the run exceeded its time limit", "all_tasks_deadlocked": "no task can start"}
             run = where.whole_run()
-            said = describe("failure", run, cause=words.get(str(reason), f"Airflow says {reason}"))
-            tell(said, run, claims.failure(run), self.alerts, Claims())
+            alert = make_alert("failure", run, cause=causes.get(str(reason), f"Airflow reports {reason}"))
+            self._send(alert, run, failure_key(run))
 
-    def _retry(self, where: Situation, error: BaseException | None) -> None:
-        store = Claims()
-        if not store.take(where, claims.ended(where)) or isinstance(error, Preempted):
-            return  # somebody has told about this try; or it saved its work and goes on, and nothing failed
-        said = describe("retry", where, error=error)
-        tell(said, where, claims.retry(where, cause_of(error)), self.alerts, store)
+    def _report_retry(self, where: Situation, error: BaseException | None) -> None:
+        history = AlertHistory()
+        if not history.add(where, deduplication.end_key(where)) or isinstance(error, Preempted):
+            return  # this try was reported before; or it saved its work and resumes, and nothing failed
+        key = deduplication.retry_key(where, cause_of(error))
+        self._send(make_alert("retry", where, error=error), where, key, history)
 
-    def _where(self, context: Context) -> Situation:
+    def _send(self, alert: Alert, where: Situation, key: str, history: AlertHistory | None = None) -> None:
+        send_once(alert, where, key, self.alerts, history or AlertHistory())
+
+    def _situation(self, context: Context) -> Situation:
         return Situation.of(context, pipeline=self.pipeline, timezone=self.timezone)
 
     @contextmanager
-    def _harmless(self) -> Iterator[None]:
+    def _guard(self) -> Iterator[None]:
         try:
             yield
         except Exception:  # noqa: BLE001 - an alert that cannot be made must not fail a task, whatever the reason
-            _log.exception("the alert about %s could not be made", self.pipeline)
+            _log.exception("cannot make the alert about %s", self.pipeline)
 
 
 def _task(context: Context) -> object:
-    """The operator. What it learned in `execute` is still on it when its callbacks are called."""
+    """The operator. What it set in `execute` is still there when its callbacks are called."""
     return getattr(context.get("ti"), "task", None)

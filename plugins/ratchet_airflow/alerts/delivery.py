@@ -1,4 +1,4 @@
-"""Alerts on their way: a line in the log of alerts, and a message to each address. Addresses are never shown."""
+"""Delivery of alerts: a line in the log of alerts, and a message to each address. No log shows an address."""
 
 import json
 import logging
@@ -8,11 +8,34 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from ratchet.contracts.alerts import Alerts, Occasion
 from ratchet_airflow.alerts.alert import Alert
+from ratchet_airflow.alerts.deduplication import AlertHistory
+from ratchet_airflow.alerts.situation import Situation
 
 _log = logging.getLogger("ratchet.alerts")
 _TALKATIVE = ("apprise", "urllib3", "requests")
-"""Loggers that show addresses when asked for details."""
+"""Loggers that show addresses at debug level."""
+
+
+def send_once(alert: Alert, where: Situation, key: str, alerts: Alerts, history: AlertHistory) -> bool:
+    """Log and send an alert, unless its event is in the history. Whether this call did so.
+
+    Alerts of a backfill's runs are logged only, since one summary at its end reports them all. A stuck run is reported
+    at once: its backfill may never end.
+    """
+    if not history.add(where, key, alert):
+        return False
+    record(alert)
+    if is_wanted(alerts, alert.occasion) and (not where.backfill or alert.occasion == "stuck"):
+        for name in alerts.to:
+            deliver(alert, name)
+    return True
+
+
+def is_wanted(alerts: Alerts, occasion: Occasion) -> bool:
+    """Whether the pipeline's file asks for such alerts. Refused data is a failure too."""
+    return occasion in alerts.on or (occasion == "refused" and "failure" in alerts.on)
 
 
 def record(alert: Alert) -> None:
@@ -24,15 +47,15 @@ def record(alert: Alert) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"title": alert.title, **asdict(alert)}) + "\n")
     except OSError as error:
-        _log.warning("the alert could not be written to %s: %s", path, error)
+        _log.warning("cannot write the alert to %s: %s", path, error)
 
 
 def deliver(alert: Alert, name: str) -> bool:
-    """Send to the addresses that a name stands for. Says in the log what was not delivered, without the address."""
+    """Send to each address of a name; whether all took it. What fails is logged without the address."""
     urls = addresses(name)
     if not urls:
         _log.warning(
-            "alerts.to: %s has no address; set RATCHET_ALERTS_%s, or make the Airflow connection ratchet_alerts_%s",
+            "alerts.to: %s has no address; set RATCHET_ALERTS_%s, or create the Airflow connection ratchet_alerts_%s",
             name,
             _variable(name),
             name,
@@ -55,7 +78,7 @@ def deliver(alert: Alert, name: str) -> bool:
         kind = kinds.get(alert.occasion, NotifyType.FAILURE)
         sent = bool(sender.notify(title=alert.title, body=alert.body, notify_type=kind))
     if not sent or not all(known):
-        _log.warning("alerts.to: %s: not every address took the alert", name)
+        _log.warning("alerts.to: %s: the alert did not reach every address", name)
     return sent and all(known)
 
 
@@ -91,6 +114,6 @@ def _connection(connection_id: str) -> str | None:
 
     try:
         found: str | None = Connection.get(connection_id).password
-    except Exception:  # noqa: BLE001 - not there, or nobody to ask; either way there is no address
+    except Exception:  # noqa: BLE001 - no such connection, or no server to ask; there is no address either way
         return None
     return found

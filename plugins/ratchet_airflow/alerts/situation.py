@@ -1,4 +1,4 @@
-"""Where something happened: a stage of a run, as a callback's context tells it. Nothing of the context is required."""
+"""Where an event happened: a stage of a run, read from a callback's context. Any part of it may be missing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from ratchet_airflow.run_id import store_run_id
 
 Context = Mapping[str, Any]
 RUN = "run"
-"""Stands for the stage where the whole run is meant."""
+"""The name in place of a stage if the whole run is meant."""
 _BACKFILL = "backfill__"
 
 
@@ -19,8 +19,8 @@ _BACKFILL = "backfill__"
 class Situation:
     """A stage of a run, or the run.
 
-    run_id: Airflow's. episode: when the run started, which is another time once a person has cleared it. try_number,
-    max_tries: as Airflow counts, or None where there is no task.
+    run_id: Airflow's. episode: the run's start, which changes when a person clears the run. try_number, max_tries: as
+    Airflow counts them; None without a task.
     """
 
     pipeline: str
@@ -34,7 +34,7 @@ class Situation:
 
     @classmethod
     def of(cls, context: Context, *, pipeline: str, timezone: str) -> Self:
-        """What a callback is given."""
+        """From the context of a callback."""
         task, run = context.get("ti"), context.get("dag_run")
         return cls(
             pipeline=pipeline,
@@ -49,24 +49,24 @@ class Situation:
 
     @property
     def attempt(self) -> str:
-        """As in `1 of 3`."""
+        """Such as `1 of 3`; empty without a task."""
         if self.try_number is None or self.max_tries is None:
             return ""
         return f"{self.try_number} of {max(self.max_tries + 1, self.try_number)}"
 
     @property
     def stored_run_id(self) -> str:
-        """The run's id as it stands in the store."""
+        """The run's id in the store."""
         return store_run_id(self.run_id)
 
     @property
     def backfill(self) -> bool:
-        """Whether the run is one of a backfill, which people hear of as a whole."""
+        """Whether the run belongs to a backfill, which has one summary for all its runs."""
         return self.run_id.startswith(_BACKFILL)
 
     @property
     def run_link(self) -> str:
-        """The run's page, which the task's is part of."""
+        """The run's page, from the link of its task."""
         return self.link.partition("/tasks/")[0] if "/tasks/" in self.link else ""
 
     def whole_run(self) -> Self:
@@ -82,7 +82,7 @@ class Situation:
 
 
 def episode_of(started: datetime | None) -> str:
-    """A run's start, as every process writes it. Clearing a run that has ended makes it start anew."""
+    """A run's start in one spelling for all processes. A run that is cleared after its end starts again."""
     return started.astimezone(UTC).isoformat() if started else ""
 
 

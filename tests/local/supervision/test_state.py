@@ -26,5 +26,5 @@ def test_a_home_where_nothing_was_started_has_no_state(tmp_path: Path) -> None:
 
 def test_a_file_of_something_else_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("{}")
-    with pytest.raises(CorruptArtifact, match=rf"{tmp_path}/{FILE} is not what a supervisor writes"):
+    with pytest.raises(CorruptArtifact, match=rf"{tmp_path}/{FILE} is not the state file of a supervisor"):
         read(tmp_path)

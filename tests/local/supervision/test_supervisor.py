@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 from local.supervision import processes
 from local.supervision.service import Service
 from local.supervision.state import ServerState, read
-from local.supervision.supervisor import end_left_behind, supervise
+from local.supervision.supervisor import end_orphans, supervise
 from ratchet.contracts.errors import ConfigurationError
 from tests.waiting import until
 
@@ -38,7 +37,7 @@ class Kept:
         return subprocess.Popen(
             [
                 sys.executable,
-                str(ROOT / "tests" / "local" / "supervision" / "keeping.py"),
+                str(ROOT / "tests" / "local" / "supervision" / "supervisor_process.py"),
                 str(self.home),
                 str(self.port),
             ],
@@ -50,14 +49,14 @@ class Kept:
         known = read(self.home)
         return next((server for server in known.servers if server.name == name), None) if known else None
 
-    def until(self, name: str, told: Callable[[ServerState], bool]) -> ServerState:
+    def until(self, name: str, condition: Callable[[ServerState], bool]) -> ServerState:
         """Wait until a server is in a state."""
-        for _ in range(600):
+
+        def found() -> ServerState | None:
             server = self.server(name)
-            if server is not None and told(server):
-                return server
-            time.sleep(0.1)
-        raise AssertionError(f"{name} is {self.server(name)}")
+            return server if server is not None and condition(server) else None
+
+        return until(found, seconds=60)
 
     def running(self, name: str, *, restarts: int = 0) -> int:
         """The number of a server's process, once it runs."""
@@ -83,16 +82,17 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
         yield made
     finally:
         made.stop()
-        end_left_behind(tmp_path)
+        end_orphans(tmp_path)
 
 
 def gone(*pids: int) -> None:
     """Wait until these processes have ended."""
-    for _ in range(300):
-        if not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"still there: {pids}")
+    until(
+        lambda: (
+            not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids)
+        ),
+        seconds=60,
+    )
 
 
 def worker_of(kept: Kept, pid: int) -> int:
@@ -106,17 +106,17 @@ def test_a_killed_server_comes_back_without_its_old_workers(kept: Kept) -> None:
     second = kept.running("answers", restarts=1)
     assert second != first
     gone(worker)
-    told = kept.server("answers")
-    assert told is not None
-    assert (told.exit_code, told.address) == (137, f"http://127.0.0.1:{kept.port}")
-    assert told.cause == "it was ended by SIGKILL (killed by a person, or for its memory)"
+    found = kept.server("answers")
+    assert found is not None
+    assert (found.exit_code, found.address) == (137, f"http://127.0.0.1:{kept.port}")
+    assert found.cause == "it was ended by SIGKILL (killed by a person, or for its memory)"
 
 
 def test_a_server_that_lives_and_does_not_answer_is_started_again(kept: Kept) -> None:
     first = kept.running("answers")
     (kept.home / "deaf").touch()
-    told = kept.until("answers", lambda server: server.cause != "")
-    assert told.cause == "it did not answer for 1 s"
+    found = kept.until("answers", lambda server: server.cause != "")
+    assert found.cause == "it did not answer for 1 s"
     (kept.home / "deaf").unlink()
     kept.until("answers", lambda server: server.state == "running" and server.restarts > 0)
     gone(first)
@@ -125,10 +125,10 @@ def test_a_server_that_lives_and_does_not_answer_is_started_again(kept: Kept) ->
 def test_what_dies_again_and_again_is_given_up_and_tried_again_when_asked(kept: Kept) -> None:
     for name, cause, code in (
         ("broken", "it ended with exit code 3", 3),
-        ("missing", "it cannot be started: [Errno 2] No such file or directory: './no-such-program'", None),
+        ("missing", "cannot start it: [Errno 2] No such file or directory: './no-such-program'", None),
     ):
-        told = kept.until(name, lambda server: server.state == "given up")
-        assert (told.cause, told.exit_code, told.restarts) == (cause, code, 5)
+        found = kept.until(name, lambda server: server.state == "given up")
+        assert (found.cause, found.exit_code, found.restarts) == (cause, code, 5)
     kept.running("answers")
     (kept.home / "mended").touch()
     kept.process.send_signal(signal.SIGHUP)
@@ -138,9 +138,9 @@ def test_what_dies_again_and_again_is_given_up_and_tried_again_when_asked(kept: 
 def test_what_has_to_be_done_first_is_done_once(kept: Kept) -> None:
     os.kill(kept.running("answers"), signal.SIGKILL)
     kept.running("answers", restarts=1)
-    told = kept.server("prepare")
-    assert told is not None
-    assert (told.state, told.restarts, told.once) == ("done", 0, True)
+    found = kept.server("prepare")
+    assert found is not None
+    assert (found.state, found.restarts, found.once) == ("done", 0, True)
 
 
 def test_stopping_ends_every_process_also_a_stubborn_one(kept: Kept) -> None:
@@ -160,7 +160,7 @@ def test_a_killed_supervisor_leaves_nothing_that_the_next_one_does_not_end(kept:
     worker = worker_of(kept, first)
     kept.process.kill()
     kept.process.wait()
-    gone(first)  # told by the kernel
+    gone(first)  # the kernel sends the signal
     assert processes.members({stubborn})
     (kept.home / "prepared").unlink()
     kept.process = kept.start()
@@ -171,10 +171,10 @@ def test_a_killed_supervisor_leaves_nothing_that_the_next_one_does_not_end(kept:
 
 def test_stopping_after_the_supervisor_was_killed_ends_what_it_left(kept: Kept) -> None:
     stubborn = kept.stubborn()
-    assert end_left_behind(kept.home) == []  # it lives, and so do its servers
+    assert end_orphans(kept.home) == []  # it lives, and so do its servers
     kept.process.kill()
     kept.process.wait()
-    assert "stubborn" in end_left_behind(kept.home, 0.1)
+    assert "stubborn" in end_orphans(kept.home, 0.1)
     gone(stubborn)
     known = read(kept.home)
     assert known is not None
@@ -189,7 +189,7 @@ def test_a_killed_supervisors_lock_is_waited_for_while_a_child_that_it_was_start
         fcntl.flock(child, fcntl.LOCK_EX)
         soon = threading.Timer(0.3, lambda: fcntl.flock(child, fcntl.LOCK_UN))
         soon.start()
-        assert "stubborn" in end_left_behind(kept.home, 0.1)
+        assert "stubborn" in end_orphans(kept.home, 0.1)
         soon.join()
     gone(stubborn)
 
@@ -200,7 +200,7 @@ def test_there_is_one_supervisor_of_a_home(kept: Kept) -> None:
     assert kept.running("answers") == first
 
 
-def test_who_waits_for_a_stranger_is_told(tmp_path: Path) -> None:
+def test_an_unknown_after_is_an_error(tmp_path: Path) -> None:
     service = Service(name="a", command=("true",), after="b")
     with pytest.raises(ConfigurationError, match="a waits for 'b'; there are: a; to do: name one of them"):
         supervise([service], tmp_path)

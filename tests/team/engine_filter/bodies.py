@@ -8,9 +8,9 @@ from ratchet.contracts.stages import Resources
 from ratchet.runners.container import container_config
 from ratchet.runners.devices import Devices
 from ratchet.runners.job import Job
-from team.engine_filter.settings import Settings
+from team.engine_filter.policy import Policy
 
-SETTINGS = Settings(
+SETTINGS = Policy(
     installation="here",
     networks=("stages",),
     cache_volume="cache",

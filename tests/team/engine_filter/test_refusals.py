@@ -123,7 +123,7 @@ def test_a_key_that_stands_twice_is_refused(running: Running, stage_image: str, 
     text = json.dumps(body(stage_image)).replace('"Init": true', '"Init": true, "Init": true')
     status, answer = ask(running, "POST", f"{V}/containers/create?name={_name()}", text.encode())
     assert status == 403
-    assert "key 'Init' stands twice" in answer["message"]
+    assert "key 'Init' is there twice" in answer["message"]
     assert _everything(api) == before
 
 

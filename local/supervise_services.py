@@ -1,4 +1,4 @@
-"""`python -m local.keeping ROOT HOME`: keeps the servers of a home running. `Services.start` starts it."""
+"""`python -m local.supervise_services ROOT HOME`: keeps the servers of a home running. `Services.start` starts it."""
 
 import os
 import sys
@@ -9,10 +9,10 @@ from local.supervision.supervisor import supervise
 
 
 def main(arguments: list[str]) -> int:
-    """Supervise until told to stop."""
+    """Supervise until SIGTERM."""
     root, home = map(Path, arguments)
     settings = {name: os.environ[name] for name in ("RATCHET_DATA", "RATCHET_STORE")}
-    supervise(Services(root, home, settings=settings).services(), home)
+    supervise(Services(root, home, settings=settings).definitions(), home)
     return 0
 
 

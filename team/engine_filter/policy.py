@@ -1,4 +1,4 @@
-"""The filter's settings: environment variables that begin with ENGINE_FILTER_."""
+"""What the filter permits: environment variables that begin with ENGINE_FILTER_."""
 
 import difflib
 import re
@@ -21,12 +21,12 @@ Repository = Annotated[
 ]
 
 
-class Settings(BaseModel):
-    """What this filter permits. Lists are words with commas.
+class Policy(BaseModel):
+    """What this filter permits, and where it listens. Lists are words with commas.
 
-    listen: `address:port`. images: repositories without a tag. networks: what a container may be on, besides none.
-    cache_volume: the one named volume, none if empty. installation: whose containers these are. max_containers: how
-    many of them at once; the other limits are those of one container.
+    listen: `address:port`. images: repositories without a tag. networks: those that a container may join, besides none.
+    cache_volume: the one named volume, none if empty. installation: the owner of the containers. max_containers: how
+    many exist at the same time; the other limits are those of one container.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,23 +77,23 @@ class Settings(BaseModel):
 
     @property
     def host(self) -> str:
-        """Where it listens."""
+        """The address that it listens on."""
         return self.listen.rpartition(":")[0]
 
     @property
     def port(self) -> int:
-        """Where it listens; 0 is any free one."""
+        """The port that it listens on; 0 is any free one."""
         return int(self.listen.rpartition(":")[2])
 
     @classmethod
     def load(cls, environment: Mapping[str, str]) -> Self:
-        """Those of an environment. Raises ConfigurationError, one line, for a value or a name that cannot be."""
+        """From an environment. Raises ConfigurationError, one line, for an unknown name or a bad value."""
         given = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
         known = {PREFIX + name.upper(): name for name in cls.model_fields}
         for name in sorted(set(given) - set(known)):
             near = difflib.get_close_matches(name, known, n=1)
             raise ConfigurationError(
-                f"{name} is no setting of the engine filter; allowed: {', '.join(known)}",
+                f"{name} is not a setting of the engine filter; allowed: {', '.join(known)}",
                 remedy=f"did you mean {near[0]}?" if near else "remove it",
             )
         try:

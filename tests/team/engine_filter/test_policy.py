@@ -1,11 +1,11 @@
 import pytest
 
 from ratchet.contracts.errors import ConfigurationError
-from team.engine_filter.settings import Settings
+from team.engine_filter.policy import Policy
 
 
-def _load(**given: str) -> Settings:
-    return Settings.load({"PATH": "/bin", **{f"ENGINE_FILTER_{name.upper()}": value for name, value in given.items()}})
+def _load(**given: str) -> Policy:
+    return Policy.load({"PATH": "/bin", **{f"ENGINE_FILTER_{name.upper()}": value for name, value in given.items()}})
 
 
 def test_an_installation_is_all_that_has_to_be_named() -> None:
@@ -41,7 +41,7 @@ def test_lists_and_amounts_are_read() -> None:
         ("max_cpus", "nan", "ENGINE_FILTER_MAX_CPUS = 'nan'"),
         ("max_pids", "0", "ENGINE_FILTER_MAX_PIDS = '0'"),
         ("image", "x", "did you mean ENGINE_FILTER_IMAGES?"),
-        ("zzz", "x", "ENGINE_FILTER_ZZZ is no setting"),
+        ("zzz", "x", "ENGINE_FILTER_ZZZ is not a setting"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named_in_one_line(name: str, value: str, said: str) -> None:

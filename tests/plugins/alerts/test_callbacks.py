@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from ratchet.contracts.errors import DataRejected, Preempted, RatchetError, Unavailable
-from tests.plugins.alerting import LINK, RUN_LINK, callbacks, context
-from tests.plugins.mail import Mailbox
+from tests.plugins.alerts.callback_context import LINK, RUN_LINK, callbacks, context
+from tests.plugins.alerts.mail import Mailbox
 from tests.plugins.webhook import Webhook
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Appr
 
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where it is kept what was told."""
+    """Where sent alerts are recorded."""
     folder = tmp_path / "store"
     folder.mkdir()
     monkeypatch.setenv("RATCHET_STORE", str(folder))
@@ -47,7 +47,7 @@ def test_a_failure_says_what_where_why_and_what_to_do(
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
     error = DataRejected("price: 40 % null, 1 % allowed", remedy="mend the source")
     error.last_lines = ("checked 12 rules", "refused")
-    callbacks().failure(context(error))
+    callbacks().on_failure(context(error))
     (received,) = hook.received
     assert received["title"] == "search-ranking 2026-11-20: validate refused the data"
     assert received["message"].splitlines() == [
@@ -58,11 +58,11 @@ def test_a_failure_says_what_where_why_and_what_to_do(
         "Cause: price: 40 % null, 1 % allowed",
         "Decision: not tried again, since the data was rejected: look at the validation page; "
         "mend the source, or the rule that is named",
-        "Last lines: ",
+        "Last log lines: ",
         "  checked 12 rules",
         "  refused",
         "What to do: mend the source",
-        f"Link: {LINK}",
+        f"Log: {LINK}",
         f"Run: {RUN_LINK}",
     ]
     assert received["type"] == "failure"
@@ -71,7 +71,7 @@ def test_a_failure_says_what_where_why_and_what_to_do(
 def test_an_alert_arrives_as_mail(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Mailbox().listening() as box:
         monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", box.url)
-        callbacks().failure(context(RatchetError("train ended with signal 11", remedy="read the log"), try_number=3))
+        callbacks().on_failure(context(RatchetError("train ended with signal 11", remedy="read the log"), try_number=3))
         (mail,) = box.received
     assert mail["To"] == "mlops@example.org"
     assert mail["Subject"] == "search-ranking 2026-11-20: validate failed"
@@ -85,24 +85,24 @@ def test_only_the_last_ten_lines_of_a_log_are_shown(hook: Webhook, log: Path, mo
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
     error = RatchetError("no")
     error.last_lines = [f"line {number}" for number in range(100)]  # type: ignore[attr-defined] # as above
-    callbacks().failure(context(error))
+    callbacks().on_failure(context(error))
     assert [line for line in hook.received[0]["message"].splitlines() if "line " in line and line.startswith("  ")] == [
         f"  line {number}" for number in range(90, 100)
     ]
 
 
-def test_no_password_leaves_the_house(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_alert_holds_a_password(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
     error = Unavailable("postgresql://reader:s3cret-canary@db/clicks?x=1 does not answer", remedy="token=s3cret-canary")
     error.last_lines = ["AWS_SECRET_ACCESS_KEY=s3cret-canary"]  # type: ignore[attr-defined] # as above
-    callbacks().failure(context(error))
+    callbacks().on_failure(context(error))
     assert "postgresql://reader:***@db/clicks?x=1 does not answer" in hook.received[0]["message"]
     assert "s3cret-canary" not in json.dumps(hook.received) + log.read_text()
 
 
 def test_every_alert_is_a_json_line_and_a_log_record(log: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "ratchet.alerts"):
-        callbacks(to=()).failure(context(DataRejected("no rows")))
+        callbacks(to=()).on_failure(context(DataRejected("no rows")))
     (line,) = log.read_text().splitlines()
     assert json.loads(line)["cause"] == "no rows"
     assert "search-ranking 2026-11-20: validate refused the data: no rows" in caplog.text
@@ -111,65 +111,67 @@ def test_every_alert_is_a_json_line_and_a_log_record(log: Path, caplog: pytest.L
 def test_several_addresses_all_get_it(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Webhook().listening() as second:
         monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", f"{hook.url} {second.url}")
-        callbacks().retry(context(Unavailable("the store does not answer")))
+        callbacks().on_retry(context(Unavailable("the store does not answer")))
         assert len(hook.received) == len(second.received) == 1
 
 
 def test_only_what_the_file_asks_for_is_sent(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
-    callbacks(on=("failure",)).retry(context(Unavailable("the store does not answer")))
+    callbacks(on=("failure",)).on_retry(context(Unavailable("the store does not answer")))
     assert hook.received == []
     assert len(log.read_text().splitlines()) == 1
 
 
 def test_a_preempted_stage_alerts_nobody(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
-    callbacks().retry(context(Preempted("told to stop")))
+    callbacks().on_retry(context(Preempted("told to stop")))
     assert hook.received == []
     assert not log.exists()
 
 
 def test_a_rejected_candidate_comes_with_the_reason(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
-    callbacks().skipped(context(None, why_skipped="reject: 0.2 % worse"))
+    callbacks().on_skip(context(None, why_skipped="reject: 0.2 % worse"))
     assert "Cause: reject: 0.2 % worse" in hook.received[0]["message"]
     assert hook.received[0]["type"] == "info"
 
 
-def test_a_person_is_told_where_and_until_when_to_answer(
+def test_a_question_says_where_and_until_when_to_answer(
     hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
     asked = context(None, stage="approve")
-    callbacks().asked(asked, cause="ndcg@10 is better", until=datetime(2026, 11, 22, 2, tzinfo=UTC))
-    callbacks().asked(asked, cause="ndcg@10 is better", until=datetime(2026, 11, 22, 2, tzinfo=UTC))
+    callbacks().on_question(asked, cause="ndcg@10 is better", until=datetime(2026, 11, 22, 2, tzinfo=UTC))
+    callbacks().on_question(asked, cause="ndcg@10 is better", until=datetime(2026, 11, 22, 2, tzinfo=UTC))
     (received,) = hook.received
-    assert received["title"] == "search-ranking 2026-11-20: approve waits for a person's word"
+    assert received["title"] == "search-ranking 2026-11-20: approve waits for approval"
     assert "Cause: ndcg@10 is better" in received["message"]
     there = f"{RUN_LINK}/tasks/approve/required_actions"
-    assert f"say yes or no at {there} until 2026-11-22 02:00 UTC" in received["message"]
+    assert f"approve or reject at {there} until 2026-11-22 02:00 UTC; no answer means no" in received["message"]
 
 
-def test_a_promotion_is_told_to_who_asked(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
-    made = {"model": "search-ranking", "version": "7", "mlflow_run_id": "x", "promoted": True}
-    callbacks(on=("promoted",)).registered(context(None, result=SimpleNamespace(summary=made)))
-    callbacks(on=("promoted",)).registered(
-        context(None, result=SimpleNamespace(summary={**made, "promoted": False, "withheld": "a backfill"}))
-    )
-    (received,) = hook.received
-    assert "search-ranking version 7" in received["message"]
-
-
-def test_a_run_that_took_too_long_is_told_once_for_the_whole_run(
+def test_a_promotion_is_reported_where_the_file_asks_for_it(
     hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
-    callbacks().run_failed({"reason": "timed_out", "run_id": "r1"})
-    callbacks().run_failed({"reason": "timed_out", "run_id": "r1"})
-    callbacks().run_failed({"reason": "task_failure", "run_id": "r1"})
+    made = {"model": "search-ranking", "version": "7", "mlflow_run_id": "x", "promoted": True}
+    callbacks(on=("promoted",)).on_registration(context(None, result=SimpleNamespace(summary=made)))
+    callbacks(on=("promoted",)).on_registration(
+        context(None, result=SimpleNamespace(summary={**made, "promoted": False, "withheld": "a backfill"}))
+    )
     (received,) = hook.received
-    assert "the run took longer than it may" in received["message"]
+    assert "search-ranking version 7 is in production" in received["message"]
+
+
+def test_a_run_that_took_too_long_is_one_alert_about_the_whole_run(
+    hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
+    callbacks().on_run_failure({"reason": "timed_out", "run_id": "r1"})
+    callbacks().on_run_failure({"reason": "timed_out", "run_id": "r1"})
+    callbacks().on_run_failure({"reason": "task_failure", "run_id": "r1"})
+    (received,) = hook.received
+    assert "the run exceeded its time limit" in received["message"]
 
 
 @pytest.mark.parametrize("status", [500, 404])
@@ -179,8 +181,8 @@ def test_a_server_that_refuses_fails_nothing(
     hook.status = status
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", f"{hook.url}?key=s3cret-canary")
     with caplog.at_level(logging.DEBUG):
-        callbacks().failure(context(DataRejected("no rows")))
-    assert "not every address took the alert" in caplog.text
+        callbacks().on_failure(context(DataRejected("no rows")))
+    assert "the alert did not reach every address" in caplog.text
     assert "s3cret-canary" not in caplog.text
 
 
@@ -190,16 +192,16 @@ def test_a_server_that_is_gone_fails_nothing(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", f"json://127.0.0.1:{free.getsockname()[1]}")
-        callbacks().failure(context(DataRejected("no rows")))
-    assert "not every address took the alert" in caplog.text
+        callbacks().on_failure(context(DataRejected("no rows")))
+    assert "the alert did not reach every address" in caplog.text
 
 
-def test_a_name_without_an_address_is_said_in_the_log(
+def test_a_name_without_an_address_is_in_the_log(
     log: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", "")
-    callbacks().failure(context(DataRejected("no rows")))
-    assert "set RATCHET_ALERTS_ML_OPS, or make the Airflow connection ratchet_alerts_ml-ops" in caplog.text
+    callbacks().on_failure(context(DataRejected("no rows")))
+    assert "set RATCHET_ALERTS_ML_OPS, or create the Airflow connection ratchet_alerts_ml-ops" in caplog.text
 
 
 def test_a_log_that_cannot_be_written_stops_no_delivery(
@@ -207,10 +209,10 @@ def test_a_log_that_cannot_be_written_stops_no_delivery(
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "no" / "such" / "folder"))
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
-    callbacks().failure(context(DataRejected("no rows")))
+    callbacks().on_failure(context(DataRejected("no rows")))
     assert len(hook.received) == 1
 
 
-def test_a_callback_with_nothing_to_say_still_fails_nothing(log: Path) -> None:
-    callbacks(to=()).failure({})
-    assert json.loads(log.read_text())["cause"].startswith("its process ended without a word")
+def test_a_callback_without_a_context_fails_nothing(log: Path) -> None:
+    callbacks(to=()).on_failure({})
+    assert json.loads(log.read_text())["cause"].startswith("the process ended without reporting a cause")

@@ -1,4 +1,4 @@
-"""A backfill in one message: a line for each date, with its verdict or the cause of its failure."""
+"""The summary of a backfill: one line for each date, with the verdict or the cause of the failure."""
 
 from collections import Counter
 
@@ -6,18 +6,18 @@ from ratchet.contracts.summaries import judgement
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
 from ratchet_airflow.alerts.alert import Alert
-from ratchet_airflow.alerts.claims import FAILURE, Claims, event
-from ratchet_airflow.alerts.describing import SILENT, describe
-from ratchet_airflow.alerts.observed import Backfill, Run
+from ratchet_airflow.alerts.deduplication import FAILURE, AlertHistory, event_key
+from ratchet_airflow.alerts.message import NO_CAUSE, make_alert
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.run_id import store_run_id
+from ratchet_airflow.watch.airflow_runs import Backfill, Run
 
 _STAGE = "backfill"
 _MOST_ROWS = 100
 
 
-def summarise(backfill: Backfill, store: Store, claims: Claims) -> tuple[Situation, str, Alert]:
-    """Where it belongs, its identity, and the alert. A backfill of which runs were run again has another summary."""
+def summarise(backfill: Backfill, store: Store, history: AlertHistory) -> tuple[Situation, str, Alert]:
+    """Where it belongs, its key, and the alert. After a rerun of some dates the key is another one."""
     dates = [run.partition for run in backfill.runs if run.partition]
     where = Situation(
         pipeline=backfill.dag_id,
@@ -26,30 +26,30 @@ def summarise(backfill: Backfill, store: Store, claims: Claims) -> tuple[Situati
         date=f"{dates[0]} to {dates[-1]}" if dates else "",
         link=backfill.link,
     )
-    rows = [(run.partition or run.run_id, *_result(run, store, claims)) for run in backfill.runs]
+    rows = [(run.partition or run.run_id, *_result(run, store, history)) for run in backfill.runs]
     counts = Counter(verdict for _, verdict, _ in rows)
     details = [f"{date}  {verdict}{': ' if why else ''}{why}" for date, verdict, why in rows[:_MOST_ROWS]]
     if len(rows) > _MOST_ROWS:
         details.append(f"and {len(rows) - _MOST_ROWS} more")
     if backfill.left_out:
-        details.append(f"{backfill.left_out} more were run before and left as they are")
+        details.append(f"{backfill.left_out} more already had a run and were skipped")
     what = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
-    alert = describe(
+    alert = make_alert(
         "backfill",
         where,
         cause=f"{len(rows)} {'date' if len(rows) == 1 else 'dates'}: {what}",
-        remedy="mend what failed and give the same backfill again with --reprocess-behavior failed (in the UI: missing "
-        "and errored runs): only the dates that failed are run"
+        remedy="fix the causes, then create the same backfill again with --reprocess-behavior failed (in the UI: "
+        "missing and errored runs); it runs the failed dates only"
         if counts["failed"]
         else "nothing",
         details=tuple(details),
     )
-    name = event(where, _STAGE, *sorted((run.run_id, run.ended) for run in backfill.runs))
-    return where, name, alert
+    key = event_key(where, _STAGE, *sorted((run.run_id, run.ended) for run in backfill.runs))
+    return where, key, alert
 
 
-def _result(run: Run, store: Store, claims: Claims) -> tuple[str, str]:
-    """A verdict, or failed, and why."""
+def _result(run: Run, store: Store, history: AlertHistory) -> tuple[str, str]:
+    """The verdict or `failed`, and the reason."""
     found = outcomes(store, run.dag_id, store_run_id(run.run_id))
     if run.state != "failed":
         judged = found.get("evaluate")
@@ -58,7 +58,7 @@ def _result(run: Run, store: Store, claims: Claims) -> tuple[str, str]:
         said = judgement(judged.result)
         return said.verdict, f"{said.reason}, {said.metric} {100 * said.gain.value:+.2f} %"
     stage = next((task.task_id for task in run.tasks if task.state == "failed"), "run")
-    told = claims.told(Situation(pipeline=run.dag_id, run_id=run.run_id, stage=stage), (FAILURE,))
-    recorded = next((outcome.because for outcome in found.values() if outcome.state == "failed"), SILENT)
-    cause = told[-1]["cause"] if told else recorded
+    alerts = history.alerts(Situation(pipeline=run.dag_id, run_id=run.run_id, stage=stage), (FAILURE,))
+    recorded = next((outcome.because for outcome in found.values() if outcome.state == "failed"), NO_CAUSE)
+    cause = alerts[-1]["cause"] if alerts else recorded
     return "failed", f"{stage}: {cause.removeprefix(f'{stage}: ')}"

@@ -1,4 +1,4 @@
-"""The Docker engine behind its Unix socket, asked in requests that are made here from nothing but checked words."""
+"""A client of the Docker engine behind its Unix socket. Its requests are made of checked words only."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -27,7 +27,7 @@ class Question:
     content_type: str | None = None
 
 
-class Engine:
+class EngineClient:
     """A connection for each question: none is left over that a restart of the engine could have broken.
 
     There is no limit to how long an answer takes: `wait` and `logs` take hours, and a client that has lost patience

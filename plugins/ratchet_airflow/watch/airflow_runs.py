@@ -1,4 +1,4 @@
-"""What Airflow's database says about the runs of Ratchet's pipelines. Only for processes beside the scheduler."""
+"""Runs of Ratchet's pipelines, read from Airflow's database. Only for processes that may open it, as the scheduler."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,43 +7,43 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 TAG = "ratchet"
-"""The DAG of every pipeline has it."""
+"""Every pipeline's DAG has this tag."""
 ENDED = frozenset({"success", "failed"})
 _DONE = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
-_QUESTION = "approve"
-_PEOPLE = frozenset({"awaiting_input", "deferred"})
+_APPROVAL = "approve"
+_WAITING = frozenset({"awaiting_input", "deferred"})
 State = Literal["queued", "running", "success", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task of a run. moved: when it was last queued, started or ended."""
+    """A task of a run. changed: when it was last queued, started or ended."""
 
     task_id: str
     state: str | None
     try_number: int
     max_tries: int
-    moved: datetime | None
+    changed: datetime | None
 
     @property
     def done(self) -> bool:
-        """Whether it has come to its end."""
+        """Whether it has ended."""
         return self.state in _DONE
 
     @property
-    def waits_for_people(self) -> bool:
-        """Whether it may take as long as people like."""
-        return self.state in _PEOPLE
+    def waits_for_person(self) -> bool:
+        """Whether it waits for a person's answer."""
+        return self.state in _WAITING
 
     @property
-    def was_answered(self) -> bool:
-        """Whether it is a question to people that is settled."""
-        return self.task_id == _QUESTION and self.state == "success"
+    def is_answered_question(self) -> bool:
+        """Whether it is an approval that a person has answered."""
+        return self.task_id == _APPROVAL and self.state == "success"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run. file: its DAG's. partition: the data date, where Airflow knows it."""
+    """A run. file: its DAG's. partition: the data date; empty if Airflow does not know it."""
 
     dag_id: str
     file: str
@@ -62,7 +62,7 @@ class Run:
         return f"{_base_url()}/dags/{self.dag_id}/runs/{quote(self.run_id)}"
 
     def page(self, path: str) -> str:
-        """Another page of Airflow's server."""
+        """The address of another page of Airflow's server."""
         return f"{_base_url()}{path}"
 
     def task_link(self, task: Task) -> str:
@@ -81,7 +81,7 @@ class Backfill:
 
     @property
     def ended(self) -> bool:
-        """Whether each run has come to its end."""
+        """Whether each run has ended."""
         return all(run.state in ENDED for run in self.runs)
 
     @property
@@ -90,18 +90,18 @@ class Backfill:
         return f"{_base_url()}/dags/{self.dag_id}/backfills"
 
 
-def observe(*, ended_within: timedelta) -> tuple[list[Run], list[Backfill]]:
-    """Every run that goes on or ended lately, and the backfills that these are part of."""
+def read_runs(*, ended_within: timedelta) -> tuple[list[Run], list[Backfill]]:
+    """Every run that is active or ended within this time, and the backfills of these runs."""
     from airflow.models import DagModel, DagRun, DagTag
     from airflow.utils.session import create_session
     from sqlalchemy import or_, select
 
-    lately = datetime.now(UTC) - ended_within
+    since = datetime.now(UTC) - ended_within
     with create_session() as session:
         ours = select(DagTag.dag_id).where(DagTag.name == TAG)
         files = dict(session.execute(select(DagModel.dag_id, DagModel.fileloc).where(DagModel.dag_id.in_(ours))).all())
         wanted = select(DagRun).where(
-            DagRun.dag_id.in_(ours), or_(DagRun.state.in_(["queued", "running"]), DagRun.end_date > lately)
+            DagRun.dag_id.in_(ours), or_(DagRun.state.in_(["queued", "running"]), DagRun.end_date > since)
         )
         runs = [_run(row, files.get(row.dag_id)) for row in session.scalars(wanted)]
         numbers = sorted({run.backfill for run in runs if run.backfill is not None})
@@ -140,7 +140,7 @@ def _task(row: Any) -> Task:
         state=str(getattr(row.state, "value", row.state)) if row.state else None,
         try_number=row.try_number,
         max_tries=row.max_tries,
-        moved=_latest((row.queued_dttm, row.start_date, row.end_date)),
+        changed=_latest((row.queued_dttm, row.start_date, row.end_date)),
     )
 
 

@@ -1,0 +1,141 @@
+"""The watch beside the scheduler: it finds in Airflow's database what no callback reports, and sends it once.
+
+It reports failed tasks whose process was killed, runs that are late or stuck, and the end of each backfill. The
+scheduler's listener starts it (`python -m ratchet_airflow.watch.scan`) and asks for each scan.
+"""
+
+import logging
+import os
+from datetime import UTC, datetime, timedelta
+
+from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.quantities import show_duration
+from ratchet.runs.outcomes import outcomes
+from ratchet.runs.planning import load_plan
+from ratchet.store.opening import open_store
+from ratchet_airflow import folders, settings
+from ratchet_airflow.alerts.alert import Alert
+from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failure_key
+from ratchet_airflow.alerts.delivery import send_once
+from ratchet_airflow.alerts.message import make_alert
+from ratchet_airflow.alerts.situation import Situation, episode_of
+from ratchet_airflow.links import page_of
+from ratchet_airflow.run_id import store_run_id
+from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, Task, read_runs
+from ratchet_airflow.watch.backfill_summary import summarise
+from ratchet_airflow.watch.lateness import late_by, stuck_since
+from ratchet_airflow.watch.watch_process import serve
+
+_KEEP = timedelta(hours=1)
+"""How long after its end a run is scanned: longer than any pause between two scans."""
+_log = logging.getLogger("ratchet.alerts")
+
+
+def scan(now: datetime | None = None) -> bool:
+    """Report all that is due. Whether a run is active. now: in UTC; the clock's by default."""
+    runs, backfills = read_runs(ended_within=_KEEP)
+    for run in runs:
+        try:
+            scan_run(run, now or datetime.now(UTC))
+        except Exception:  # noqa: BLE001 - a fault in one pipeline must not hide the others
+            _log.exception("cannot make the alerts of %s %s", run.dag_id, run.run_id)
+    for backfill in backfills:
+        try:
+            _scan_backfill(backfill)
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("cannot make the summary of backfill %d of %s", backfill.number, backfill.dag_id)
+    return any(run.state not in ENDED for run in runs)
+
+
+def scan_run(run: Run, now: datetime) -> int:
+    """Report what is due about one run. The number of alerts."""
+    spec, date = _spec(run)
+    history = AlertHistory()
+    whole = Situation(
+        pipeline=run.dag_id,
+        run_id=run.run_id,
+        date=date,
+        episode=episode_of(run.started),
+        link=run.link,
+    )
+    due = [_late(run, spec, whole, now), _stuck(run, spec, whole, now)]
+    if run.state == "failed":
+        due += [_failure(run, task, whole) for task in run.tasks if task.state == "failed"]
+    return sum(send_once(alert, where, key, spec.alerts, history) for alert, where, key in filter(None, due))
+
+
+_Due = tuple[Alert, Situation, str]
+
+
+def _late(run: Run, spec: PipelineSpec, whole: Situation, now: datetime) -> _Due | None:
+    late = late_by(run, spec, now)
+    if late is None:
+        return None
+    finish_by = show_duration(spec.schedule.finish_by) if spec.schedule and spec.schedule.finish_by else ""
+    cause = f"the run is {show_duration(int(late.total_seconds()))} past its limit of {finish_by} (schedule.finish_by)"
+    alert = make_alert("late", whole, cause=cause, remedy=f"see why the run takes long: {_activity(run)}")
+    return alert, whole, event_key(whole, "late", run.queued)
+
+
+def _stuck(run: Run, spec: PipelineSpec, whole: Situation, now: datetime) -> _Due | None:
+    since = stuck_since(run, spec, now)
+    if since is None:
+        return None
+    cause = f"no task has changed its state since {since:%Y-%m-%d %H:%M} UTC; {_activity(run)}"
+    remedy = "check that the scheduler and the workers run, and that the pools of the tasks have free slots"
+    return make_alert("stuck", whole, cause=cause, remedy=remedy), whole, event_key(whole, "stuck", since)
+
+
+def _failure(run: Run, task: Task, whole: Situation) -> _Due:
+    where = Situation(
+        pipeline=run.dag_id,
+        run_id=run.run_id,
+        stage=task.task_id,
+        date=whole.date,
+        episode=whole.episode,
+        try_number=task.try_number,
+        max_tries=task.max_tries,
+        link=run.task_link(task),
+    )
+    return make_alert("failure", where, report=_report(run)), where, failure_key(where)
+
+
+def _scan_backfill(backfill: Backfill) -> None:
+    if not backfill.ended:
+        return
+    spec, _ = _spec(backfill.runs[-1])
+    history = AlertHistory()
+    where, key, alert = summarise(backfill, open_store(settings.read().store), history)
+    send_once(alert, where, key, spec.alerts, history)
+
+
+def _spec(run: Run) -> tuple[PipelineSpec, str]:
+    """The spec of the run's plan, and its data date. Without a plan: the pipeline's file of now, and the partition."""
+    try:
+        plan = load_plan(settings.read().store, run.dag_id, store_run_id(run.run_id))
+    except (RatchetError, OSError):
+        (found,) = folders.read_one(folders.root(run.file), run.dag_id)
+        return found.spec, run.partition
+    return plan.spec, plan.data_date.isoformat()
+
+
+def _report(run: Run) -> str:
+    """The address of the run's report; empty if it was not made."""
+    try:
+        made = outcomes(open_store(settings.read().store), run.dag_id, store_run_id(run.run_id)).get("report")
+    except (RatchetError, OSError):
+        return ""
+    if made is None or made.result is None or "page.html" not in made.result.outputs:
+        return ""
+    return run.page(page_of(run.dag_id, made.result))
+
+
+def _activity(run: Run) -> str:
+    tasks = [f"{task.task_id} is {task.state}" for task in run.tasks if task.state and not task.done]
+    return ", ".join(tasks) or f"the run is {run.state}"
+
+
+if __name__ == "__main__":
+    os.nice(10)  # the runs come first
+    serve(scan)

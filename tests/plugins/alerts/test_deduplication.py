@@ -1,0 +1,134 @@
+"""Each event is reported once, even if several processes notice it."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ratchet.contracts.errors import DataRejected, OutOfMemory, Preempted, Unavailable
+from tests.plugins.alerts.callback_context import NIGHT, callbacks, context
+
+DOWN = Unavailable("the database did not answer within 5 s")
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where sent alerts are recorded."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    monkeypatch.setenv("RATCHET_STORE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The occasion and the try of each alert that was sent."""
+    alerts: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        "ratchet_airflow.alerts.delivery.deliver", lambda alert, _: alerts.append((alert.occasion, alert.attempt))
+    )
+    return alerts
+
+
+def test_the_worker_the_dag_processor_and_the_dag_itself_report_a_failure_once(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_failure(context(DOWN, try_number=3))
+    callbacks().on_failure(context(None, try_number=3))
+    callbacks().on_run_failure({**context(None, try_number=3), "reason": "task_failure"})
+    assert sent == [("failure", "3 of 3")]
+
+
+def test_the_dag_itself_tells_of_a_task_that_was_killed(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_run_failure({**context(None, try_number=3), "reason": "task_failure"})
+    assert sent == [("failure", "3 of 3")]
+
+
+def test_of_many_that_notice_at_once_one_reports(sent: list[tuple[str, str]]) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: callbacks().on_failure(context(DOWN, try_number=3)), range(16)))
+    assert len(sent) == 1
+
+
+def test_a_cause_that_comes_again_is_silent_until_the_stage_is_given_up(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_retry(context(DOWN))
+    callbacks().on_start(context(None, try_number=2))
+    callbacks().on_retry(context(Unavailable("the database did not answer within 7 s"), try_number=2))
+    callbacks().on_start(context(None, try_number=3))
+    callbacks().on_failure(context(DOWN, try_number=3))
+    assert sent == [("retry", "1 of 3"), ("failure", "3 of 3")]
+
+
+def test_another_cause_is_reported(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_retry(context(DOWN))
+    callbacks().on_retry(context(OutOfMemory("train needed more than its 512 MiB"), try_number=2))
+    assert sent == [("retry", "1 of 3"), ("retry", "2 of 3")]
+
+
+def test_a_killed_try_is_reported_by_the_next_one(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_start(context(None, try_number=2))
+    callbacks().on_retry(context(None, try_number=1))  # from the DAG processor, late
+    callbacks().on_start(context(None, try_number=3))  # killed again: the same cause
+    assert sent == [("retry", "1 of 3")]
+
+
+def test_the_first_try_and_one_after_a_person_cleared_the_task_report_nothing(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_start(context(None))
+    callbacks().on_start(context(None, try_number=2, max_tries=3))
+    assert sent == []
+
+
+def test_a_preempted_try_is_reported_neither_by_itself_nor_by_the_next(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_retry(context(Preempted("told to stop")))
+    callbacks().on_start(context(None, try_number=2))
+    callbacks().on_success(context(None, try_number=2))
+    assert sent == []
+
+
+def test_after_a_retry_alert_the_recovery_is_reported(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_retry(context(DOWN))
+    callbacks().on_success(context(None, try_number=2))
+    callbacks().on_success(context(None, try_number=2))
+    assert sent == [("retry", "1 of 3"), ("recovered", "2 of 3")]
+
+
+def test_a_stage_that_is_cleared_after_its_failure_recovers(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_failure(context(DOWN, try_number=3))
+    callbacks().on_success(context(None, try_number=4, max_tries=5, started=NIGHT + timedelta(hours=6)))
+    assert sent == [("failure", "3 of 3"), ("recovered", "4 of 6")]
+
+
+def test_no_recovery_is_reported_without_an_alert_before_it(sent: list[tuple[str, str]]) -> None:
+    callbacks(on=("failure", "recovered")).on_retry(context(DOWN))
+    callbacks(on=("failure", "recovered")).on_success(context(None, try_number=2))
+    assert sent == []
+
+
+def test_another_stage_another_run_and_a_cleared_run_are_separate_events(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_failure(context(DOWN))
+    callbacks().on_failure(context(DOWN, stage="train"))
+    callbacks().on_failure(context(DOWN, run_id="r2"))
+    callbacks().on_failure(context(DOWN, started=NIGHT + timedelta(hours=6)))
+    assert len(sent) == 4
+
+
+def test_without_a_store_the_alert_is_sent_and_the_log_says_why(
+    sent: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("RATCHET_STORE")
+    callbacks().on_failure(context(DOWN))
+    assert len(sent) == 1
+    assert "cannot ask the store whether validate.failure." in caplog.text
+
+
+def test_the_runs_of_a_backfill_are_logged_and_not_sent(
+    sent: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "alerts.jsonl"))
+    callbacks().on_failure(context(DOWN, run_id="backfill__2026-11-20T00:00:00+00:00"))
+    assert sent == []
+    assert "the database did not answer" in (tmp_path / "alerts.jsonl").read_text()
+
+
+def test_refused_data_counts_as_a_failure(sent: list[tuple[str, str]]) -> None:
+    callbacks(on=("failure",)).on_failure(context(DataRejected("no rows")))
+    assert sent == [("refused", "1 of 3")]

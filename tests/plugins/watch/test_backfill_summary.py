@@ -1,0 +1,50 @@
+"""The summary of a backfill."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from ratchet.contracts import paths
+from ratchet.contracts.request import Outcome
+from ratchet.store.opening import open_store
+from ratchet_airflow.alerts.alert import Alert
+from ratchet_airflow.alerts.deduplication import AlertHistory, failure_key
+from ratchet_airflow.alerts.situation import Situation
+from ratchet_airflow.watch.airflow_runs import Backfill
+from ratchet_airflow.watch.backfill_summary import summarise
+from tests.plugins.watch.airflow_rows import run, task
+
+
+def test_a_backfill_is_a_line_for_each_date(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    killed = run(task("train", "failed"), state="failed", ended=timedelta(1), day=10)
+    refused = run(task("validate", "failed"), state="failed", ended=timedelta(1), day=11)
+    fine = run(task("report", "success"), state="success", ended=timedelta(1), day=12)
+    said = Outcome(stage="validate", state="failed", because="price: 40 % null, 1 % allowed")
+    store.create(paths.outcome("search-ranking", refused.run_id, "validate"), said.model_dump_json().encode())
+    backfill = Backfill(number=3, dag_id="search-ranking", runs=(killed, refused, fine), left_out=2)
+    _, name, alert = summarise(backfill, store, AlertHistory(str(tmp_path)))
+    assert alert.title == "search-ranking 2026-11-10 to 2026-11-12: backfill has finished"
+    assert alert.cause == "3 dates: 1 done, 2 failed"
+    assert alert.details[0].startswith("2026-11-10  failed: train: the process ended without reporting a cause")
+    assert alert.details[1:] == (
+        "2026-11-11  failed: validate: price: 40 % null, 1 % allowed",
+        "2026-11-12  done",
+        "2 more already had a run and were skipped",
+    )
+    again = replace(backfill, runs=(killed, refused, replace(fine, ended=fine.queued + timedelta(2))))
+    assert summarise(backfill, store, AlertHistory(str(tmp_path)))[1] == name
+    assert summarise(again, store, AlertHistory(str(tmp_path)))[1] != name
+
+
+def test_the_summary_has_the_cause_that_was_reported_for_a_task(tmp_path: Path) -> None:
+    failed = run(task("train", "failed"), state="failed", ended=timedelta(1), day=10)
+    where = Situation(pipeline="search-ranking", run_id=failed.run_id, stage="train")
+    alert = Alert(
+        occasion="failure", pipeline="search-ranking", stage="train", date="", run_id="", cause="out of memory"
+    )
+    history = AlertHistory(str(tmp_path))
+    assert history.add(where, failure_key(where), alert)
+    backfill = Backfill(number=3, dag_id="search-ranking", runs=(failed,), left_out=0)
+    _, _, summary = summarise(backfill, open_store(str(tmp_path)), history)
+    assert summary.details == ("2026-11-10  failed: train: out of memory",)

@@ -1,0 +1,31 @@
+"""One scan of the watch, over the rows of Airflow's database."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ratchet_airflow.watch.scan import scan_run
+from tests.plugins.watch.airflow_rows import QUEUED, run, task
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_watch_reports_each_once_with_or_without_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "alerts.jsonl"
+    monkeypatch.setenv("RATCHET_STORE", str(tmp_path))
+    monkeypatch.setenv("RATCHET_ALERT_LOG", str(log))
+    monkeypatch.setenv("RATCHET_ALERTS_MLOPS", "")
+    stuck = replace(run(task("ingest", "running")), run_id="r1", file=str(ROOT / "dags" / "ratchet_pipelines.py"))
+    failed = replace(stuck, run_id="r2", state="failed", ended=QUEUED, tasks=(task("ingest", "failed"),))
+    later = QUEUED + timedelta(hours=5)
+    assert [scan_run(stuck, later), scan_run(failed, later)] == [2, 1]
+    assert [scan_run(stuck, later), scan_run(failed, later)] == [0, 0]
+    late, still, silent = map(json.loads, log.read_text().splitlines())
+    assert late["title"] == "search-ranking 2026-11-20: run is late"
+    assert late["cause"] == "the run is 1h past its limit of 4h (schedule.finish_by)"
+    assert still["cause"] == "no task has changed its state since 2026-11-21 02:00 UTC; ingest is running"
+    assert silent["title"] == "search-ranking 2026-11-20: ingest failed"
+    assert silent["link"].endswith("/dags/search-ranking/runs/r2/tasks/ingest?try_number=1")
