@@ -50,11 +50,11 @@ def test_the_same_command_again_goes_on_with_the_container_that_is_still_there(
         seen: set[str] = set()
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as again:
 
-            def ended() -> bool:
+            def finished() -> bool:
                 seen.update(found())
                 return again.poll() is not None
 
-            until(ended, seconds=200)
+            until(finished, seconds=200)
             assert again.returncode == 0, again.communicate()
         assert seen == container
         assert found() == set()
