@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests, in parallel.
-#   test.sh fast     tests that need no engine, no Airflow and no server: the inner loop
+#   test.sh fast     tests that need no engine, no Airflow and no server and are not heavy: the inner loop, at most
+#                    4 minutes on 2 cores
 #   test.sh          every check, then all tests but those of the team set-up, with coverage: contracts in full, the rest
 #                    at 90 % or more
 #   test.sh stack    the tests of the team set-up, which start it and need its images

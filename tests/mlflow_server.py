@@ -5,7 +5,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
 from ratchet.tracking.mlflow import track
+from tests.waiting import until
 
 DATABASE = "mlflow/mlflow.db"
 
@@ -49,11 +49,9 @@ def mlflow_server(mlflow_database: Path, tmp_path_factory: pytest.TempPathFactor
     )
     address = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 240
-        while not _answers(address):
-            if process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail((folder / "log").read_text(errors="replace")[-2000:])
-            time.sleep(0.2)
+        until(lambda: process.poll() is not None or _answers(address), seconds=240)
+        if process.poll() is not None:
+            pytest.fail((folder / "log").read_text(errors="replace")[-2000:])
         yield address
     finally:
         os.killpg(process.pid, 9)

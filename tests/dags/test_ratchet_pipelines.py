@@ -4,14 +4,15 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.dags.pipelines import write, write_text
+from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("dags")  # one imports Airflow for all
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,13 +84,14 @@ class Parser:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({**asked, "answer": str(self._answer)}) + "\n")
         self._process.stdin.flush()
-        deadline = time.monotonic() + 120
-        while True:
+
+        def answer() -> Any:
             with suppress(FileNotFoundError, json.JSONDecodeError):
                 return json.loads(self._answer.read_text())
             assert self._process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+            return None
+
+        return until(answer, seconds=120)
 
     def end(self) -> None:
         """No more questions."""

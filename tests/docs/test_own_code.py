@@ -10,7 +10,7 @@ import pytest
 from tests.docs.blocks import Done, commands, files, python, run, shell, shows
 from tests.docs.conftest import Tutorial
 
-pytestmark = [pytest.mark.xdist_group("docs"), pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("docs"), pytest.mark.timeout(1200)]
 COMMANDS = commands("own-code.md")
 FILES = files("own-code.md")
 NIGHT = "ratchet run {} --date 2026-11-20 --runner process; echo exit code $?"

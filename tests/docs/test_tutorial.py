@@ -9,7 +9,7 @@ import pytest
 from tests.docs.blocks import commands, shows
 from tests.docs.conftest import Tutorial
 
-pytestmark = [pytest.mark.xdist_group("docs"), pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("docs"), pytest.mark.timeout(1200)]
 COMMANDS = commands("tutorial.md")
 FIRST, BETTER, REFUSED, NIGHTS, USE = 5, 6, 7, 8, 9
 

@@ -9,7 +9,7 @@ import pytest
 from tests.docs.blocks import Done, commands, python, run, shows
 from tests.docs.conftest import Tutorial
 
-pytestmark = [pytest.mark.xdist_group("docs"), pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("docs"), pytest.mark.timeout(1200)]
 COMMANDS = commands("use-a-model.md")
 SERVED = """
 import json, threading

@@ -12,12 +12,13 @@ import signal
 import socket
 import subprocess
 import tarfile
-import time
 from pathlib import Path
 
 import docker
 import pytest
 from docker.utils import kwargs_from_env
+
+from tests.waiting import until
 
 NEEDS = (
     pytest.mark.docker,
@@ -56,21 +57,16 @@ class SecondEngine:
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + 60
-        while not self._answers():
-            assert self._process.poll() is None, (folder / "log").read_text()[-2000:]
-            assert time.monotonic() < deadline, "the second engine does not answer"
-            time.sleep(0.05)
+        started = self._process
+        until(lambda: started.poll() is not None or self._answers(), seconds=60)
+        assert started.poll() is None, (folder / "log").read_text()[-2000:]
 
     def _forget_the_dead(self) -> None:
         """Its containerd dies with it; whose number still stands in /proc until it is reaped would count as alive."""
         noted = self._folder / "exec/containerd/containerd.pid"
         if noted.is_file():
             stat = Path(f"/proc/{noted.read_text()}/stat")
-            deadline = time.monotonic() + 10
-            while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
-                assert time.monotonic() < deadline, "containerd outlived its engine"
-                time.sleep(0.01)
+            until(lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z", seconds=10)
             noted.unlink()
 
     def _processes(self) -> list[int]:

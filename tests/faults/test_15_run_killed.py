@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from ratchet.runs.jobs import store_label
 from ratchet.runs.outcomes import outcomes
 from tests.faults.ticking import ticking
 from tests.faults.trainings import DAY, trained, trainings
+from tests.waiting import until
 
 pytestmark = [pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("attempts")]
 ROOT = Path(__file__).parents[2]
@@ -37,24 +37,24 @@ def test_the_same_command_again_goes_on_with_the_container_that_is_still_there(
         changed = ("train.batch_size=64", "train.epochs=3", "stages.train.grace=20s")
         command = [sys.executable, "-c", RUN, *words, *(word for change in changed for word in ("--set", change))]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "RATCHET_STAGE_IMAGE": stage_image}
-        began = time.monotonic()
 
         def found(word: str = "") -> set[str]:
             wanted = {Label.STORE: store_label(made.store.uri), Label.STAGE: "train"}
             return {handle for handle in DockerRunner().find(wanted) if word in logs(handle)}
 
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as first:
-            while not (container := found("tick 3")):
-                assert first.poll() is None, first.communicate()
-                assert time.monotonic() - began < 200
-                time.sleep(0.2)
+            until(lambda: first.poll() is not None or found("tick 3"), seconds=200)
+            assert first.poll() is None, first.communicate()
+            container = found("tick 3")
             first.kill()
         seen: set[str] = set()
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as again:
-            while again.poll() is None:
-                assert time.monotonic() - began < 400
-                seen |= found()
-                time.sleep(0.2)
+
+            def finished() -> bool:
+                seen.update(found())
+                return again.poll() is not None
+
+            until(finished, seconds=200)
             assert again.returncode == 0, again.communicate()
         assert seen == container
         assert found() == set()

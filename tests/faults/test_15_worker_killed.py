@@ -5,8 +5,7 @@ Marking a task as failed, and clearing it, are here too: what they do to the con
 
 import os
 import signal
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from ratchet.runs.history import plan_of
 from ratchet.store.opening import open_store
 from tests.airflow.installation import ticks
 from tests.faults.supervised import PICKED_UP_S, TICKS, Faulted
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.airflow,
@@ -66,10 +66,22 @@ def struck(faulted: Faulted) -> Iterator[dict[str, Struck]]:
 
 def kill(task_and_worker: list[psutil.Process]) -> None:
     """End both, without a word."""
-    task_and_worker[0].suspend()  # so that what it said has reached its worker, which else would die with it on the way
-    time.sleep(1)  # the moment that a pipe takes
+    task, worker = task_and_worker
+    task.suspend()
+    until(has_read_all(worker), seconds=60, every=0.3)  # else what the task has logged dies with it on the way
     for process in task_and_worker:
         process.kill()
+
+
+def has_read_all(process: psutil.Process) -> Callable[[], bool]:
+    """Whether a process waits, and has not run since this was asked the time before."""
+    seen: list[object] = []
+
+    def asked() -> bool:
+        seen.append(process.num_ctx_switches())
+        return process.status() == psutil.STATUS_SLEEPING and seen[-2:-1] == seen[-1:]
+
+    return asked
 
 
 def stop(task_and_worker: list[psutil.Process]) -> None:
@@ -149,7 +161,7 @@ def test_the_same_container_is_picked_up_and_its_log_goes_on_where_it_was_cut(
 def test_a_late_attempt_that_wakes_up_after_its_successor_changes_nothing(
     faulted: Faulted, struck: dict[str, Struck]
 ) -> None:
-    """Row 22: stopped, succeeded, continued."""
+    """It is stopped, its successor finishes, and it goes on."""
     run_id, late = struck[LATE].run_id, struck[LATE].processes
     faulted.second_try(LATE, run_id)
     assert goes_on(faulted, LATE, struck[LATE])

@@ -203,7 +203,7 @@ def test_an_interrupted_attempt_returns_at_once_and_the_stage_has_its_grace(made
 
 
 def test_a_late_attempt_that_is_told_to_stop_leaves_the_container_to_its_successor(made: Trainings) -> None:
-    """Row 22, with the successor in the middle: stopped, succeeded, continued, and ended as Airflow ends it."""
+    """It is stopped; while its successor is at work it goes on, and Airflow ends it."""
     plan = plan_of(made, "late", 7)
     said: list[str] = []
     command = [sys.executable, "-c", LATE, made.store.uri, plan.run_id]
@@ -233,7 +233,6 @@ def test_a_late_attempt_that_is_told_to_stop_leaves_the_container_to_its_success
 
 @pytest.mark.parametrize("act", ["kill", "rm"])
 def test_a_container_that_is_ended_behind_its_back_is_named_and_tried_again(made: Trainings, act: str) -> None:
-    """Row 20."""
     plan = plan_of(made, act, 8 if act == "kill" else 9)
     said: list[str] = []
     ended: list[str] = []

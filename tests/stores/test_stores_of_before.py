@@ -46,6 +46,7 @@ def test_why_runs_of_before_were_built_reads_as_it_did(before: Before) -> None:
         assert before.corpus.why(f"{before.pipeline}/{run_id}") == lines
 
 
+@pytest.mark.heavy
 def test_models_registered_before_score_to_the_bit(before: Before) -> None:
     rows, scores = before.expected["rows"], before.expected["scores"]
     for version, wanted in scores.items():
@@ -54,6 +55,7 @@ def test_models_registered_before_score_to_the_bit(before: Before) -> None:
     assert np.array_equal(before.corpus.score(f"models:/{before.pipeline}@champion", rows), scores[champion])
 
 
+@pytest.mark.heavy
 def test_the_next_night_is_measured_against_the_champion_of_before(before: Before) -> None:
     ledger, wanted = before.corpus.ledger(before.pipeline), before.expected["next"]
     done = before.corpus.run(wanted["date"])

@@ -1,16 +1,17 @@
 """Containers as the team set-up starts them: read-only, without privileges, on a network of their own."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from docker import DockerClient
 from docker.models.containers import Container
 
 from ratchet.contracts.labels import Label
+from tests.waiting import until
 
 _LABELS = {Label.TEST: "1"}
 
@@ -78,11 +79,11 @@ class Room:
             container.reload()
             return container.status != "running" or container.exec_run(["sh", "-c", service.healthy]).exit_code == 0
 
-        in_time = _until(settled, seconds)
-        container.reload()
-        said = container.logs(tail=20).decode()
-        assert in_time, f"not healthy in {seconds:g} s:\n{said}"
-        assert container.status == "running", said
+        try:
+            until(settled, seconds=seconds)
+        except AssertionError:
+            pytest.fail(f"not healthy in {seconds:g} s:\n{container.logs(tail=20).decode()}")
+        assert container.status == "running", container.logs(tail=20).decode()
 
     def again(self, container: Container, service: Service) -> Container:
         """Remove a container and start another one on the same volume."""
@@ -116,14 +117,3 @@ def room() -> Iterator[Room]:
     finally:
         place.clear()
         engine.close()
-
-
-def _until(settled: Callable[[], bool], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    pause = 0.1
-    while not settled():
-        if time.monotonic() > end:
-            return False
-        time.sleep(pause)  # between two looks, not instead of one
-        pause = min(1.0, pause * 1.3)  # looking costs the machine that is looked at
-    return True

@@ -1,4 +1,4 @@
-"""docker-compose.yaml: what holds for each service, and that it fits the settings, the secrets and the stack."""
+"""docker-compose.yaml: the policies that each service keeps, and that it fits the settings, the secrets and the stack."""
 
 import json
 import os
@@ -22,7 +22,6 @@ FILE = ROOT / "docker-compose.yaml"
 LAID_OVER = (ROOT / "docker" / "compose-hosts.yaml", ROOT / "docker" / "compose-worker.yaml")
 DOCUMENT: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = DOCUMENT["services"]
-LASTING = sorted(set(SERVICES) - ONCE)
 FOR_PEOPLE = {"made.json", "mlflow-admin-password"}
 """Files that no service gets: the record of what was drawn, and the password with which a person logs in."""
 
@@ -36,16 +35,9 @@ def environment_of(service: str) -> dict[str, str]:
     return given
 
 
-@pytest.mark.parametrize("service", LASTING)
-def test_a_service_that_lasts_is_asked_how_it_is_and_started_again(service: str) -> None:
-    check = SERVICES[service]["healthcheck"]
-    assert check["test"][0] in {"CMD", "CMD-SHELL"}
-    assert {"interval", "timeout", "retries"} <= set(check)
-    assert SERVICES[service]["restart"] == "unless-stopped"
-
-
-def test_only_the_first_step_ends_by_itself() -> None:
-    assert {service for service in SERVICES if SERVICES[service]["restart"] == "no"} == ONCE
+def test_a_service_that_lasts_has_a_health_check_and_is_started_again() -> None:
+    lasting = {name for name, said in SERVICES.items() if said["restart"] == "unless-stopped" and "healthcheck" in said}
+    assert lasting == set(SERVICES) - ONCE
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -56,35 +48,21 @@ def test_a_service_has_few_rights_and_a_limit(service: str) -> None:
     assert said["read_only"] is True
     assert re.fullmatch(r"\d+[mg]", said["mem_limit"])
     assert said["pids_limit"] > 0
+    assert {"max-size", "max-file"} <= set(said["logging"]["options"])
     assert not {"privileged", "network_mode", "pid", "ipc", "devices", "userns_mode"} & set(said)
-
-
-@pytest.mark.parametrize("service", SERVICES)
-def test_the_capabilities_that_are_given_back_are_those_of_an_entry_point_that_leaves_root(service: str) -> None:
-    assert set(SERVICES[service].get("cap_add", [])) <= {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
-
-
-@pytest.mark.parametrize("service", SERVICES)
-def test_a_log_cannot_fill_the_disk(service: str) -> None:
-    assert set(SERVICES[service]["logging"]["options"]) == {"max-size", "max-file"}
+    leaves_root = {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}  # what an entry point needs for that
+    assert set(said.get("cap_add", [])) <= leaves_root
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_image_is_named_with_its_version(service: str) -> None:
     name = re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", SERVICES[service]["image"])
-    tag = name.partition(":")[2]
-    assert tag
-    assert tag != "latest"
-    assert name.startswith("ratchet-") or re.search(r"\d+\.\d+", tag)
+    assert re.fullmatch(r"ratchet-\w+:\w+|[\w/]+:\d+\.\d+[\w.-]*", name)
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_port_is_open_on_this_host_alone(service: str) -> None:
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[service].get("ports", []))
-
-
-def test_only_what_people_and_their_programs_use_has_a_port() -> None:
-    assert {service for service in SERVICES if "ports" in SERVICES[service]} == {"api-server", "mlflow", "s3"}
 
 
 def test_only_the_filter_has_the_engines_socket() -> None:
@@ -107,9 +85,8 @@ def test_stages_meet_s3_and_mlflow_alone() -> None:
     assert {service for service in SERVICES if "stages" in SERVICES[service]["networks"]} == {"s3", "mlflow"}
 
 
-def test_only_the_front_reaches_outside() -> None:
-    networks = {name: bool(said.get("internal")) for name, said in DOCUMENT["networks"].items()}
-    assert networks == {"front": False, "data": True, "engine": True, "stages": True, "open": False}
+def test_only_the_front_and_what_was_asked_to_be_open_lead_outside() -> None:
+    assert {name for name, said in DOCUMENT["networks"].items() if not said.get("internal")} == {"front", "open"}
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -119,14 +96,6 @@ def test_no_environment_holds_a_secret(service: str) -> None:
         assert not re.search("PASSWORD|SECRET|TOKEN|FERNET|_KEY$|CREDENTIALS", name) or value.startswith("/run/"), name
     said = json.dumps(SERVICES[service])
     assert not re.search(r"\w+://[^/@\s\"]*:[^/@\s\"]+@", said)  # a URL with a password
-
-
-@pytest.mark.parametrize("service", SERVICES)
-def test_a_file_that_a_service_is_told_of_is_mounted_there(service: str) -> None:
-    targets = {each if isinstance(each, str) else each["target"] for each in SERVICES[service].get("secrets", [])}
-    said = json.dumps({key: SERVICES[service].get(key) for key in ("environment", "command")})
-    named = set(re.findall(r"/run/secrets/([\w.-]+)", said))
-    assert named <= targets
 
 
 def test_a_service_has_only_the_secrets_that_it_needs() -> None:
@@ -141,21 +110,10 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
         assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY"} & secrets_of(worker)
 
 
-def test_every_secret_has_a_service_and_a_file_of_that_name() -> None:
-    used = set().union(*(secrets_of(service) for service in SERVICES))
-    assert used == set(DOCUMENT["secrets"])
-    for name, said in DOCUMENT["secrets"].items():
-        assert said["file"] == f"${{RATCHET_SECRETS:-./.ratchet/team/ratchet/secrets}}/{name}"
-
-
 def test_every_secret_file_that_is_made_is_one_that_a_service_or_a_person_uses(tmp_path: Path) -> None:
     secret_files.write(tmp_path / "secrets", Settings(), os.getuid())
     made = {path.name for path in (tmp_path / "secrets").iterdir()}
     assert made - FOR_PEOPLE == set(DOCUMENT["secrets"])
-
-
-def test_where_the_secrets_are_by_default_is_where_they_are_made() -> None:
-    assert Stack(ROOT, Settings(), {}).secrets == ROOT / ".ratchet/team/ratchet/secrets"
 
 
 def stack(**settings: Any) -> Stack:
@@ -179,20 +137,21 @@ def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:
 
 
 def test_the_defaults_of_the_file_are_those_of_the_settings() -> None:
-    variables = Settings().variables()
+    secrets = Stack(ROOT, Settings(), {}).secrets.relative_to(ROOT)
+    variables = {**Settings().variables(), "RATCHET_SECRETS": f"./{secrets}"}
     text = FILE.read_text(encoding="utf-8")
     for name, default in re.findall(r"\$\{(\w+):-([^}]*)\}", text):
         assert default == variables.get(name, default), name
 
 
-def config(stack: Stack, *words: str) -> str:
+def config(stack: Stack) -> Any:
     try:
         compose = program()
     except ConfigurationError as error:
         pytest.skip(error.cause)
     named = [word for file in stack.settings.files for word in ("--file", str(ROOT / file))]
     ended = subprocess.run(
-        [*compose, "--project-directory", str(ROOT), *named, "config", *words],
+        [*compose, "--project-directory", str(ROOT), *named, "config"],
         env=stack.environment(),
         capture_output=True,
         text=True,
@@ -200,7 +159,7 @@ def config(stack: Stack, *words: str) -> str:
     )
     assert ended.returncode == 0, ended.stderr
     assert "variable is not set" not in ended.stderr
-    return ended.stdout
+    return yaml.safe_load(ended.stdout)
 
 
 def test_the_filters_limits_are_its_own_defaults_unless_a_setting_says_otherwise() -> None:
@@ -211,51 +170,32 @@ def test_the_filters_limits_are_its_own_defaults_unless_a_setting_says_otherwise
     assert Filter.load({**installation, **by_default}) == Filter.load(installation)
 
 
-def test_compose_accepts_the_file() -> None:
-    config(stack(), "--quiet")
-
-
-def test_the_settings_arrive_where_they_are_used() -> None:
-    made = yaml.safe_load(
-        config(
-            stack(
-                project="shop", s3_port=18444, worker_tasks=3, heartbeat_timeout=30, store="s3://shop", gpus="0,1",
-                mlflow_url="https://m.example", engine_socket="/run/user/1/docker.sock", stage_max_memory="128g", stage_max_shm="32g",
-                stage_max_cpus=96, stage_max_pids=9000, max_stages=9,
-            )
+def test_what_stages_may_have_arrives_at_the_filter() -> None:
+    made = config(
+        stack(
+            project="shop", mlflow_url="https://m.example", engine_socket="/run/user/1/docker.sock", stage_max_memory="128g",
+            stage_max_shm="32g", stage_max_cpus=96, stage_max_pids=9000, max_stages=9,
         )
     )  # fmt: skip
-    services = made["services"]
-    assert "18444" in str(services["s3"]["ports"])
-    assert "3" in services["worker"]["command"]
-    worker = services["worker"]["environment"]
-    assert worker["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] == "30"
-    assert (worker["RATCHET_STORE"], worker["RATCHET_GPUS"]) == ("s3://shop", "0,1")
-    assert worker["MLFLOW_TRACKING_URI"] == "https://m.example"
-    assert worker["RATCHET_STAGE_NETWORK"] == services["engine"]["environment"]["ENGINE_FILTER_NETWORKS"] == "shop_open"
-    assert "/run/user/1/docker.sock" in str(services["engine"]["volumes"])
-    permits = Filter.load(
-        {key: value for key, value in services["engine"]["environment"].items() if key.startswith(PREFIX)}
-    )
+    engine, worker = made["services"]["engine"], made["services"]["worker"]
+    permits = Filter.load({key: value for key, value in engine["environment"].items() if key.startswith(PREFIX)})
     assert (permits.max_memory, permits.max_shm, permits.max_cpus) == (128 << 30, 32 << 30, 96)
     assert (permits.max_pids, permits.max_containers) == (9000, 9)
-    assert made["networks"]["stages"]["name"] == "shop_stages"
-    assert str(Stack(ROOT, Settings(project="shop"), {}).secrets / "s3.key") == made["secrets"]["s3.key"]["file"]
+    assert permits.networks == (worker["environment"]["RATCHET_STAGE_NETWORK"],) == ("shop_open",)
+    assert "/run/user/1/docker.sock" in str(engine["volumes"])
 
 
 def test_for_other_hosts_what_their_workers_need_listens_on_one_address_more() -> None:
-    services = yaml.safe_load(config(stack(listen="10.0.0.1", redis_port=16379)))["services"]
+    services = config(stack(listen="10.0.0.1", redis_port=16379))["services"]
     open_there = {name for name, said in services.items() if "10.0.0.1" in str(said.get("ports"))}
     assert open_there == {"api-server", "redis", "s3", "mlflow"}
-    assert "16379" in str(services["redis"]["ports"])
     assert set(services["redis"]["networks"]) == {"data", "front"}  # a port of an internal network leads nowhere
-    assert "127.0.0.1" in str(services["s3"]["ports"])
     assert "10.0.0.1:*" in services["mlflow"]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"]
 
 
 def test_where_other_hosts_take_part_who_parses_dags_knows_that_the_reaper_has_their_queue() -> None:
     def told(**settings: Any) -> set[str]:
-        services = yaml.safe_load(config(stack(**settings)))["services"]
+        services = config(stack(**settings))["services"]
         named = {name: said.get("environment", {}).get("RATCHET_REAP_QUEUES") for name, said in services.items()}
         assert set(named.values()) <= {None, "gpu"}
         return {name for name, queues in named.items() if queues}
@@ -266,7 +206,7 @@ def test_where_other_hosts_take_part_who_parses_dags_knows_that_the_reaper_has_t
 
 
 def test_on_a_host_that_only_works_the_worker_asks_the_main_host_and_shows_its_logs() -> None:
-    services = yaml.safe_load(config(stack(main_host="10.0.0.1", listen="10.0.0.2", airflow_port=18080)))["services"]
+    services = config(stack(main_host="10.0.0.1", listen="10.0.0.2", airflow_port=18080))["services"]
     said = services["worker-gpu"]
     assert said["environment"]["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://10.0.0.1:18080/execution/"
     assert said["environment"]["AWS_ENDPOINT_URL"] == "http://10.0.0.1:8333"
