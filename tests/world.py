@@ -168,15 +168,18 @@ class World:
         ctx = replace(ctx, request=request)
         return self.commit(replace(ctx, transaction=_moved(ctx, self.store)), finished)
 
-    def champion(self, training: Published, *, number: int = 1, version: str = "1") -> Champion:
-        """A training as if it were in production."""
+    def champion(
+        self, training: Published, *, number: int = 1, version: str = "1", evaluated: Published | None = None
+    ) -> Champion:
+        """A training as if it were in production; without `evaluated`, as one of before scoring code was kept."""
+        kept = {"evaluate": evaluated.key} if evaluated else {}
         return Champion(
             model=self.spec.model_name,
             number=number,
             version=version,
             digest=training.result.content,
             data_date=self.data_date - timedelta(days=1),
-            manifests={"train": training.key, "ingest": self.ingest.key},
+            manifests={"train": training.key, "ingest": self.ingest.key, **kept},
         )
 
     def evaluate(self, training: Published, champion: Champion | None = None) -> tuple[Judgement, Published]:
