@@ -4,6 +4,7 @@ Rows have two numbers, `x` and `z`, and a label that follows x. A model is a lin
 """
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -133,13 +134,25 @@ class World:
         self.store.replace(key, outcome.model_dump_json(by_alias=True).encode(), expected=entry.etag if entry else None)
         return published
 
-    def train(self, x: float, z: float = 0.0, *, trained_on: tuple[int, ...] = (3, 2), code: str = "") -> Published:
-        """A published training: a line with these weights, trained on days so many before the data date."""
-        ctx = self.context("train", {"ingest": self.ingest}, attempt=digest(f"{x} {z} {code}".encode())[:8])
+    def train(
+        self,
+        x: float,
+        z: float = 0.0,
+        *,
+        trained_on: tuple[int, ...] = (3, 2),
+        code: str = "",
+        helpers: Mapping[str, str] | None = None,
+    ) -> Published:
+        """A published training: a line with these weights, trained on days so many before the data date.
+
+        code: of features.py. helpers: other files of the pipeline's folder, by name.
+        """
+        packed = _code(code, helpers or {})
+        ctx = self.context("train", {"ingest": self.ingest}, attempt=digest(f"{x} {z} {digest(packed)}".encode())[:8])
         weights, description = line(self.spec, x, z)
         ctx.transaction.add_bytes("weights", weights)
         ctx.transaction.add_bytes("description", description)
-        ctx.transaction.add_bytes("code", _code(code))
+        ctx.transaction.add_bytes("code", packed)
         days = tuple(self.data_date - timedelta(days=back) for back in trained_on)
         document = TrainedModel(
             digest=digest_of_model(weights, description),
@@ -164,7 +177,9 @@ class World:
         finished = Finished(
             content=document.digest, summary=document, metrics={"training_throughput_samples_per_sec": 12_345.0}
         )
-        request = ctx.request.model_copy(update={"fingerprint": digest_of([document.digest, trained_on, code])})
+        request = ctx.request.model_copy(
+            update={"fingerprint": digest_of([document.digest, trained_on, digest(packed)])}
+        )
         ctx = replace(ctx, request=request)
         return self.commit(replace(ctx, transaction=_moved(ctx, self.store)), finished)
 
@@ -254,11 +269,12 @@ def line(spec: PipelineSpec, x: float, z: float) -> tuple[bytes, bytes]:
     return weights, description
 
 
-def _code(features: str = "") -> bytes:
+def _code(features: str = "", helpers: Mapping[str, str] | None = None) -> bytes:
     with TemporaryDirectory() as folder:
         (Path(folder) / "pipeline.yaml").write_text("name: shop\n")
-        if features:
-            (Path(folder) / "features.py").write_text(features)
+        for name, text in {"features.py": features, **(helpers or {})}.items():
+            if text:
+                (Path(folder) / name).write_text(text)
         return bundle.pack(Path(folder))
 
 

@@ -17,13 +17,14 @@ from ratchet.contracts.request import Promotion
 from ratchet.contracts.result import Published
 from ratchet.contracts.summaries import Registration
 from ratchet.store.file import FileStore
-from ratchet.store.ledger import champion, records
+from ratchet.store.ledger import records
 from ratchet.store.opening import open_store
 from ratchet.tracking.mlflow import local_uri
 from tasks.evaluate import holdout
 from tasks.register import stage, versions
 from tests import world
 from tests.mlflow_server import prepare
+from tests.register.night import night, register
 from tests.world import World
 
 DERIVE = "def derive(df):\n    return df.assign(x=df.x.fillna(0.5), hour=df.seen.dt.hour)\n"
@@ -32,26 +33,6 @@ DERIVE = "def derive(df):\n    return df.assign(x=df.x.fillna(0.5), hour=df.seen
 @pytest.fixture
 def shop(tmp_path: Path, mlflow_database: Path) -> World:
     return world.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
-
-
-def register(shop: World, training: Published, evaluated: Published, attempt: str = "a1") -> Registration:
-    ctx = shop.register_context(training, evaluated, attempt)
-    finished = stage.run(ctx)
-    shop.commit(ctx, finished)
-    assert isinstance(finished.summary, Registration)
-    return finished.summary
-
-
-def night(shop: World, training: Published) -> Registration:
-    """Evaluate against whoever is champion, and register."""
-    live = champion(shop.store, shop.spec.model_name)
-    against = None
-    if live:
-        against = shop.champion(training, number=live.number, version=live.version).model_copy(
-            update={"digest": live.model_digest, "manifests": live.manifests}
-        )
-    _, evaluated = shop.evaluate(training, against)
-    return register(shop, training, evaluated)
 
 
 def client(shop: World) -> MlflowClient:
