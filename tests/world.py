@@ -75,6 +75,7 @@ class World:
         """What a stage is given."""
         parts = {"stage": stage, "inputs": digest_of({name: given.key for name, given in inputs.items()})}
         parts["champion"] = champion.digest if champion else "none"
+        parts["champion.evaluate"] = champion.manifests.get("evaluate", "") if champion else ""
         scratch = Path(mkdtemp(prefix=f"{stage}-", dir=self.scratch))
         (scratch / "work").mkdir()
         (scratch / "pipeline").mkdir()

@@ -19,11 +19,14 @@ from ratchet.contracts.summaries import Registration
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import records
 from ratchet.store.opening import open_store
+from ratchet.store.publishing import Transaction
 from ratchet.tracking.mlflow import local_uri
 from tasks.evaluate import holdout
+from tasks.evaluate import stage as evaluate
 from tasks.register import stage, versions
 from tests import world
 from tests.mlflow_server import prepare
+from tests.model.other_scoring import other_scoring
 from tests.register.night import night, register
 from tests.world import World
 
@@ -82,6 +85,26 @@ def test_registering_twice_gives_one_version_one_run_and_one_record(shop: World)
     assert len(client(shop).search_runs(["1"])) == 1
     assert len(client(shop).get_metric_history(first.mlflow_run_id, "valid.loss")) == 2
     assert len(records(shop.store, "shop")) == 1
+
+
+def test_a_training_that_is_evaluated_by_other_code_is_another_version_and_the_first_stays(
+    shop: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = replace(shop, promotion=Promotion(mode="never", reason="not now"))
+    training = held.train(1.0)
+    _, evaluated = held.evaluate(training)
+    ctx = held.context("evaluate", {"ingest": held.ingest, "train": training})
+    request = ctx.request.model_copy(update={"fingerprint": "0" * 64})
+    ctx = replace(ctx, request=request, transaction=Transaction(held.store, request.prefix, "a1"))
+    other = other_scoring(held.scratch / "other")
+    monkeypatch.setattr(evaluate, "pack", lambda: other)
+    again = held.commit(ctx, evaluate.run(ctx))
+    done = [register(held, training, one, f"a{try_}").version for try_, one in enumerate((evaluated, again, evaluated))]
+    assert done == ["1", "2", "1"]
+    files = [entry.key for entry in held.store.list("mlflow/artifacts") if entry.key.endswith("/model/scoring.py")]
+    packages = {key.split("/")[-3] for key in files}
+    assert len(files) == len(packages) == 2
+    assert len({key.partition("/artifacts/ratchet_scoring_")[0] for key in files}) == 2
 
 
 def test_a_better_model_takes_over_and_the_alias_with_it(shop: World) -> None:
