@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from ratchet.checkout import ROOT
 from ratchet.contracts import bundle
-from ratchet.contracts.fingerprint import digest, digest_of
+from ratchet.contracts.fingerprint import digest_of
 from ratchet.runtime.code import code_parts
 
 SCORING = "ratchet.model.scoring"
@@ -38,8 +38,7 @@ def unpack(packed: bytes, place: Path) -> Path:
     """The package's folder, read-only, in `place`, which must not exist. The folder's name is the package's."""
     files = place / "files"
     bundle.unpack(packed, files)
-    contents = {name: digest(path.read_bytes()) for name, path in bundle.members(files).items()}
-    return files.rename(place / f"{_PREFIX}{digest_of(contents)[:16]}")
+    return files.rename(place / f"{_PREFIX}{digest_of(bundle.digests(files))[:16]}")
 
 
 def relocate(source: str, name: PurePosixPath) -> str:

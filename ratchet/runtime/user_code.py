@@ -7,6 +7,7 @@ A change here violates the promise of the project when a folder's module runs th
 """
 
 import builtins
+import hashlib
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,6 @@ from typing import Any
 
 from ratchet.contracts import bundle
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.contracts.fingerprint import digest, digest_of
 
 _PREFIX = "ratchet_pipeline_"
 _PRIVATE = re.compile(rf"\b{_PREFIX}[0-9a-f]{{16}}\.")
@@ -84,9 +84,8 @@ def _package(folder: Path) -> str:
 
     Models that were registered at different times bring different copies of this module into one process.
     """
-    files = {name: digest(path.read_bytes()) for name, path in bundle.members(folder).items()}
-    place = str(folder.absolute())
-    name = f"{_PREFIX}{digest_of([__name__, place, files])[:16]}"
+    files, place = bundle.digests(folder), str(folder.absolute())
+    name = f"{_PREFIX}{hashlib.sha256(repr((__name__, place, files)).encode()).hexdigest()[:16]}"
     with _LOCK:
         if _Finder not in sys.meta_path:
             sys.meta_path.insert(0, _Finder)
