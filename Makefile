@@ -17,11 +17,14 @@ engine: environment  ## A Docker engine: found, or installed and started (RATCHE
 images: engine  ## The stage image
 	@scripts/images.sh || [ $$? -eq 3 ]
 
-demo: images  ## Two nights through a real Airflow, with verdicts, versions and a report
+demo: images  ## Three nights through a real Airflow: a first model, a better one, and a poisoned day that is refused
 	@PYTHONPATH=plugins $(PYTHON) -m demo
 
 check: environment  ## Lint, types, layers, pipelines; no test is run
 	@scripts/check.sh
+
+test-fast: environment  ## Tests that need no engine, no Airflow and no server: the inner loop
+	@scripts/test.sh fast
 
 test: images  ## Checks, then every test but those of the team set-up
 	@scripts/test.sh
@@ -59,12 +62,15 @@ stop:  ## End what `make demo` and `make serve` started, and only that; an engin
 	@[ ! -x $(PYTHON) ] || PYTHONPATH=plugins $(PYTHON) -m local stop
 	@scripts/engine.sh release
 
+wheels: environment  ## Both wheels into dist/: ratchet (library, Airflow plugin) and ratchet-stages
+	@scripts/wheels.sh
+
 lock: environment  ## Resolve requirements*.in and docker/stage.in again
 	@scripts/lock.sh
 
 clean: stop  ## Remove the demo's state, caches and byte code; the environment and the images stay
-	@rm -rf .ratchet/demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage* build *.egg-info
+	@rm -rf .ratchet/demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage* build dist *.egg-info
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 	@echo "clean: demo state, caches and byte code are gone"
 
-.PHONY: help environment engine images demo check test test-stack serve up down ps logs backup restore bench stop lock clean
+.PHONY: help environment engine images demo check test-fast test test-stack serve up down ps logs backup restore bench stop wheels lock clean

@@ -17,10 +17,11 @@ from typing import NamedTuple
 from benchmarks.airflow_run import DAY, PIPELINE, ROOT, sandbox
 from benchmarks.measure import Result
 from ratchet.contracts import summaries
+from ratchet.contracts.labels import Label
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.runners.choosing import stage_image
+from ratchet.runners.choice import stage_image
 from ratchet.runners.job import Job
 from ratchet.runs.jobs import job_for
 from ratchet.runs.outcomes import outcome_of
@@ -133,7 +134,7 @@ def _docker_run(home: Path, stage: Stage, job: Job) -> float:
     quota = ("--cpu-period", "100000", "--cpu-quota", str(round(job.resources.cpus * 100_000)))
     limits = (*quota, "--memory", str(job.resources.memory), "--shm-size", str(job.resources.shm))
     options = [
-        *("--network", job.network, "--user", job.user, "--label", "ratchet.test=1", *limits),
+        *("--network", job.network, "--user", job.user, "--label", f"{Label.TEST}=1", *limits),
         *(word for mount in (*mounts, f"{file}:{file}:ro") for word in ("-v", mount)),
         *(word for name in _THREADS for word in ("-e", f"{name}={settings[name]}")),
     ]

@@ -10,7 +10,8 @@ import sys
 import time
 
 from benchmarks.measure import Result
-from ratchet.runners.choosing import stage_image
+from ratchet.contracts.labels import Label
+from ratchet.runners.choice import stage_image
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 
@@ -30,7 +31,7 @@ _FOLLOWS = """if 1:
     import json, resource, sys, time
     from ratchet.runners.docker import DockerRunner
     from ratchet.runners.job import Job
-    from ratchet.runners.runner import follow_to_end
+    from ratchet.runners.following import follow_to_end
     seen = [0, 0]
     def on_line(line):
         seen[0] += 1
@@ -50,7 +51,7 @@ def run(*, full: bool) -> Result:
     wanted = 1_000_000_000 if full else 200_000_000
     runner = DockerRunner()
     command = ("python", "-I", "-S", "-c", _PRINTS.replace("WANTED", str(wanted)))
-    job = Job(name="logs", request=b"", image=stage_image(gpu=False), command=command, labels={"ratchet.test": "1"})
+    job = Job(name="logs", request=b"", image=stage_image(gpu=False), command=command, labels={Label.TEST: "1"})
     handle = runner.submit(job)
     try:
         begin = time.perf_counter()

@@ -16,13 +16,12 @@ from ratchet.contracts.errors import RatchetError
 def main() -> int:
     """Run the demo; 0 if it ended as it should."""
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
-    parser.add_argument("--rows-per-day", type=int, default=20_000)
     parser.add_argument("--home", type=Path, default=ROOT / ".ratchet", help="the folder of state, data and results")
     options = parser.parse_args()
     console, started = Console(), time.monotonic()
     services = Services(ROOT, options.home.resolve() / "demo")
     try:
-        ended_well = Nights(services, console, rows_per_day=options.rows_per_day).run()
+        ended_well = Nights(services, console).run()
     except RatchetError as error:
         console.print(f"demo: {error}", style="red", markup=False)
         return int(error.code)

@@ -1,5 +1,6 @@
-"""Two nights of the search-ranking example: the first has no baseline, the second has the first as its champion."""
+"""Three nights of the search-ranking example: a first model, a better one, and a poisoned day that is refused."""
 
+import shutil
 import time
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -10,51 +11,61 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from demo import days
 from local.airflow_api import AirflowApi
 from local.services import Services
 from ratchet.cli.pipelines import find
-from ratchet.contracts import summaries
+from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.loading import load
-from ratchet.runs.local_run import page_of
+from ratchet.contracts.stages import STAGES
+from ratchet.runs.local_run import page_of, place
 from ratchet.runs.outcomes import outcomes
-from ratchet.samples.clicks import write
 from ratchet.store.opening import open_store
 from ratchet_airflow.run_id import store_run_id
 
 PIPELINE = "search-ranking"
-_WINDOW_DAYS = 30
 _RUN_S = 900
-_TASKS = ("plan", "ingest", "validate", "features", "train", "evaluate", "register", "report")
+_TASKS = ("plan", *STAGES)
 _COLOURS = {"success": "green", "failed": "bold red", "running": "bold", "skipped": "yellow", "up_for_retry": "yellow"}
 
 
 class Nights:
-    """Brings the servers up and takes the example through two nights."""
+    """Starts the servers and takes the example through its nights."""
 
-    def __init__(self, services: Services, console: Console, *, rows_per_day: int) -> None:
+    def __init__(self, services: Services, console: Console) -> None:
         self._services = services
         self._console = console
-        self._rows_per_day = rows_per_day
 
     def run(self) -> bool:
-        """Whether both nights ended green."""
-        self._say("starting MLflow and Airflow on loopback")
-        self._services.start()
+        """Whether the nights ended as they should: two verdicts of promote, and a day that was refused."""
         tick = self._last_tick()
         last = tick.date() - timedelta(days=1)
-        self._say(f"making {_WINDOW_DAYS + 1} days of sample clicks up to {last}")
-        for _ in write(self._services.data, days=_WINDOW_DAYS + 1, rows_per_day=self._rows_per_day, end=last, seed=0):
+        self._forget_other_dates(last)
+        self._say("starting MLflow and Airflow on loopback")
+        self._services.start()
+        self._say(f"making {days.COUNT} days of sample clicks up to {last}, the last one poisoned")
+        for _ in days.write(self._services.data, last=last):
             pass
         self._say("waiting for the servers")
         self._services.wait()
         api = AirflowApi(self._services.airflow_url, self._services.user, self._services.password)
         api.wait_for_dag(PIPELINE)
         runs = self._start(api, tick)
-        states = [self._watch(api, day, run_id) for day, run_id in runs]
+        ended = [self._watch(api, day, run_id) for day, run_id in runs]
         for line in self._services.addresses():
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-        return all(state == "success" for state in states)
+        return ended == [*["promote"] * (days.NIGHTS - 1), "refused"]
+
+    def _forget_other_dates(self, last: date) -> None:
+        """Begin again where the state is that of another day's demo: its nights are other nights than today's."""
+        note = self._services.home / "last-date"
+        if note.is_file() and (before := note.read_text(encoding="utf-8")) != last.isoformat():
+            self._say(f"removing the demo of {before}")
+            self._services.stop()
+            shutil.rmtree(self._services.home)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(last.isoformat(), encoding="utf-8")
 
     def _say(self, what: str) -> None:
         self._console.print(f"demo: {what}", highlight=False, markup=False, soft_wrap=True)
@@ -68,19 +79,19 @@ class Nights:
         return tick
 
     def _start(self, api: AirflowApi, tick: datetime) -> list[tuple[date, str]]:
-        """Have both nights run; (data date, run id) of each.
+        """Start all nights; (data date, run id) of each, in order.
 
-        In a new Airflow the second night is the one that the schedule makes by itself as soon as the DAG is switched
-        on; the first is triggered before, dated before that one, so that it goes first. Later both are triggered.
+        In a new Airflow the last night is the one that the schedule makes as soon as the DAG is switched on; the
+        others are triggered before that, and dated before it, so that they run first. Later all are triggered.
         """
-        last = tick.date() - timedelta(days=1)
-        before = last - timedelta(days=1)
         first = not api.runs(PIPELINE)
-        runs = [(before, self._trigger(api, before, tick - timedelta(hours=1) if first else None))]
-        if not first:
-            runs.append((last, self._trigger(api, last, None)))
+        runs: list[tuple[date, str]] = []
+        for back in range(days.NIGHTS - 1, 0 if first else -1, -1):
+            day = tick.date() - timedelta(days=back + 1)
+            runs.append((day, self._trigger(api, day, tick - timedelta(hours=back) if first else None)))
         api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})
         if first:
+            last = tick.date() - timedelta(days=1)
             runs.append((last, self._scheduled(api, last)))
         return runs
 
@@ -102,7 +113,7 @@ class Nights:
         raise Unavailable(f"the scheduler made no run for {day}", remedy=f"see {self._services.home}/scheduler.log")
 
     def _watch(self, api: AirflowApi, day: date, run_id: str) -> str:
-        """Show a run's tasks until it ends; its state."""
+        """Show a run's tasks until it ends; its verdict, `refused`, or `failed`."""
         until = time.monotonic() + _RUN_S
         state = "queued"
         with Live(console=self._console, refresh_per_second=4, transient=not self._console.is_terminal) as live:
@@ -114,15 +125,25 @@ class Nights:
                 live.update(_table(f"night of {day}: {state}", api.tasks(PIPELINE, run_id)))
         if not self._console.is_terminal:
             self._console.print(_table(f"night of {day}: {state}", api.tasks(PIPELINE, run_id)))
-        self._verdict(run_id)
-        return state
+        return self._report(store_run_id(run_id))
 
-    def _verdict(self, run_id: str) -> None:
+    def _report(self, run_id: str) -> str:
+        """Print what a run came to, and its page; in a word: its verdict, `refused`, or `failed`."""
         store = open_store(self._services.store)
-        ended = outcomes(store, PIPELINE, store_run_id(run_id))
+        ended = outcomes(store, PIPELINE, run_id)
         evaluate, register = ended.get("evaluate"), ended.get("register")
+        word = "failed"
+        validate = ended.get("validate")
+        if validate and validate.state == "failed":
+            word = "refused"
+            cause, _, checks = validate.because.partition("\n")
+            self._say(f"refused: {cause}")
+            for line in checks.splitlines():
+                self._say(f"  {line}")
+            self._say(f"page of the checks {place(store, paths.kept(PIPELINE, run_id, 'validate', 'validation.html'))}")
         if evaluate and evaluate.result:
             judged = summaries.judgement(evaluate.result)
+            word = judged.verdict
             candidate = judged.candidate_metrics[judged.metric]
             baseline = judged.baseline_metrics[judged.metric]
             self._say(f"{judged.verdict}: {judged.explanation}")
@@ -133,6 +154,7 @@ class Nights:
             self._say(f"model {registered.model} version {registered.version}, {where}")
         if page := page_of(store, ended):
             self._say(f"report {page}")
+        return word
 
 
 def _table(title: str, tasks: dict[str, dict[str, Any]]) -> Table:

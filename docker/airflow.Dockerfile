@@ -29,7 +29,6 @@ ENV AIRFLOW_HOME=/opt/airflow \
     HOME=/opt/airflow \
     USER=ratchet \
     LOGNAME=ratchet \
-    MPLCONFIGDIR=/tmp/matplotlib \
     GIT_PYTHON_REFRESH=quiet \
     GX_ANALYTICS_ENABLED=false \
     MLFLOW_DISABLE_TELEMETRY=true

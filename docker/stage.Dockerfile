@@ -17,8 +17,6 @@ RUN chmod 0755 /opt/ratchet/bin/ratchet \
 ENV HOME=/tmp \
     USER=ratchet \
     LOGNAME=ratchet \
-    MPLCONFIGDIR=/tmp/matplotlib \
-    MPLBACKEND=Agg \
     GIT_PYTHON_REFRESH=quiet \
     GX_ANALYTICS_ENABLED=false \
     MLFLOW_DISABLE_TELEMETRY=true

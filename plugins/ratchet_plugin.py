@@ -1,17 +1,11 @@
-"""What Ratchet adds to Airflow. The code is in `ratchet_airflow`; Airflow's plugin loader runs only this file."""
+"""Registers Ratchet where this folder is Airflow's plugins folder; the code is in `ratchet_airflow`.
 
-from airflow.plugins_manager import AirflowPlugin
+Where the wheel is installed Airflow finds the plugin by its entry point, and refuses a second one of its name.
+"""
 
-from ratchet_airflow import listener, pages
-from ratchet_airflow.links import ModelLink, NightsLink, PageLink
-from ratchet_airflow.timetable import DayBeforeTimetable
+from importlib.metadata import entry_points
 
+if not entry_points(group="airflow.plugins", name="ratchet"):
+    from ratchet_airflow.plugin import RatchetPlugin
 
-class RatchetPlugin(AirflowPlugin):
-    """The timetable that DAGs are serialised with, the links of their tasks, the pages behind them, and the watch."""
-
-    name = "ratchet"
-    listeners = [listener]  # noqa: RUF012 - Airflow's own way
-    timetables = [DayBeforeTimetable]  # noqa: RUF012 - the same
-    fastapi_apps = [{"app": pages.app, "url_prefix": pages.PREFIX, "name": "Ratchet"}]  # noqa: RUF012 - the same
-    operator_extra_links = [PageLink(), ModelLink(), NightsLink()]  # noqa: RUF012 - the same
+    __all__ = ["RatchetPlugin"]

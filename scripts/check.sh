@@ -24,5 +24,6 @@ step format "$bin/ruff" format --check .
 step lint "$bin/ruff" check .
 step types "$bin/mypy"
 step layers "$bin/lint-imports"
+step shape "$bin/python" scripts/shape.py
 step pipelines pipelines
 [ ${#failed[@]} -eq 0 ] || { echo "check: failed: ${failed[*]}"; exit 1; }

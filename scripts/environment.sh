@@ -9,7 +9,7 @@ fail() {
     exit 1
 }
 
-want=$(sha256sum requirements.txt requirements-dev.txt pyproject.toml tasks/pyproject.toml scripts/environment.sh && pwd)
+want=$(sha256sum requirements.txt requirements-dev.txt pyproject.toml setup.py tasks/pyproject.toml scripts/environment.sh && pwd)
 current() { [[ -x .venv/bin/ratchet && -x .venv/bin/python && $(cat "$stamp" 2>/dev/null) == "$want" ]]; }
 if current; then
     exit 0

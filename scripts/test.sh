@@ -1,14 +1,27 @@
 #!/usr/bin/env bash
 # Tests, in parallel.
-#   test.sh          every check, then all but those of the team set-up, with coverage: contracts in full, the rest at
-#                    90 % or more
-#   test.sh stack    those, which bring the team set-up up and need its images
-# What tests drive beside Python (a browser, strace) is installed where that is possible; else those tests are skipped.
+#   test.sh fast     tests that need no engine, no Airflow and no server: the inner loop
+#   test.sh          every check, then all tests but those of the team set-up, with coverage: contracts in full, the rest
+#                    at 90 % or more
+#   test.sh stack    the tests of the team set-up, which start it and need its images
+# The script installs what tests drive beside Python (a browser, strace) where it can; else those tests are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suite=${1:-}
-[[ -z $suite || $suite == stack ]] || { echo "test: no suite $suite; allowed: stack, or nothing" >&2; exit 64; }
+[[ -z $suite || $suite == fast || $suite == stack ]] || {
+    echo "test: no suite $suite; allowed: fast, stack, or nothing" >&2
+    exit 64
+}
 bin=.venv/bin
+# Many processes share few cores here: a thread that waits by spinning holds the core that another one needs.
+export OMP_WAIT_POLICY=PASSIVE OPENBLAS_THREAD_TIMEOUT=4
+measured=()
+run_tests() { "$bin/python" "${measured[@]}" -m pytest --dist loadgroup --durations=25 -rfEs "$@"; }
+if [[ $suite == fast ]]; then
+    run_tests -n "${WORKERS:-$(nproc)}" \
+        -m "not docker and not airflow and not stack and not browser and not server and not heavy"
+    exit
+fi
 wanted=()
 for tool in chromium strace; do
     command -v "$tool" >/dev/null || wanted+=("$tool")
@@ -28,10 +41,6 @@ if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
     rmdir "$place"
 fi
 scripts/compose.sh || echo "test: without Docker Compose the team set-up is not tested"
-# Many processes share few cores here: a thread that waits by spinning holds the core that another one needs.
-export OMP_WAIT_POLICY=PASSIVE OPENBLAS_THREAD_TIMEOUT=4
-run_tests() { "$bin/python" "${measured[@]}" -m pytest --dist loadgroup --durations=25 -rfEs "$@"; }
-measured=()
 if [[ $suite == stack ]]; then
     run_tests -n "${WORKERS:-2}" -m stack
     exit

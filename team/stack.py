@@ -18,11 +18,11 @@ import docker
 from docker.errors import APIError, NotFound
 
 from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.runners.engine import answers, connect
 from team import secret_files
 from team.settings import Settings
 
-INSTALLATION = "ratchet.installation"
 """The label by which the engine's filter marks the stage containers of a stack."""
 ONCE = frozenset({"init"})
 """Services that do their work and end."""
@@ -104,7 +104,7 @@ class Stack:
     @property
     def owner(self) -> int:
         """The user id of the services: the caller's own, or one without any rights for root."""
-        return os.getuid() or 10001
+        return os.getuid() or STAGE_USER
 
     def environment(self) -> dict[str, str]:
         """What Compose is started with."""
@@ -202,7 +202,7 @@ class Stack:
     def stages(self) -> list[StageContainer]:
         """The stage containers of this installation."""
         with answers():
-            found = self._api.containers(all=True, filters={"label": [f"{INSTALLATION}={self.settings.project}"]})
+            found = self._api.containers(all=True, filters={"label": [f"{Label.INSTALLATION}={self.settings.project}"]})
         return [
             StageContainer(
                 handle=container["Id"],
@@ -275,7 +275,7 @@ def program() -> Sequence[str]:
 
 def _grace_of(labels: Mapping[str, str]) -> int:
     """What a worker has written there, which may be anything."""
-    said = labels.get("ratchet.grace", "")
+    said = labels.get(Label.GRACE, "")
     return int(said) if _GRACE.fullmatch(said) else _GRACE_S
 
 

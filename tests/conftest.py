@@ -32,10 +32,12 @@ _SERVERS = {"s3_server", "mlflow_server", "mlflow_database", "store_uri"}
 
 @pytest.hookimpl(tryfirst=True)  # before groups become part of the tests' names
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker run what needs a server of S3's or MLflow's: each takes ten seconds of a core to come up."""
+    """Mark what needs a server of S3's or MLflow's, and let one worker run it: each server takes ten seconds to start."""
     for item in items:
-        if isinstance(item, pytest.Function) and _SERVERS & set(item.fixturenames) and not _groups(item):
-            item.add_marker(pytest.mark.xdist_group("servers"))
+        if isinstance(item, pytest.Function) and _SERVERS & set(item.fixturenames):
+            item.add_marker(pytest.mark.server)
+            if not _groups(item):
+                item.add_marker(pytest.mark.xdist_group("servers"))
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:

@@ -1,126 +1,169 @@
-"""A small pipeline in a store, up to a trained model, made by hand: what evaluate, register and report start from.
+"""One pipeline, its source and its store, and its stages run as a container runs them: what tests of stages start from."""
 
-Rows have two numbers, `x` and `z`, and a label that follows x. A model is a line: its weights say how good it is.
-"""
-
-import io
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from importlib import import_module
+from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
-from threading import Event
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
-from ratchet.contracts import bundle, paths
-from ratchet.contracts.fingerprint import digest, digest_of
+from ratchet.contracts import bundle, dates, paths
+from ratchet.contracts.fingerprint import digest, fingerprint, flatten
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.request import UPSTREAM, Input, Outcome, Pins, Promotion, StageRequest
+from ratchet.contracts.request import Input, Outcome, Pins, Promotion, RunKind, SourceDay, StageRequest
 from ratchet.contracts.result import Artifact, Published
-from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Champion, Epoch, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
-from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
-from ratchet.model.networks import Network
-from ratchet.model.saving import digest_of_model, dump
-from ratchet.runs.pins import libraries
+from ratchet.contracts.stages import Stage, stage_module
+from ratchet.contracts.summaries import Champion
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.logs import StageLog
+from ratchet.runtime.release import stage_libraries
+from ratchet.runtime.sources import list_days
 from ratchet.store.base import Store
-from ratchet.store.publishing import Transaction
-from tasks.evaluate import stage as evaluate
+from ratchet.store.opening import open_store
 
-DAY = date(2026, 11, 20)
-SPEC = PipelineSpec.model_validate(
-    {
-        "name": "shop",
-        "source": {"kind": "files", "uri": "/data/{date}.parquet", "window_days": 4},
-        "columns": {
-            "query": {"role": "group", "type": "int64"},
-            "seen": {"role": "time", "type": "timestamp"},
-            "country": {"role": "categorical", "type": "string"},
-            "kind": {"role": "categorical", "type": "int64"},
-            "x": {"role": "numeric", "type": "float64"},
-            "z": {"role": "numeric", "type": "int64"},
-            "clicked": {"role": "label", "type": "int64", "in": [0, 1]},
-        },
-        "train": {"objective": "ranking", "epochs": 2},
-        "evaluate": {"slices": ["country"]},
-        "gate": {"min_gain": "1%"},
+SPEC: dict[str, Any] = {
+    "name": "clicks",
+    "source": {"kind": "files", "uri": "", "window_days": 3},
+    "columns": {
+        "query_id": {"role": "group", "type": "int64"},
+        "shown_at": {"role": "time", "type": "timestamp"},
+        "country": {"role": "categorical", "type": "string"},
+        "price": {"role": "numeric", "type": "float64"},
+        "clicked": {"role": "label", "type": "int64"},
+    },
+    "train": {"objective": "binary"},
+}
+LAST = date(2026, 11, 20)
+PINS = Pins(commit="c0ffee", image=f"sha256:{digest(b'image')}", python="3.11", libraries=stage_libraries())
+Planned = tuple[str, tuple[SourceDay, ...]]
+Inputs = Mapping[Stage, Published]
+
+
+def rows(count: int, day: date = LAST) -> dict[str, list[Any]]:
+    """A day that breaks no rule."""
+    noon = datetime(day.year, day.month, day.day, 12)  # noqa: DTZ001 - snapshots have no zones
+    return {
+        "query_id": [i // 4 for i in range(count)],
+        "shown_at": [noon] * count,
+        "country": [("DE", "FR", "US")[i % 3] for i in range(count)],
+        "price": [float(1 + i % 97) for i in range(count)],
+        "clicked": [int(i % 5 == 0) for i in range(count)],
     }
-)
-PINS = Pins(commit="c0ffee", image=f"sha256:{digest(b'image')}", python="3.11", libraries=libraries())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class World:
-    """A store with one held-out day of rows in a snapshot."""
+    """Below one folder: `source`, the files of its days; `pipeline`, its Python files. document: its file, to change.
 
+    log: what the stages have logged. number: how many runs there were; each has a fingerprint of its own.
+    """
+
+    folder: Path
     store: Store
-    scratch: Path
-    spec: PipelineSpec
-    ingest: Published
-    data_date: date = DAY
+    document: dict[str, Any]
+    data_date: date = LAST
+    champion: Champion | None = None
     promotion: Promotion = field(default_factory=lambda: Promotion(mode="auto"))
     tracking_uri: str | None = None
     run_id: str = "run-1"
-    kind: str = "manual"
+    kind: RunKind = "manual"
+    log: StringIO = field(default_factory=StringIO)
+    number: int = 0
 
-    def context(
-        self, stage: Stage, inputs: dict[Stage, Published], champion: Champion | None = None, attempt: str = "a1"
-    ) -> StageContext:
-        """What a stage is given."""
-        parts = {"stage": stage, "inputs": digest_of({name: given.key for name, given in inputs.items()})}
-        parts["champion"] = champion.digest if champion else "none"
-        parts["champion.evaluate"] = champion.manifests.get("evaluate", "") if champion else ""
-        scratch = Path(mkdtemp(prefix=f"{stage}-", dir=self.scratch))
-        (scratch / "work").mkdir()
-        (scratch / "pipeline").mkdir()
-        packed = _code()
+    def __post_init__(self) -> None:
+        for folder in (self.source, self.pipeline):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def source(self) -> Path:
+        return self.folder / "source"
+
+    @property
+    def pipeline(self) -> Path:
+        return self.folder / "pipeline"
+
+    @property
+    def spec(self) -> PipelineSpec:
+        return PipelineSpec.model_validate(self.document)
+
+    def put(self, day: date, columns: Any = None, name: str = "part-0.parquet", count: int = 60) -> Path:
+        """Write a day of the source."""
+        path = self.source / f"date={day}" / name
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns or rows(count, day)), path)
+        return path
+
+    def put_window(self, count: int = 60, last: date = LAST) -> None:
+        """Write every day of the window."""
+        for day in dates.window(last, self.spec.source.window_days):
+            self.put(day, count=count)
+
+    def plan(self, data_date: date | None = None) -> Planned:
+        """What the source holds now."""
+        return list_days(self.spec.source, dates.window(data_date or self.data_date, self.spec.source.window_days))
+
+    def request(
+        self,
+        stage: Stage,
+        data_date: date | None = None,
+        inputs: Inputs | None = None,
+        planned: Planned | None = None,
+        parts: Mapping[str, str] | None = None,
+        accumulation: int = 1,
+        attempt: str | None = None,
+    ) -> StageRequest:
+        """What a stage is asked to do. attempt: one of several at the same work; without it, the work is new."""
+        self.number += 1
+        root, source = planned or (self.plan(data_date) if stage == "ingest" else ("/data", ()))
+        identity = {
+            "stage": stage,
+            **flatten(self.spec.columns, "config.columns"),
+            **{f"input.{name}": given.key for name, given in (inputs or {}).items()},
+            "champion": self.champion.digest if self.champion else "none",
+            "champion.evaluate": self.champion.manifests.get("evaluate", "") if self.champion else "",
+            **({} if attempt else {"run": str(self.number)}),
+            **(parts or {}),
+        }
+        packed = bundle.pack(self.pipeline)
         self.store.create(paths.bundle(digest(packed)), packed)
-        request = StageRequest(
+        return StageRequest(
             stage=stage,
             run_id=self.run_id,
-            attempt=attempt,
+            attempt=attempt or f"attempt-{self.number}",
             spec=self.spec,
             bundle=Artifact(key=paths.bundle(digest(packed)), sha256=digest(packed), bytes=len(packed)),
-            data_date=self.data_date,
-            source_root="/data",
-            inputs={name: Input(manifest=given.key, content=given.result.content) for name, given in inputs.items()},
-            champion=champion,
+            data_date=data_date or self.data_date,
+            source_root=root,
+            source=source,
+            inputs={
+                name: Input(manifest=given.key, content=given.result.content) for name, given in (inputs or {}).items()
+            },
+            champion=self.champion,
             promotion=self.promotion,
-            kind=self.kind,  # type: ignore[arg-type] # written once, in full
+            kind=self.kind,
             store=self.store.uri,
             tracking_uri=self.tracking_uri,
             pins=PINS,
-            fingerprint=digest_of(parts),
-            parts=parts,
-        )
-        return StageContext(
-            request=request,
-            store=self.store,
-            scratch=scratch / "work",
-            disk=scratch / "work",
-            folder=scratch / "pipeline",
-            log=StageLog(stage, io.StringIO()),
-            transaction=Transaction(self.store, request.prefix, attempt),
-            stopping=Event(),
+            accumulation=accumulation,
+            fingerprint=fingerprint(identity),
+            parts=identity,
         )
 
+    @contextmanager
+    def open(self, request: StageRequest) -> Iterator[StageContext]:
+        """A stage's context, as the stage's own process opens it."""
+        with StageContext.open(request, store=self.store, log=StageLog(request.stage, self.log)) as ctx:
+            yield ctx
+
     def commit(self, ctx: StageContext, finished: Finished) -> Published:
-        """What whoever runs a stage does at its end."""
-        published = ctx.transaction.commit(
-            stage=ctx.request.stage,
-            fingerprint=ctx.request.fingerprint,
-            parts=ctx.request.parts,
-            content=finished.content,
-            summary=finished.summary,
-            metrics=finished.metrics,
-            timings=ctx.timings,
-        )
+        """Publish a stage's result, and record its outcome as a run does."""
+        published = ctx.commit(finished)
         outcome = Outcome(
             stage=ctx.request.stage,
             state="done",
@@ -135,158 +178,23 @@ class World:
         self.store.replace(key, outcome.model_dump_json(by_alias=True).encode(), expected=entry.etag if entry else None)
         return published
 
-    def train(
-        self,
-        x: float,
-        z: float = 0.0,
-        *,
-        trained_on: tuple[int, ...] = (3, 2),
-        code: str = "",
-        helpers: Mapping[str, str] | None = None,
-    ) -> Published:
-        """A published training: a line with these weights, trained on days so many before the data date.
+    def finish(self, request: StageRequest) -> tuple[Finished, Published]:
+        """Run a stage: what it says itself, and what is published."""
+        with self.open(request) as ctx:
+            finished: Finished = import_module(stage_module(request.stage)).run(ctx)
+            return finished, self.commit(ctx, finished)
 
-        code: of features.py. helpers: other files of the pipeline's folder, by name.
-        """
-        packed = _code(code, helpers or {})
-        ctx = self.context("train", {"ingest": self.ingest}, attempt=digest(f"{x} {z} {digest(packed)}".encode())[:8])
-        weights, description = line(self.spec, x, z)
-        ctx.transaction.add_bytes("weights", weights)
-        ctx.transaction.add_bytes("description", description)
-        ctx.transaction.add_bytes("code", packed)
-        days = tuple(self.data_date - timedelta(days=back) for back in trained_on)
-        document = TrainedModel(
-            digest=digest_of_model(weights, description),
-            objective=self.spec.train.objective,
-            split=Split(train=days[:-1], valid=days[-1:], holdout=(self.data_date,)),
-            epochs=tuple(
-                Epoch(
-                    epoch=epoch,
-                    loss=0.7 - 0.1 * epoch,
-                    valid_loss=0.72 - 0.09 * epoch,
-                    valid_metric=0.5 + 0.02 * epoch,
-                    seconds=1.0,
-                    samples_per_sec=12_345.0,
-                )
-                for epoch in (1, 2)
-            ),
-            best_epoch=2,
-            batch_size=256,
-            parameters=10,
-            rows=1000,
-        )
-        finished = Finished(
-            content=document.digest, summary=document, metrics={"training_throughput_samples_per_sec": 12_345.0}
-        )
-        request = ctx.request.model_copy(
-            update={"fingerprint": digest_of([document.digest, trained_on, digest(packed)])}
-        )
-        ctx = replace(ctx, request=request)
-        return self.commit(replace(ctx, transaction=_moved(ctx, self.store)), finished)
-
-    def champion(
-        self, training: Published, *, number: int = 1, version: str = "1", evaluated: Published | None = None
-    ) -> Champion:
-        """A training as if it were in production; without `evaluated`, as one of before scoring code was kept."""
-        kept = {"evaluate": evaluated.key} if evaluated else {}
-        return Champion(
-            model=self.spec.model_name,
-            number=number,
-            version=version,
-            digest=training.result.content,
-            data_date=self.data_date - timedelta(days=1),
-            manifests={"train": training.key, "ingest": self.ingest.key, **kept},
-        )
-
-    def evaluate(self, training: Published, champion: Champion | None = None) -> tuple[Judgement, Published]:
-        """Run the evaluate stage."""
-        ctx = self.context("evaluate", {"ingest": self.ingest, "train": training}, champion)
-        published = self.commit(ctx, evaluate.run(ctx))
-        return Judgement.model_validate(published.result.summary), published
-
-    def register_context(self, training: Published, evaluated: Published, attempt: str = "a1") -> StageContext:
-        """What the register stage is given."""
-        inputs: dict[Stage, Published] = {"ingest": self.ingest, "train": training, "evaluate": evaluated}
-        assert set(inputs) == set(UPSTREAM["register"])
-        return self.context("register", inputs, attempt=attempt)
+    def run(self, stage: Stage, *given: Any, **named: Any) -> Published:
+        """Run a stage to its published manifest; the arguments are those of `request`."""
+        return self.finish(self.request(stage, *given, **named))[1]
 
 
-def make(
-    store: Store, scratch: Path, *, spec: PipelineSpec = SPEC, groups: int = 300, seed: int = 0, data_date: date = DAY
-) -> World:
-    """A world with so many groups of ten rows in its held-out day."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    world = World(store=store, scratch=scratch, spec=spec, ingest=None, data_date=data_date)  # type: ignore[arg-type] # made below
-    ctx = world.context("ingest", {})
-    path = ctx.scratch / "day.parquet"
-    table = rows(groups, seed)
-    pq.write_table(table, path)
-    artifact = ctx.transaction.add("day", path, rows=table.num_rows)
-    day = SnapshotDay(day=data_date, file=artifact, source=artifact.sha256)
-    finished = Finished(content=artifact.sha256, summary=Snapshot(table="tables/shop/1", version=3, days=(day,)))
-    return replace(world, ingest=world.commit(ctx, finished))
-
-
-def rows(groups: int, seed: int) -> pa.Table:
-    """Ten rows to a group, shuffled, some of them without a label; country DE is large, US small."""
-    generator = np.random.default_rng(seed)
-    count = groups * 10
-    x, z = generator.normal(size=(2, count))
-    clicked = generator.random(count) < 1 / (1 + np.exp(1.5 - 1.5 * x))
-    query = np.repeat(np.arange(groups), 10)
-    table = pa.table(
-        {
-            "query": query,
-            "seen": pa.array(np.datetime64("2026-11-20T10:00:00", "us") + np.arange(count)),
-            "country": np.where(query % 7 == 0, "US", np.where(query % 3 == 0, "FR", "DE")),
-            "kind": pa.array(np.arange(count) % 5, mask=np.arange(count) % 11 == 0),
-            "x": np.where(np.arange(count) % 13 == 0, np.nan, x),
-            "z": pa.array((100 * z).astype(np.int64), mask=np.arange(count) % 17 == 0),
-            "clicked": pa.array(clicked.astype(np.int64), mask=np.arange(count) % 101 == 0),
-        }
-    )
-    return table.take(generator.permutation(count))
-
-
-def line(spec: PipelineSpec, x: float, z: float) -> tuple[bytes, bytes]:
-    """Weights and description of a linear model of x and z."""
-    described = Description(
-        objective=spec.train.objective,
-        numeric=(NumericColumn(name="x", transform=None), NumericColumn(name="z", transform=None)),
-        categorical=(
-            CategoricalColumn(name="country", type="string", vocabulary=0),
-            CategoricalColumn(name="kind", type="int64", vocabulary=0),
-        ),
-        derived={},
-        architecture=Architecture(kind="linear", embedding_dim=1, hidden=(), cross_layers=1, dropout=0.0),
-    )
-    network = Network(described)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.zero_()
-        network.preprocess.scale[1] = 100.0
-        network.body.weight[0, :2] = torch.tensor([x, z])  # type: ignore[index,union-attr] # a linear layer
-    weights, description, _ = dump(described, network)
-    return weights, description
-
-
-def _code(features: str = "", helpers: Mapping[str, str] | None = None) -> bytes:
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "pipeline.yaml").write_text("name: shop\n")
-        for name, text in {"features.py": features, **(helpers or {})}.items():
-            if text:
-                (Path(folder) / name).write_text(text)
-        return bundle.pack(Path(folder))
-
-
-def _moved(ctx: StageContext, store: Store) -> Transaction:
-    """The outputs of a context's transaction under its (changed) request's prefix."""
-    moved = Transaction(store, ctx.request.prefix, ctx.request.attempt)
-    for name, artifact in ctx.transaction.outputs.items():
-        moved.add_bytes(name, store.read(artifact.key))
-    return moved
-
-
-def now() -> datetime:
-    """The time, with its zone."""
-    return datetime.now(UTC)
+def clicks(folder: Path, store: str | None = None, **changes: Any) -> World:
+    """The pipeline of clicks below a folder. changes: sections of its file."""
+    opened = open_store(store or (folder / "store").as_uri())
+    opened.prepare()
+    document: dict[str, Any] = json.loads(json.dumps(SPEC))
+    document["source"]["uri"] = f"{folder / 'source'}/date={{date}}/*"
+    for name, value in changes.items():
+        document[name] = {**document[name], **value} if name == "source" else value
+    return World(folder=folder, store=opened, document=document)

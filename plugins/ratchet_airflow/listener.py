@@ -24,9 +24,9 @@ _OF_TASKS = (
     "ratchet_airflow.dag",
     "ratchet_airflow.folders",
     "ratchet.runs.attempt",
-    "ratchet.runs.execution",
+    "ratchet.runs.stage_record",
     "ratchet.runs.planning",
-    "ratchet.runners.choosing",
+    "ratchet.runners.choice",
 )
 """What each task imports: 0.14 s of processor, which a process that is forked from the scheduler does not need."""
 REAPER = "ratchet-reaper"

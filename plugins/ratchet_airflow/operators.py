@@ -1,4 +1,4 @@
-"""The tasks of a pipeline: the plan, and its stages. What they do is in ratchet/runs; here it meets Airflow."""
+"""The tasks of a pipeline: the plan, and its stages. They connect ratchet/runs with Airflow."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PlanOperator(BaseOperator):
-    """Decides everything about the run, and writes it down in the store. Its value is the plan's address."""
+    """Plans the run, and writes the plan into the store. Its value is the plan's address."""
 
     ui_color = "#e8eaf6"
 
@@ -34,10 +34,10 @@ class PlanOperator(BaseOperator):
         self.timezone = timezone
 
     def execute(self, context: Mapping[str, Any]) -> str:
-        """Plan the run. Raises ConfigurationError for what the form or the file says wrong."""
+        """Plan the run. Raises ConfigurationError where the form or the file is wrong."""
         from ratchet.contracts import paths
         from ratchet.contracts.loading import load
-        from ratchet.runners.choosing import choose_image, choose_runner
+        from ratchet.runners.choice import choose_image, choose_runner
         from ratchet.runs.planning import make_plan
 
         here = settings.read()
@@ -75,14 +75,18 @@ class PlanOperator(BaseOperator):
 class StageOperator(ResumableJobMixin, BaseOperator):
     """One stage: found in the cache, or run by the runner. Its value is the manifest's address.
 
-    Skipped where there is nothing to do, which is a verdict, not a failure. Durable: the name of the attempt is kept in
-    Airflow's task state store before its container starts. A try whose worker died leaves both behind, and the next one
-    follows the same container. After a clear the name is dropped, and what is left of an earlier try is ended first.
+    Skipped where the verdict leaves nothing to do, which is no failure. Durable: Airflow's task state store keeps the
+    attempt's name before its container starts. A try whose worker died leaves both behind, and the next try follows the
+    same container. After a clear the name is dropped, and the container of an earlier try is ended first.
     """
 
     ui_color = "#e0f2f1"
     external_id_key = "ratchet_attempt"
     _tries_key = "ratchet_max_tries"
+    _attempt: "Attempt"
+    """Set by `execute` before it calls the mixin, which calls the methods below."""
+    _outcome: Outcome
+    """Set by `poll_until_complete`, which the mixin calls in any case."""
 
     def __init__(self, *, pipeline: str, stage: Stage, **kwargs: Any) -> None:
         super().__init__(task_id=stage, **kwargs)
@@ -90,90 +94,96 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         self.stage = stage
         self.operator_extra_links = links_of(stage)
         self.result: StageResult | None = None
-        """What came of it. Set by execute; the links and the callbacks after it read it."""
+        """The stage's result. Set by execute; the links and the callbacks after it read it."""
         self.why_skipped: str | None = None
-        self._outcome: Outcome | None = None
+        self._killed = False
 
     def execute(self, context: Mapping[str, Any]) -> str:
         """Bring the stage to its end. Raises the RatchetError that says why it failed."""
-        from ratchet.runs.execution import recorded
+        from ratchet.runners.choice import choose_runner
+        from ratchet.runs.attempt import Attempt
+        from ratchet.runs.planning import load_plan
+        from ratchet.runs.stage_record import StageRecord
+        from ratchet.runs.work import Work, settle
+        from ratchet.store.opening import open_store
 
-        self._attempt = self._make_attempt(context)
-        outcome = recorded(self._attempt, lambda: self._attempt.ready() or self._resumed(context))
+        here = settings.read()
+        plan = load_plan(here.store, self.pipeline, store_run_id(context["run_id"]))
+        runner, how = choose_runner(here.runner)
+        self.log.info("%s of %s for %s; %s", self.stage, self.pipeline, plan.data_date, how)
+        store = open_store(plan.store)
+        with StageRecord(store, plan, self.stage) as record:
+            settled = settle(store, plan, self.stage, _attempt_name(context), on_event=self._log_event)
+            if isinstance(settled, Work):
+                fresh = self._kept_name(context) is None
+                record.attempt = self._attempt = Attempt(settled, runner, on_event=self._log_event, fresh=fresh)
+                if self._killed:
+                    self._attempt.interrupt()
+                self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
+                settled = self._outcome
+            outcome = record.end(settled)
         if outcome.state == "skipped":
             self.why_skipped = outcome.because
             raise AirflowSkipException(outcome.because)
         self.log.info("%s: %s", "found in the cache" if outcome.cached else "built", outcome.because)
         self.result = outcome.result
-        return f"{self._attempt.plan.store}/{outcome.manifest}"
+        return f"{plan.store}/{outcome.manifest}"
 
-    def submit_job(self, context: Mapping[str, Any]) -> str | None:
-        """Begin. The attempt's name, or None if another run came to the result meanwhile."""
-        states = context.get("task_state_store")
-        self._attempt.fresh = states is None or states.get(self.external_id_key) is None
-        if states is not None:
-            # Before the container starts: a worker that dies in between loses a name, never a container.
-            states.set(self.external_id_key, self._attempt.name)
-        self._outcome = self._attempt.begin()
-        return None if self._outcome else self._attempt.name
+    def submit_job(self, context: Mapping[str, Any]) -> str:
+        """The attempt's name, which the mixin keeps before it calls `poll_until_complete`, where the container starts.
+
+        So a worker that dies in between loses a name, never a container.
+        """
+        _ = context
+        return self._attempt.work.attempt
 
     def get_job_status(self, external_id: Any, context: Mapping[str, Any]) -> str:
-        """Whether the container of an attempt is there, running or ended."""
+        """Whether the container of an attempt exists, running or ended."""
         _ = context
-        return "there" if self._attempt.is_there(str(external_id)) else "gone"
+        return "there" if self._attempt.exists(str(external_id)) else "gone"
 
     def is_job_active(self, status: str) -> bool:
         """Also one that has ended is followed: for the rest of its log, and for why it ended."""
         return status == "there"
 
     def is_job_succeeded(self, status: str) -> bool:
-        """Never told from a status: what succeeded was published, and is found in the cache."""
+        """False: a status does not say it. What succeeded is published, and found in the cache."""
         _ = status
         return False
 
     def poll_until_complete(self, external_id: Any, context: Mapping[str, Any]) -> None:
-        """Follow the attempt to its end; one of an earlier try is found again first."""
+        """Compute, or follow the container of an earlier try."""
         _ = context
-        if self._outcome is None and external_id != self._attempt.name:
-            self._outcome = self._attempt.begin(earlier=str(external_id))
-        if self._outcome is None:
-            self._outcome = self._attempt.follow()
+        own = external_id == self._attempt.work.attempt
+        self._outcome = self._attempt.compute(earlier=None if own else str(external_id))
 
     def get_job_result(self, external_id: Any, context: Mapping[str, Any]) -> None:
-        """Nothing: the outcome is kept by `poll_until_complete`."""
+        """Nothing: `poll_until_complete` keeps the outcome."""
 
     def on_kill(self) -> None:
-        """Airflow gives a task five seconds to stop. The stage has its whole grace, in the care of another process."""
+        """Airflow gives a task five seconds to stop. Another process gives the stage its whole grace."""
+        self._killed = True
         attempt = getattr(self, "_attempt", None)
         if attempt is not None:
             attempt.interrupt()
 
-    def _resumed(self, context: Mapping[str, Any]) -> Outcome:
-        self._forget_if_cleared(context)
-        self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
-        if self._outcome is None:
-            raise AssertionError("the mixin ends with submit_job or poll_until_complete, and each leaves an outcome")
-        return self._outcome
+    def _kept_name(self, context: Mapping[str, Any]) -> Any:
+        """The name of the attempt that an earlier try has kept; dropped after a clear.
 
-    def _forget_if_cleared(self, context: Mapping[str, Any]) -> None:
-        """Airflow keeps a task's state over a clear. It raises max_tries then, and never else."""
+        Airflow keeps a task's state over a clear. It raises max_tries then, and only then.
+        """
         states, tries = context.get("task_state_store"), context["ti"].max_tries
-        if states is not None and states.get(self._tries_key) != tries:
+        if states is None:
+            return None
+        if states.get(self._tries_key) != tries:
             states.delete(self.external_id_key)
             states.set(self._tries_key, tries)
+        return states.get(self.external_id_key)
 
-    def _make_attempt(self, context: Mapping[str, Any]) -> "Attempt":
-        from ratchet.runners.choosing import choose_runner
-        from ratchet.runs.attempt import Attempt
-        from ratchet.runs.planning import load_plan
-
-        here = settings.read()
-        plan = load_plan(here.store, self.pipeline, store_run_id(context["run_id"]))
-        runner, how = choose_runner(here.runner)
-        self.log.info("%s of %s for %s; %s", self.stage, self.pipeline, plan.data_date, how)
-        task = context["ti"]
-        name = f"try{task.try_number}-{str(task.id)[-12:]}-{token_hex(2)}"
-        return Attempt(plan, self.stage, runner, name=name, on_event=self._tell)
-
-    def _tell(self, event: "Event") -> None:
+    def _log_event(self, event: "Event") -> None:
         self.log.log(level_of(event), line_of(event), **fields_of(event))
+
+
+def _attempt_name(context: Mapping[str, Any]) -> str:
+    task = context["ti"]
+    return f"try{task.try_number}-{str(task.id)[-12:]}-{token_hex(2)}"

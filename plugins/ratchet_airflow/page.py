@@ -3,6 +3,7 @@
 import json
 
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.quantities import percent
 
 
 def page(spec: PipelineSpec) -> str:
@@ -12,6 +13,7 @@ def page(spec: PipelineSpec) -> str:
         if spec.schedule
         else "only when triggered"
     )
+    decides = f"more than {percent(spec.gate.min_gain)} better with {percent(spec.gate.confidence)} confidence"
     return f"""\
 {spec.description}
 
@@ -19,7 +21,7 @@ def page(spec: PipelineSpec) -> str:
 |---|---|
 | Runs | {when} |
 | Learns | `{spec.label}`, {spec.train.objective}, from {spec.source.window_days} days |
-| Decides by | `{spec.metric}`, more than {spec.gate.min_gain:.3g} better with {spec.gate.confidence:.0%} confidence |
+| Decides by | `{spec.metric}`, {decides} |
 | Registers | `{spec.model_name}`, promotion `{spec.register_.promote}` |
 
 ### Start a run

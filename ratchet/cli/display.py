@@ -13,20 +13,20 @@ from rich.text import Text
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.runs.events import Event
-from ratchet.runs.local_run import Night
+from ratchet.runs.local_run import LocalRun
 
 _STYLES = {"done": "green", "cached": "cyan", "skipped": "yellow", "failed": "bold red", "running": "bold"}
 
 
 class Display:
-    """Shows the stages of one night while they run."""
+    """Shows the stages of one run while they run."""
 
     def __init__(self, pipeline: str, day: date, note: str) -> None:
         self._console = Console(stderr=True)
         self._title = f"{pipeline} {day} ({note})"
         self._started: dict[Stage, float] = {}
         self._ended: dict[Stage, Outcome] = {}
-        self._said: dict[Stage, str] = {}
+        self._messages: dict[Stage, str] = {}
         self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=4, transient=False)
 
     def __enter__(self) -> Self:
@@ -53,25 +53,25 @@ class Display:
                 self._console.print(f"  {stage:<9} {state:<8} {outcome.seconds:6.1f} s", highlight=False, markup=False)
 
     def event(self, stage: Stage, event: Event) -> None:
-        """A line that a stage said."""
+        """A stage logged a line."""
         if event.name in {"progress", "info"}:
-            self._said[stage] = event.message
-        elif event.level == "warning":  # what ends a stage is told once, with the run's end
+            self._messages[stage] = event.message
+        elif event.level == "warning":  # an error that ends a stage is shown once, with the run's end
             self._console.print(Text(f"  {stage}: {event.message}", style="yellow"))
 
-    def end(self, night: Night) -> None:
-        """The verdict, and where to look."""
-        judged, registered = night.judgement, night.registration
+    def end(self, run: LocalRun) -> None:
+        """The verdict, the model, the error and the report."""
+        judged, registered = run.judgement, run.registration
         lines = []
         if judged:
             lines.append(f"{judged.verdict}: {judged.explanation}")
         if registered:
             moved = "in production" if registered.promoted else f"not in production ({registered.withheld})"
             lines.append(f"model {registered.model} version {registered.version}: {moved}")
-        if night.error:
-            lines.append(f"failed: {night.error}")
-        if night.report:
-            lines.append(f"report {night.report}")
+        if run.error:
+            lines.append(f"failed: {run.error}")
+        if run.report:
+            lines.append(f"report {run.report}")
         for line in lines:
             self._console.print(Text("  " + line), soft_wrap=True)
 
@@ -86,9 +86,9 @@ class Display:
     def _row(self, stage: Stage) -> tuple[Text | str, str, str]:
         if outcome := self._ended.get(stage):
             state = "cached" if outcome.cached else outcome.state
-            note = outcome.because if outcome.state != "done" else self._said.get(stage, "")
+            note = outcome.because if outcome.state != "done" else self._messages.get(stage, "")
             return Text(state, style=_STYLES[state]), f"{outcome.seconds:.1f}", note[:100]
         if stage in self._started:
             seconds = time.monotonic() - self._started[stage]
-            return Text("running", style=_STYLES["running"]), f"{seconds:.1f}", self._said.get(stage, "")[:100]
+            return Text("running", style=_STYLES["running"]), f"{seconds:.1f}", self._messages.get(stage, "")[:100]
         return "", "", ""

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from ratchet.checkout import ROOT
 from ratchet.contracts.errors import PipelineInvalid, RatchetError
+from ratchet.contracts.exits import ExitCode
 
 _VERBS = {
     "check": "every error of a pipeline file at once",
@@ -34,6 +35,13 @@ def _verbs() -> dict[str, tuple[str, str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb; its exit code is the process's."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(given)
+    except ModuleNotFoundError as error:
+        return _missing_library(error, given[0])
+
+
+def _run(given: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="ratchet", description="Retrains models every night and moves production only forward."
     )
@@ -59,6 +67,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 130
+
+
+def _missing_library(error: ModuleNotFoundError, verb: str) -> int:
+    """The exit code, after one line about a library that some verbs need and `pip install ratchet` does not bring."""
+    name = (error.name or "").partition(".")[0]
+    if name in {"", "ratchet", "local"}:
+        raise error
+    print(
+        f"ratchet {verb}: needs {name}, which is not installed; to do: install the wheel ratchet-stages (make wheels)",
+        file=sys.stderr,
+    )
+    return int(ExitCode.BAD_CONFIGURATION)
 
 
 def end(code: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""`ratchet nights PIPELINE`: a line for each date: verdict, gain, and whether production would have moved."""
+"""`ratchet nights PIPELINE`: one line for each date, with its newest run's verdict and gain."""
 
 import argparse
 import json
@@ -12,8 +12,8 @@ from rich.table import Table
 from ratchet.cli.pipelines import add_store
 from ratchet.contracts.dates import parse_date
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.pages.words import percent
-from ratchet.runs.history import NightLine, days_of, newest
+from ratchet.pages.words import interval
+from ratchet.runs.history import RunLine, days_of, newest
 from ratchet.runs.history_page import in_words, page
 from ratchet.store.opening import open_store
 
@@ -25,9 +25,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="first", metavar="D1", help="the first date (default: all)")
     parser.add_argument("--to", dest="last", metavar="D2", help="the last date")
     parser.add_argument(
-        "--kind", choices=("scheduled", "manual", "backfill", "local"), help="only runs of a kind (default: the newest)"
+        "--kind",
+        choices=("scheduled", "manual", "backfill", "local"),
+        help="only runs of this kind (default: the newest run of any kind)",
     )
-    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page there instead of a table")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write an HTML page to this file instead of a table")
     parser.add_argument("--json", action="store_true", help="print JSON on standard output, and nothing else")
     parser.set_defaults(run=_run)
 
@@ -37,14 +39,14 @@ def _run(options: argparse.Namespace) -> int:
     days = days_of(store, options.pipeline)
     if not days:
         raise ConfigurationError(
-            f"no run of {options.pipeline!r} in {options.store}", remedy="see --store, and the pipeline's name"
+            f"no run of {options.pipeline!r} in {options.store}", remedy="check --store and the pipeline's name"
         )
     first = parse_date(options.first, "--from") if options.first else days[0]
     last = parse_date(options.last, "--to") if options.last else days[-1]
     found = (newest(store, options.pipeline, day, options.kind) for day in days if first <= day <= last)
     lines = [line for line in found if line is not None]
     if options.json:
-        json.dump([_plain(line) for line in lines], sys.stdout, indent=2)
+        json.dump([_as_json(line) for line in lines], sys.stdout, indent=2)
         print()
     elif options.html:
         options.html.write_text(page(options.pipeline, lines), encoding="utf-8")
@@ -55,18 +57,16 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _plain(line: NightLine) -> dict[str, object]:
+def _as_json(line: RunLine) -> dict[str, object]:
     gain = line.gain.model_dump() if line.gain else None
     return {**asdict(line), "day": line.day.isoformat(), "gain": gain}
 
 
-def _table(lines: list[NightLine]) -> Table:
+def _table(lines: list[RunLine]) -> Table:
     table = Table("date", "run", "verdict", "gain", "would promote", "version", box=None)
     table.add_column("why", no_wrap=True, overflow="ellipsis")
     for line in lines:
-        gain = (
-            f"{percent(line.gain.value)} ({percent(line.gain.low)} to {percent(line.gain.high)})" if line.gain else ""
-        )
+        gain = interval(line.gain) if line.gain else ""
         would = "yes, and did" if line.promoted else "yes" if line.would_promote else "no"
-        table.add_row(f"{line.day}", line.kind, line.standing, gain, would, line.version, line.cause)
+        table.add_row(f"{line.day}", line.kind, line.standing, gain, would, line.version, line.cause.partition("\n")[0])
     return table

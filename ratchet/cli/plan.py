@@ -6,7 +6,7 @@ import os
 from ratchet.cli.pipelines import add_pipeline, add_store, find, overrides
 from ratchet.contracts.dates import parse_date
 from ratchet.contracts.loading import load
-from ratchet.runs.preview import foresee
+from ratchet.runs.preview import preview
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,18 +20,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     folder = find(options.pipeline)
     spec = load(folder, overrides(options.set))
-    foreseen = foresee(
+    planned = preview(
         folder=folder,
         spec=spec,
         data_date=parse_date(options.date, "--date"),
         store_uri=options.store,
         tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
     )
-    print(f"{spec.name} {options.date}: {foreseen.days} days, {foreseen.source_bytes / 1e6:.1f} MB of source")
-    print(f"baseline: {foreseen.baseline}; production: {foreseen.promotion}")
-    for line in foreseen.stages:
+    print(f"{spec.name} {options.date}: {planned.days} days, {planned.source_bytes / 1e6:.1f} MB of source")
+    print(f"baseline: {planned.baseline}; production: {planned.promotion}")
+    for line in planned.stages:
         seconds = f"about {line.seconds:.0f} s" if line.seconds is not None else "no figure yet"
         rows = f"{line.rows:,} rows" if line.rows is not None else ""
         print(f"{line.stage:<9} {line.state:<8} {seconds:<14} {rows:<16} {line.because}")
-    print(f"in all about {foreseen.seconds:.0f} s, {foreseen.gpu_hours:.2f} GPU hours")
+    print(f"in all about {planned.seconds:.0f} s, {planned.gpu_hours:.2f} GPU hours")
     return 0

@@ -1,4 +1,4 @@
-"""`ratchet reap`: end containers of `ratchet run` that nobody follows any more. Airflow's own are its reaper's."""
+"""`ratchet reap`: end containers of `ratchet run` that no process follows any more. Airflow has a reaper of its own."""
 
 import argparse
 
@@ -13,7 +13,7 @@ from ratchet.store.opening import open_store
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     add_store(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be ended")
+    parser.add_argument("--dry-run", action="store_true", help="list the containers, and end none")
     parser.set_defaults(run=_run)
 
 
@@ -27,5 +27,5 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{orphan.handle[:12]}  {orphan.stage} of {orphan.pipeline}, run {orphan.run_id}")
         if not options.dry_run:
             reap(runner, orphan)
-    print(f"{len(found)} containers that nobody follows{'' if options.dry_run else ', ended'}")
+    print(f"{len(found)} containers without a follower{'' if options.dry_run else ', ended'}")
     return 0

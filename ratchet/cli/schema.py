@@ -11,14 +11,21 @@ from ratchet.contracts.quantities import show_duration, show_fraction, show_memo
 _SHOW: dict[str, Callable[[Any], object]] = {"20%": show_fraction, "1h30m": show_duration, "4g": show_memory}
 _INTRODUCTION = """# pipeline.yaml, key by key
 
-Made by `ratchet schema --markdown` from the classes that check the file. Keys in bold have no default.
-Shares are written like `20%`, durations like `1h30m` (d, h, m, s; up to `365d`), memory like `4g` (k, m, g, t).
-Types are those of YAML 1.2: `"3"` is no number, `30.0` no whole number, `yes` is text.
-Text may take values from the environment of the orchestrator as `${NAME}` in `source.uri`.
+`ratchet schema --markdown` makes this page from the classes that check the file. Keys in bold have no default.
 
-| key | value | default | meaning |
-|---|---|---|---|
+* Shares are written like `20%`, durations like `1h30m` (d, h, m, s; up to `365d`), memory like `4g` (k, m, g, t).
+* Types are those of YAML 1.2: `"3"` is no number, `30.0` no whole number, `yes` is text.
+* `ratchet check PIPELINE --explain` prints a file with all its defaults filled in.
 """
+_HEAD = "\n| key | value | default | meaning |\n|---|---|---|---|\n"
+_NOTES = {
+    "train": "`model.py` and its contract are in [own-code.md](own-code.md).",
+    "evaluate": "[metrics.md](metrics.md) defines each metric.",
+    "stages": "The stages are ingest, validate, features, train, evaluate, register and report. By default train has "
+    "three retries, `12h` and a grace of `2m`, and register has five retries.",
+    "alerts": "[operations.md](operations.md) describes each event.",
+}
+Row = tuple[str, str, str, str]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,31 +49,72 @@ def schema() -> dict[str, Any]:
 
 
 def markdown() -> str:
-    """Every key as a row of a table, in the order of the file."""
+    """Every key once: a section for each key of the top level that has keys below it, in the order of the file."""
     whole = schema()
-    return _INTRODUCTION + "".join(f"| {' | '.join(row)} |\n" for row in _rows(whole, whole["$defs"], ""))
+    definitions, needed = whole["$defs"], whole.get("required", ())
+    plain: list[Row] = []
+    sections: list[str] = []
+    for key, described in whole["properties"].items():
+        inner = _resolve(described, definitions)
+        rows = list(_below(key, inner, definitions, f"{key}."))
+        meaning = _meaning(described, inner)
+        if not rows:
+            plain.append(_row(key, described, inner, needed=key in needed))
+            continue
+        always = " Required." if key in needed else ""
+        sections.append(
+            f"\n## {key}\n\n{' '.join(filter(None, [f'{meaning}{always}', _NOTES.get(key, '')]))}\n" + _table(rows)
+        )
+    return _INTRODUCTION + "\n## Top level\n" + _table(plain) + "".join(sections)
 
 
-def _rows(node: dict[str, Any], definitions: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+def _table(rows: list[Row]) -> str:
+    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _below(key: str, node: dict[str, Any], definitions: dict[str, Any], prefix: str) -> Iterator[Row]:
+    """The rows of the keys below a node; of the members of a union, each key once."""
+    if "oneOf" in node:
+        yield from _union([_resolve(member, definitions) for member in node["oneOf"]], prefix)
+    yield from _properties(node, definitions, prefix)
+    below = node.get("additionalProperties") or next(iter(node.get("patternProperties", {}).values()), None)
+    if isinstance(below, dict):
+        yield from _properties(_resolve(below, definitions), definitions, f"{prefix}<{_placeholder(key)}>.")
+
+
+def _properties(node: dict[str, Any], definitions: dict[str, Any], prefix: str) -> Iterator[Row]:
     for key, described in node.get("properties", {}).items():
         inner = _resolve(described, definitions)
-        needed = key in node.get("required", ())
-        name = f"{prefix}{key}"
-        members = inner.get("oneOf")
-        yield (
-            f"**`{name}`**" if needed else f"`{name}`",
-            _kind(inner),
-            "" if needed else _default(described, inner),
-            (described.get("description") or inner.get("description") or "").replace("\n", " ").replace("|", "\\|"),
-        )
-        for member in members or ():
-            tagged = _resolve(member, definitions)
-            yield from _rows(tagged, definitions, f"{name}.")
-        if "properties" in inner:
-            yield from _rows(inner, definitions, f"{name}.")
-        below = inner.get("additionalProperties") or next(iter(inner.get("patternProperties", {}).values()), None)
-        if isinstance(below, dict):
-            yield from _rows(_resolve(below, definitions), definitions, f"{name}.<{_placeholder(key)}>.")
+        yield _row(f"{prefix}{key}", described, inner, needed=key in node.get("required", ()))
+        yield from _below(key, inner, definitions, f"{prefix}{key}.")
+
+
+def _union(members: list[dict[str, Any]], prefix: str) -> Iterator[Row]:
+    """The keys of the members of a tagged union: what differs from member to member is said for each."""
+    kinds = [member["properties"]["kind"]["const"] for member in members]
+    keys = dict.fromkeys(key for member in members for key in member["properties"])
+    for key in sorted(keys, key=lambda key: key != "kind"):
+        having = {kind: member for kind, member in zip(kinds, members, strict=True) if key in member["properties"]}
+        meanings = {kind: member["properties"][key].get("description", "") for kind, member in having.items()}
+        described = next(iter(having.values()))["properties"][key]
+        needed = all(key in member.get("required", ()) for member in having.values())
+        name, value, default, meaning = _row(f"{prefix}{key}", described, described, needed=needed)
+        if len(set(meanings.values())) > 1 or len(having) < len(members):
+            meaning = " ".join(f"`{kind}`: {_cell(text)}" for kind, text in meanings.items())
+        yield name, ", ".join(f"`{kind}`" for kind in kinds) if key == "kind" else value, default, meaning
+
+
+def _row(name: str, described: dict[str, Any], inner: dict[str, Any], *, needed: bool) -> Row:
+    default = "" if needed else _default(described, inner)
+    return f"**`{name}`**" if needed else f"`{name}`", _kind(inner), default, _meaning(described, inner)
+
+
+def _meaning(described: dict[str, Any], inner: dict[str, Any]) -> str:
+    return _cell(described.get("description") or inner.get("description") or "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("\n", " ").replace("|", "\\|")
 
 
 def _placeholder(key: str) -> str:

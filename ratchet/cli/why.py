@@ -1,4 +1,4 @@
-"""`ratchet why RUN`: for each stage of a run, reused or rebuilt, and because of what."""
+"""`ratchet why RUN`: for each stage of a run, whether it was reused or rebuilt, and why."""
 
 import argparse
 import sys

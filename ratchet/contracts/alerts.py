@@ -12,15 +12,18 @@ Occasion = Literal[
 
 
 class Alerts(Document):
-    """Who is told of what. A name stands for an address that an operator keeps outside the file."""
+    """Which events are reported, and to whom. Addresses are kept outside the file."""
 
     to: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=60)], ...] = Field(
-        (), description="Names; each stands for an address that is kept outside of the file."
+        (),
+        description="Names of receivers. The address of a name is the setting RATCHET_ALERTS_<NAME>, or the Airflow "
+        "connection ratchet_alerts_<name>.",
     )
     on: tuple[Occasion, ...] = Field(
         ("failure", "refused", "retry", "recovered", "approval", "rejected", "late", "stuck", "backfill"),
-        description="What they are told of. failure: a stage is given up, refused data included. refused: only the "
-        "latter. retry: once for each cause. recovered: a stage that they were told of succeeded. approval: a "
-        "candidate waits for a person's word. rejected: the candidate did not go in. promoted: it did. late: "
-        "schedule.finish_by has passed. stuck: no task moves. backfill: one summary for all its runs.",
+        description="The events. failure: a stage failed for good, refused data included. refused: the data was "
+        "refused. retry: a stage is tried again, once for each cause. recovered: a stage succeeded after a reported "
+        "failure or retry. approval: a candidate waits for approval. rejected: a candidate was not promoted. promoted: "
+        "it was. late: schedule.finish_by has passed. stuck: no task makes progress. backfill: one summary of all its "
+        "runs.",
     )

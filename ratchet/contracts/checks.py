@@ -1,4 +1,4 @@
-"""What has to be true of the data before anything is trained."""
+"""The checks of the data before training."""
 
 from typing import Any, Literal
 
@@ -9,23 +9,31 @@ from ratchet.contracts.quantities import Fraction
 
 
 class Volume(Document):
-    """Rows of the data date against what is usual."""
+    """The number of rows of the data date, compared with earlier days. On by default; `null` switches the check off."""
 
     against: Literal["previous_day", "same_weekday", "window_median"] = Field(
         "previous_day",
-        description="The day before, the median of the same weekday in the window, or the window's median.",
+        description="What to compare with: the day before, the median of the same weekday in the window, or the median "
+        "of the window.",
     )
     tolerance: Fraction = Field(0.2, description="The largest relative difference allowed, up or down.")
 
 
 class Drift(Document):
-    """The population stability index of each feature: the data date against a reference."""
+    """The population stability index (PSI) of each feature, between the data date and a reference.
+
+    On by default; `null` switches the check off.
+    """
 
     against: Literal["champion", "window"] = Field(
-        "champion", description="What production was trained on (the window where there is no champion), or the window."
+        "champion",
+        description="The reference: the data that the champion was trained on (the window, if there is no champion), "
+        "or the window.",
     )
-    psi: float = Field(0.2, gt=0, description="The largest index allowed; 0.1 is a shift, 0.25 a large one.")
-    on_breach: Literal["fail", "warn"] = Field("fail", description="Stop the run, or say so and go on.")
+    psi: float = Field(0.2, gt=0, description="The largest PSI allowed. 0.1 is a shift, 0.25 a large one.")
+    on_breach: Literal["fail", "warn"] = Field(
+        "fail", description="What to do above it: stop the run, or log a warning and go on."
+    )
 
 
 class Expectation(Document):
@@ -42,12 +50,15 @@ class Expectation(Document):
 
 
 class Validate(Document):
-    """The rules for a day; those of single columns stand with the columns."""
+    """The checks of a day. The rules for single columns are keys of the columns."""
 
     volume: Volume | None = Field(default_factory=Volume)
     drift: Drift | None = Field(default_factory=Drift)
-    expectations: tuple[Expectation, ...] = Field((), description="Any great-expectations expectation, by its name.")
+    expectations: tuple[Expectation, ...] = Field(
+        (), description="Expectations of great-expectations, each by its name (`type`) with its own arguments."
+    )
     bad_days: Literal["exclude", "fail"] = Field(
         "exclude",
-        description="What an earlier day of the window does that breaks a column's rule: left out, or the run stops.",
+        description="What to do with an earlier day that breaks a rule: exclude drops it from the window, fail stops "
+        "the run.",
     )

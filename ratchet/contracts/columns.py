@@ -41,18 +41,25 @@ Value = Annotated[bool | int | float | str, Field(union_mode="smart")]
 class Column(Document):
     """One column. Rules are checked on every day before anything is trained."""
 
-    role: Role = Field(description="What the column is for.")
+    role: Role = Field(
+        description="What the column is for. numeric and categorical are features; group is what is ranked together; "
+        "id and ignore are kept, and not read by the model."
+    )
     type: ColumnType = Field(
-        description="The type of its values; a source column that cannot be cast without loss is refused."
+        description="The type of its values. A source column that cannot be cast without loss is refused."
     )
     allowed: tuple[Value, ...] | None = Field(None, alias="in", min_length=1, description="The only values allowed.")
-    min: float | None = Field(None, description="The least value allowed.")
-    max: float | None = Field(None, description="The greatest value allowed.")
+    min: float | None = Field(None, description="The smallest value allowed.")
+    max: float | None = Field(None, description="The largest value allowed.")
     max_null: Fraction | None = Field(
-        None, description="The largest share of missing values allowed; not checked if absent."
+        None, description="The largest share of missing values allowed. Without it, missing values are not checked."
     )
-    transform: Transform | None = Field(None, description="Applied inside the model before scaling.")
-    derived: bool = Field(default=False, description="Made by derive() in features.py; absent from the source.")
+    transform: Transform | None = Field(
+        None, description="What the model applies to the value before it scales it. log1p needs a min above -1."
+    )
+    derived: bool = Field(
+        default=False, description="Whether derive() in features.py makes the column. The source does not have it."
+    )
 
     @property
     def is_feature(self) -> bool:

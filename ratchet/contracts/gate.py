@@ -1,4 +1,4 @@
-"""How a candidate is measured, when it may replace production, and where it is registered."""
+"""How a candidate is measured, when it replaces the champion, and where it is registered."""
 
 import re
 from typing import Annotated, Literal
@@ -38,29 +38,40 @@ def _known_metric(metric: str) -> str:
 
 
 class Evaluate(Document):
-    """What is measured on held-out days."""
+    """What is measured on the held-out days."""
 
     metric: Annotated[str, AfterValidator(_known_metric)] | None = Field(
-        None, description="By default, by the objective."
+        None,
+        description="The metric that decides, such as ndcg@10. The default depends on the objective: ndcg@10, auc, "
+        "rmse or accuracy.",
     )
-    holdout_days: int = Field(1, ge=1, le=365, description="The newest days of the window; no model trains on them.")
+    holdout_days: int = Field(
+        1, ge=1, le=365, description="How many of the newest days are held out. The candidate is not trained on them."
+    )
     slices: tuple[str, ...] = Field(
-        (), description="Columns; no value of theirs may lose more than gate.max_slice_loss."
+        (), description="Categorical columns. No value of such a column may lose more than gate.max_slice_loss."
     )
 
 
 class Gate(Document):
-    """A candidate goes in if the lower bound of its relative gain is above min_gain."""
+    """A candidate is promoted if the lower bound of its relative gain is above min_gain."""
 
-    min_gain: Fraction = Field(0.0, description="Relative gain over the champion that has to be exceeded.")
-    confidence: Fraction = Field(0.95, description="Of the one-sided lower bound.")
-    max_slice_loss: Fraction = Field(0.02, description="Relative loss allowed in any slice.")
+    min_gain: Fraction = Field(
+        0.0, description="The relative gain over the champion that the lower bound has to exceed."
+    )
+    confidence: Fraction = Field(0.95, description="The confidence of the one-sided lower bound.")
+    max_slice_loss: Fraction = Field(0.02, description="The largest relative loss allowed in any slice.")
 
 
 class Register(Document):
-    """Where a promoted model goes."""
+    """Where a promoted model is registered."""
 
     model: str | None = Field(
-        None, pattern=NAME, max_length=100, description="Its registered name; the pipeline's by default."
+        None,
+        pattern=NAME,
+        max_length=100,
+        description="The name of the registered model. The default is the name of the pipeline.",
     )
-    promote: Literal["auto", "approve", "never"] = Field("auto", description="approve waits for a person in Airflow.")
+    promote: Literal["auto", "approve", "never"] = Field(
+        "auto", description="auto promotes without asking, approve waits for a person in Airflow, never only reports."
+    )

@@ -59,6 +59,11 @@ def outcome(pipeline: str, run_id: str, stage: str) -> str:
     return f"{run(pipeline, run_id)}/{segment(stage)}.json"
 
 
+def kept(pipeline: str, run_id: str, stage: str, name: str) -> str:
+    """A file that a stage keeps with the run, even if the stage fails: the validation page, the report."""
+    return f"{run(pipeline, run_id)}/{segment(stage)}-{segment(name)}"
+
+
 def nights(pipeline: str, date_of_data: date | None = None) -> str:
     """The prefix of the marks that say which runs a pipeline, or a date of it, had."""
     return join("nights", pipeline, *([day(date_of_data)] if date_of_data else []))

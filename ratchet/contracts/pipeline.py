@@ -42,14 +42,12 @@ def _filled(given: object, defaults: Mapping[Stage, Document]) -> object:
 class PipelineSpec(Document):
     """One pipeline, every default filled in."""
 
-    name: str = Field(pattern=NAME, max_length=63, description="Its name everywhere: the DAG, the store, the registry.")
-    description: str = Field("", description="One sentence for people.")
-    owner: str = Field("ratchet", min_length=1, max_length=100, description="Who answers for it.")
-    schedule: Schedule | None = Field(None, description="Without one, the pipeline runs only when triggered.")
-    source: Source = Field(description="Where rows come from, day by day.")
-    columns: dict[ColumnName, Column] = Field(
-        min_length=1, description="The schema of a row, and what each column is for."
-    )
+    name: str = Field(pattern=NAME, max_length=63, description="The name of the DAG, in the store and in the registry.")
+    description: str = Field("", description="One sentence about the pipeline.")
+    owner: str = Field("ratchet", min_length=1, max_length=100, description="The person or team that answers for it.")
+    schedule: Schedule | None = Field(None, description="When runs start. Without it, runs start only by hand.")
+    source: Source = Field(description="Where the rows come from, day by day.")
+    columns: dict[ColumnName, Column] = Field(min_length=1, description="The schema of a row: each column by name.")
     validate_: Validate = Field(default_factory=Validate, alias="validate")
     train: Train
     evaluate: Evaluate = Field(default_factory=Evaluate)
@@ -58,12 +56,12 @@ class PipelineSpec(Document):
     resources: dict[Stage, Resources] = Field(
         default_factory=lambda: _filled({}, _DEFAULT_RESOURCES),
         validate_default=True,
-        description="What each stage's container may use.",
+        description="What the container of each stage may use, by stage.",
     )
     stages: dict[Stage, StageSettings] = Field(
         default_factory=lambda: _filled({}, DEFAULT_SETTINGS),
         validate_default=True,
-        description="How each stage's failures are handled.",
+        description="Retries and time limits, by stage.",
     )
     alerts: Alerts = Field(default_factory=Alerts)
 

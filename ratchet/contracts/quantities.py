@@ -1,5 +1,6 @@
 """Quantities as people write them: `20%`, `1h30m`, `4g`. Values are plain numbers; dumps are readable and exact."""
 
+import math
 import re
 from typing import Annotated
 
@@ -32,6 +33,23 @@ def show_fraction(value: float) -> str | float:
     """0.2 -> `20%`; a number that would not come back the same as a percentage stays a number."""
     text = f"{value * 100:.12f}".rstrip("0").rstrip(".") + "%"
     return text if parse_fraction(text) == value else value
+
+
+def percent(value: float, *, signed: bool = False) -> str:
+    """A share or a relative change for people, never read back: 0.02 -> `2 %`, 0.46571 -> `46.6 %`.
+
+    Exact where two decimals are enough, else rounded: three digits, two decimals below 1 %, up to four for tiny shares.
+    signed: 0.44 -> `+44 %`.
+    """
+    scaled = 100 * value
+    if round(scaled, 4) == 0:
+        return "0 %"
+    if math.isclose(scaled, round(scaled, 2), abs_tol=1e-9):
+        number = f"{scaled:+,.2f}".rstrip("0").rstrip(".")
+    else:
+        decimals = sum(abs(scaled) < bound for bound in (100, 10, 0.1, 0.01))
+        number = f"{scaled:+,.{decimals}f}"
+    return f"{number if signed else number.removeprefix('+')} %".replace("-", "\N{MINUS SIGN}")
 
 
 def parse_duration(value: object) -> int:

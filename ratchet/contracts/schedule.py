@@ -19,13 +19,15 @@ def _known_zone(name: str) -> str:
 
 
 class Schedule(Document):
-    """A run each time the cron expression fires; it takes the day that ended before."""
+    """When runs start. A run is about the day that ended before it starts."""
 
     cron: Annotated[str, AfterValidator(check_cron)] = Field(
-        description="Five fields: minute hour day month weekday.",
+        description="A cron expression with five fields: minute hour day month weekday.",
         json_schema_extra={"pattern": r"^\s*[0-9*,/\-A-Za-z]+(\s+[0-9*,/\-A-Za-z]+){4}\s*$"},
     )
-    timezone: Annotated[str, AfterValidator(_known_zone)] = Field("UTC", description="Where its days begin and end.")
+    timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
+        "UTC", description="The time zone of the cron expression and of the days."
+    )
     finish_by: Duration | None = Field(
-        None, description="How long after its start a run may end before people are told."
+        None, description="Send the late alert if a run has not finished this long after it was queued."
     )

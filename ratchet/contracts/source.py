@@ -16,36 +16,37 @@ def _names_the_date(uri: str) -> str:
 
 
 class _Source(Document):
-    window_days: int = Field(
-        30, ge=1, le=3660, description="Days of data a model is made from, the data date included."
-    )
+    window_days: int = Field(30, ge=1, le=3660, description="Days of data in a run, the data date included.")
     missing_days: MissingDays = Field(
-        "fail", description="What a day of the window without data does; the data date itself must be there."
+        "fail",
+        description="What to do when an earlier day has no data: stop the run, or go on without it. The data date "
+        "itself must always have data.",
     )
 
 
 class FilesSource(_Source):
     """Parquet or CSV files, a set for each day; local or s3://."""
 
-    kind: Literal["files"]
+    kind: Literal["files"] = Field(description="Parquet or CSV files.")
     uri: Annotated[str, AfterValidator(_names_the_date)] = Field(
-        description="A path or s3:// URI with {date} and, if needed, *; ${NAME} is taken from the environment."
+        description="A path or s3:// URI with {date} (YYYY-MM-DD) and, if needed, *. ${NAME} is read from the "
+        "environment. A relative path starts at the folder of the command."
     )
 
 
 class SqlSource(_Source):
     """A query against a database, run once for each day."""
 
-    kind: Literal["sql"]
-    uri: str = Field(description="An SQLAlchemy URL; ${NAME} is taken from the environment, where secrets belong.")
+    kind: Literal["sql"] = Field(description="A query against a database.")
+    uri: str = Field(description="An SQLAlchemy URL. ${NAME} is read from the environment; keep secrets there.")
     query: str = Field(description="A SELECT with the parameter :date (YYYY-MM-DD).", pattern=r"(?s).*:date\b.*")
 
 
 class DeltaSource(_Source):
     """A Delta Lake table with a column that holds the day."""
 
-    kind: Literal["delta"]
-    uri: str = Field(description="The table's path or s3:// URI; ${NAME} is taken from the environment.")
+    kind: Literal["delta"] = Field(description="A Delta Lake table.")
+    uri: str = Field(description="The table's path or s3:// URI. ${NAME} is read from the environment.")
     date_column: str = Field("date", description="The column that holds the day, as a date or a YYYY-MM-DD string.")
 
 

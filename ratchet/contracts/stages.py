@@ -11,23 +11,28 @@ Stage = Literal["ingest", "validate", "features", "train", "evaluate", "register
 STAGES: tuple[Stage, ...] = ("ingest", "validate", "features", "train", "evaluate", "register", "report")
 
 
-class Resources(Document):
-    """What a stage's container may use."""
+def stage_module(stage: Stage) -> str:
+    """The module that runs a stage. The library does not import the stages; it knows this name of theirs alone."""
+    return f"tasks.{stage}.stage"
 
-    gpus: int = Field(0, ge=0, le=64, description="Devices.")
-    cpus: float = Field(2, gt=0, le=1024, description="A quota, in cores.")
-    memory: Memory = Field(4 << 30, description="A hard limit; what needs more ends as out of memory.")
-    shm: Memory = Field(256 << 20, description="Of /dev/shm.")
-    pids: int = Field(512, ge=16, le=65_536, description="Processes and threads.")
+
+class Resources(Document):
+    """What the container of a stage may use."""
+
+    gpus: int = Field(0, ge=0, le=64, description="Number of GPUs.")
+    cpus: float = Field(2, gt=0, le=1024, description="The CPU quota, in cores.")
+    memory: Memory = Field(4 << 30, description="A hard limit. A stage that needs more ends as out of memory.")
+    shm: Memory = Field(256 << 20, description="The size of /dev/shm.")
+    pids: int = Field(512, ge=16, le=65_536, description="The largest number of processes and threads.")
 
 
 class StageSettings(Document):
-    """How a stage's failures are handled."""
+    """Retries and time limits of a stage."""
 
-    retries: int = Field(2, ge=0, le=100, description="Tries after the first.")
-    retry_delay: Duration = Field(30, description="Before the first retry; it grows from there.")
-    timeout: Duration = Field(3600, description="Of one try.")
-    grace: Duration = Field(30, description="Seconds between the notice to stop and the kill.")
+    retries: int = Field(2, ge=0, le=100, description="How often a failed stage is tried again.")
+    retry_delay: Duration = Field(30, description="The wait before the first retry. It grows with each retry.")
+    timeout: Duration = Field(3600, description="The time limit of one try.")
+    grace: Duration = Field(30, description="The time between the notice to stop (SIGTERM) and the kill.")
 
 
 DEFAULT_SETTINGS: dict[Stage, StageSettings] = {

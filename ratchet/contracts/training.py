@@ -1,4 +1,4 @@
-"""How a model is trained."""
+"""The keys of training: the model, the optimizer, checkpoints."""
 
 from typing import Annotated, Literal
 
@@ -38,31 +38,47 @@ BatchSize = Annotated[
 class Model(Document):
     """The architecture. `dcn` is a deep and cross network (Wang et al. 2021), `mlp` the same without the crosses."""
 
-    kind: ModelKind = Field("dcn", description="dcn, mlp, linear, or a class of the pipeline's own model.py.")
-    embedding_dim: int = Field(16, ge=1, le=1024, description="Length of a category's vector.")
-    hidden: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] = Field((256, 128), description="Widths of the layers.")
-    cross_layers: int = Field(2, ge=1, le=16, description="dcn only: how many cross layers.")
-    dropout: float = Field(0.0, ge=0, lt=1, description="Share of activations left out in training.")
-    min_count: int = Field(2, ge=1, description="A category seen less often in training counts as unknown.")
+    kind: ModelKind = Field(
+        "dcn", description="dcn, mlp, linear, or a class of the pipeline's own model.py, such as model.py:MyModule."
+    )
+    embedding_dim: int = Field(16, ge=1, le=1024, description="Length of the vector of a category.")
+    hidden: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] = Field(
+        (256, 128), description="Widths of the hidden layers."
+    )
+    cross_layers: int = Field(2, ge=1, le=16, description="Number of cross layers (dcn only).")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Share of activations set to zero during training.")
+    min_count: int = Field(2, ge=1, description="A category with fewer training rows than this counts as unknown.")
 
 
 class Checkpoint(Document):
-    """When the state of training is saved, besides the end of each epoch."""
+    """How often training saves its state, besides the end of each epoch."""
 
-    every: Duration = Field(20 * 60, description="At most this long between two.")
-    keep: int = Field(3, ge=1, le=100, description="How many of the newest are kept; the best one is kept apart.")
+    every: Duration = Field(20 * 60, description="The longest time between two checkpoints.")
+    keep: int = Field(
+        3, ge=1, le=100, description="How many of the newest checkpoints are kept. The best model is kept besides."
+    )
 
 
 class Train(Document):
-    """What is trained, and how long."""
+    """What is trained, and for how long."""
 
-    objective: Objective = Field(description="What the model is for; it decides the loss.")
+    objective: Objective = Field(description="What the model predicts. It decides the loss.")
     model: Model = Field(default_factory=Model)
-    epochs: int = Field(3, ge=1, le=10_000, description="At most; early stopping may end sooner.")
-    batch_size: BatchSize = Field("auto", description="Rows in a step.")
-    learning_rate: float = Field(1e-3, gt=0, le=10, description="Of AdamW.")
-    weight_decay: float = Field(1e-5, ge=0, description="Of AdamW.")
-    seed: int = Field(0, ge=0, lt=2**31, description="Of everything random.")
-    valid_days: int = Field(1, ge=0, description="Days before the hold-out that decide on early stopping.")
-    patience: int = Field(2, ge=1, description="Epochs without a better validation metric before training stops.")
+    epochs: int = Field(3, ge=1, le=10_000, description="The largest number of epochs. Early stopping may end sooner.")
+    batch_size: BatchSize = Field(
+        "auto",
+        description="Rows in a step, at least 64. auto takes a power of two from 256 to 4096 that gives about fifty "
+        "steps in an epoch.",
+    )
+    learning_rate: float = Field(1e-3, gt=0, le=10, description="The learning rate of AdamW.")
+    weight_decay: float = Field(1e-5, ge=0, description="The weight decay of AdamW.")
+    seed: int = Field(0, ge=0, lt=2**31, description="The seed of all random numbers.")
+    valid_days: int = Field(
+        1,
+        ge=0,
+        description="Days before the held-out days that decide on early stopping. 0 switches early stopping off.",
+    )
+    patience: int = Field(
+        2, ge=1, description="Training stops after this many epochs without a better validation metric."
+    )
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)

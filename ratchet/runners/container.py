@@ -1,4 +1,4 @@
-"""A job in the words of the Docker Engine API: a container that may do little, and the files that are put into it."""
+"""A job as a request of the Docker Engine API: a container with few rights, and the files that are put into it."""
 
 import io
 import math
@@ -7,26 +7,25 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from ratchet.runners.devices import GPUS_LABEL, Devices
+from ratchet.contracts.labels import MARK, Label
+from ratchet.runners.devices import Devices
 from ratchet.runners.job import CACHE, REQUEST, SECRETS, Job
 
 FOLDER = "/run/ratchet"
 """Where a container finds its request and secrets."""
-MARK = {"ratchet": "1"}
-"""The label of everything that a runner makes in an engine."""
 OUT_OF_MEMORY_SEEN = 240
-"""How a container ends in which the kernel killed for memory and whose job did not end well. See docs/adr/013."""
+"""Exit code of a container in which the kernel killed for memory and whose job failed. See docs/adr/013."""
 
 _CPU_PERIOD_US = 100_000
 _FIRST = "first.sh"
 _FIRST_SH = f"""\
-# Runs the job, hands SIGTERM on to it and ends as it does: with {OUT_OF_MEMORY_SEEN} if it did not end well and the
+# Runs the job, passes SIGTERM on to it and exits with its code, or with {OUT_OF_MEMORY_SEEN} if the job failed and the
 # kernel killed for memory in here. No program is started for that: files in /tmp may still fill the memory.
-trap 'if [ -z "$!" ]; then exit 143; fi; told=1; kill -TERM "$!" 2>/dev/null' TERM
+trap 'if [ -z "$!" ]; then exit 143; fi; again=1; kill -TERM "$!" 2>/dev/null' TERM
 "$@" &
-told=1
-while [ -n "$told" ]; do  # a wait that a signal interrupts tells of the signal, one after the end tells of the job
-    told=
+again=1
+while [ -n "$again" ]; do  # a wait that a signal interrupts returns the signal's code, the next one the job's
+    again=
     wait "$!"
     code=$?
 done
@@ -51,7 +50,7 @@ def container_config(job: Job, *, cpus: int | None, devices: Devices | None = No
     command = job.command or ("ratchet", "stage", f"{FOLDER}/{REQUEST}")
     resources = job.resources
     devices = devices or Devices()
-    labels = {**job.labels, **MARK, **({GPUS_LABEL: devices.listed} if devices.names else {})}
+    labels = {**job.labels, **MARK, **({Label.GPUS: devices.listed} if devices.names else {})}
     environment = {**job.environment(FOLDER, cpus=cpus), **devices.environment}
     return {
         "Image": job.image,
@@ -62,7 +61,7 @@ def container_config(job: Job, *, cpus: int | None, devices: Devices | None = No
         "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
         "Labels": labels,
         "StopSignal": "SIGTERM",
-        # Also what an engine that shuts down, or finds the container after a crash of its own, grants.
+        # An engine that shuts down, or finds the container after its own crash, waits as long.
         "StopTimeout": math.ceil(job.grace_s),
         "HostConfig": {
             "Init": True,

@@ -1,10 +1,10 @@
 """Which GPUs a host has, which are taken, and which ones a job gets.
 
-A device belongs to the container that carries it in a label and has not ended: the engine is the only record, so that
-a crash frees the device with the container, and there is no lease to forget. It also decides between submitters, who
-may share nothing else: a container is created with its devices first, and then started only if, of those that were
-created with one of them, it is the oldest, and none runs. Of two such containers each that came second sees the first;
-so never do both start.
+A device belongs to the container that names it in a label and has not ended. The engine is the only record, so that a
+crash frees the device with the container, and no lease can be left behind. The engine also decides between submitters,
+which may share nothing else: a container is created with its devices first, and then started only if, of the containers
+with one of these devices, it is the oldest and none runs. Of two such containers the second always sees the first, so
+they never both start.
 
 A change here violates the promise of the project when a container is started without a look that came after its
 creation, or when one that was created and not started is passed over while it could still start.
@@ -21,19 +21,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.labels import Label
 from ratchet.runners.job import Job
 
 if TYPE_CHECKING:
-    import docker  # not at run time: who only counts devices, as each parse of a DAG file may, needs no engine
+    import docker  # not at run time: to count devices, as each parse of a DAG file may, no engine is needed
 
-GPUS_LABEL = "ratchet.gpus"
 SETTING = "RATCHET_GPUS"
 _FAKE = "fake:"
 _PAUSE_S = 0.05
 _PATIENCE_S = 30.0
-"""How long others may take to settle who has what."""
+"""How long to wait for containers that others have created and not started."""
 _STALE_S = 120.0
-"""After which a container that was created and not started has lost its submitter; by the engine's clock."""
+"""Seconds, by the engine's clock, after which the submitter of a container that never started counts as dead."""
 _ENDED = frozenset({"exited", "dead", "removing"})
 
 
@@ -46,25 +46,25 @@ class Devices:
 
     @property
     def listed(self) -> str:
-        """Their names in one word."""
+        """Their names, with commas."""
         return ",".join(self.names)
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        """In the words of the engine's API."""
+        """As the engine's API takes them."""
         real = self.names and not self.fake
         return [{"DeviceIDs": list(self.names), "Capabilities": [["gpu"]]}] if real else []
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the job is told: its devices by the host's names. Inside of the container they count from 0."""
+        """For the job: its devices by the host's names. Inside the container they count from 0."""
         return {"RATCHET_GPU_DEVICES": self.listed} if self.names else {}
 
 
 def host_devices() -> Devices:
-    """What RATCHET_GPUS lists (`0,1`, or UUIDs), or nvidia-smi where it is unset; none without either.
+    """The devices that RATCHET_GPUS lists (`0,1`, or UUIDs), or nvidia-smi where it is unset; none without either.
 
-    Raises ConfigurationError for a list that is none.
+    Raises ConfigurationError for a list that cannot be read.
     """
     setting = os.environ.get(SETTING)
     if setting is None:
@@ -97,48 +97,48 @@ class _Claim:
     handle: str
     names: frozenset[str]
     started: bool
-    who: str
+    holder: str
 
 
 def claim(api: "docker.APIClient", job: Job, create: Callable[[Devices], str]) -> str:
     """The id of a container that `create` has made with the devices that the job gets, and that may be started.
 
-    Raises Unavailable if too few are free, saying who holds the others; ConfigurationError if the host has too few.
+    Raises Unavailable if too few are free, naming who holds the others; ConfigurationError if the host has too few.
     """
     wanted = job.resources.gpus
     if not wanted:
         return create(Devices())
-    there = host_devices()
-    if len(there.names) < wanted:
-        has = f"has {len(there.names)} ({there.listed})" if there.names else "has none"
+    host = host_devices()
+    if len(host.names) < wanted:
+        has = f"has {len(host.names)} ({host.listed})" if host.names else "has none"
         raise ConfigurationError(
-            f"{job.name} wants {_count(wanted)}, and this host {has}",
+            f"{job.name} needs {_count(wanted)}, and this host {has}",
             remedy=f"lower resources.<stage>.gpus, or list the devices in {SETTING} if nvidia-smi cannot",
         )
     deadline = time.monotonic() + _PATIENCE_S
     while True:
-        claims = _claims(api, there.names)
+        claims = _claims(api, host.names)
         held = {name: one for one in claims for name in one.names}
-        free = [name for name in there.names if name not in held]
+        free = [name for name in host.names if name not in held]
         if len(free) >= wanted:
-            handle = create(Devices(names=tuple(free[:wanted]), fake=there.fake))
-            if _is_ours(api, handle, there.names):
+            handle = create(Devices(names=tuple(free[:wanted]), fake=host.fake))
+            if _is_ours(api, handle, host.names):
                 return handle
             _remove(api, handle)
         elif all(one.started for one in claims) or time.monotonic() > deadline:
             holders = "; ".join(
-                f"{name} by {held[name].who} ({held[name].handle[:12]})" for name in there.names if name in held
+                f"{name} by {held[name].holder} ({held[name].handle[:12]})" for name in host.names if name in held
             )
             raise Unavailable(
-                f"{job.name} wants {_count(wanted)}, and {len(free)} of {len(there.names)} are free; held: {holders}",
-                remedy="it is tried again; give fewer runs the GPU pool at once if this is usual",
+                f"{job.name} needs {_count(wanted)}, and {len(free)} of {len(host.names)} are free; held: {holders}",
+                remedy="wait for the next try; if this happens often, let fewer runs use the GPU pool at once",
             )
         else:
             time.sleep(_PAUSE_S)
 
 
 def _is_ours(api: "docker.APIClient", handle: str, names: Collection[str]) -> bool:
-    """Whether a created container has its devices to itself; a younger one that wants them is waited for."""
+    """Whether a created container has its devices to itself. Waits for younger containers to give way."""
     while True:
         claims = _claims(api, names)
         ours = next((one for one in claims if one.handle == handle), None)
@@ -149,25 +149,25 @@ def _is_ours(api: "docker.APIClient", handle: str, names: Collection[str]) -> bo
             return False
         if not rivals:
             return True
-        time.sleep(_PAUSE_S)  # it has looked before we came, and starts; or it will see us, and give way
+        time.sleep(_PAUSE_S)  # it looked before this one was created, and starts; or it sees this one, and gives way
 
 
 def _claims(api: "docker.APIClient", names: Collection[str]) -> list[_Claim]:
-    """Who has which of these. What was created long ago and never started is removed, so that it never will be."""
+    """The containers that hold some of these devices. A container that never started is removed after _STALE_S."""
     found = []
-    for container in api.containers(all=True, filters={"label": [GPUS_LABEL]}):
+    for container in api.containers(all=True, filters={"label": [Label.GPUS]}):
         labels: Mapping[str, str] = container["Labels"]
-        held = frozenset(labels[GPUS_LABEL].split(",")) & frozenset(names)
+        held = frozenset(labels[Label.GPUS].split(",")) & frozenset(names)
         if container["State"] in _ENDED or not held:
             continue
-        words = (labels.get("ratchet.pipeline"), labels.get("ratchet.stage"), labels.get("ratchet.run"))
+        run = filter(None, map(labels.get, (Label.PIPELINE, Label.STAGE, Label.RUN)))
         found.append(
             _Claim(
                 created=container["Created"],
                 handle=container["Id"],
                 names=held,
                 started=container["State"] != "created",
-                who=" ".join(word for word in words if word) or "container",
+                holder=" ".join(run) or "container",
             )
         )
     waiting = [one for one in found if not one.started]

@@ -18,20 +18,21 @@ from urllib3.exceptions import HTTPError
 
 from ratchet.contracts.errors import ConfigurationError, JobGone, Unavailable
 from ratchet.contracts.exits import ExitCode
-from ratchet.runners.container import FOLDER, MARK, OUT_OF_MEMORY_SEEN, archive, container_config
+from ratchet.contracts.labels import MARK
+from ratchet.runners.container import FOLDER, OUT_OF_MEMORY_SEEN, archive, container_config
 from ratchet.runners.devices import Devices, claim
 from ratchet.runners.engine import EngineSilent, answers, connect
 from ratchet.runners.job import Job
-from ratchet.runners.log import position
-from ratchet.runners.log.entries import Position
+from ratchet.runners.log.entries import read_lines
 from ratchet.runners.log.lines import Line
+from ratchet.runners.log.position import Position, discard
 from ratchet.runners.runner import Status
 
 _NOT_FOUND, _CONFLICT = 404, 409
 _QUIET_S = 30.0
-"""Seconds without a line after which a follower asks whether the engine is still there."""
+"""Seconds without a line after which a follower asks whether the engine still answers."""
 _KILLED = frozenset({137, 143, 255})
-"""How a container ends that was killed: SIGKILL, SIGTERM, and with the machine under the engine's feet."""
+"""Exit codes of a container that was killed: by SIGKILL, by SIGTERM, and with its whole machine."""
 _SHUTDOWN_S = 15.0
 """Seconds that may pass from the end of a container to the silence of an engine that ended it while it shut down."""
 
@@ -73,7 +74,7 @@ class DockerRunner:
         return handle
 
     def status(self, handle: str) -> Status:
-        """How the job stands now."""
+        """The job's state now."""
         with self._answers():
             try:
                 state: dict[str, Any] = self._api.inspect_container(handle)["State"]
@@ -83,7 +84,7 @@ class DockerRunner:
             return Status(running=True, begun=bool(state["Running"]))
         exit_code: int = state["ExitCode"]
         # The engine's flag is missing at times (docs/adr/013). It says that the limit was met; a stage that lost a
-        # worker to it and ended well all the same is done.
+        # worker to it and still succeeded is done.
         out_of_memory = exit_code == OUT_OF_MEMORY_SEEN or (bool(state["OOMKilled"]) and exit_code != ExitCode.DONE)
         return Status(
             running=False,
@@ -93,7 +94,7 @@ class DockerRunner:
         )
 
     def _why_killed(self, state: Mapping[str, str]) -> str:
-        """In words, where an engine's restart explains it. Who follows sees one; else the default bridge is as old."""
+        """Why, if an engine's restart explains it: this runner saw it, or the default bridge was made by it."""
         ended = _seconds(state["FinishedAt"])
         if self._silent_since - _SHUTDOWN_S < ended <= self._back_since:
             return "the Docker engine was restarted"
@@ -107,24 +108,24 @@ class DockerRunner:
         return ""
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Status:
-        """Block until the job ends, or for `timeout_s` seconds at most; then how it stands."""
-        # An expired wait is no error, and an engine that is gone shows in the status below.
+        """Block until the job ends, or for `timeout_s` seconds at most; then its state."""
+        # An expired wait is no error; if the engine is gone, the status below raises.
         with suppress(RequestException), self._open("POST", handle, "wait", {}, timeout_s) as response:
-            response.content  # noqa: B018 - comes when the container ends
+            response.content  # noqa: B018 - blocks until the container ends
         status = self.status(handle)
         if status.running and timeout_s is None:
-            raise EngineSilent(f"the Docker engine no longer says how container {handle[:12]} ends")
+            raise EngineSilent(f"the Docker engine stopped waiting for container {handle[:12]}, which still runs")
         return status
 
     def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:
-        """Lines from a position on, following until the job ends, straight from the engine: nothing is kept here.
+        """Lines after a position until the job ends, straight from the engine: nothing is kept here.
 
-        since: where to begin, the log's begin if not given. It moves along, and stands behind each line that is given.
+        since: where to begin; the begin of the log if not given. It moves behind each line before that is yielded.
         """
         position = Position() if since is None else since
         running = True
         while running:
-            with suppress(HTTPError, RequestException):  # a stream that breaks is taken up again, if the engine answers
+            with suppress(HTTPError, RequestException):  # a stream that breaks is opened again if the engine answers
                 yield from self._lines(handle, position, follow=True)
             running = self.wait(handle, 1).running
         with self._answers():
@@ -138,47 +139,47 @@ class DockerRunner:
             if response.status_code == _NOT_FOUND:
                 raise _gone(handle)
             response.raise_for_status()
-            yield from position.lines(response.raw, last=not follow)
+            yield from read_lines(response.raw, position, last=not follow)
 
     def _open(self, method: str, handle: str, what: str, params: dict[str, str], timeout_s: float | None) -> Response:
-        """A response whose body comes as the container goes on. The SDK's own calls leave sockets open on a timeout."""
+        """A response whose body comes while the container runs. The SDK's own calls leave sockets open on a timeout."""
         url = f"{self._api.base_url}/v{self._api.api_version}/containers/{handle}/{what}"
         timeout = (self._api.timeout, timeout_s)
         return self._api.request(method, url, params=params, stream=True, timeout=timeout)
 
     def notify(self, handle: str) -> None:
-        """SIGTERM, and no waiting: the job may go on for its grace. Quiet if it has ended. A paused one is woken up."""
-        self._wake(handle)
+        """SIGTERM, and no waiting. Quiet if the job has ended. A paused container is resumed first."""
+        self._resume(handle)
         with self._answers():
             try:
                 self._api.kill(handle, signal="SIGTERM")
             except NotFound:
                 return
             except APIError as error:
-                if error.status_code != _CONFLICT:  # a conflict: it does not run
+                if error.status_code != _CONFLICT:  # a conflict: it is not running
                     raise
 
     def stop(self, handle: str, grace_s: float) -> None:
-        """SIGTERM, and SIGKILL after `grace_s` seconds. A paused container is woken up, and has its grace."""
-        self._wake(handle)
+        """SIGTERM, and SIGKILL after `grace_s` seconds. A paused container is resumed first, and has its grace."""
+        self._resume(handle)
         with self._answers(), suppress(NotFound):
             self._api.stop(handle, timeout=math.ceil(grace_s))
 
-    def _wake(self, handle: str) -> None:
-        with self._answers(), suppress(APIError):  # it is gone, or was not paused
+    def _resume(self, handle: str) -> None:
+        with self._answers(), suppress(APIError):  # it is gone, or is not paused
             self._api.unpause(handle)
 
     def remove(self, handle: str) -> None:
-        """Kill if needed, and remove the container with its volume and what is kept of it here."""
+        """Kill if needed, and remove the container, its volume and the position that is kept of its log."""
         with self._answers():
             try:
                 self._api.remove_container(handle, v=True, force=True)
             except NotFound:
                 pass
             except APIError as error:
-                if error.status_code != _CONFLICT:  # a conflict: somebody is removing it already
+                if error.status_code != _CONFLICT:  # a conflict: another process is removing it
                     raise
-        position.discard(handle)
+        discard(handle)
 
     def find(self, labels: Mapping[str, str]) -> list[str]:
         """Ids of all containers, running or ended, that carry all these labels; the newest first."""
@@ -187,7 +188,7 @@ class DockerRunner:
             return [found["Id"] for found in self._api.containers(all=True, filters={"label": wanted})]
 
     def labels(self, handle: str) -> Mapping[str, str]:
-        """What a container is labelled with. Raises JobGone."""
+        """The labels of a container. Raises JobGone."""
         with self._answers():
             try:
                 found: dict[str, str] = self._api.inspect_container(handle)["Config"]["Labels"]
@@ -196,14 +197,14 @@ class DockerRunner:
         return found
 
     def image_id(self, image: str) -> str:
-        """The digest (`sha256:...`) that an image's name stands for in this engine."""
+        """The digest (`sha256:...`) of an image in this engine."""
         with answers(image=image):
-            identity: str = self._api.inspect_image(image)["Id"]  # type: ignore[no-untyped-call]  # the same
+            identity: str = self._api.inspect_image(image)["Id"]  # type: ignore[no-untyped-call]  # the stubs lag behind
         return identity
 
     @contextmanager
     def _answers(self) -> Iterator[None]:
-        """The engine's errors as ours, and since when it has been silent, if it is."""
+        """Raise the engine's errors as Ratchet's, and note when it stops answering and when it answers again."""
         try:
             with answers():
                 yield
@@ -225,9 +226,9 @@ class DockerRunner:
 
 
 def _gone(handle: str) -> JobGone:
-    return JobGone(f"container {handle[:12]} is gone", remedy="nothing, if that was meant; else see who removed it")
+    return JobGone(f"container {handle[:12]} is gone", remedy="find out who removed it, unless you did")
 
 
 def _seconds(time_text: str) -> float:
-    """Seconds since 1970 of the engine's words for a time, which has nanoseconds."""
+    """Seconds since 1970 of a time as the engine writes it, with nanoseconds."""
     return datetime.fromisoformat(time_text[:19] + "+00:00").timestamp()

@@ -1,4 +1,4 @@
-"""The connection to a Docker engine, and its errors in our words."""
+"""The connection to a Docker engine, and its errors as Ratchet's."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +14,15 @@ from ratchet.runners.job import Job
 
 _SERVER_ERROR = 500
 _AWAY = frozenset({502, 503, 504})
-"""What a proxy before the engine answers while the engine does not."""
+"""Status codes of a proxy before an engine that does not answer."""
 
 
 class EngineSilent(Unavailable):
-    """The engine did not answer at all, as one that restarts does not."""
+    """The engine did not answer at all, for example because it restarts."""
 
 
 def engine_available() -> str | None:
-    """None if a Docker engine answers, otherwise why not."""
+    """None if a Docker engine answers, otherwise the reason why not."""
     try:
         with docker.APIClient(timeout=5, **kwargs_from_env()) as api:
             api.ping()
@@ -32,14 +32,14 @@ def engine_available() -> str | None:
 
 
 def connect() -> docker.APIClient:
-    """A client of the engine that the environment names (DOCKER_HOST and its kin)."""
+    """A client of the engine that the environment names (DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH)."""
     with answers():
         return docker.APIClient(**kwargs_from_env())
 
 
 @contextmanager
 def answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
-    """The engine's errors as ours: it does not answer, or it cannot do what is asked."""
+    """Raise the engine's errors as Ratchet's: it does not answer, or it cannot do what was asked."""
     try:
         yield
     except ImageNotFound as error:
@@ -58,9 +58,9 @@ def answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
         if error.status_code in _AWAY:
             raise EngineSilent(said, remedy="start it: scripts/engine.sh") from error
         if job is not None and job.network in said and "network" in said.replace(job.network, ""):
-            raise ConfigurationError(said, remedy="make the network that RATCHET_STAGE_NETWORK names") from error
+            raise ConfigurationError(said, remedy="create the network that RATCHET_STAGE_NETWORK names") from error
         if (error.status_code or _SERVER_ERROR) < _SERVER_ERROR:
-            raise ConfigurationError(said, remedy="see resources and the store's folder") from error
+            raise ConfigurationError(said, remedy="check resources in pipeline.yaml and the store's folder") from error
         raise Unavailable(said) from error
     except (DockerException, RequestException, HTTPError) as error:
         raise EngineSilent(

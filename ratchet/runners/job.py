@@ -1,4 +1,4 @@
-"""What a runner is asked to run: one stage, its limits, and what it may see."""
+"""What a runner runs: one stage, its limits, and what it may see."""
 
 import math
 import re
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.labels import STAGE_USER
 from ratchet.contracts.stages import Resources
 
 REQUEST = "request.json"
@@ -34,12 +35,12 @@ class Job:
 
     name: for people; need not be unique. request: the StageRequest as JSON. image: tag or digest; None for processes.
     secrets: file name to content, readable by the job alone, in the folder that RATCHET_SECRETS names; never in the
-    environment. env: plain settings, visible to whoever may inspect. labels: what `Runner.find` looks for.
-    network: none, bridge, host, or the name of a network of the engine's. cache: the name of a volume that many jobs
-    share, for what each of them can do without.
+    environment. env: plain settings, visible to everyone who may inspect the container.
+    labels: what `Runner.find` looks for. network: none, bridge, host, or the name of a network of the engine.
+    cache: the name of a volume that many jobs share, for data that each of them can do without.
     timeout_s, grace_s: seconds until the notice to stop, and from the notice to the kill.
     user: `uid:gid` inside a container, never root. command: instead of `ratchet stage REQUEST`.
-    Raises ConfigurationError for a name, user, secret, network, volume or mount that cannot be.
+    Raises ConfigurationError for an invalid name, user, secret, network, volume or mount.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Job:
     cache: str | None = None
     timeout_s: float = 3600
     grace_s: float = 30
-    user: str = "10001:10001"
+    user: str = f"{STAGE_USER}:{STAGE_USER}"
     command: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -70,7 +71,7 @@ class Job:
         if not _USER.fullmatch(self.user) or int(self.user.split(":")[0]) == 0:
             raise ConfigurationError(
                 f"user {self.user!r} cannot run a stage; allowed: uid:gid in numbers, not root",
-                remedy="let a user who is not root own the store's folder (`chown -R 10001:10001 STORE`)",
+                remedy=f"give the store to a user other than root (`chown -R {STAGE_USER}:{STAGE_USER} STORE`)",
             )
         for mount in self.mounts:
             path = PurePosixPath(mount.path)
@@ -87,7 +88,7 @@ class Job:
                 )
 
     def environment(self, folder: str, *, cpus: int | None) -> dict[str, str]:
-        """What the stage's environment gets, with its files in `folder` on a machine with `cpus` cores, if known.
+        """The stage's environment, with its files in `folder` on a machine with `cpus` cores, if known.
 
         Threads follow the CPU quota, not the machine: more of them would only be throttled.
         """
@@ -95,9 +96,9 @@ class Job:
         threads = str(min(wanted, cpus) if cpus else wanted)
         return {
             "OMP_NUM_THREADS": threads,
-            # Threads that wait by spinning hold the very core that another one needs: on a busy machine, or under a
-            # quota, training takes several times as long. NumPy's did so for a tenth of a second whenever a process
-            # started; OpenBLAS, which it brings, has a setting for how long.
+            # Threads that wait by spinning hold the core that another thread needs: on a busy machine, or under a
+            # quota, training takes several times as long. NumPy's threads spun for a tenth of a second whenever a
+            # process started; its OpenBLAS has a setting for how long.
             "OMP_WAIT_POLICY": "PASSIVE",
             "OPENBLAS_THREAD_TIMEOUT": "4",
             "MKL_NUM_THREADS": threads,

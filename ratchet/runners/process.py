@@ -1,4 +1,4 @@
-"""Stages as processes of this machine: no image and no engine, and no limits but those that the kernel gives anyone."""
+"""Stages as processes of this machine: without image or engine, and with no limits but the kernel's own."""
 
 import contextlib
 import os
@@ -19,15 +19,15 @@ from ratchet.contracts.errors import JobGone, Unavailable
 from ratchet.contracts.exits import ExitCode
 from ratchet.runners import guard
 from ratchet.runners.job import REQUEST, SECRETS, Job
-from ratchet.runners.log.entries import Position
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.output import Output
+from ratchet.runners.log.position import Position
 from ratchet.runners.runner import Status
 
 
 @dataclass(slots=True)
 class _Process:
-    """A started job. `ended` is resolved by the thread that waits for it, when nothing of its group lives any more."""
+    """A started job. The thread that waits for it resolves `ended` when no process of its group lives any more."""
 
     job: Job
     scratch: Path
@@ -37,7 +37,7 @@ class _Process:
 
 
 class ProcessRunner:
-    """Runs each job as a child process in a session of its own. Handles are valid in this object only.
+    """Runs each job as a child process in its own session. Handles are valid in this object only.
 
     Jobs die with the process that started them. Mounts, network and resource limits are not enforced.
     """
@@ -70,18 +70,18 @@ class ProcessRunner:
         return handle
 
     def status(self, handle: str) -> Status:
-        """How the job stands now."""
+        """The job's state now."""
         process = self._known(handle)
         return process.ended.result() if process.ended.done() else Status(running=True)
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Status:
-        """Block until the job ends, or for `timeout_s` seconds at most; then how it stands."""
+        """Block until the job ends, or for `timeout_s` seconds at most; then its state."""
         with contextlib.suppress(TimeoutError):
             return self._known(handle).ended.result(timeout_s)
         return self.status(handle)
 
-    def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:  # noqa: ARG002 - the seam's; a line is given once
-        """Lines until the job ends. Of lines that nobody fetched, the newest are kept."""
+    def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:  # noqa: ARG002 - the protocol's; a line is yielded once
+        """Lines until the job ends. Of lines that were not fetched in time, the newest are kept."""
         return self._known(handle).output.follow()
 
     def notify(self, handle: str) -> None:
@@ -135,7 +135,7 @@ def _write_files(scratch: Path, job: Job) -> None:
 
 
 def _attend(process: _Process, started: Future[int]) -> None:
-    """Start the job's process and see it to its end. Runs in a thread of its own."""
+    """Start the job's process and wait for its end. Runs in its own thread."""
     job, scratch = process.job, process.scratch
     stage = (sys.executable, "-P", "-m", "ratchet.cli.main", "stage", str(scratch / REQUEST))
     command = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *(job.command or stage)]
@@ -162,7 +162,7 @@ def _attend(process: _Process, started: Future[int]) -> None:
         return
     started.set_result(child.pid)
     with process.output.reading(child):
-        # Waited for without being reaped, so that the group's number cannot be given to others before it is ended.
+        # Waited for without being reaped, so that the group's number cannot be used again before the group is killed.
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         _kill_group(child.pid, signal.SIGKILL)
         code_or_signal = child.wait()
@@ -171,10 +171,10 @@ def _attend(process: _Process, started: Future[int]) -> None:
 
 def _status(returncode: int, out_of_memory_kills: bool) -> Status:  # noqa: FBT001 - one caller, right above
     exit_code = 128 - returncode if returncode < 0 else returncode
-    # A process that ends with 137 by itself means it; one that was killed may have met anybody's SIGKILL.
-    own_words = returncode == ExitCode.OUT_OF_MEMORY
+    # A process that exits with 137 itself reports it; one that was killed may have had a SIGKILL from anywhere.
+    reported = returncode == ExitCode.OUT_OF_MEMORY
     killed = returncode == -signal.SIGKILL and out_of_memory_kills
-    return Status(running=False, exit_code=exit_code, out_of_memory=own_words or killed)
+    return Status(running=False, exit_code=exit_code, out_of_memory=reported or killed)
 
 
 def _out_of_memory_kills() -> int:

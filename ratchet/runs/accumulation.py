@@ -1,4 +1,4 @@
-"""In how many micro-batches a training computes its steps: what ran out of memory is remembered for the nights after.
+"""How many micro-batches a training step uses. After an out-of-memory failure the number is doubled and remembered.
 
 A change here violates the promise of the project when a training that fits is split without need, or one that ran out
 of memory is tried again as it was.
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from ratchet.contracts import paths, summaries
+from ratchet.contracts.errors import ConfigurationError, OutOfMemory, RatchetError
 from ratchet.contracts.fingerprint import digest_of, fingerprint
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.step_rows import step_rows
@@ -17,30 +18,49 @@ from ratchet.store.base import Store
 
 
 def accumulation(store: Store, plan: RunPlan, parts: Mapping[str, str]) -> int:
-    """In how many micro-batches the training with these parts of a fingerprint is to be computed.
+    """How many micro-batches a step of the training with these parts of a fingerprint uses.
 
-    What is remembered; fewer, if the result of a training with fewer stands: then there is nothing to compute.
+    The remembered number; fewer, if a training with fewer is published: then there is nothing to compute.
     """
-    wanted = _remembered(store, plan)[0]
+    remembered = _remembered(store, plan)[0]
     fewer = 1
-    while fewer < wanted:
+    while fewer < remembered:
         prefix = paths.published(plan.spec.name, "train", fingerprint({**parts, **accumulation_parts(fewer)}))
         if store.head(paths.manifest(prefix)) is not None:
             return fewer
         fewer *= 2
-    return wanted
+    return remembered
 
 
 def accumulation_parts(value: int) -> dict[str, str]:
-    """What it adds to a fingerprint: sums that are added up otherwise are other bits."""
+    """What it adds to a fingerprint: a sum in another order has other bits."""
     return {"accumulation": str(value)} if value > 1 else {}
 
 
-def halve(store: Store, plan: RunPlan, *, used: int | None = None) -> int | None:
-    """After a training that ran out of memory: remember twice the micro-batches, and return how many that is.
+def remember_out_of_memory(store: Store, plan: RunPlan, error: OutOfMemory, *, used: int) -> RatchetError:
+    """The error of a training that ran out of memory, with what the next try does about it.
 
-    used: how many the failed try had (its request says); without it, those that are remembered. Where another run has
-    remembered more in the meantime, theirs are returned. None: a micro-batch cannot be smaller, and nothing is changed.
+    used: the micro-batches of the failed try. ConfigurationError where a micro-batch cannot be smaller.
+    """
+    doubled = double_micro_batches(store, plan, used=used)
+    if doubled is None:
+        hopeless = ConfigurationError(
+            f"{error.cause}, and its micro-batches cannot be smaller", remedy="raise resources.train.memory"
+        )
+        hopeless.last_lines = error.last_lines
+        return hopeless
+    error.remedy = (
+        f"try again: the next try and later runs compute a step in {doubled} micro-batches; "
+        "raise resources.train.memory to compute it in fewer"
+    )
+    return error
+
+
+def double_micro_batches(store: Store, plan: RunPlan, *, used: int | None = None) -> int | None:
+    """Remember twice the micro-batches for the next training, and return that number.
+
+    used: the micro-batches of the failed try; without it, the remembered number. If another run has remembered more
+    meanwhile, that number is returned. None: a micro-batch cannot be smaller, and nothing is changed.
     """
     key = _key(plan)
     while True:
@@ -57,7 +77,7 @@ def halve(store: Store, plan: RunPlan, *, used: int | None = None) -> int | None
 
 
 def _remembered(store: Store, plan: RunPlan) -> tuple[int, str | None]:
-    """(micro-batches, etag of the record). A record that cannot be read counts for nothing and is written anew."""
+    """(micro-batches, etag of the record). A record that cannot be read counts for nothing and is replaced."""
     key = _key(plan)
     entry = store.head(key)
     if entry is None:
@@ -69,7 +89,7 @@ def _remembered(store: Store, plan: RunPlan) -> tuple[int, str | None]:
 
 
 def _key(plan: RunPlan) -> str:
-    """By what the memory of a training depends on, so that other settings begin anew."""
+    """The record's key: a digest of what the memory of a training depends on, so that other settings begin at 1."""
     spec = plan.spec
     limits = spec.resources["train"]
     needs = {
@@ -86,7 +106,7 @@ def _key(plan: RunPlan) -> str:
 
 
 def _most(store: Store, plan: RunPlan) -> int:
-    """Micro-batches of a step in which each has a row at least; a group, for a ranking."""
+    """The most micro-batches of a step: each has at least one row, and for a ranking one group."""
     try:
         outcome = Outcome.model_validate_json(store.read(paths.outcome(plan.spec.name, plan.run_id, "features")))
     except FileNotFoundError:

@@ -1,274 +1,199 @@
-"""One attempt at a stage: the cache, the lease, the container that is started or found again, and its end.
+"""One attempt at a stage's work: the lease, the container that is started or found again, and its end.
 
 A change here violates the promise of the project when two containers of one fingerprint compute at the same time, or a
-container goes on that nobody will ever look at again.
+container goes on that no attempt and no reaper looks at again.
 """
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cached_property
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, JobGone, OutOfMemory, Preempted, RatchetError, Unavailable
+from ratchet.contracts.errors import OutOfMemory, Preempted, RatchetError, Unavailable
 from ratchet.contracts.quantities import show_duration
-from ratchet.contracts.request import Outcome, RunPlan, StageRequest
+from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import Published
-from ratchet.contracts.stages import Stage
-from ratchet.runners.job import Job
-from ratchet.runners.runner import Ended, Runner, follow_to_end
-from ratchet.runs.accumulation import halve
-from ratchet.runs.ending import end_later
+from ratchet.runners.log.lines import Line
+from ratchet.runners.runner import Runner
+from ratchet.runs.accumulation import remember_out_of_memory
 from ratchet.runs.events import Event, parse
 from ratchet.runs.failures import failure_of
-from ratchet.runs.jobs import job_for, store_label
-from ratchet.runs.outcomes import outcome_of, outcomes, why_built
-from ratchet.runs.requests import compose, why_skipped
-from ratchet.store.base import Store
-from ratchet.store.lease import Hold, Lease, Waiting, wanted
-from ratchet.store.opening import open_store
-from ratchet.store.publishing import discard_damaged, published
+from ratchet.runs.outcomes import outcome_of
+from ratchet.runs.stage_job import StageJob, find_begun
+from ratchet.runs.work import OnEvent, Work
+from ratchet.store.lease import Hold, Lease, Waiter, new_lease
 
-OnEvent = Callable[[Event], None]
 _POLL_S = 0.3
 _MOST_PREEMPTIONS = 20
 _LONGEST = 1000
 """Characters of a line that is kept with the outcome."""
 
 
-@dataclass
 class Attempt:
-    """One attempt. Call `ready`; unless it has an outcome `begin`; unless that has one `follow`.
+    """One attempt at some work, by `compute`. The work's request names it, and so its container.
 
-    name: names this attempt, and its container; no two attempts share it.
     fresh: whether a container of an earlier attempt is ended rather than followed.
     """
 
-    plan: RunPlan
-    stage: Stage
-    runner: Runner
-    name: str
-    on_event: OnEvent
-    fresh: bool = False
-    stopping: bool = False
-    """Set by whoever interrupts: then a stage that was told to stop is not started again."""
-    lost: bool = field(init=False, default=False)
-    """Whether another attempt has taken this over; then how it ends is that attempt's to say."""
-    last_lines: tuple[str, ...] = field(init=False, default=())
-    """Of the stage's log, once it has ended: the container and its log are gone by then."""
-    _request: StageRequest = field(init=False)
-    _because: str = field(init=False, default="")
-    _hold: Hold | None = field(init=False, default=None)
-    _handle: str = field(init=False, default="")
-    _found: bool = field(init=False, default=False)
-    _clock: datetime = field(init=False)
-    """Since when the stage's time runs: this attempt's beginning, or that of the attempt whose container is found."""
+    def __init__(self, work: Work, runner: Runner, *, on_event: OnEvent, fresh: bool = False) -> None:
+        self.work = work
+        self.lost = False
+        """Whether another attempt has taken this over; then that attempt records how the stage ends."""
+        self.last_lines: tuple[str, ...] = ()
+        """Of the stage's log, once it has ended: the container and its log are gone by then."""
+        self._runner, self._on_event, self._fresh = runner, on_event, fresh
+        self._stopping = False
+        self._job: StageJob | None = None
 
-    def __post_init__(self) -> None:
-        self._store: Store = open_store(self.plan.store)
+    def compute(self, earlier: str | None = None) -> Outcome:
+        """The outcome of the work: computed here, or by another attempt meanwhile.
 
-    def ready(self) -> Outcome | None:
-        """The outcome, if nothing has to be computed: skipped, or published before."""
-        so_far = outcomes(self._store, self.plan.spec.name, self.plan.run_id)
-        so_far.pop(self.stage, None)
-        if reason := why_skipped(self.stage, so_far):
-            return Outcome(stage=self.stage, state="skipped", because=reason)
-        self._request = compose(self._store, self.plan, self.stage, so_far, self.name)
-        found = self._cached()
-        if found is not None:
-            return outcome_of(found, cached=True, because="published before")
-        self._because = why_built(self._store, self._request)
-        return None
-
-    def begin(self, earlier: str | None = None) -> Outcome | None:
-        """Have the computation under way, or its outcome if another attempt came to one meanwhile.
-
-        earlier: the name of an attempt whose container is to be followed, if it is still there.
+        earlier: the name of an attempt whose container is followed, if it still exists. Raises the RatchetError that
+        says why the stage failed.
         """
-        self._clock = datetime.now(UTC)
-        limit_s = self.plan.spec.stages[self.stage].timeout
-        waiting = Waiting(self._store, self._lease, wanted(self.plan.run_id, self.name))
-        told = False
-        while (hold := waiting.take()) is None:
-            if not told and (holder := waiting.holder) is not None:
-                told = True
-                self._say(f"run {holder.run_id} computes the same since {holder.started:%H:%M:%S}; waiting for it")
-            time.sleep(_POLL_S)
-            if self.stopping:
-                raise Preempted(f"{self.stage} was told to stop while it waited for another run")
-            if (datetime.now(UTC) - self._clock).total_seconds() > limit_s:
-                raise Unavailable(
-                    f"{self.stage} waited {show_duration(limit_s)} for another run that computes the same",
-                    remedy=f"see what holds that run up, or raise stages.{self.stage}.timeout",
-                )
-            if (found := published(self._store, self._request.prefix)) is not None:
-                return _built_by_another(found)
-        self._hold = hold
-        try:
-            found = published(self._store, self._request.prefix)
-            if found is None:
-                self._start(earlier, waiting.predecessor)
-                return None
-        except BaseException:
-            self.release()
-            raise
-        self.release()
-        return _built_by_another(found)
-
-    def follow(self) -> Outcome:
-        """See the computation to its end. Raises the RatchetError that says why it failed."""
-        try:
-            error = self._to_end()
-        except RatchetError as raised:  # also JobGone, once somebody else has seen to it
-            error = Preempted(f"{self.stage} was told to stop") if self.stopping else raised
-        finally:
-            self.release()
-        made = published(self._store, self._request.prefix)
-        if made is None and self.lost and not self.stopping:
+        while True:
+            begun = self._begin(earlier)
+            if isinstance(begun, Published):
+                return outcome_of(begun, cached=True, because=f"another run built it (attempt {begun.result.attempt})")
+            outcome = self._follow(begun)
+            if outcome is not None:
+                return outcome
             self._say("another attempt has taken this over")
-            return self.begin() or self.follow()
-        if error is not None and not (self.lost and made):
-            raise self._smaller(error) if isinstance(error, OutOfMemory) and self.stage == "train" else error
-        if made is None:
-            raise RatchetError(
-                f"{self.stage} ended well but published nothing", remedy="this is a bug of Ratchet; keep the log"
-            )
-        self._store.create(paths.built(self.plan.spec.name, self.stage, self._request.fingerprint), b"")
-        return outcome_of(made, cached=False, because=self._because)
+            earlier = None
 
-    def _smaller(self, error: OutOfMemory) -> RatchetError:
-        """What ran out of memory, with what the next try does about it."""
-        parts = halve(self._store, self.plan, used=self._request.accumulation)
-        if parts is None:
-            hopeless = ConfigurationError(
-                f"{error.cause}, and its micro-batches cannot be smaller", remedy="raise resources.train.memory"
-            )
-            hopeless.last_lines = error.last_lines
-            return hopeless
-        error.remedy = (
-            f"nothing now: the next try, and the nights after it, compute a step in {parts} micro-batches; "
-            "with more resources.train.memory they would not have to"
-        )
-        return error
-
-    def is_there(self, attempt: str) -> bool:
-        """Whether an attempt's container of this computation is there, running or ended."""
-        return bool(self.runner.find(self._labels(attempt)))
+    def exists(self, attempt: str) -> bool:
+        """Whether an attempt's container for this work exists, running or ended."""
+        return bool(self._runner.find(self.work.labels(attempt)))
 
     def interrupt(self) -> None:
-        """Tell the stage to stop, and return at once. It has its whole grace; what is left after that is removed."""
-        self.stopping = True
-        if self._handle:
-            if self.runner.durable:
-                end_later(
-                    self._handle,
-                    self.plan.spec.stages[self.stage].grace,
-                    store=self.plan.store,
-                    lease=self._lease,
-                    holder=self.name,
+        """Send the stage a notice to stop, and return at once. It has its whole grace; then it is killed and removed.
+
+        A signal's handler may call this at any time.
+        """
+        self._stopping = True
+        if self._job is not None:
+            self._job.interrupt()
+
+    def _begin(self, earlier: str | None) -> StageJob | Published:
+        """Take the lease, then find or start the container, unless the result is published by then."""
+        began = datetime.now(UTC)
+        waiter = Waiter(self.work.store, self.work.lease, new_lease(self.work.plan.run_id, self.work.attempt))
+        hold = self._wait(waiter, began)
+        if isinstance(hold, Published):
+            return hold
+        try:
+            found = self.work.result()
+            if found is None:
+                return self._find(hold, waiter.predecessor, earlier, began) or self._start(
+                    hold, waiter.predecessor, began
                 )
-            else:
-                self.runner.notify(self._handle)
+        except BaseException:
+            self._release(hold)
+            raise
+        self._release(hold)
+        return found
 
-    def release(self) -> None:
-        """Give the lease back."""
-        hold, self._hold = self._hold, None
-        if hold is not None:
-            self.lost = not hold.release()
+    def _wait(self, waiter: Waiter, began: datetime) -> Hold | Published:
+        """The lease, or the result that its holder has published."""
+        stage, limit_s, reported = self.work.request.stage, self.work.timeout_s, False
+        while (hold := waiter.take()) is None:
+            if not reported and (holder := waiter.holder) is not None:
+                reported = True
+                self._say(f"run {holder.run_id} computes the same since {holder.started:%H:%M:%S}; waiting for it")
+            time.sleep(_POLL_S)
+            if self._stopping:
+                raise Preempted(f"{stage} received a notice to stop while it waited for another run")
+            if (datetime.now(UTC) - began).total_seconds() > limit_s:
+                raise Unavailable(
+                    f"{stage} waited {show_duration(limit_s)} for another run that computes the same",
+                    remedy=f"check what holds that run up, or raise stages.{stage}.timeout",
+                )
+            if (found := self.work.result()) is not None:
+                return found
+        return hold
 
-    def _start(self, earlier: str | None, predecessor: Lease | None) -> None:
-        """Find the container of an earlier attempt, or start one when nothing computes this any more."""
+    def _find(self, hold: Hold, predecessor: Lease | None, earlier: str | None, began: datetime) -> StageJob | None:
+        """The container of an earlier attempt, if it is to be followed and has begun."""
         if predecessor is not None and predecessor.ending:
-            earlier = None
-        elif earlier is None and predecessor is not None and not self.fresh:
+            return None
+        if earlier is None and predecessor is not None and not self._fresh:
             earlier = predecessor.attempt
-        if earlier is not None and (found := self._begun(earlier)):
-            self._handle, self._found = found[0], True
-            if predecessor is not None:
-                self._clock = predecessor.started
-            self._names(earlier, self._clock)
-            self._say(f"the container of attempt {earlier} is still there; going on with it")
-            return
-        for leftover in self.runner.find(self._labels()):
+        handle = find_begun(self._runner, self.work, earlier) if earlier is not None else None
+        if earlier is None or handle is None:
+            return None
+        since = began if predecessor is None else predecessor.started
+        self._job = self._under_way(hold, handle, found=True, since=since)
+        hold.point_at(earlier, since)
+        self._say(f"the container of attempt {earlier} is still there; going on with it")
+        return self._job
+
+    def _start(self, hold: Hold, predecessor: Lease | None, began: datetime) -> StageJob:
+        """Start a container, after the end of every other container for this work."""
+        for leftover in self._runner.find(self.work.labels()):
             self._say("the container of an earlier attempt is ended first")
-            if predecessor is not None:  # what it saves at its end counts: until then the computation is still its own
-                self._names(predecessor.attempt, predecessor.started, ending=True)
-            self.runner.stop(leftover, self.plan.spec.stages[self.stage].grace)
-            self.runner.remove(leftover)
-        self._names(self.name, datetime.now(UTC))
-        self._submit()
+            if predecessor is not None:  # what it saves at its end counts: until then the job is still its own
+                hold.point_at(predecessor.attempt, predecessor.started, ending=True)
+            self._runner.stop(leftover, self.work.grace_s)
+            self._runner.remove(leftover)
+        hold.point_at(self.work.attempt, datetime.now(UTC))
+        handle = self._runner.submit(self.work.job)
+        self._job = self._under_way(hold, handle, found=False, since=began)
+        return self._job
 
-    def _begun(self, attempt: str) -> list[str]:
-        """The containers of an attempt that run or have ended, and not one whose maker died before it started it."""
-        begun = []
-        for found in self.runner.find(self._labels(attempt)):
-            with suppress(JobGone):
-                if self.runner.status(found).begun:
-                    begun.append(found)
-        return begun
+    def _under_way(self, hold: Hold, handle: str, *, found: bool, since: datetime) -> StageJob:
+        return StageJob(work=self.work, runner=self._runner, hold=hold, handle=handle, found=found, since=since)
 
-    def _names(self, attempt: str, started: datetime, *, ending: bool = False) -> None:
-        """Let the lease name the computation that is under way, if it names another."""
-        if self._hold is not None and self._hold.computes != attempt:
-            self._hold.follows(attempt, started, ending=ending)
+    def _follow(self, job: StageJob) -> Outcome | None:
+        """The outcome of a job, or None if another attempt has taken it over and has no result yet."""
+        work, error = self.work, None
+        try:
+            error = self._to_end(job)
+        except RatchetError as raised:  # also JobGone, if another process has removed it
+            error = Preempted(f"{work.request.stage} received a notice to stop") if self._stopping else raised
+        finally:
+            self._release(job.hold)
+        found = work.result()
+        if found is None and self.lost and not self._stopping:
+            return None
+        if error is not None and not (self.lost and found):
+            raise self._with_remedy(error)
+        if found is None:
+            raise RatchetError(
+                f"{work.request.stage} ended well but published nothing",
+                remedy="report this bug of Ratchet, with the log",
+            )
+        work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
+        return outcome_of(found, cached=False, because=work.because)
 
-    def _labels(self, attempt: str | None = None) -> dict[str, str]:
-        labels = {
-            "ratchet.store": store_label(self._request.store),
-            "ratchet.pipeline": self.plan.spec.name,
-            "ratchet.fingerprint": self._request.fingerprint,
-        }
-        return {**labels, "ratchet.attempt": attempt} if attempt else labels
-
-    def _submit(self) -> None:
-        self._handle, self._found = self.runner.submit(self._job), False
-
-    def _to_end(self) -> RatchetError | None:
-        """Follow, and start again what was told to stop by somebody else and saved its work."""
+    def _to_end(self, job: StageJob) -> RatchetError | None:
+        """Follow a job, and start it again whenever it was preempted and saved its work."""
         for preemptions in range(1, _MOST_PREEMPTIONS + 1):
-            error = failure_of(self._request, self._ended())
-            if not isinstance(error, Preempted) or self.stopping or preemptions == _MOST_PREEMPTIONS:
+            ended = job.follow(self._hear)
+            self.last_lines = tuple(parse(line).message[:_LONGEST] for line in ended.tail)
+            error = failure_of(self.work.request, ended)
+            if not isinstance(error, Preempted) or self._stopping or preemptions == _MOST_PREEMPTIONS:
+                break
+            if not job.hold.is_ours():  # its successor has stopped it, and starts the next one
                 break
             self._say(f"{error.cause}; it goes on at once ({preemptions} of at most {_MOST_PREEMPTIONS - 1} times)")
-            self._submit()
+            job = replace(job, handle=self._runner.submit(self.work.job), found=False)
+            self._job = job
         return error
 
-    def _ended(self) -> Ended:
-        elapsed = (datetime.now(UTC) - self._clock).total_seconds()
-        ended = follow_to_end(
-            self.runner,
-            self._handle,
-            self._job,
-            lambda line: self.on_event(parse(line)),
-            started=time.monotonic() - elapsed,
-            resume=self._found,
-            is_ours=lambda: self._hold is None or self._hold.is_ours(),
-        )
-        self.last_lines = tuple(parse(line).message[:_LONGEST] for line in ended.tail)
-        return ended
+    def _release(self, hold: Hold) -> None:
+        """Give the lease back."""
+        self._job = None
+        self.lost = not hold.release()
 
-    @cached_property
-    def _lease(self) -> str:
-        return paths.lease(self.plan.spec.name, self.stage, self._request.fingerprint)
+    def _with_remedy(self, error: RatchetError) -> RatchetError:
+        """A training that ran out of memory computes with more micro-batches next time."""
+        work = self.work
+        if isinstance(error, OutOfMemory) and work.request.stage == "train":
+            return remember_out_of_memory(work.store, work.plan, error, used=work.request.accumulation)
+        return error
 
-    @cached_property
-    def _job(self) -> Job:
-        image = self.plan.pins.image
-        return job_for(self._request, self._store, None if image == "process" else image)
-
-    def _cached(self) -> Published | None:
-        """What stands under the fingerprint, if its bytes are whole. What is damaged is moved aside and built again."""
-        prefix = self._request.prefix
-        if damaged := discard_damaged(self._store, prefix):
-            message = f"{prefix}: {', '.join(damaged)} damaged, so it is built again"
-            self.on_event(Event(name="warning", level="warning", message=message))
-        return published(self._store, prefix)
+    def _hear(self, line: Line) -> None:
+        self._on_event(parse(line))
 
     def _say(self, message: str) -> None:
-        self.on_event(Event(name="info", level="info", message=message))
-
-
-def _built_by_another(found: Published) -> Outcome:
-    return outcome_of(found, cached=True, because=f"another run built it (attempt {found.result.attempt})")
+        self._on_event(Event(name="info", level="info", message=message))

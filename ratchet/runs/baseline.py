@@ -1,7 +1,7 @@
-"""Which model a run is measured against, and whether it may move production.
+"""The model that a run is measured against, and whether the run may move production.
 
 A change here violates the promise of the project when: a run that may move production is measured against anything
-but the live champion; a past date moves production without being asked to; or a rerun of a night compares its own
+but the live champion; a past date moves production without being asked to; or a rerun of a date compares its own
 model with itself and calls that a result.
 """
 
@@ -17,15 +17,15 @@ Mode = Literal["auto", "approve", "never"]
 
 
 def promotion(
-    store: Store, model: str, *, data_date: date, kind: RunKind, wanted: Mode, asked: Mode | None
+    store: Store, model: str, *, data_date: date, kind: RunKind, configured: Mode, asked: Mode | None
 ) -> Promotion:
-    """Whether a run may move production. wanted: what the pipeline says. asked: what the person who started it says."""
+    """Whether a run may move production. configured: by the pipeline. asked: by the person who started the run."""
     if asked is not None:
         reason = "asked for when the run was started" if asked == "never" else ""
         return Promotion(mode=asked, reason=reason)
     if kind == "backfill":
         return Promotion(mode="never", reason="a backfill does not move production unless asked to")
-    if wanted == "never":
+    if configured == "never":
         return Promotion(mode="never", reason="register.promote is never")
     live = champion(store, model)
     if live is not None and data_date < live.data_date:
@@ -33,15 +33,15 @@ def promotion(
             mode="never",
             reason=f"production already has data up to {live.data_date}; older runs do not move it unless asked",
         )
-    if wanted == "approve" and kind == "local":
+    if configured == "approve" and kind == "local":
         return Promotion(
-            mode="never", reason="register.promote is approve, and nobody can be asked here; say --promote auto"
+            mode="never", reason="register.promote is approve, and a local run cannot ask; use --promote auto"
         )
-    return Promotion(mode=wanted)
+    return Promotion(mode=configured)
 
 
 def drift_reference(store: Store, model: str, data_date: date) -> Champion | None:
-    """The champion as of a data date: the newest one made of data before it."""
+    """The champion as of a data date: the newest model of earlier data."""
     record = champion(store, model, before=data_date)
     return as_champion(record) if record else None
 
@@ -49,8 +49,9 @@ def drift_reference(store: Store, model: str, data_date: date) -> Champion | Non
 def baseline(store: Store, model: str, *, data_date: date, candidate: str, may_promote: bool) -> Champion | None:
     """The model that a candidate (its digest) has to beat, or None where there is none yet.
 
-    A run that may move production meets the live champion; if that is the candidate itself, made by an earlier try of
-    this very run, the model that it had to beat then. A run that may not meets the champion as of its data date.
+    A run that may move production meets the live champion. If an earlier try of the same run made the candidate
+    champion, it meets the model that it beat then. A run that may not move production meets the champion as of its data
+    date.
     """
     if not may_promote:
         return drift_reference(store, model, data_date)
@@ -62,7 +63,7 @@ def baseline(store: Store, model: str, *, data_date: date, candidate: str, may_p
 
 
 def already_promoted(store: Store, model: str, candidate: str, data_date: date) -> bool:
-    """Whether this very model has been put into production for this very date before."""
+    """Whether this model was promoted for this date before."""
     return any(
         record.model_digest == candidate and record.data_date == data_date and record.action == "promote"
         for record in records(store, model)

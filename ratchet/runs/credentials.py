@@ -1,6 +1,6 @@
-"""The keys that a stage is given: those of its own where there are such, and only where it needs any.
+"""The keys of a stage: its own where it has some, and only where it needs any.
 
-They go to a stage as files. Nothing here is ever put into an environment, a label or a log.
+A stage gets them as files. They never go into an environment, a label or a log.
 """
 
 import configparser
@@ -17,7 +17,7 @@ _SECTION, _KEYS = "mlflow", ("mlflow_tracking_username", "mlflow_tracking_passwo
 def s3_credentials(stage: Stage) -> bytes:
     """A shared credentials file with one profile: the keys of the profile `ratchet-<stage>` where there is one.
 
-    Else those that the usual AWS settings lead to. Raises ConfigurationError where there are none.
+    Otherwise the keys of the usual AWS settings. Raises ConfigurationError where there are none.
     """
     from botocore.exceptions import BotoCoreError
     from botocore.session import Session
@@ -29,7 +29,7 @@ def s3_credentials(stage: Stage) -> bytes:
         found = Session(profile=profile).get_credentials() if own else Session().get_credentials()
         frozen = found.get_frozen_credentials() if found else None
     except BotoCoreError as error:
-        raise ConfigurationError(f"S3 credentials for {stage}: {error}", remedy="mend the AWS settings") from None
+        raise ConfigurationError(f"S3 credentials for {stage}: {error}", remedy="correct the AWS settings") from None
     if frozen is None:
         what = f"the profile {profile} has no keys" if own else "S3 needs credentials"
         raise ConfigurationError(what, remedy="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a shared file")
@@ -40,7 +40,7 @@ def s3_credentials(stage: Stage) -> bytes:
 
 
 def mlflow_credentials() -> bytes | None:
-    """What RATCHET_MLFLOW_CREDENTIALS names, in the format of MLflow's `~/.mlflow/credentials`; None where it is unset.
+    """The file that RATCHET_MLFLOW_CREDENTIALS names, in the format of `~/.mlflow/credentials`; None where it is unset.
 
     Raises ConfigurationError for a file that cannot be read or lacks a key; its content is never quoted.
     """

@@ -1,4 +1,4 @@
-"""What a stage says while it runs, as its runner hears it: JSON lines become events, anything else plain text."""
+"""The log of a running stage as events: a JSON line is an event of ours, and any other line plain text."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Event:
 
 
 def parse(line: Line) -> Event:
-    """A line of a stage's output. What is not an event of ours is text that some library or user code printed."""
+    """The event of one line. A line that is no event of ours is text that a library or the pipeline's code printed."""
     try:
         found = json.loads(line.text) if line.stream == "stdout" else None
     except ValueError:

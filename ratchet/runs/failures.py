@@ -1,4 +1,4 @@
-"""From how a stage's container ended to the error that says why."""
+"""From the end of a stage's container to the error that says why."""
 
 from ratchet.contracts.errors import (
     ConfigurationError,
@@ -11,7 +11,7 @@ from ratchet.contracts.errors import (
 from ratchet.contracts.exits import ExitCode, meaning
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import StageRequest
-from ratchet.runners.runner import Ended
+from ratchet.runners.following import Ended
 from ratchet.runs.events import parse
 
 LAST_LINES = 10
@@ -21,7 +21,7 @@ _ERRORS: dict[ExitCode, type[RatchetError]] = {
 
 
 def failure_of(request: StageRequest, ended: Ended) -> RatchetError | None:
-    """The error that an end stands for, with its last lines; None if all went well."""
+    """The error that an end means, with the last lines of the log; None if all went well."""
     if ended.exit_code == ExitCode.DONE and not ended.timed_out:
         return None
     error = _failure(request, ended)
@@ -34,7 +34,7 @@ def _failure(request: StageRequest, ended: Ended) -> RatchetError:
     if ended.timed_out:
         return Unavailable(
             f"{stage} took longer than {show_duration(request.spec.stages[stage].timeout)} and was stopped",
-            remedy=f"raise stages.{stage}.timeout, or see what held it up",
+            remedy=f"raise stages.{stage}.timeout, or check what held it up",
         )
     if ended.out_of_memory:
         memory = request.spec.resources[stage].memory >> 20
@@ -44,9 +44,9 @@ def _failure(request: StageRequest, ended: Ended) -> RatchetError:
     known = meaning(ended.exit_code)
     code = ExitCode(ended.exit_code) if ended.exit_code in set(ExitCode) else ExitCode.BUG
     if not said and ended.cause and code is not ExitCode.TRY_AGAIN:
-        return Unavailable(f"{stage}: {ended.cause}", remedy="nothing, if that was meant; else see who did it")
+        return Unavailable(f"{stage}: {ended.cause}", remedy="check who ended it, unless that was intended")
     if not said and code is ExitCode.OUT_OF_MEMORY:
-        return Unavailable(f"{stage} was killed from outside", remedy="see who ended its container or process")
+        return Unavailable(f"{stage} was killed from outside", remedy="check who ended its container or process")
     last = next((line.text for line in reversed(ended.tail) if line.text.strip()), "")
     cause = said.get("cause") or f"{stage}: {known.cause}" + (f" ({last[:200]})" if last else "")
     return _ERRORS.get(code, RatchetError)(str(cause), remedy=str(said.get("remedy") or known.remedy))

@@ -1,4 +1,4 @@
-"""The nights of a pipeline by date: which runs there were, how they ended, and what data they saw."""
+"""The runs of a pipeline by date: which there were, how they ended, and what data they saw."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
 
 Standing = str
-"""promote, reject or inconclusive; `failed` or `unfinished` where a run came to no verdict."""
+"""promote, reject or inconclusive; `failed` or `unfinished` where a run has no verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NightLine:
-    """One date of a summary. gain: relative, of the pipeline's metric. version: registered, if any.
+class RunLine:
+    """The run of a date, in one line. gain: relative, of the pipeline's metric. version: registered, if any.
 
-    would_promote: whether the verdict would have moved production, had the run been allowed to.
+    would_promote: whether the verdict is promote, even if the run was not allowed to move production.
     """
 
     day: date
@@ -41,26 +41,26 @@ def runs_of(store: Store, pipeline: str, day: date) -> list[str]:
 
 
 def days_of(store: Store, pipeline: str) -> list[date]:
-    """Dates that there were runs of."""
+    """The dates that have runs, oldest first."""
     return sorted({date.fromisoformat(entry.key.split("/")[2]) for entry in store.list(paths.nights(pipeline))})
 
 
 def is_local(store: Store, pipeline: str, run_id: str) -> bool:
-    """Whether a run is one of `ratchet run`, with no other orchestrator behind it. Unknown runs are not."""
+    """Whether `ratchet run` made a run, and no other orchestrator. False for an unknown run."""
     plan = plan_of(store, pipeline, run_id)
     return plan is not None and plan.kind == "local"
 
 
 def plan_of(store: Store, pipeline: str, run_id: str) -> RunPlan | None:
-    """What a run set out to do, if it is known."""
+    """The plan of a run, or None for an unknown run."""
     try:
         return RunPlan.model_validate_json(store.read(paths.plan(pipeline, run_id)))
     except FileNotFoundError:
         return None
 
 
-def seen_then(store: Store, pipeline: str, day: date) -> dict[date, SourceDay]:
-    """The source as the first run of a date saw it that got through validation; nothing if there was none."""
+def first_valid_source(store: Store, pipeline: str, day: date) -> dict[date, SourceDay]:
+    """The source as the first run of a date whose validation passed saw it; empty if there is none."""
     for plan in _plans(store, pipeline, day):
         validated = outcomes(store, pipeline, plan.run_id).get("validate")
         if validated is not None and validated.state == "done":
@@ -68,8 +68,8 @@ def seen_then(store: Store, pipeline: str, day: date) -> dict[date, SourceDay]:
     return {}
 
 
-def newest(store: Store, pipeline: str, day: date, kind: RunKind | None = None) -> NightLine | None:
-    """How the newest run of a date, or the newest of a kind, stands."""
+def newest(store: Store, pipeline: str, day: date, kind: RunKind | None = None) -> RunLine | None:
+    """The newest run of a date, or the newest of a kind, in one line."""
     plans = [plan for plan in _plans(store, pipeline, day) if kind in {None, plan.kind}]
     return _line(store, plans[-1]) if plans else None
 
@@ -80,7 +80,7 @@ def _plans(store: Store, pipeline: str, day: date) -> Iterator[RunPlan]:
             yield plan
 
 
-def _line(store: Store, plan: RunPlan) -> NightLine:
+def _line(store: Store, plan: RunPlan) -> RunLine:
     ended = outcomes(store, plan.spec.name, plan.run_id)
     failed = [outcome for outcome in ended.values() if outcome.state == "failed"]
     evaluated, registered = ended.get("evaluate"), ended.get("register")
@@ -88,7 +88,7 @@ def _line(store: Store, plan: RunPlan) -> NightLine:
     made = summaries.registration(registered.result) if registered and registered.result else None
     standing = "failed" if failed else judged.verdict if judged else "unfinished"
     cause = f"{failed[0].stage}: {failed[0].because}" if failed else judged.explanation if judged else ""
-    return NightLine(
+    return RunLine(
         day=plan.data_date,
         run_id=plan.run_id,
         kind=plan.kind,

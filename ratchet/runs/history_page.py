@@ -1,54 +1,44 @@
 """The nights of a pipeline as a page that needs nothing else: a line for each date, its gain as a picture.
 
-Built from what is in the store when it is asked for, so that it is never behind a backfill that goes on.
+Built from what is in the store when it is asked for, so that it is never behind a backfill that is still running.
 """
 
 from collections.abc import Sequence
-from importlib.resources import files
+from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from ratchet.pages.words import percent
-from ratchet.runs.history import NightLine
+from ratchet.pages import template
+from ratchet.pages.svg import GainAxis, line, svg
+from ratchet.pages.words import interval
+from ratchet.runs.history import RunLine
 
-_PAGE = """\
-<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{{ title }}</title>
-<style>{{ css }} td.gain { min-width: 14em } svg { vertical-align: middle }</style></head><body><main>
-<h1>{{ title }}</h1><p>{{ lines | length }} dates; {{ summary }}.</p>
-<table><thead><tr><th>Date</th><th>Verdict</th><th>Gain</th><th></th><th>Would have promoted</th><th>Version</th>
-<th>Why</th></tr></thead><tbody>
-{% for line in lines %}<tr><td>{{ line.day }}</td><td>{{ line.standing }}</td>
-<td>{% if line.gain %}{{ line.gain.value | percent }}{% endif %}</td>
-<td class="gain">{% if line.gain %}<svg width="200" height="14" role="img"
-aria-label="from {{ line.gain.low | percent }} to {{ line.gain.high | percent }}">
-<line x1="100" x2="100" y1="0" y2="14" stroke="#999"/>
-<line x1="{{ place(line.gain.low) }}" x2="{{ place(line.gain.high) }}" y1="7" y2="7" stroke="#456" stroke-width="2"/>
-<circle cx="{{ place(line.gain.value) }}" cy="7" r="4" fill="{{ "#2a7" if line.would_promote else "#a64" }}"/></svg>\
-{% endif %}</td>
-<td>{{ "yes" if line.would_promote else "no" }}{{ ", and did" if line.promoted else "" }}</td>
-<td>{{ line.version }}</td><td>{{ line.cause }}</td></tr>
-{% endfor %}</tbody></table></main></body></html>
-"""
+_TEMPLATE = Path(__file__).with_name("nights.html")
+_MOODS = {"promote": "good", "inconclusive": "warn", "reject": "bad", "failed": "bad", "unfinished": "warn"}
+_WIDTH, _HEIGHT = 220.0, 18.0
 
 
-def page(pipeline: str, lines: Sequence[NightLine]) -> str:
-    """HTML. Whatever comes from data or from errors is escaped."""
-    widest = max((abs(bound) for line in lines if line.gain for bound in (line.gain.low, line.gain.high)), default=0.0)
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.filters["percent"] = percent
-    environment.globals["place"] = lambda gain: round(100 + 94 * gain / (widest or 1), 1)
-    css = files("ratchet.pages").joinpath("page.css").read_text(encoding="utf-8")
-    return environment.from_string(_PAGE).render(
-        title=f"{pipeline}: nights",
-        lines=lines,
-        css=Markup(css),  # noqa: S704 - our own file
-        summary=in_words(lines),
+def page(pipeline: str, lines: Sequence[RunLine]) -> str:
+    """HTML. The same lines give the same bytes."""
+    bounds = [bound for night in lines if night.gain for bound in (night.gain.low, night.gain.high)]
+    axis = GainAxis([*bounds, 0.0], 0, _WIDTH)
+
+    def picture(night: RunLine) -> Markup:
+        assert night.gain
+        zero = line("axis-zero", axis(0), 0, axis(0), _HEIGHT)
+        drawn = axis.draw(night.gain, _HEIGHT / 2, 5, kind="good" if night.would_promote else "")
+        return svg(_WIDTH, _HEIGHT, [zero, drawn], interval(night.gain))
+
+    return template.render(
+        _TEMPLATE, pipeline=pipeline, lines=lines, counts=_counts(lines), moods=_MOODS, picture=picture
     )
 
 
-def in_words(lines: Sequence[NightLine]) -> str:
-    """`promote 3, reject 1, failed 1`: how many dates stand how."""
-    order = ("promote", "inconclusive", "reject", "failed", "unfinished")
-    counts = {standing: sum(line.standing == standing for line in lines) for standing in order}
-    return ", ".join(f"{standing} {count}" for standing, count in counts.items() if count) or "no runs"
+def in_words(lines: Sequence[RunLine]) -> str:
+    """`promote 3, reject 1, failed 1`: how many dates ended how."""
+    return ", ".join(f"{standing} {number}" for standing, number in _counts(lines).items()) or "no runs"
+
+
+def _counts(lines: Sequence[RunLine]) -> dict[str, int]:
+    counts = {standing: sum(line.standing == standing for line in lines) for standing in _MOODS}
+    return {standing: number for standing, number in counts.items() if number}

@@ -1,4 +1,4 @@
-"""From a stage's request to the job that a runner is given: what the stage may see, reach and use."""
+"""From a stage's request to the job for a runner: what the stage may see, reach and use."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 from ratchet.contracts.endpoints import network_for
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.contracts.quantities import parse_memory
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.source import FilesSource
@@ -26,7 +27,7 @@ NETWORK_SETTING = "RATCHET_STAGE_NETWORK"
 VOLUME_SETTING = "RATCHET_CACHE_VOLUME"
 _S3_SETTINGS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", "MLFLOW_S3_ENDPOINT_URL")
 _OURS = ("AIRFLOW_", "AWS_", "MLFLOW_", "RATCHET_ALERTS_")
-"""What variables begin with that a pipeline may not ask for: keys to this installation are among them."""
+"""A pipeline may not ask for variables with these prefixes: some are keys to this installation."""
 _BUILT_IN = frozenset({"none", "bridge", "host", "default"})
 _TRACKING_STAGES: frozenset[Stage] = frozenset({"register", "report"})
 
@@ -34,11 +35,11 @@ _TRACKING_STAGES: frozenset[Stage] = frozenset({"register", "report"})
 def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
     """The job of a request; image None runs it as a process.
 
-    A stage sees the store, and ingest the source, read-only. It gets a network only if one of these, or the tracking
-    server of the stages that talk to it, is reached through one: RATCHET_STAGE_NETWORK where it is set. With a store
-    elsewhere it gets the volume RATCHET_CACHE_VOLUME.
+    A stage sees the store; ingest sees the source too, read-only. A stage gets a network only if it reaches the store,
+    the source or the tracking server through one: RATCHET_STAGE_NETWORK where it is set. With a store in S3 it gets the
+    volume RATCHET_CACHE_VOLUME.
     """
-    urls, mounts, user = [], [], "10001:10001"
+    urls, mounts, user = [], [], f"{STAGE_USER}:{STAGE_USER}"
     uses_s3 = request.store.startswith("s3:")
     if isinstance(store, FileStore):
         store.prepare()
@@ -49,7 +50,7 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
         uses_s3 = uses_s3 or request.source_root.startswith("s3:")
         mounts += _source_mounts(request)
         if request.spec.source.kind == "sql":
-            urls.append(_expanded(request.spec.source.uri))
+            urls.append(_expand(request.spec.source.uri))
     if uses_s3:
         urls.append(_s3_endpoint())
     tracks = request.stage in _TRACKING_STAGES and (request.tracking_uri or "").startswith("http")
@@ -63,13 +64,13 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
         image=image,
         resources=request.spec.resources[request.stage],
         labels={
-            "ratchet.pipeline": request.spec.name,
-            "ratchet.stage": request.stage,
-            "ratchet.run": request.run_id,
-            "ratchet.attempt": request.attempt,
-            "ratchet.fingerprint": request.fingerprint,
-            "ratchet.store": store_label(request.store),
-            "ratchet.grace": f"{settings.grace:.0f}",
+            Label.PIPELINE: request.spec.name,
+            Label.STAGE: request.stage,
+            Label.RUN: request.run_id,
+            Label.ATTEMPT: request.attempt,
+            Label.FINGERPRINT: request.fingerprint,
+            Label.STORE: store_label(request.store),
+            Label.GRACE: f"{settings.grace:.0f}",
         },
         mounts=tuple(mounts),
         secrets=_secrets(request, uses_s3=uses_s3, tracks=tracks),
@@ -86,7 +87,7 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
 
 
 def store_label(uri: str) -> str:
-    """What tells the containers of one installation from those of another: a digest, since a URI can name people."""
+    """The label that separates the containers of two installations: a digest, since a URI can name people."""
     return digest(uri.encode())[:16]
 
 
@@ -96,8 +97,10 @@ def _source_mounts(request: StageRequest) -> list[Mount]:
         return []
     folder = unquote(parts.path) if parts.scheme else request.source_root
     if not Path(folder).is_dir():
-        raise ConfigurationError(f"source.uri: {folder} is not a folder", remedy="see where the source's files are")
-    return [Mount(path=os.path.abspath(folder), read_only=True)]  # noqa: PTH100 - a link stays the path that the stage is told
+        raise ConfigurationError(
+            f"source.uri: {folder} is not a folder", remedy="name the folder of the source's files"
+        )
+    return [Mount(path=os.path.abspath(folder), read_only=True)]  # noqa: PTH100 - a link keeps the path that is in the request
 
 
 def _s3_endpoint() -> str:
@@ -105,7 +108,7 @@ def _s3_endpoint() -> str:
 
 
 def _network(urls: list[str]) -> str:
-    """The network that reaches all of these. Raises ConfigurationError where the one that is set cannot."""
+    """The network that reaches all of these URLs. Raises ConfigurationError if the one that is set cannot."""
     needed = network_for(urls)
     name = os.environ.get(NETWORK_SETTING)
     if not name or needed == "none":
@@ -113,12 +116,12 @@ def _network(urls: list[str]) -> str:
     if name in _BUILT_IN:
         raise ConfigurationError(
             f"{NETWORK_SETTING} = {name} is no network of its own",
-            remedy="name one that was made for stages (`docker network create --internal NAME`), or unset it",
+            remedy="name a network for stages (`docker network create --internal NAME`), or unset it",
         )
     if needed == "host":
         raise ConfigurationError(
             f"{NETWORK_SETTING} = {name}, and S3, MLflow or the source is at a loopback address, which it cannot reach",
-            remedy="give their addresses in that network, or unset it",
+            remedy="use their addresses in that network, or unset it",
         )
     return name
 
@@ -134,7 +137,7 @@ def _cache_settings() -> dict[str, str]:
 
 
 def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str, bytes]:
-    """Files for the stage alone: S3's and MLflow's keys, and what a database's URI takes from the environment."""
+    """Files for the stage alone: keys of S3 and MLflow, and the variables in a database's URI."""
     secrets: dict[str, bytes] = {}
     if uses_s3:
         secrets[CREDENTIALS] = s3_credentials(request.stage)
@@ -145,11 +148,11 @@ def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str,
         if ours := [name for name in names if name.startswith(_OURS)]:
             raise ConfigurationError(
                 f"source.uri: {ours[0]} is a setting of this installation, and no source's",
-                remedy="give the source's login a variable with a name of its own",
+                remedy="name a variable of the source's own for its login",
             )
         secrets[ENVIRONMENT] = json.dumps({name: os.environ[name] for name in names if name in os.environ}).encode()
     return secrets
 
 
-def _expanded(uri: str) -> str:
+def _expand(uri: str) -> str:
     return re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found.group(1), ""), uri)

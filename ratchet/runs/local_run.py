@@ -14,17 +14,18 @@ from ratchet.contracts.summaries import Judgement, Registration
 from ratchet.runners.runner import Runner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
-from ratchet.runs.execution import execute
 from ratchet.runs.outcomes import outcomes
+from ratchet.runs.stage_record import StageRecord
+from ratchet.runs.work import OnEvent, Work, settle
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 
 OnStage = Callable[[Stage, Outcome | None], None]
-OnEvent = Callable[[Stage, Event], None]
+OnStageEvent = Callable[[Stage, Event], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Night:
+class LocalRun:
     """How a run ended. error: what stopped it, if anything did; report: the page's URI, if there is one."""
 
     plan: RunPlan
@@ -34,7 +35,7 @@ class Night:
 
     @property
     def judgement(self) -> Judgement | None:
-        """The verdict, if it came to one."""
+        """The verdict, if there is one."""
         result = self._result("evaluate")
         return summaries.judgement(result) if result else None
 
@@ -49,8 +50,8 @@ class Night:
         return outcome.result if outcome else None
 
 
-def run_night(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: OnEvent) -> Night:
-    """Run every stage in order; after a failure only the report. A failure ends in `Night.error`, not in an exception.
+def run_stages(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: OnStageEvent) -> LocalRun:
+    """Run every stage in order; after a failure only the report. A failure is `LocalRun.error`, not an exception.
 
     on_stage is called with None when a stage begins, and with its outcome when it ends.
     """
@@ -60,14 +61,14 @@ def run_night(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: OnE
             continue
         on_stage(stage, None)
         try:
-            outcome = _to_end(plan, stage, runner, partial(on_event, stage))
+            outcome = _run_stage(plan, stage, runner, partial(on_event, stage))
         except RatchetError as raised:
             error = error or raised
             outcome = Outcome(stage=stage, state="failed", because=raised.cause)
         on_stage(stage, outcome)
     store = open_store(plan.store)
     ended = outcomes(store, plan.spec.name, plan.run_id)
-    return Night(plan=plan, outcomes=ended, error=error, report=page_of(store, ended))
+    return LocalRun(plan=plan, outcomes=ended, error=error, report=page_of(store, ended))
 
 
 def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:
@@ -75,16 +76,36 @@ def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:
     report = ended.get("report")
     if report is None or report.result is None:
         return None
-    key = report.result.outputs["page.html"].key
+    return place(store, report.result.outputs["page.html"].key)
+
+
+def place(store: Store, key: str) -> str:
+    """Where a person finds a file of the store: a path, or a URI."""
     path = store.local(key)
     return str(path) if path else f"{store.uri}/{key}"
 
 
-def _to_end(plan: RunPlan, stage: Stage, runner: Runner, on_event: Callable[[Event], None]) -> Outcome:
+def attempt_stage(
+    plan: RunPlan, stage: Stage, runner: Runner, *, name: str, on_event: OnEvent, fresh: bool = False
+) -> Outcome:
+    """One attempt at a stage, recorded: it is skipped, found in the cache, or computed.
+
+    name, fresh: as in Attempt. Raises a RatchetError whose class, code, cause and remedy say why the stage failed.
+    """
+    store = open_store(plan.store)
+    with StageRecord(store, plan, stage) as record:
+        settled = settle(store, plan, stage, name, on_event=on_event)
+        if isinstance(settled, Work):
+            record.attempt = Attempt(settled, runner, on_event=on_event, fresh=fresh)
+            settled = record.attempt.compute()
+        return record.end(settled)
+
+
+def _run_stage(plan: RunPlan, stage: Stage, runner: Runner, on_event: OnEvent) -> Outcome:
     """Run a stage; a training that runs out of memory again and again, with half the micro-batch each time."""
     while True:
         try:
-            return execute(Attempt(plan, stage, runner, name=uuid.uuid4().hex[:16], on_event=on_event))
+            return attempt_stage(plan, stage, runner, name=uuid.uuid4().hex[:16], on_event=on_event)
         except OutOfMemory as error:
             if stage != "train":
                 raise

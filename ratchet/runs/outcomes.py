@@ -1,8 +1,8 @@
-"""How the stages of a run ended, on record, and what was built when."""
+"""How the recorded stages of a run ended, and what was built last."""
 
 from ratchet.contracts import paths
 from ratchet.contracts.fingerprint import differences
-from ratchet.contracts.request import Outcome, RunPlan, StageRequest
+from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.result import Published
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.store.base import Store
@@ -22,15 +22,8 @@ def outcomes(store: Store, pipeline: str, run_id: str) -> dict[Stage, Outcome]:
     return found
 
 
-def record(store: Store, plan: RunPlan, outcome: Outcome) -> None:
-    """Write down how a stage ended, over how an earlier try of it did."""
-    key = paths.outcome(plan.spec.name, plan.run_id, outcome.stage)
-    entry = store.head(key)
-    store.replace(key, outcome.model_dump_json(by_alias=True).encode(), expected=entry.etag if entry else None)
-
-
 def outcome_of(found: Published, *, cached: bool, because: str) -> Outcome:
-    """The outcome of a stage whose result stands."""
+    """The outcome of a stage that has a published result."""
     return Outcome(
         stage=found.result.stage,
         state="done",
@@ -43,14 +36,14 @@ def outcome_of(found: Published, *, cached: bool, because: str) -> Outcome:
 
 
 def newest_build(store: Store, pipeline: str, stage: Stage) -> Published | None:
-    """The result of a stage that was built last, whichever run built it."""
+    """The newest result of a stage, by any run."""
     history = store.list(paths.builds(pipeline, stage))
     newest = max(history, key=lambda entry: entry.modified_ns, default=None)
     return published(store, paths.published(pipeline, stage, newest.key.rpartition("/")[2])) if newest else None
 
 
 def why_built(store: Store, request: StageRequest) -> str:
-    """What is different from the newest result of this stage, in a line."""
+    """What differs from the newest result of this stage, in one line."""
     before = newest_build(store, request.spec.name, request.stage)
     if before is None:
         return "nothing published yet"

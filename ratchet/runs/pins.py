@@ -1,19 +1,12 @@
-"""What has to be the same for a run to come out the same: the pipeline's commit, the image, the library versions."""
+"""What two runs with the same result have in common: the pipeline's commit, the image, the library versions."""
 
 import os
 import platform
-import re
 import subprocess
-from functools import cache
 from pathlib import Path
 
-from ratchet.checkout import STAGE_LOCK
 from ratchet.contracts.request import Pins
-
-_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
-_DECISIVE = frozenset(
-    {"deltalake", "great-expectations", "mlflow-skinny", "numpy", "pandas", "polars", "pyarrow", "safetensors", "torch"}
-)
+from ratchet.runtime.release import stage_libraries
 
 
 def pins(folder: Path, image: str | None) -> Pins:
@@ -22,15 +15,8 @@ def pins(folder: Path, image: str | None) -> Pins:
         commit=os.environ.get("RATCHET_COMMIT") or _commit(folder),
         image=image or "process",
         python=platform.python_version(),
-        libraries=libraries(),
+        libraries=stage_libraries(),
     )
-
-
-@cache
-def libraries() -> dict[str, str]:
-    """Versions of the libraries that decide results, from the lock file that the stage image is built from."""
-    found = dict(_PINNED.findall(STAGE_LOCK.read_text(encoding="utf-8")))
-    return {name: found[name] for name in sorted(_DECISIVE)}
 
 
 def _commit(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Planning: everything that is decided before the first stage of a run, written down once."""
+"""Planning: everything that is decided before the first stage of a run, and written once."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
@@ -12,7 +12,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import AsOf, RunKind, RunPlan
 from ratchet.contracts.result import Artifact
 from ratchet.runs.baseline import Mode, drift_reference, promotion
-from ratchet.runs.history import seen_then
+from ratchet.runs.history import first_valid_source
 from ratchet.runs.pins import pins
 from ratchet.runtime.sources import list_days
 from ratchet.store.base import Store
@@ -36,28 +36,28 @@ def make_plan(
     origin: str = "",
     publish: bool = True,
 ) -> RunPlan:
-    """Decide a run and publish its plan and its bundle (unless it is only for show).
+    """Decide a run, and publish its plan and its bundle unless `publish` is False.
 
-    The same run_id gets the plan that was made first. as_of: `then` takes the source as the first run of this date saw
-    it that got through validation, whatever has come or changed since. origin: the orchestrator's own name of the run.
+    A run_id that has a plan gets that plan. as_of: `then` takes the source as the first run of this date whose
+    validation passed saw it, without later changes. origin: the orchestrator's own name of the run.
 
-    Raises ConfigurationError (a folder or a source that cannot be, a password in the tracking server's address),
-    Unavailable (a store that does not answer).
+    Raises ConfigurationError (a wrong folder or source, a password in the tracking server's address), Unavailable (a
+    store that does not answer).
     """
     if urlsplit(tracking_uri or "").password is not None:
         raise ConfigurationError(
-            "MLFLOW_TRACKING_URI holds a password, and a plan lies in the store for all to read",
-            remedy="take it out, and name a file that has it in RATCHET_MLFLOW_CREDENTIALS",
+            "MLFLOW_TRACKING_URI holds a password, and everyone who reads the store can read a plan",
+            remedy="remove it, and name a file that has it in RATCHET_MLFLOW_CREDENTIALS",
         )
     store = open_store(store_uri)
     key = paths.plan(spec.name, run_id)
     if (earlier := _read(store, key)) is not None:
         return earlier
-    store.prepare()  # before anything lies there: a new folder is handed to the user of the stages only while empty
+    store.prepare()  # first of all: a new folder is given to the user of the stages only while it is empty
     packed = bundle.pack(folder)
     root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
     if as_of == "then":
-        then = seen_then(store, spec.name, data_date)
+        then = first_valid_source(store, spec.name, data_date)
         source = tuple(then.get(each.day, each) for each in source)
     plan = RunPlan(
         run_id=run_id,
@@ -70,7 +70,7 @@ def make_plan(
         source_root=root,
         source=source,
         promotion=promotion(
-            store, spec.model_name, data_date=data_date, kind=kind, wanted=spec.register_.promote, asked=promote
+            store, spec.model_name, data_date=data_date, kind=kind, configured=spec.register_.promote, asked=promote
         ),
         champion=drift_reference(store, spec.model_name, data_date),
         store=store.uri,
@@ -94,7 +94,7 @@ def load_plan(store_uri: str, pipeline: str, run_id: str) -> RunPlan:
     if plan is None:
         raise ConfigurationError(
             f"{pipeline}: no run {run_id!r} in {store_uri}",
-            remedy=f"see the runs of {pipeline} with `ratchet why {pipeline}`",
+            remedy=f"list the runs of {pipeline} with `ratchet why {pipeline}`",
         )
     return plan
 

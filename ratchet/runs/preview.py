@@ -17,8 +17,8 @@ from ratchet.store.publishing import published
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeseenStage:
-    """One stage of a run to come. seconds and rows are those of its newest build, None where there is none."""
+class StagePreview:
+    """One stage of a previewed run. seconds, rows: of its newest build, None where there is none."""
 
     stage: Stage
     state: str
@@ -28,26 +28,26 @@ class ForeseenStage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Foreseen:
-    """A run to come."""
+class Preview:
+    """What a run would do."""
 
     days: int
     source_bytes: int
     baseline: str
     promotion: str
-    stages: tuple[ForeseenStage, ...]
+    stages: tuple[StagePreview, ...]
     seconds: float
     gpu_hours: float
 
 
-def foresee(*, folder: Path, spec: PipelineSpec, data_date: date, store_uri: str, tracking_uri: str | None) -> Foreseen:
-    """Look ahead without writing anything. Raises what planning raises."""
+def preview(*, folder: Path, spec: PipelineSpec, data_date: date, store_uri: str, tracking_uri: str | None) -> Preview:
+    """Preview a run, and write nothing. Raises what planning raises."""
     store = open_store(store_uri)
     plan = make_plan(
         folder=folder,
         spec=spec,
         data_date=data_date,
-        run_id="foresight",
+        run_id="preview",
         kind="local",
         store_uri=store_uri,
         tracking_uri=tracking_uri,
@@ -55,7 +55,7 @@ def foresee(*, folder: Path, spec: PipelineSpec, data_date: date, store_uri: str
     )
     stages = tuple(_stages(store, plan))
     seconds = {line.stage: line.seconds or 0.0 for line in stages if line.state != "cached"}
-    return Foreseen(
+    return Preview(
         days=len(plan.source),
         source_bytes=sum(file.bytes for day in plan.source for file in day.files),
         baseline=f"{plan.champion.model} version {plan.champion.version}" if plan.champion else "none yet",
@@ -66,8 +66,8 @@ def foresee(*, folder: Path, spec: PipelineSpec, data_date: date, store_uri: str
     )
 
 
-def _stages(store: Store, plan: RunPlan) -> list[ForeseenStage]:
-    found: list[ForeseenStage] = []
+def _stages(store: Store, plan: RunPlan) -> list[StagePreview]:
+    found: list[StagePreview] = []
     outcomes: dict[Stage, Outcome] = {}
     waits_for: Stage | None = None
     for stage in STAGES:
@@ -79,11 +79,11 @@ def _stages(store: Store, plan: RunPlan) -> list[ForeseenStage]:
             if reason := why_skipped(stage, outcomes):
                 state, because = "skip", reason
             else:
-                request = compose(store, plan, stage, outcomes, "foresight")
+                request = compose(store, plan, stage, outcomes, "preview")
                 if ready := published(store, request.prefix):
                     state, because = "cached", "published before"
                     outcomes[stage] = outcome_of(ready, cached=True, because=because)
                 else:
                     because, waits_for = why_built(store, request), stage
-        found.append(ForeseenStage(stage=stage, state=state, because=because, seconds=seconds, rows=rows))
+        found.append(StagePreview(stage=stage, state=state, because=because, seconds=seconds, rows=rows))
     return found

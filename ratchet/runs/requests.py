@@ -1,4 +1,4 @@
-"""From a plan and what has happened so far to the request of one stage, and its fingerprint."""
+"""From a plan and the outcomes so far to the request of one stage, and its fingerprint."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,14 +12,14 @@ from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Champion
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runs.baseline import already_promoted, baseline
-from ratchet.runtime.code import code_parts
+from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
 
 Outcomes = Mapping[Stage, Outcome]
 
 
 def why_skipped(stage: Stage, outcomes: Outcomes) -> str | None:
-    """Why a stage has nothing to do in this run, or None. Only register can be without work."""
+    """Why a stage has nothing to do in this run, or None. Only register can have nothing to do."""
     if stage != "register":
         return None
     evaluate = outcomes.get("evaluate")
@@ -46,7 +46,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         elif already_promoted(store, plan.spec.model_name, candidate, plan.data_date):
             promotion = Promotion(mode=plan.spec.register_.promote)
     parts = {
-        **code_parts(f"tasks.{stage}.stage"),
+        **stage_code(stage),
         **{f"input.{name}": given.content for name, given in inputs.items()},
         **({"rebuild": plan.run_id} if plan.rebuild else {}),
         "libraries": digest_of(plan.pins.libraries),

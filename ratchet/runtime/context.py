@@ -120,8 +120,7 @@ class StageContext:
 
     def keep(self, name: str, path: Path) -> str:
         """Keep a file with the run's records, whatever becomes of the stage. Returns its key."""
-        run = paths.run(self.spec.name, self.request.run_id)
-        key = f"{run}/{self.request.stage}-{paths.segment(name)}"
+        key = paths.kept(self.spec.name, self.request.run_id, self.request.stage, name)
         self.store.upload(path, key)
         return key
 

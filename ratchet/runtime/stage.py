@@ -12,7 +12,7 @@ from typing import Protocol, cast
 from ratchet.contracts.errors import ConfigurationError, Preempted
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.request import StageRequest
-from ratchet.contracts.stages import Stage
+from ratchet.contracts.stages import Stage, stage_module
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.logs import StageLog
@@ -27,11 +27,6 @@ class StageModule(Protocol):
         ...
 
 
-def module_of(stage: Stage) -> str:
-    """The module that runs a stage. The library does not import the stages; only their name is known here."""
-    return f"tasks.{stage}.stage"
-
-
 def run_stage(request: StageRequest, log: StageLog) -> int:
     """Run a stage's code on a request and publish what it made; its exit code. Raises what the stage raises."""
     _refuse_other_code(request)
@@ -39,7 +34,7 @@ def run_stage(request: StageRequest, log: StageLog) -> int:
     stopping = Event()
     signal.signal(signal.SIGTERM, lambda *_: _stop(request.stage, stopping))
     with StageContext.open(request, store=store, log=log, stopping=stopping) as context:
-        stage = cast("StageModule", import_module(module_of(request.stage)))
+        stage = cast("StageModule", import_module(stage_module(request.stage)))
         published = context.commit(stage.run(context))
     log.event("published", f"published {published.key}", key=published.key, reused=published.reused)
     return int(ExitCode.DONE)
@@ -54,7 +49,7 @@ def _stop(stage: Stage, stopping: Event) -> None:
 
 def _refuse_other_code(request: StageRequest) -> None:
     """A fingerprint speaks of the code that it was computed from; other code must not publish under it."""
-    ours = code_parts(module_of(request.stage))
+    ours = code_parts(stage_module(request.stage))
     theirs = {name: value for name, value in request.parts.items() if name.startswith("code.")}
     if ours != theirs:
         differ = sorted(name.removeprefix("code.") for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))

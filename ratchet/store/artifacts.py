@@ -1,4 +1,4 @@
-"""Reading artifacts: nobody sees a byte that does not match its digest."""
+"""Reading artifacts: a reader gets no byte that does not match its digest."""
 
 import hashlib
 import secrets
@@ -11,9 +11,9 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.result import Artifact
 from ratchet.store.base import Store
-from ratchet.store.cache import opened
+from ratchet.store.cache import open_cache
 
-_REMEDY = "run again: what this run made is made anew; what an earlier one made, run that date again, or restore it"
+_REMEDY = "run again; if an earlier run made it, run that date again, or restore the file from a backup"
 _Model = TypeVar("_Model", bound=Document)
 
 
@@ -24,21 +24,21 @@ def sha256_file(path: Path) -> str:
 
 
 def fetch(store: Store, artifact: Artifact, scratch: Path) -> Path:
-    """A local file with the artifact's bytes, verified: the store's own where it is a folder, else one in `scratch`.
+    """A local file with the artifact's bytes, verified: the store's own file in a folder store, else one in `scratch`.
 
-    That one comes from this machine's cache where it is there, without asking the store. The file is to be read, not
-    written. Raises CorruptArtifact if it is gone, cut or changed.
+    The one in `scratch` comes from this machine's cache if it is there; then the store is not asked. Read the file, and
+    do not write it. Raises CorruptArtifact if it is gone, cut or changed.
     """
     local = store.local(artifact.key)
     if local is not None:
         _check(store, artifact, local)
         return local
     target = scratch / f"{artifact.sha256[:16]}-{artifact.key.rpartition('/')[2]}"
-    if target.exists():  # verified when it got this name
+    if target.exists():  # a file gets this name after it is verified
         return target
     temporary = scratch / f".{target.name}-{secrets.token_hex(4)}"
     try:
-        cache = opened()
+        cache = open_cache()
         if cache is None:
             _fetch(store, artifact, temporary)
         elif not cache.take(artifact.sha256, artifact.bytes, temporary):
@@ -52,14 +52,14 @@ def fetch(store: Store, artifact: Artifact, scratch: Path) -> Path:
     return target
 
 
-def made(store: Store, artifact: Artifact, path: Path) -> None:
-    """Remember a file that was just stored, so that whoever fetches it on this machine need not download it."""
-    if (cache := opened()) is not None and store.local(artifact.key) is None:
+def cache_copy(store: Store, artifact: Artifact, path: Path) -> None:
+    """Keep a file that was just stored in this machine's cache, so that no stage here downloads it again."""
+    if (cache := open_cache()) is not None and store.local(artifact.key) is None:
         cache.adopt(path, artifact.sha256)
 
 
 def read_bytes(store: Store, artifact: Artifact) -> bytes:
-    """The artifact's bytes, verified; for what fits into memory. Raises CorruptArtifact."""
+    """The artifact's bytes, verified; for artifacts that fit into memory. Raises CorruptArtifact."""
     try:
         data = store.read(artifact.key)
     except FileNotFoundError:
@@ -79,7 +79,7 @@ def read_json(store: Store, artifact: Artifact, model: type[_Model]) -> _Model:
 
 
 def gone(store: Store, artifact: Artifact) -> CorruptArtifact:
-    """The error for an artifact that is not there."""
+    """The error for an artifact that does not exist."""
     return CorruptArtifact(f"{store.uri}/{artifact.key} is gone", remedy=_REMEDY)
 
 
@@ -88,7 +88,7 @@ def _fetch(store: Store, artifact: Artifact, path: Path) -> None:
     try:
         _check(store, artifact, path)
     except CorruptArtifact:
-        # Bytes can also change on their way: what is damaged in the store is so the second time too.
+        # Bytes can also change on their way. If they are damaged in the store, the second download is damaged too.
         _download(store, artifact, path)
         _check(store, artifact, path)
 

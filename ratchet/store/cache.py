@@ -1,12 +1,12 @@
 """Artifacts on this machine's disk, by their sha256, so that nothing is downloaded twice: shared by all stages here.
 
-What lies in it is never trusted, since any pipeline's own code may write there: what is taken out is compared with its
-digest first. That it stays so while it is read is not promised: who may write to the folder may write to the file then,
-so pipelines that do not trust each other have caches of their own.
+Its files are never trusted, since any pipeline's own code may write there: a file is compared with its digest before
+it is used. It may still change while it is read: code that may write to the folder may write to the file. So pipelines
+that do not trust each other have separate caches.
 
-Nothing here fails a stage: a cache that is full, read-only or damaged is done without, and said so once. There are no
-locks to wait for. Room is reserved by a folder that names its bytes before they come, so that of several writers each
-sees the others; what is in use has a second name (a hard link), and is not evicted.
+Nothing here fails a stage: a stage goes on without a cache that is full, read-only or damaged, and logs that once.
+There are no locks to wait for. A folder that names the bytes to come reserves room for them, so that each writer sees
+the others. A file in use has a second name (a hard link), and is not evicted.
 
 A change here violates the promise of the project when bytes are given out that were not compared with their digest, or
 when the files and the reservations together can exceed the limit.
@@ -32,7 +32,7 @@ from ratchet.store import owned_folder
 SETTING, LIMIT_SETTING = "RATCHET_CACHE", "RATCHET_CACHE_LIMIT"
 DEFAULT_LIMIT = "20g"
 _FREE = 64 << 20
-"""Bytes of the disk that are left to others."""
+"""Bytes of the disk that stay free for others."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _RESERVED = re.compile(r"[0-9a-f]{16}-(\d{1,18})")
 _log = logging.getLogger("ratchet.cache")
@@ -52,23 +52,23 @@ class Cache:
         self._root = root
         self._files, self._incoming, self._scratch = root / "files", root / "incoming", root / "scratch"
         self._limit = limit
-        self._said = False
+        self._warned = False
 
     def take(self, sha256: str, size: int, target: Path) -> bool:
-        """Give `target` the bytes with this digest, by a hard link where that can be. False if they are not here."""
+        """Give `target` the bytes with this digest, by a hard link where possible. False if they are not cached."""
         entry = self._files / sha256
         try:
-            _give(entry, target)
+            _link(entry, target)
             if _is_whole(target, size, sha256):
                 with suppress(OSError):
                     os.utime(entry)
                 return True
-            _log.warning("the cache at %s held other bytes under %s; they are fetched anew", self._root, sha256[:12])
+            _log.warning("the cache at %s held other bytes under %s; they are fetched again", self._root, sha256[:12])
             _remove(entry)
         except FileNotFoundError:
             return False
         except OSError as error:
-            self._say(f"cannot be read: {error}")
+            self._warn(f"cannot be read: {error}")
         _remove(target)
         return False
 
@@ -88,14 +88,14 @@ class Cache:
         """Give a file of `room`, whose bytes have this digest, to `target`, and keep it here under its digest."""
         try:
             path.chmod(0o444)
-            os.link(path, target)  # first: what has a second name is not evicted
+            os.link(path, target)  # first: a file with a second name is not evicted
         except OSError:
             shutil.copyfile(path, target)
         with suppress(OSError):
             path.replace(self._files / sha256)
 
     def adopt(self, path: Path, sha256: str) -> None:
-        """Keep a file that a stage has made, where it lies on the same disk: its bytes are not copied."""
+        """Keep a file that a stage has made, if it is on the same disk: its bytes are not copied."""
         with suppress(OSError):
             if path.stat().st_dev != self._root.stat().st_dev or (self._files / sha256).exists():
                 return
@@ -108,7 +108,7 @@ class Cache:
     def scratch(self) -> Iterator[Path | None]:
         """An empty private folder on the cache's disk that vanishes with the block, or with the process; None if none.
 
-        What a process that was killed has left is removed by the next one.
+        The next process removes the folder of one that was killed.
         """
         claimed = None
         try:
@@ -116,7 +116,7 @@ class Cache:
             if self._free() > _FREE:
                 claimed = owned_folder.make(self._scratch, "stage")
         except OSError as error:
-            self._say(f"cannot be written: {error}")
+            self._warn(f"cannot be written: {error}")
         if claimed is None:
             yield None
             return
@@ -132,16 +132,16 @@ class Cache:
             claimed = owned_folder.make(self._incoming, str(size))
             if self._make_room(size):
                 return claimed
-            self._say(f"has no room for {size:,} bytes, with {LIMIT_SETTING} = {self._limit:,}, or its disk is full")
+            self._warn(f"has no room for {size:,} bytes, with {LIMIT_SETTING} = {self._limit:,}, or its disk is full")
         except OSError as error:
-            self._say(f"cannot be written: {error}")
+            self._warn(f"cannot be written: {error}")
         if claimed is not None:
             owned_folder.leave(*claimed)
         return None
 
     def _make_room(self, size: int) -> bool:
-        """Evict what was used longest ago until files and reservations, ours among them, are within the limit."""
-        # Reservations first: one that becomes a file meanwhile is counted twice, and never not at all.
+        """Evict the files used longest ago until files and reservations, ours among them, are within the limit."""
+        # Reservations first: one that becomes a file meanwhile is counted twice, and never missed.
         reserved = sum(self._reservations())
         entries = sorted(self._entries())
         excess = reserved + sum(entry.bytes for entry in entries) - self._limit
@@ -171,7 +171,7 @@ class Cache:
                         _remove(Path(one.path))
 
     def _prepare(self) -> None:
-        """Make the folders, and remove what dead processes have left. Raises OSError where that cannot be."""
+        """Make the folders, and remove those of dead processes. Raises OSError where that is impossible."""
         for folder in (self._files, self._incoming, self._scratch):
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 _remove(folder)
@@ -182,14 +182,14 @@ class Cache:
     def _free(self) -> int:
         return shutil.disk_usage(self._root).free
 
-    def _say(self, what: str) -> None:
-        if not self._said:
-            self._said = True
+    def _warn(self, what: str) -> None:
+        if not self._warned:
+            self._warned = True
             _log.warning("the cache at %s %s; the stage goes on without it", self._root, what)
 
 
-def opened() -> Cache | None:
-    """The cache that RATCHET_CACHE names, if any. Raises ConfigurationError for a limit that is none."""
+def open_cache() -> Cache | None:
+    """The cache that RATCHET_CACHE names, if any. Raises ConfigurationError for a wrong limit."""
     root = os.environ.get(SETTING)
     return _open(root, os.environ.get(LIMIT_SETTING) or DEFAULT_LIMIT) if root else None
 
@@ -205,7 +205,7 @@ def _open(root: str, limit: str) -> Cache:
 @contextmanager
 def scratch() -> Iterator[Path]:
     """An empty private folder, on the cache's disk where there is a cache: a container's /tmp counts as its memory."""
-    found = opened()
+    found = open_cache()
     if found is not None:
         with found.scratch() as folder:
             if folder is not None:
@@ -215,20 +215,20 @@ def scratch() -> Iterator[Path]:
         yield Path(folder_name)
 
 
-def _give(entry: Path, target: Path) -> None:
-    """A second name for a file, or a copy where that cannot be: on another disk, and where nothing may be written."""
+def _link(entry: Path, target: Path) -> None:
+    """Give a file a second name; a copy, on another disk and in a folder that is read-only."""
     try:
         os.link(entry, target, follow_symlinks=False)
     except FileNotFoundError:
         raise
     except OSError:
-        with open(_reading(entry), "rb") as file, target.open("xb") as copy:
+        with open(_descriptor(entry), "rb") as file, target.open("xb") as copy:
             shutil.copyfileobj(file, copy, 1 << 20)
 
 
 def _is_whole(path: Path, size: int, sha256: str) -> bool:
     try:
-        with open(_reading(path), "rb") as file:
+        with open(_descriptor(path), "rb") as file:
             state = os.fstat(file.fileno())
             if not stat.S_ISREG(state.st_mode) or state.st_size != size:
                 return False
@@ -237,8 +237,8 @@ def _is_whole(path: Path, size: int, sha256: str) -> bool:
         return False
 
 
-def _reading(path: Path) -> int:
-    """A descriptor of the file itself: neither of what a link leads to, nor of a pipe that never answers."""
+def _descriptor(path: Path) -> int:
+    """A descriptor of the file itself: not of the target of a link, nor of a pipe that never answers."""
     return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 

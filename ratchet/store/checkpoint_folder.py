@@ -1,4 +1,4 @@
-"""Where a training keeps its checkpoints: a folder of the store, for the attempt that trains now and for no other."""
+"""The checkpoints of a training in the store: a folder that the current attempt alone may write."""
 
 from collections.abc import Iterable
 
@@ -9,11 +9,11 @@ from ratchet.store.base import Store
 from ratchet.store.lease import holder_of
 
 
-class StoreShelf:
-    """A folder of the store as the place of checkpoints.
+class StoreCheckpointFolder:
+    """A folder of the store that holds the checkpoints of one fingerprint.
 
-    Refuses what an attempt saves that another has succeeded: one that was frozen and woke up must not write between the
-    checkpoints of its successor.
+    Refuses to write for an attempt that another has replaced: one that was frozen and wakes up must not write between
+    the checkpoints of its successor.
     """
 
     def __init__(self, store: Store, request: StageRequest) -> None:
@@ -23,23 +23,28 @@ class StoreShelf:
         self._lease = paths.lease(request.spec.name, request.stage, request.fingerprint)
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file durably, over what is there."""
+        """Write a file durably; replace the old one. Raises RatchetError if another attempt holds the lease."""
         holder = holder_of(self._store, self._lease)
         if holder is not None and holder.attempt != self._attempt:
-            raise RatchetError(f"attempt {holder.attempt} trains this now", remedy="nothing: this one came too late")
+            raise RatchetError(
+                f"attempt {holder.attempt} has replaced this one, {self._attempt}",
+                remedy=f"wait for attempt {holder.attempt}",
+            )
         key = f"{self._prefix}/{name}"
         entry = self._store.head(key)
         if not self._store.replace(key, data, expected=entry.etag if entry else None):
-            raise RatchetError(f"{key}: somebody else is training under the same fingerprint", remedy="let one finish")
+            raise RatchetError(
+                f"{key}: another training writes under the same fingerprint", remedy="stop one of the two trainings"
+            )
 
     def get(self, name: str) -> bytes:
         """Read a file. Raises FileNotFoundError."""
         return self._store.read(f"{self._prefix}/{name}")
 
     def names(self) -> Iterable[str]:
-        """All files."""
+        """List all files."""
         return [entry.key.rpartition("/")[2] for entry in self._store.list(self._prefix)]
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
         self._store.delete(f"{self._prefix}/{name}")

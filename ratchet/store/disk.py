@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from ratchet.contracts.labels import STAGE_USER
 from ratchet.store.base import TEMPORARY
 
-STAGE_OWNER = (10001, 10001)  # the user of the stage image
+STAGE_OWNER = (STAGE_USER, STAGE_USER)
 LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.005
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -23,7 +24,7 @@ _SHAPE = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG
 
 
 @contextmanager
-def plainly(path: Path, *, writing: bool = False) -> Iterator[None]:
+def store_errors(path: Path, *, writing: bool = False) -> Iterator[None]:
     """Turn the system's errors into ours.
 
     When reading, a folder in a file's place, or the other way round, counts as an absent file: FileNotFoundError.

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ratchet.store.base import TEMPORARY, Entry, check_key, check_prefix
+from typing_extensions import override
+
+from ratchet.store.base import TEMPORARY, Entry, Store, check_key, check_prefix
 from ratchet.store.disk import (
     STAGE_OWNER,
     give,
@@ -20,7 +22,7 @@ from ratchet.store.disk import (
     make_folders,
     opened,
     outside,
-    plainly,
+    store_errors,
     sync_folder,
     walk,
 )
@@ -28,7 +30,7 @@ from ratchet.store.disk import (
 _PLACES = 100  # tries at a folder that deletes of its last file may take away meanwhile
 
 
-class FileStore:
+class FileStore(Store):
     """Files below a folder. What root writes takes the owner of its folder: stages, not root, write there too."""
 
     def __init__(self, root: Path) -> None:
@@ -46,27 +48,27 @@ class FileStore:
 
     def prepare(self) -> None:
         """Make the root; as root, hand a new or empty one to the user that stage containers run as."""
-        with plainly(self._root, writing=True):
+        with store_errors(self._root, writing=True):
             make_folders(self._root)
             if os.geteuid() == 0 and not any(self._root.iterdir()):
                 os.chown(self._root, *STAGE_OWNER)
 
     def owner(self) -> tuple[int, int]:
         """User and group that own the root. Raises ConfigurationError where there is no root."""
-        with plainly(self._root):
+        with store_errors(self._root):
             found = self._root.stat()
         return found.st_uid, found.st_gid
 
+    @override
     def read(self, key: str) -> bytes:
-        """See Store."""
         path = self._path(key)
-        with plainly(path):
+        with store_errors(path):
             return path.read_bytes()
 
+    @override
     def create(self, key: str, data: bytes) -> bool:
-        """See Store."""
         path = self._path(key)
-        with plainly(path, writing=True), _written(path, lambda file: _write(file, data)) as temporary:
+        with store_errors(path, writing=True), _written(path, lambda file: _write(file, data)) as temporary:
             try:
                 os.link(temporary, path)
             except FileExistsError:
@@ -77,13 +79,13 @@ class FileStore:
             sync_folder(path.parent)
             return created
 
+    @override
     def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        """See Store."""
         if expected is None:
             return self.create(key, data)
         path = self._path(key)
         with (
-            plainly(path, writing=True),
+            store_errors(path, writing=True),
             _written(path, lambda file: _write(file, data)) as new,
             locked(path.parent) as folder,
         ):
@@ -94,46 +96,48 @@ class FileStore:
             os.fsync(folder)
             return True
 
+    @override
     def upload(self, path: Path, key: str) -> None:
-        """See Store."""
         target = self._path(key)
         path.stat()
         with (
-            plainly(target, writing=True),
+            store_errors(target, writing=True),
             _written(target, lambda file: shutil.copyfile(path, file)) as new,
             opened(target.parent) as folder,
         ):
             new.replace(target)
             os.fsync(folder)
 
+    @override
     def download(self, key: str, path: Path) -> None:
-        """See Store."""
         source = self._path(key)
-        with plainly(source):
+        with store_errors(source):
             source.stat()
-        with plainly(path, writing=True):
+        with store_errors(path, writing=True):
             shutil.copyfile(source, path)
 
+    @override
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """See Store. Links to folders are not followed; a link to a file outside of the store is refused."""
+        """Links to folders are not followed; a link to a file outside of the store is refused."""
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
-        with plainly(top):
+        with store_errors(top):
             names = sorted(folder + name for name in walk(top) if not TEMPORARY.fullmatch(name.rpartition("/")[2]))
         for key in names:
             if (entry := self.head(key)) is not None:
                 yield entry
 
+    @override
     def head(self, key: str) -> Entry | None:
-        """See Store."""
         path = self._path(key)
-        with plainly(path):
+        with store_errors(path):
             return _entry(key, path)
 
+    @override
     def delete(self, key: str, *, expected: str | None = None) -> bool:
-        """See Store. Folders that become empty go too."""
+        """Folders that become empty go too."""
         path = self._path(key)
-        with plainly(path):
+        with store_errors(path):
             try:
                 with locked(path.parent) as folder:
                     found = _entry(key, path)
@@ -150,12 +154,12 @@ class FileStore:
                     empty.rmdir()
             return True
 
+    @override
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
-        """See Store."""
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
         swept = 0
-        with plainly(top):
+        with store_errors(top):
             for name in walk(top):
                 path = top / name
                 if TEMPORARY.fullmatch(path.name):
@@ -174,13 +178,14 @@ class FileStore:
         """The folder's path; there are no options."""
         return str(self._path(key)), {}
 
+    @override
     def adopt(self, prefix: str) -> None:
-        """See Store. Nothing to do unless root."""
+        """Nothing to do unless root."""
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
         if os.geteuid() != 0 or not top.exists():
             return
-        with plainly(top):
+        with store_errors(top):
             owner = self._root.stat()
             for path in (*reversed(top.relative_to(self._root).parents), top.relative_to(self._root)):
                 give(self._root / path, owner)

@@ -18,7 +18,7 @@ from ratchet.store.sealed import seal, unseal
 
 
 class Change(Document):
-    """What is to be recorded: from now on, `version` is the champion."""
+    """A change to record: from now on, `version` is the champion."""
 
     model: str
     action: Literal["promote", "rollback"]
@@ -36,13 +36,13 @@ class Change(Document):
 
 
 class Record(Change):
-    """A change that stands in the ledger; numbers start at 1 and have no gap."""
+    """A change in the ledger; numbers start at 1 and have no gap."""
 
     number: int = Field(ge=1)
 
 
 class LedgerMoved(PublishConflict):
-    """Another writer has recorded a change first; `winner` is it. Decide again, knowing it."""
+    """Another writer has recorded a change first: `winner`. Decide again with it in view."""
 
     def __init__(self, winner: Record) -> None:
         self.winner = winner
@@ -56,7 +56,7 @@ class LedgerMoved(PublishConflict):
 def append(store: Store, change: Change, *, after: int) -> Record:
     """Record a change as number `after` + 1, durably; `after` is the newest number that the writer knows, 0 if none.
 
-    Raises LedgerMoved if the ledger has gone on, CorruptArtifact if record `after` is not there or is damaged.
+    Raises LedgerMoved if the ledger has a newer record, CorruptArtifact if record `after` is missing or damaged.
     """
     number = after + 1
     if after:
@@ -87,10 +87,10 @@ def champion(store: Store, model: str, *, before: date | None = None) -> Record 
 def _newest(store: Store, model: str) -> int:
     """How many records there are."""
     keys = [entry.key for entry in store.list(paths.ledger(model))]
-    wanted = [paths.ledger_record(model, number) for number in range(1, len(keys) + 1)]
-    for key, want in zip(keys, wanted, strict=True):
-        if key != want:
-            raise _damaged(store, want, "is missing")
+    expected = [paths.ledger_record(model, number) for number in range(1, len(keys) + 1)]
+    for key, due in zip(keys, expected, strict=True):
+        if key != due:
+            raise _damaged(store, due, "is missing")
     return len(keys)
 
 
@@ -111,6 +111,4 @@ def _damaged(store: Store, key: str, what: str) -> CorruptArtifact:
 
 
 def _remedy(key: str) -> str:
-    return (
-        f"restore {key} from a backup; the registry's aliases and tags say what it held; nothing is promoted until then"
-    )
+    return f"restore {key} from a backup, or by the registry's aliases and tags; nothing is promoted until then"

@@ -9,8 +9,10 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
+from typing_extensions import override
+
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.store.base import Entry, check_key, check_prefix
+from ratchet.store.base import Entry, Store, check_key, check_prefix
 
 
 class _File(NamedTuple):
@@ -31,7 +33,7 @@ class _Space:
 _SPACES: dict[str, _Space] = {}
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Files in a dictionary. Stores of the same name in a process are the same store."""
 
     def __init__(self, name: str) -> None:
@@ -46,50 +48,50 @@ class MemoryStore:
     def prepare(self) -> None:
         """Nothing to do."""
 
+    @override
     def read(self, key: str) -> bytes:
-        """See Store."""
         try:
             return self._space.files[check_key(key)].data
         except KeyError:
             raise FileNotFoundError(f"{self.uri}/{key}") from None
 
+    @override
     def create(self, key: str, data: bytes) -> bool:
-        """See Store."""
         return self.replace(key, data, expected=None)
 
+    @override
     def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        """See Store."""
         with self._space.lock:
             if self._etag(key) != expected:
                 return False
             self._write(key, data)
             return True
 
+    @override
     def upload(self, path: Path, key: str) -> None:
-        """See Store."""
         data = path.read_bytes()
         with self._space.lock:
             self._write(key, data)
 
+    @override
     def download(self, key: str, path: Path) -> None:
-        """See Store."""
         path.write_bytes(self.read(key))
 
+    @override
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """See Store."""
         folder = check_prefix(prefix)
         with self._space.lock:
             found = sorted((key, file) for key, file in self._space.files.items() if key.startswith(folder))
         for key, file in found:
             yield Entry(key, len(file.data), file.etag, file.modified_ns)
 
+    @override
     def head(self, key: str) -> Entry | None:
-        """See Store."""
         file = self._space.files.get(check_key(key))
         return Entry(key, len(file.data), file.etag, file.modified_ns) if file else None
 
+    @override
     def delete(self, key: str, *, expected: str | None = None) -> bool:
-        """See Store."""
         with self._space.lock:
             etag = self._etag(key)
             if etag is None or expected not in {None, etag}:
@@ -97,8 +99,8 @@ class MemoryStore:
             del self._space.files[key]
             return True
 
-    def sweep(self, prefix: str = "", *, older_than_s: float) -> int:  # noqa: ARG002 - nothing is ever half-written
-        """See Store."""
+    @override
+    def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
         check_prefix(prefix)
         return 0
 

@@ -1,7 +1,8 @@
 """Publishing a stage's result: a transaction whose last act, one conditional create, makes everything visible.
 
 A change here violates the promise of the project when: an output can be seen before all outputs of its manifest are
-durable; a published result can change; or two attempts can publish different results under one fingerprint.
+durable; a published result can change; or two attempts can publish different results under one fingerprint. A rebuild
+that a person asked for is the one exception: `supersede` keeps what it replaces.
 """
 
 import secrets
@@ -17,13 +18,15 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, PublishConflict, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.result import Artifact, Published, StageResult
-from ratchet.store.artifacts import fetch, made, sha256_file
+from ratchet.store.artifacts import cache_copy, fetch, sha256_file
 from ratchet.store.base import Store
 from ratchet.store.cache import scratch
 from ratchet.store.sealed import seal, unseal
 
-_REMEDY = "run again: the damaged result is moved aside and made anew"
-MANIFEST = "manifest"  # the name under which a damaged manifest itself is reported
+_REMEDY = "run again; the damaged result is moved aside and computed again"
+MANIFEST = "manifest"  # the name that reports a damaged manifest
+SUPERSEDED = "superseded"
+"""The folder below a prefix that keeps the manifests which a rebuild has replaced."""
 _TRIES = 3
 _THREADS = 2
 
@@ -41,30 +44,30 @@ class Transaction:
 
     @property
     def outputs(self) -> Mapping[str, Artifact]:
-        """What was added so far, by name."""
+        """The outputs so far, by name."""
         return dict(self._outputs)
 
     def add(self, name: str, path: Path, rows: int | None = None) -> Artifact:
         """Store a file as an output; it is durable when this returns, and visible when the transaction commits."""
         key = self._key(name)
-        with ThreadPoolExecutor(1) as beside:  # reading for the digest and writing take a core each
-            sha256 = beside.submit(sha256_file, path)
+        with ThreadPoolExecutor(1) as pool:  # reading for the digest and writing take a core each
+            sha256 = pool.submit(sha256_file, path)
             self._store.upload(path, key)
         artifact = Artifact(key=key, sha256=sha256.result(), bytes=path.stat().st_size, rows=rows)
-        made(self._store, artifact, path)
-        return self._added(name, artifact)
+        cache_copy(self._store, artifact, path)
+        return self._add(name, artifact)
 
     def add_bytes(self, name: str, data: bytes, rows: int | None = None) -> Artifact:
         """Store bytes as an output, as `add` does a file."""
         key = self._key(name)
         if not self._store.create(key, data):
-            raise AssertionError(f"{key} is in a private place, and yet somebody wrote it")
-        return self._added(name, Artifact(key=key, sha256=digest(data), bytes=len(data), rows=rows))
+            raise AssertionError(f"{key} is in a private place, and yet another process wrote it")
+        return self._add(name, Artifact(key=key, sha256=digest(data), bytes=len(data), rows=rows))
 
     def refer(self, name: str, artifact: Artifact) -> Artifact:
-        """Name a file that is published already as an output too, so that whoever verifies the result verifies it."""
+        """Make a file that is published already an output too, so that verifying the result verifies it."""
         self._key(name)
-        return self._added(name, artifact)
+        return self._add(name, artifact)
 
     def commit(
         self,
@@ -77,9 +80,9 @@ class Transaction:
         summary: Document | Mapping[str, JsonValue] | None = None,
         timings: Mapping[str, float] | None = None,
     ) -> Published:
-        """Make the outputs the result, or find that another attempt has published the same; then ours are deleted.
+        """Publish the outputs as the result. If another attempt has published the same, ours are deleted.
 
-        Raises PublishConflict if what stands there means something else, CorruptArtifact if it is damaged.
+        Raises PublishConflict if another attempt has published something else, CorruptArtifact if that is damaged.
         """
         result = StageResult(
             stage=stage,
@@ -100,11 +103,11 @@ class Transaction:
         for _ in range(_TRIES):
             if self._store.create(key, manifest):
                 return Published(key=key, result=result, reused=False)
-            standing = published(self._store, self._prefix)
-            if standing is not None:
-                return self._yield_to(standing, content)
+            existing = published(self._store, self._prefix)
+            if existing is not None:
+                return self._yield_to(existing, content)
             # It was damaged, and has been moved aside since: now it can be ours.
-        raise Unavailable(f"{self._store.uri}/{key} comes and goes; somebody else is mending it")
+        raise Unavailable(f"{self._store.uri}/{key} is published and removed again and again by other processes")
 
     def abandon(self) -> None:
         """Delete what was added. Only for a transaction that was not committed."""
@@ -112,30 +115,30 @@ class Transaction:
             self._store.delete(entry.key)
         self._outputs.clear()
 
-    def _yield_to(self, standing: Published, content: str) -> Published:
-        if any(artifact.key.startswith(f"{self._place}/") for artifact in standing.result.outputs.values()):
-            return standing.model_copy(update={"reused": False})  # our own, committed before
-        if standing.result.content != content:
+    def _yield_to(self, existing: Published, content: str) -> Published:
+        if any(artifact.key.startswith(f"{self._place}/") for artifact in existing.result.outputs.values()):
+            return existing.model_copy(update={"reused": False})  # our own, committed before
+        if existing.result.content != content:
             raise PublishConflict(
-                f"{self._store.uri}/{standing.key}: attempt {standing.result.attempt} has published content "
-                f"{standing.result.content[:12]} under this fingerprint, {self._attempt} has made {content[:12]}",
-                remedy=f"the stage is not deterministic: compare {self._place} with what stands, and mend the stage",
+                f"{self._store.uri}/{existing.key}: attempt {existing.result.attempt} has published content "
+                f"{existing.result.content[:12]} under this fingerprint, {self._attempt} has made {content[:12]}",
+                remedy=f"make the stage deterministic; compare {self._place} with the published outputs",
             )
         self.abandon()
-        return standing
+        return existing
 
     def _key(self, name: str) -> str:
         if name in self._outputs:
             raise ValueError(f"output {name!r} was added before")
         return f"{self._place}/{paths.segment(name)}"
 
-    def _added(self, name: str, artifact: Artifact) -> Artifact:
+    def _add(self, name: str, artifact: Artifact) -> Artifact:
         self._outputs[name] = artifact
         return artifact
 
 
 def published(store: Store, prefix: str) -> Published | None:
-    """What stands under a prefix, if anything does. Raises CorruptArtifact if its manifest is damaged."""
+    """The result that is published under a prefix, if any. Raises CorruptArtifact if its manifest is damaged."""
     key = paths.manifest(prefix)
     try:
         data = store.read(key)
@@ -145,7 +148,7 @@ def published(store: Store, prefix: str) -> Published | None:
 
 
 def read_manifest(store: Store, key: str) -> Published:
-    """The manifest of a result that has to be there. Raises CorruptArtifact if it is gone or damaged."""
+    """The manifest of a result that has to exist. Raises CorruptArtifact if it is gone or damaged."""
     try:
         data = store.read(key)
     except FileNotFoundError:
@@ -156,7 +159,7 @@ def read_manifest(store: Store, key: str) -> Published:
 def verify(store: Store, found: Published, *, quick: bool = False) -> list[str]:
     """Names of the outputs that are gone, cut or changed. quick: compare sizes alone; readers check digests anyway.
 
-    Of what this machine has in its cache the size in the store is compared, too: its readers here do not ask the store.
+    For a file in this machine's cache the size in the store is compared too, since readers here do not ask the store.
     """
 
     def whole(artifact: Artifact) -> bool:
@@ -176,10 +179,10 @@ def verify(store: Store, found: Published, *, quick: bool = False) -> list[str]:
 
 
 def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[str]:
-    """Look at what stands under a prefix and, if it is damaged, move its manifest aside, so that it is made anew.
+    """Verify the result under a prefix; if it is damaged, move its manifest aside, so that it is computed again.
 
-    What was damaged, by the names of the outputs, or MANIFEST; nothing if all is well. Nothing is overwritten: the
-    manifest goes to `damaged/` below the prefix, and the outputs stay where they are until they are collected.
+    Returns the names of the damaged outputs, or MANIFEST; nothing if all is well. Nothing is overwritten: the manifest
+    goes to `damaged/` below the prefix, and the outputs stay where they are until they are collected.
     """
     key = paths.manifest(prefix)
     entry = store.head(key)
@@ -196,9 +199,29 @@ def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[s
         except FileNotFoundError:
             return []
         store.create(f"{prefix}/damaged/{digest(data)[:16]}.json", data)
-        # Somebody else may have mended it meanwhile: only what was looked at goes.
+        # Another process may have replaced it meanwhile: only the manifest that was verified is deleted.
         store.delete(key, expected=entry.etag)
     return damaged
+
+
+def supersede(store: Store, prefix: str) -> str | None:
+    """Make room for other content under a prefix; None if nothing is published there, else the old manifest's new key.
+
+    For a rebuild alone. Nothing is lost: runs that were made from the old result read its outputs where they were.
+    """
+    key = paths.manifest(prefix)
+    entry = store.head(key)
+    if entry is None:
+        return None
+    try:
+        data = store.read(key)
+    except FileNotFoundError:
+        return None
+    kept = f"{prefix}/{SUPERSEDED}/{digest(data)[:16]}.json"
+    store.create(kept, data)
+    # Somebody else may have published meanwhile: only what was kept goes.
+    store.delete(key, expected=entry.etag)
+    return kept
 
 
 def _parse(store: Store, key: str, data: bytes) -> Published:

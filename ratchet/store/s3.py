@@ -8,10 +8,11 @@ from pathlib import Path
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
+from typing_extensions import override
 
-from ratchet.store.base import Entry, check_key, check_prefix
-from ratchet.store.disk import plainly as plainly_on_disk
-from ratchet.store.s3_client import ABSENT, TRIES, Connection, code_of, patiently, pause
+from ratchet.store.base import Entry, Store, check_key, check_prefix
+from ratchet.store.disk import store_errors as disk_errors
+from ratchet.store.s3_client import ABSENT, TRIES, Connection, code_of, pause, retry_unavailable
 
 _MIB = 1 << 20
 _TRANSFER = TransferConfig(
@@ -22,7 +23,7 @@ _BUSY = frozenset({"ConditionalRequestConflict", "409", "OperationAborted"})
 _CHANGED = frozenset({"PreconditionFailed", "412"})
 
 
-class S3Store:
+class S3Store(Store):
     """Objects below a prefix of a bucket. Region, endpoint and credentials come from the usual AWS settings."""
 
     def __init__(self, bucket: str, prefix: str = "") -> None:
@@ -30,7 +31,7 @@ class S3Store:
         self._prefix = f"{prefix}/" if prefix else ""
         self._connection = Connection(bucket)
         self._client = self._connection.client
-        self._plainly = self._connection.plainly
+        self._store_errors = self._connection.store_errors
 
     @property
     def uri(self) -> str:
@@ -39,29 +40,29 @@ class S3Store:
 
     def prepare(self) -> None:
         """Check that the bucket is there and may be used; it is never made."""
-        with self._plainly():
+        with self._store_errors():
             self._client.head_bucket(Bucket=self._bucket)
 
+    @override
     def read(self, key: str) -> bytes:
-        """See Store."""
 
         def once() -> bytes:
             return self._client.get_object(Bucket=self._bucket, Key=self._name(key))["Body"].read()
 
-        with self._plainly(key):
-            return patiently(once)
+        with self._store_errors(key):
+            return retry_unavailable(once)
 
+    @override
     def create(self, key: str, data: bytes) -> bool:
-        """See Store."""
         return self.replace(key, data, expected=None)
 
+    @override
     def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        """See Store."""
         writer = secrets.token_hex(16)
         put = partial(
             self._client.put_object, Bucket=self._bucket, Key=self._name(key), Body=data, Metadata={_WRITER: writer}
         )
-        with self._plainly(key):
+        with self._store_errors(key):
             for attempt in range(1, TRIES + 1):
                 try:
                     put(IfNoneMatch="*") if expected is None else put(IfMatch=expected)
@@ -77,23 +78,25 @@ class S3Store:
                     return True
         raise AssertionError("unreachable")
 
+    @override
     def upload(self, path: Path, key: str) -> None:
-        """See Store. Parts of 16 MiB go up in parallel."""
+        """Parts of 16 MiB go up in parallel."""
         name = self._name(key)
         path.stat()
-        with self._plainly(key):
+        with self._store_errors(key):
             self._client.upload_file(str(path), self._bucket, name, Config=_TRANSFER)
 
+    @override
     def download(self, key: str, path: Path) -> None:
-        """See Store. Ranges of 16 MiB come down in parallel."""
+        """Ranges of 16 MiB come down in parallel."""
         name = self._name(key)
-        with self._plainly(key), plainly_on_disk(path, writing=True):
+        with self._store_errors(key), disk_errors(path, writing=True):
             self._client.download_file(self._bucket, name, str(path), Config=_TRANSFER)
 
+    @override
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """See Store."""
         folder = self._prefix + check_prefix(prefix)
-        with self._plainly():
+        with self._store_errors():
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=folder)
             for page in pages:
                 for found in page.get("Contents", []):
@@ -101,22 +104,22 @@ class S3Store:
                     if key and not key.endswith("/"):  # consoles mark folders with empty objects
                         yield Entry(key, found["Size"], found["ETag"], _nanoseconds(found["LastModified"]))
 
+    @override
     def head(self, key: str) -> Entry | None:
-        """See Store."""
         try:
-            with self._plainly(key):
+            with self._store_errors(key):
                 found = self._client.head_object(Bucket=self._bucket, Key=self._name(key))
         except FileNotFoundError:
             return None
         return Entry(key, found["ContentLength"], found["ETag"], _nanoseconds(found["LastModified"]))
 
+    @override
     def delete(self, key: str, *, expected: str | None = None) -> bool:
-        """See Store."""
         found = self.head(key)
         if found is None or expected not in {None, found.etag}:
             return False
         delete = partial(self._client.delete_object, Bucket=self._bucket, Key=self._name(key))
-        with self._plainly(key):
+        with self._store_errors(key):
             try:
                 # For servers that do not know this condition there was the look above.
                 delete() if expected is None else delete(IfMatch=expected)
@@ -126,12 +129,13 @@ class S3Store:
                 raise
         return True
 
+    @override
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
-        """See Store. Ends multipart uploads that nobody finished."""
+        """Ends multipart uploads that nobody finished."""
         folder = self._prefix + check_prefix(prefix)
         before = datetime.now(UTC) - timedelta(seconds=older_than_s)
         swept = 0
-        with self._plainly():
+        with self._store_errors():
             pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=folder)
             for upload in (upload for page in pages for upload in page.get("Uploads", [])):
                 if upload["Initiated"] <= before:
@@ -157,7 +161,7 @@ class S3Store:
     def _writer(self, key: str) -> str | None:
         """Which call wrote what stands under a key."""
         try:
-            with self._plainly(key):
+            with self._store_errors(key):
                 return self._client.head_object(Bucket=self._bucket, Key=self._name(key))["Metadata"].get(_WRITER)
         except FileNotFoundError:
             return None

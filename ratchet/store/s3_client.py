@@ -90,7 +90,7 @@ class Connection:
         return options
 
     @contextmanager
-    def plainly(self, key: str = "") -> Iterator[None]:
+    def store_errors(self, key: str = "") -> Iterator[None]:
         """Turn the client's errors into ours, and an absent object into FileNotFoundError."""
         try:
             yield
@@ -130,7 +130,7 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def patiently(once: Callable[[], _Result]) -> _Result:
+def retry_unavailable(once: Callable[[], _Result]) -> _Result:
     """Do something again that was cut off half-way; the client itself retries only up to an answer's first byte."""
     for attempt in range(1, TRIES):
         try:

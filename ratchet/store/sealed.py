@@ -1,4 +1,4 @@
-"""Documents in the store that tell of themselves whether a byte of them has changed."""
+"""Documents in the store with a digest inside that shows whether a byte of them has changed."""
 
 import json
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ def seal(document: Document) -> bytes:
 
 
 def unseal(data: bytes, model: type[_Model], *, where: str, remedy: str) -> _Model:
-    """What `seal` was given. Raises CorruptArtifact, naming `where`, if a single byte is not as it was written."""
+    """The document that was sealed. Raises CorruptArtifact, which names `where`, if a single byte has changed."""
     try:
         found = json.loads(data)
         document = found["document"]

@@ -97,7 +97,7 @@ def track(store: Store, tracking_uri: str | None, scratch: Path, work: Callable[
     """
     _quieten()
     if tracking_uri:
-        with _plainly(_without_password(tracking_uri)):
+        with _tracking_errors(_without_password(tracking_uri)):
             return work(_tracker(tracking_uri, artifacts=None, address=_without_password(tracking_uri)))
     if isinstance(store, FileStore):
         return _in_folder(store, work)
@@ -114,7 +114,7 @@ def local_uri(store: FileStore) -> str:
 def _in_folder(store: FileStore, work: Callable[[Tracker], _T]) -> _T:
     folder = store.root / paths.tracking()
     make_folders(folder)
-    with _held(folder), _plainly(str(folder)):
+    with _held(folder), _tracking_errors(str(folder)):
         try:
             return work(_tracker(local_uri(store), artifacts=(folder / "artifacts").as_uri(), address=local_uri(store)))
         finally:
@@ -133,7 +133,7 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
         if entry:
             store.download(key, database)
         before = database.read_bytes() if entry else b""
-        with _plainly(f"{store.uri}/{key}"):
+        with _tracking_errors(f"{store.uri}/{key}"):
             done = work(_tracker(f"sqlite:///{database}", artifacts=artifacts, address=f"{store.uri}/{key}"))
         after = database.read_bytes()
         database.unlink()
@@ -171,7 +171,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _plainly(address: str) -> Iterator[None]:
+def _tracking_errors(address: str) -> Iterator[None]:
     """Turn what MLflow raises when it cannot be reached into Unavailable; what it refuses stays as it is."""
     from mlflow.exceptions import MlflowException, RestException
     from requests.exceptions import RequestException

@@ -50,14 +50,14 @@ def ask(
 ) -> Baseline:
     """Load the champion from its own weights, description, pipeline's code and scoring code, and let it score.
 
-    Whatever its files or its own code do wrong is told, not raised; a store that does not answer is raised.
+    A fault of its files or of its own code is returned as `trouble`. A store that does not answer is raised.
     """
     try:
         result = read_manifest(store, champion.manifests["train"]).result
         split = summaries.trained(result).split
         model = _load(store, champion, lay_out(store, result, scratch / "champion", scratch), scratch, log)
         if model.digest != champion.digest:
-            raise CorruptArtifact(f"its files are model {model.digest[:12]}, not {champion.digest[:12]}")  # noqa: TRY301 - told as any other damage
+            raise CorruptArtifact(f"its files are model {model.digest[:12]}, not {champion.digest[:12]}")  # noqa: TRY301 - returned as any other damage
         scores = score(model)
     except (Unavailable, Preempted, OutOfMemory, MemoryError):
         raise

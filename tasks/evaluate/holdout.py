@@ -59,7 +59,7 @@ def _day(path: Path, spec: PipelineSpec) -> pd.DataFrame:
 
 
 def _offsets(groups: list[pd.Series]) -> NDArray[np.int64]:
-    """Where groups begin, and the end. None reaches over midnight; rows without a group stand alone."""
+    """Where groups begin, and the end. None reaches over midnight; a row without a group is one of its own."""
     starts, rows = [], 0
     for values in groups:
         codes = pd.factorize(values)[0]

@@ -1,4 +1,4 @@
-"""Candidate against baseline on the scores that both gave the same rows: figures, slices, what stands in the way."""
+"""Candidate against baseline on the scores that both gave the same rows: figures, slices, obstacles."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,7 +51,7 @@ def judge(
         units="groups" if held.rows.offsets is not None else "rows",
         against=f"production (version {baseline.champion.version})"
         if baseline and against is not None
-        else "a constant",
+        else "a constant scorer",
         first=baseline is None,
     )
     ruling = _obstacle(case, baseline, candidate, digest) or rule(case)
@@ -77,34 +77,39 @@ def judge(
 
 
 def _obstacle(case: Case, baseline: Baseline | None, candidate: Floats, digest: str) -> Ruling | None:
-    """What makes a fair comparison impossible, if anything does."""
+    """The ruling where no fair comparison is possible, else None."""
     if baseline is None:
         return None
     production = f"production (version {baseline.champion.version})"
     if baseline.trouble:
-        what = "is gone" if baseline.trouble == "baseline-missing" else "cannot be measured"
+        what = "is missing" if baseline.trouble == "baseline-missing" else "cannot be measured"
         return Ruling(
             verdict="inconclusive",
             reason=baseline.trouble,
-            explanation=f"the model of {production} {what}: {baseline.cause}; nothing replaces what it cannot be"
-            f" compared with; {rule(case).explanation}",
+            explanation=f"the model of {production} {what}: {baseline.cause};"
+            f" no model replaces one that it cannot be compared with; {rule(case).explanation}",
         )
     scores = baseline.scores
     if scores is not None and scores.shape != candidate.shape:
         return Ruling(
             verdict="inconclusive",
             reason="baseline-unreadable",
-            explanation=f"{production} answers in another form, {scores.shape[1:]} instead of {candidate.shape[1:]}",
+            explanation=f"{production} gives scores of the shape {scores.shape[1:]}, the candidate of the shape"
+            f" {candidate.shape[1:]}",
         )
     if scores is not None and np.array_equal(scores, candidate):
-        how = "is this very model" if baseline.champion.digest == digest else "gives every row the same score"
+        how = (
+            "is the same model"
+            if baseline.champion.digest == digest
+            else "gives each row the same score as the candidate"
+        )
         return Ruling(verdict="reject", reason="identical", explanation=f"{production} {how}; there is nothing to gain")
     if baseline.seen:
         days = ", ".join(map(str, baseline.seen[:5]))
         return Ruling(
             verdict="inconclusive",
             reason="baseline-saw-holdout",
-            explanation=f"{production} was trained on held-out days ({days}), so it is not measured fairly;"
+            explanation=f"{production} was trained on held-out days ({days}), so the comparison is not fair;"
             f" {rule(case).explanation}",
         )
     return None

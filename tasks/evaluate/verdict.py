@@ -1,12 +1,13 @@
 """From what was measured to a verdict, its reason and a sentence that says why.
 
 promote: the lower bound of the gain is above the margin. reject: the upper bound is below it, or a slice surely loses
-too much. inconclusive: anything else; production stays as it is. Nothing that stands in the way is passed over.
+too much. inconclusive: anything else; production stays as it is. No obstacle is passed over.
 """
 
 from dataclasses import dataclass
 
-from ratchet.contracts.summaries import Interval, SliceJudgement, Verdict
+from ratchet.contracts.quantities import percent
+from ratchet.contracts.summaries import SliceJudgement, Verdict
 from tasks.evaluate.comparison import MIN_UNITS, Comparison, holm
 
 
@@ -69,40 +70,43 @@ def rule(case: Case) -> Ruling:
     """The verdict where both models could be measured on rows that neither has seen."""
     gain, figures = case.comparison.gain, _figures(case)
     if not case.comparison.measurable:
-        few = f"only {case.comparison.effective} {case.units} tell the models apart, at least {MIN_UNITS} are needed"
+        few = f"only {case.comparison.effective} {case.units} tell the models apart, at least {MIN_UNITS} are required"
         return Ruling(verdict="inconclusive", reason="too-small-to-tell", explanation=f"{figures}; {few}")
     losing = [one for one in case.slices if not one.passed]
     if losing:
-        named = ", ".join(f"{one.column}={one.value} ({show(one.gain)})" for one in losing[:3])
+        named = ", ".join(_loss(one) for one in losing[:3])
         more = f" and {len(losing) - 3} more" if len(losing) > 3 else ""  # noqa: PLR2004 - as many as fit a sentence
         return Ruling(
-            verdict="reject", reason="slice-loss", explanation=f"it loses too much for {named}{more}; {figures}"
+            verdict="reject", reason="slice-loss", explanation=f"it loses too much on {named}{more}; {figures}"
         )
     if gain.low > case.margin:
         return Ruling(verdict="promote", reason="first-model" if case.first else "better", explanation=figures)
     if gain.high < case.margin:
         return Ruling(verdict="reject", reason="not-better", explanation=figures)
-    visible = percent(case.comparison.smallest_visible(case.margin))
+    visible = percent(case.comparison.smallest_visible(case.margin), signed=True)
     return Ruling(
         verdict="inconclusive",
         reason="too-small-to-tell",
-        explanation=f"{figures}; these rows show a gain of {visible} or more four times out of five",
+        explanation=f"{figures}; these rows show a gain of {visible} or more in four of five cases",
     )
 
 
-def percent(value: float) -> str:
-    """A relative value for people, with its sign: +1.25%."""
-    return f"{100 * value:+.2f}%"
-
-
-def show(gain: Interval | None) -> str:
-    """A gain and its bounds for people."""
-    return f"{percent(gain.value)}, {percent(gain.low)} to {percent(gain.high)}" if gain else "not measurable"
+def _loss(one: SliceJudgement) -> str:
+    gain = one.gain
+    shown = [percent(bound, signed=True) for bound in (gain.value, gain.low, gain.high)] if gain else []
+    bounds = f"{shown[0]}, {shown[1]} to {shown[2]}" if shown else "not measurable"
+    return f"{one.column}={one.value} ({bounds})"
 
 
 def _figures(case: Case) -> str:
-    sure = f"{100 * case.comparison.confidence:g}% sure of {percent(case.comparison.gain.low)} or more"
+    gain, confidence = case.comparison.gain, percent(case.comparison.confidence)
     return (
-        f"{case.metric} {case.candidate:.5g} against {case.baseline:.5g} of {case.against}: "
-        f"{percent(case.comparison.gain.value)}, {sure}, more than {percent(case.margin)} is needed"
+        f"{case.metric} is {_figure(case.candidate)}, {case.against} has {_figure(case.baseline)}:"
+        f" {percent(gain.value, signed=True)} (with {confidence} confidence at least {percent(gain.low, signed=True)};"
+        f" required: more than {percent(case.margin)})"
     )
+
+
+def _figure(value: float) -> str:
+    """Four digits of a metric, and no fewer than its whole number."""
+    return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"  # noqa: PLR2004 - above, .4g drops digits

@@ -1,30 +1,30 @@
 """ingest: the days of a source into the snapshot table, each read once."""
 
-import shutil
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import date
+from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
 from ratchet.contracts import paths
 from ratchet.contracts.columns import ColumnType
-from ratchet.contracts.errors import CorruptArtifact, DataRejected, PublishConflict
-from ratchet.contracts.fingerprint import digest, digest_of, fingerprint, flatten
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.fingerprint import digest_of, flatten
 from ratchet.contracts.pipeline import PARTITION
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.summaries import Snapshot, SnapshotDay
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import Finished, StageContext
-from ratchet.store.file import FileStore
-from ratchet.store.publishing import Transaction, discard_damaged, published
+from ratchet.runtime.days import DayParts, Made
+from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
 from tasks.ingest.schema import arrow_schema, taken
 from tasks.ingest.table import commit, file_key
+from tasks.ingest.writing import ROW_GROUP
 
-_PART = "ingest.day"
-_ROWS = "rows.parquet"
+_BYTES_PER_VALUE = 110  # of one value while its row group is cast and written: 79 to 107 were measured
 _EMPTY = "no rows"
 _NONE = "no files"
 
@@ -82,102 +82,47 @@ def _listed(days: Iterable[date], most: int = 10) -> str:
 
 
 def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted: list[SourceDay]) -> list[SnapshotDay]:
-    """Every day's file, from the cache or made now, oldest first. Threads, since Parquet is read outside of the GIL."""
-    common = {
-        **code_parts("tasks.ingest.day"),
-        **flatten(columns, "config.columns"),
-        "config.columns": " ".join(columns),
-        "library.pyarrow": pa.__version__,
-    }
-    workers = max(2, int(ctx.spec.resources["ingest"].cpus))
-    # On this disk a window's bytes are read in a second or two. Over a network sizes are looked at alone, until this
-    # result was found to be damaged.
-    quick = not isinstance(ctx.store, FileStore) and not any(ctx.store.list(f"{ctx.request.prefix}/damaged"))
-    found: dict[date, SnapshotDay] = {}
+    """Every day's file, oldest first."""
     left: set[str] = set()
-    pool = ThreadPoolExecutor(workers)
-    try:
-        futures = [pool.submit(_day, ctx, columns, table, day, common, left, quick=quick) for day in wanted]
-        for done, future in enumerate(as_completed(futures), start=1):
-            day, reused = future.result()
-            found[day.day] = day
-            verb = "reused" if reused else f"ingested {day.file.rows} rows of"
-            ctx.log.progress(f"{verb} {day.day}", done=done, total=len(wanted))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    parts = DayParts(
+        ctx=ctx,
+        name="ingest.day",
+        verb="ingested",
+        common={
+            **code_parts("tasks.ingest.day"),
+            **flatten(columns, "config.columns"),
+            "config.columns": " ".join(columns),
+            "library.pyarrow": pa.__version__,
+        },
+        identity=lambda planned: {f"source.{file.key}": f"{file.bytes} {file.identity}" for file in planned.files},
+        make=partial(_make, ctx, columns, table, left),
+        read=lambda found: SnapshotDay.model_validate(found.result.summary),
+    )
+    days = parts.build(wanted, memory=ROW_GROUP * len(columns) * _BYTES_PER_VALUE)
     if left:
         ctx.log.event("not_taken", f"columns of the source that are not declared: {', '.join(sorted(left))}")
-    return [found[day] for day in sorted(found)]
+    return list(days.values())
 
 
-def _day(
+def _make(
     ctx: StageContext,
     columns: dict[str, ColumnType],
     table: str,
-    planned: SourceDay,
-    common: dict[str, str],
     left: set[str],
-    *,
-    quick: bool,
-) -> tuple[SnapshotDay, bool]:
-    """A day's file in the store, and whether it stood there before."""
-    parts = {
-        **common,
-        **{f"source.{file.key}": f"{file.bytes} {file.identity}" for file in planned.files},
-    }
-    prefix = paths.published(ctx.spec.name, _PART, fingerprint(parts))
-    rebuild = "rebuild" in ctx.request.parts
-    standing = _standing(ctx, prefix, quick=quick)
-    if standing is not None and not rebuild:
-        return standing, True
-    scratch = ctx.disk / f"ingest-{planned.day}"
-    scratch.mkdir()
-    try:
-        built = build(ctx.spec.source, ctx.request.source_root, planned, columns=columns, scratch=scratch)
-        file = Artifact(
-            key=file_key(table, planned.day, built.file.sha256),
-            sha256=built.file.sha256,
-            bytes=built.file.bytes,
-            rows=built.file.rows,
-        )
-        left |= built.left
-        ctx.store.upload(built.file.path, file.key)
-    finally:
-        shutil.rmtree(scratch)
+    planned: SourceDay,
+    transaction: Transaction,
+    scratch: Path,
+) -> Made:
+    """A day's Parquet file in the table's folder. Its name is its digest, so that no file is ever written over."""
+    built = build(ctx.spec.source, ctx.request.source_root, planned, columns=columns, scratch=scratch)
+    file = Artifact(
+        key=file_key(table, planned.day, built.file.sha256),
+        sha256=built.file.sha256,
+        bytes=built.file.bytes,
+        rows=built.file.rows,
+    )
+    left |= built.left
+    ctx.store.upload(built.file.path, file.key)
+    transaction.refer("rows.parquet", file)
     day = SnapshotDay(day=planned.day, file=file, source=built.source)
-    _publish(ctx, prefix, parts, day, rebuild=rebuild)
-    return day, False
-
-
-def _publish(ctx: StageContext, prefix: str, parts: dict[str, str], day: SnapshotDay, *, rebuild: bool) -> None:
-    def commit_day() -> None:
-        transaction = Transaction(ctx.store, prefix, ctx.request.attempt)
-        transaction.refer(_ROWS, day.file)
-        transaction.commit(
-            stage=_PART, fingerprint=fingerprint(parts), parts=parts, content=day.file.sha256, summary=day
-        )
-
-    try:
-        commit_day()
-    except PublishConflict:
-        if not rebuild:
-            raise
-        # A database has other rows for the same query than when it was first read, and a person asked for them: later
-        # nights take these. Runs that were made of the old ones name them in their own snapshots.
-        key = paths.manifest(prefix)
-        old = ctx.store.read(key)
-        ctx.store.create(f"{prefix}/superseded/{digest(old)[:16]}.json", old)
-        ctx.store.delete(key)
-        commit_day()
-
-
-def _standing(ctx: StageContext, prefix: str, *, quick: bool) -> SnapshotDay | None:
-    """What was published for a day. What is damaged is moved aside and made anew; readers check every digest."""
-    if discard_damaged(ctx.store, prefix, quick=quick):
-        ctx.log.event("damaged", f"{prefix} was damaged, and is made anew", level="warning")
-        return None
-    try:
-        found = published(ctx.store, prefix)
-    except CorruptArtifact:
-        return None
-    return None if found is None else SnapshotDay.model_validate(found.result.summary)
+    return Made(content=file.sha256, rows=built.file.rows, summary=day)

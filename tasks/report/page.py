@@ -3,25 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from importlib.resources import files
 from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Judgement, Registration, Snapshot, Split, TrainedModel, Validation
-from ratchet.pages import words
+from ratchet.pages import template
 from tasks.report import charts
+from tasks.report.headline import headline
 
-_FOLDER = Path(__file__).parent
+_TEMPLATE = Path(__file__).with_name("report.html")
 _CONSTANT = "constant."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class RunFacts:
     """What is known of a run. Anything may be missing, since a run can stop anywhere.
 
     numbers: the evaluation's metrics by name. unlabelled: rows dropped without a label.
@@ -39,41 +36,33 @@ class Told:
     split: Split | None = None
 
 
-def render(told: Told) -> str:
-    """The page. Whatever comes from data, from people or from errors is escaped."""
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": words.percent, "seconds": words.seconds, "interval": words.interval}
-    judged, trained = told.judged, told.trained
-    return environment.get_template("report.html").render(
-        css=Markup(files("ratchet.pages").joinpath("page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
-        told=told,
-        spec=told.request.spec,
-        day=told.request.data_date,
-        headline=words.headline(told.outcomes, judged, told.registered),
+def render(facts: RunFacts) -> str:
+    """The page. The same facts give the same bytes."""
+    judged, trained, gate = facts.judged, facts.trained, facts.request.spec.gate
+    rows, used = _rows(facts), roles(facts)
+    return template.render(
+        _TEMPLATE,
+        facts=facts,
+        spec=facts.request.spec,
+        day=facts.request.data_date,
+        headline=headline(facts.outcomes, judged, facts.registered),
         judged=judged,
         trained=trained,
         gain=charts.gain(judged) if judged else None,
-        table=metric_table(judged, told.numbers) if judged else [],
-        slices=charts.slices(judged.slices, told.request.spec.gate.max_slice_loss)
-        if judged and judged.slices
-        else None,
+        table=metric_table(judged, facts.numbers) if judged else [],
+        slices=charts.slices(judged.slices, gate.max_slice_loss) if judged and judged.slices else None,
         losses=charts.losses(trained.epochs, trained.best_epoch) if trained and trained.epochs else None,
         curve=charts.metric(trained.epochs, trained.best_epoch) if trained and trained.epochs else None,
-        days=charts.days(rows, roles(told)) if (rows := _rows(told)) else None,
+        days=charts.days(rows, used) if rows else None,
+        roles=[(role, name) for role, name in charts.ROLES.items() if role in used.values()],
         total=sum(rows.values()),
-        failed=_checks(told.validation, "error"),
-        warned=_checks(told.validation, "warning"),
-        passed=sum(check.passed for check in told.validation.checks) if told.validation else 0,
-        lineage=lineage(told),
-        stages=[told.outcomes[stage] for stage in STAGES if stage in told.outcomes],
-        bars=charts.stage_bars([(one.stage, one.seconds, _kind(one)) for one in told.outcomes.values()]),
-        taken=sum(one.seconds for one in told.outcomes.values()),
+        failed=_checks(facts.validation, "error"),
+        warned=_checks(facts.validation, "warning"),
+        passed=sum(check.passed for check in facts.validation.checks) if facts.validation else 0,
+        lineage=lineage(facts),
+        stages=[facts.outcomes[stage] for stage in STAGES if stage in facts.outcomes],
+        bars=charts.stage_bars([(one.stage, one.seconds, _kind(one)) for one in facts.outcomes.values()]),
+        taken=sum(one.seconds for one in facts.outcomes.values()),
     )
 
 
@@ -104,19 +93,19 @@ def metric_table(judged: Judgement, numbers: Mapping[str, float]) -> list[Line]:
     return sorted(lines, key=lambda line: not line.decisive)
 
 
-def lineage(told: Told) -> list[tuple[str, str]]:
+def lineage(facts: RunFacts) -> list[tuple[str, str]]:
     """What made what, as names and values."""
-    request, found = told.request, []
-    if told.snapshot:
-        found.append(("Snapshot", f"{told.snapshot.table} version {told.snapshot.version}"))
-    if told.trained:
-        found.append(("Model", told.trained.digest))
-    if told.registered:
-        found.append(("Registered as", f"{told.registered.model} version {told.registered.version}"))
-        found.append(("MLflow run", told.registered.mlflow_run_id))
-    if told.judged:
-        baseline = told.judged.baseline
-        named = "a constant, as there was no champion"
+    request, found = facts.request, []
+    if facts.snapshot:
+        found.append(("Snapshot", f"{facts.snapshot.table} version {facts.snapshot.version}"))
+    if facts.trained:
+        found.append(("Model", facts.trained.digest))
+    if facts.registered:
+        found.append(("Registered as", f"{facts.registered.model} version {facts.registered.version}"))
+        found.append(("MLflow run", facts.registered.mlflow_run_id))
+    if facts.judged:
+        baseline = facts.judged.baseline
+        named = "a constant scorer, as there was no champion"
         if baseline:
             named = f"version {baseline.version}, data up to {baseline.data_date}, model {baseline.digest[:12]}"
         found.append(("Measured against", named))
@@ -124,7 +113,7 @@ def lineage(told: Told) -> list[tuple[str, str]]:
     found += [
         ("Pipeline bundle", request.bundle.sha256),
         ("Commit", pins.commit),
-        ("Image", pins.image if pins.image != "process" else "none, stages ran as processes"),
+        ("Image", pins.image if pins.image != "process" else "none: the stages ran as processes"),
         ("Python", pins.python),
         (
             "Libraries",
@@ -138,20 +127,20 @@ def lineage(told: Told) -> list[tuple[str, str]]:
     return found
 
 
-def roles(told: Told) -> dict[date, str]:
+def roles(facts: RunFacts) -> dict[date, str]:
     """What each day was used for."""
-    split = told.split
+    split = facts.split
     used: dict[date, str] = {}
     if split:
         for role, days in (("train", split.train), ("valid", split.valid), ("holdout", split.holdout)):
             used |= dict.fromkeys(days, role)
-    return used | dict.fromkeys(told.validation.excluded if told.validation else (), "excluded")
+    return used | dict.fromkeys(facts.validation.excluded if facts.validation else (), "excluded")
 
 
-def _rows(told: Told) -> dict[date, int]:
-    if told.validation:
-        return dict(told.validation.rows)
-    return {day.day: day.file.rows or 0 for day in told.snapshot.days} if told.snapshot else {}
+def _rows(facts: RunFacts) -> dict[date, int]:
+    if facts.validation:
+        return dict(facts.validation.rows)
+    return {day.day: day.file.rows or 0 for day in facts.snapshot.days} if facts.snapshot else {}
 
 
 def _checks(validation: Validation | None, severity: str) -> Sequence[object]:

@@ -1,4 +1,4 @@
-"""report: the page of a run, whatever became of it, and a line in MLflow for every candidate that was judged."""
+"""report: the page of a run, also of one that failed, and an MLflow run for every candidate that was judged."""
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.document import Document
@@ -11,36 +11,36 @@ from ratchet.contracts.summaries import Split
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.tracking.candidates import log_candidate
 from ratchet.tracking.mlflow import track
-from tasks.report.page import Told, render
+from tasks.report.page import RunFacts, render
 
 
 class Report(Document):
-    """report: where the page is for people, beside the output `page.html`."""
+    """report: where the page is stored for people, beside the output `page.html`."""
 
     kept: str
 
 
 def run(ctx: StageContext) -> Finished:
-    """Output `page.html`, also kept with the run's records. What cannot be read is left out and said in the log."""
+    """Output `page.html`, also kept with the run's records. A result that cannot be read is left out and logged."""
     results = _results(ctx)
     with ctx.phase("page"):
         path = ctx.scratch / "report.html"
-        path.write_text(render(told(ctx, results)), encoding="utf-8")
+        path.write_text(render(facts(ctx, results)), encoding="utf-8")
         ctx.transaction.add("page.html", path)
         kept = ctx.keep("report.html", path)
     if {"ingest", "train", "evaluate"} <= set(results) and "register" not in results:
         with ctx.phase("tracking"):
             _log(ctx, results)
-    # Times and places differ from one try to the next: the page means the outcomes that it tells of.
+    # Times and places differ from one try to the next: the page means the outcomes that it shows.
     return Finished(content=digest_of(ctx.request.fingerprint), summary=Report(kept=kept))
 
 
-def told(ctx: StageContext, results: dict[Stage, StageResult]) -> Told:
+def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
     """What is known of the run."""
     features = summaries.features(results["features"]) if "features" in results else None
     trained = summaries.trained(results["train"]) if "train" in results else None
     split: Split | None = trained.split if trained else features.split if features else None
-    return Told(
+    return RunFacts(
         request=ctx.request,
         outcomes=_outcomes(ctx),
         snapshot=summaries.snapshot(results["ingest"]) if "ingest" in results else None,
@@ -60,7 +60,7 @@ def _results(ctx: StageContext) -> dict[Stage, StageResult]:
         try:
             found[stage] = ctx.upstream(stage)
         except RatchetError as error:
-            ctx.log.event("warning", f"the page goes without {stage}: {error.cause}", level="warning")
+            ctx.log.event("warning", f"the page leaves out {stage}: {error.cause}", level="warning")
     return found
 
 
@@ -78,7 +78,7 @@ def _outcomes(ctx: StageContext) -> dict[Stage, Outcome]:
 
 
 def _log(ctx: StageContext, results: dict[Stage, StageResult]) -> None:
-    """Tell MLflow of a candidate that was not registered. The page is there either way."""
+    """Log a candidate that was not registered to MLflow. If that fails, the page is still published."""
     try:
         track(
             ctx.store,
@@ -86,6 +86,6 @@ def _log(ctx: StageContext, results: dict[Stage, StageResult]) -> None:
             ctx.scratch,
             lambda tracker: log_candidate(tracker, ctx.request, results),
         )
-    except Exception as error:  # noqa: BLE001 - a page does not fail for want of a log line, whatever MLflow raises
+    except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the page is published
         cause = error.cause if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
         ctx.log.event("warning", f"this candidate is not in MLflow: {cause}", level="warning")

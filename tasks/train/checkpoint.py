@@ -1,10 +1,10 @@
-"""The state of a training, saved so that a crash at any moment leaves a whole one, and resumed to the same bits.
+"""Checkpoints of a training, written so that a crash at any moment leaves a whole one.
 
-A checkpoint is tensors (safetensors) and a JSON document that names their sha256. The document is written last: without
-it the tensors do not exist. Nothing is pickled.
+A checkpoint is a file of tensors (safetensors) and a JSON document with the rest of the state and the sha256 of both.
+The document is written last: without it the checkpoint does not exist. Nothing is pickled.
 
-A change here violates the promise of the project when a damaged checkpoint is resumed from, or the last good one can be
-lost while another is written.
+A change here violates the promise of the project when a training resumes from a damaged checkpoint, or when the last
+good one can be lost while another is written.
 """
 
 import hashlib
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -25,8 +24,8 @@ from torch import Tensor
 _DOCUMENT = re.compile(r"^step-(\d{10})\.json$")
 
 
-class Shelf(Protocol):
-    """Where checkpoints lie: whole files by plain name, durable when `put` returns."""
+class CheckpointFolder(Protocol):
+    """Stores whole files by plain name. A file is durable when `put` returns."""
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file."""
@@ -37,28 +36,33 @@ class Shelf(Protocol):
         ...
 
     def names(self) -> Iterable[str]:
-        """All files."""
+        """List all files."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved:
-    """step: steps done. progress: epoch, history, best and so on, as JSON. tensors: model, optimizer, RNG."""
+class Checkpoint:
+    """A saved state.
+
+    step: completed steps of all epochs. state: what `TrainState.state_dict` returned, that is tensors and JSON values.
+    """
 
     step: int
-    progress: Mapping[str, Any]
-    tensors: Mapping[str, Tensor]
+    state: Mapping[str, Any]
 
 
-class Checkpoints:
-    """Saves in the background, one at a time; keeps the newest `keep`. A failed save is told, and training goes on."""
+class Checkpointer:
+    """Saves in the background, one checkpoint at a time, and keeps the newest `keep`.
 
-    def __init__(self, shelf: Shelf, *, keep: int, warn: Callable[[str], None]) -> None:
-        self._shelf = shelf
+    A save that fails is logged through `warn`, and training continues.
+    """
+
+    def __init__(self, folder: CheckpointFolder, *, keep: int, warn: Callable[[str], None]) -> None:
+        self._folder = folder
         self._keep = keep
         self._warn = warn
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -66,83 +70,78 @@ class Checkpoints:
         self.stalls: list[float] = []
         """Seconds that the loop waited for each save."""
 
-    def save(self, saved: Saved) -> None:
-        """Copy the state, and write the copy while training goes on."""
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Copy the state, and write the copy while training continues."""
         begin = perf_counter()
         self.wait()
-        tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in saved.tensors.items()}
-        copy = Saved(step=saved.step, progress=json.loads(json.dumps(saved.progress)), tensors=tensors)
-        self._pending = self._pool.submit(self._write, copy)
+        tensors, values = _split(checkpoint.state)
+        tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+        self._pending = self._pool.submit(self._write, checkpoint.step, tensors, json.loads(json.dumps(values)))
         self.stalls.append(perf_counter() - begin)
 
     def wait(self) -> bool:
-        """Wait for the save that is under way; whether it succeeded. What failed is told, not raised."""
+        """Wait for the save in progress. Returns whether it succeeded; an error is logged, not raised."""
         pending, self._pending = self._pending, None
         if pending is None:
             return True
         error = pending.exception()
         if error is not None:
-            self._warn(f"a checkpoint could not be saved, training goes on: {error}")
+            self._warn(f"a checkpoint could not be saved; training continues: {error}")
         return error is None
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """Finish the save in progress and end the background thread."""
         self.wait()
         self._pool.shutdown()
 
-    def newest(self) -> Saved | None:
-        """The newest checkpoint that is whole; damaged ones are told and passed over."""
+    def newest(self) -> Checkpoint | None:
+        """The newest whole checkpoint. Damaged ones are logged and skipped."""
         for step in sorted(self._steps(), reverse=True):
             try:
                 return self._read(step)
             except (ValueError, KeyError, FileNotFoundError, SafetensorError) as error:
-                self._warn(f"checkpoint of step {step} is damaged ({error}); the one before it is used")
+                self._warn(f"the checkpoint of step {step} is damaged ({error}); training uses the one before it")
         return None
 
     def _steps(self) -> list[int]:
-        return [int(found.group(1)) for name in self._shelf.names() if (found := _DOCUMENT.match(name))]
+        return [int(found.group(1)) for name in self._folder.names() if (found := _DOCUMENT.match(name))]
 
-    def _read(self, step: int) -> Saved:
-        document = json.loads(self._shelf.get(f"step-{step:010d}.json"))
-        body = json.dumps(document["progress"], sort_keys=True).encode()
-        data = self._shelf.get(f"step-{step:010d}.safetensors")
-        if hashlib.sha256(body).hexdigest() != document["progress_sha256"]:
+    def _read(self, step: int) -> Checkpoint:
+        document = json.loads(self._folder.get(_document(step)))
+        data = self._folder.get(_tensors(step))
+        if _digest_of_json(document["progress"]) != document["progress_sha256"]:
             raise ValueError("its document does not match its digest")
         if hashlib.sha256(data).hexdigest() != document["tensors_sha256"]:
             raise ValueError("its tensors do not match their digest")
-        return Saved(step=step, progress=document["progress"], tensors=load_tensors(data))
+        return Checkpoint(step=step, state={**document["progress"], **load_tensors(data)})
 
-    def _write(self, saved: Saved) -> None:
-        data = save_tensors(dict(saved.tensors))
-        body = json.dumps(saved.progress, sort_keys=True).encode()
+    def _write(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        data = save_tensors(tensors)
         document = {
-            "progress": saved.progress,
-            "progress_sha256": hashlib.sha256(body).hexdigest(),
+            "progress": values,
+            "progress_sha256": _digest_of_json(values),
             "tensors_sha256": hashlib.sha256(data).hexdigest(),
         }
-        self._shelf.put(f"step-{saved.step:010d}.safetensors", data)
-        self._shelf.put(f"step-{saved.step:010d}.json", json.dumps(document).encode())
+        self._folder.put(_tensors(step), data)
+        self._folder.put(_document(step), json.dumps(document).encode())
         for old in sorted(self._steps())[: -self._keep]:
-            self._shelf.remove(f"step-{old:010d}.json")
-            self._shelf.remove(f"step-{old:010d}.safetensors")
+            self._folder.remove(_document(old))
+            self._folder.remove(_tensors(old))
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """An optimizer's state as flat tensors, `optimizer.<parameter number>.<name>`."""
-    return {
-        f"optimizer.{number}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
-        for number, state in optimizer.state_dict()["state"].items()
-        for name, value in state.items()
-    }
+def _document(step: int) -> str:
+    return f"step-{step:010d}.json"
 
 
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` took."""
-    whole = optimizer.state_dict()
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        first, _, rest = key.partition(".")
-        if first == "optimizer":
-            number, _, name = rest.partition(".")
-            state.setdefault(int(number), {})[name] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
+def _tensors(step: int) -> str:
+    return f"step-{step:010d}.safetensors"
+
+
+def _split(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """(tensors, JSON values) of a state."""
+    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+    return tensors, {name: value for name, value in state.items() if name not in tensors}
+
+
+def _digest_of_json(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""What is computed of rows: raw outputs, the loss, its gradients. No more rows at a time than a micro-batch has.
+"""Raw outputs, the loss and its gradients for rows, computed in micro-batches to bound the memory.
 
-A change here violates the promise of the project when a step in micro-batches is, beyond rounding, another step than
-that of the whole batch.
+A change here violates the promise of the project when a step in micro-batches differs from that of the
+whole batch by more than rounding.
 """
 
 import torch
@@ -15,23 +15,23 @@ from tasks.train.settings import Settings
 
 
 class Computation:
-    """Rows come from the host's memory; what is computed stays on the network's device."""
+    """Rows are read from the host's memory; results stay on the network's device."""
 
     def __init__(self, network: Network, settings: Settings, *, loss: Loss, mass: Mass) -> None:
         self._network = network
         self._loss, self._mass = loss, mass
-        self._standardised = settings.objective == "regression"
+        self._standardise = settings.objective == "regression"
         self._parts = settings.accumulation
-        self._at_a_time = max(max(settings.batch_size, CHUNK_ROWS) // settings.accumulation, 1)
+        self._chunk_rows = max(max(settings.batch_size, CHUNK_ROWS) // settings.accumulation, 1)
         self._device = next(network.parameters()).device
 
     def add_gradients(self, batch: Rows) -> Tensor:
-        """Add up the gradients of a step over its micro-batches. Returns the whole batch's loss, to rounding."""
+        """Sum the gradients of a step over its micro-batches. Returns the loss of the whole batch, to rounding."""
         parts = batch.parts(self._parts)
         if len(parts) == 1:
             return self._backward(batch, 1.0)
         masses = [self._mass(part) for part in parts]
-        whole = sum(masses) or 1.0  # nothing that counts: every loss is zero
+        whole = sum(masses) or 1.0  # no row counts: every loss is zero
         return torch.stack([self._backward(part, mass / whole) for part, mass in zip(parts, masses, strict=True)]).sum()
 
     def _backward(self, part: Rows, share: float) -> Tensor:
@@ -43,20 +43,20 @@ class Computation:
         return loss.detach()
 
     def scores(self, rows: Rows) -> Tensor:
-        """Raw outputs for any number of rows."""
-        chunks = [slice(begin, begin + self._at_a_time) for begin in range(0, len(rows), self._at_a_time)]
+        """Raw outputs for any number of rows, computed in chunks of a micro-batch."""
+        chunks = [slice(begin, begin + self._chunk_rows) for begin in range(0, len(rows), self._chunk_rows)]
         return torch.cat(
             [
-                self._network.scores(rows.numeric[some].to(self._device), rows.places[some].to(self._device))
-                for some in chunks
+                self._network.scores(rows.numeric[chunk].to(self._device), rows.places[chunk].to(self._device))
+                for chunk in chunks
             ]
         )
 
     def loss(self, scores: Tensor, rows: Rows) -> Tensor:
-        """The loss of raw outputs for all of some rows."""
+        """The loss of raw outputs for the rows that they belong to."""
         label = rows.label.to(self._device)
         weight = None if rows.weight is None else rows.weight.to(self._device)
-        if self._standardised:
+        if self._standardise:
             label = (label - self._network.label_mean) / self._network.label_scale
         group = None
         if rows.sizes is not None:

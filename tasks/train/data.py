@@ -1,6 +1,6 @@
-"""Encoded days as tensors, and the order in which a training meets their rows.
+"""Encoded days as tensors, and the order in which a training reads their rows.
 
-The order is a pure function of (seed, epoch, step, world size): nothing of the reader has to be saved to resume.
+The order is a pure function of (seed, epoch, step, world size), so the reader has no state to save.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from ratchet.contracts.step_rows import CHUNK_ROWS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows next to each other.
+    """Consecutive rows.
 
     numeric float32 [rows, k]; places int64 [rows, c]; label float32 (int64 for classes); weight float32, or None;
     sizes int64 [groups], rows of each group in order, or None without groups.
@@ -29,7 +29,7 @@ class Rows:
     sizes: Tensor | None
 
     def __len__(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.label)
 
     def to(self, device: torch.device) -> "Rows":
@@ -47,7 +47,7 @@ class Rows:
         )
 
     def parts(self, count: int) -> "list[Rows]":
-        """The same rows in at most `count` parts of about as many rows, none of them empty; groups stay whole."""
+        """Split the rows into at most `count` parts of about equal size; no part is empty, and groups stay whole."""
         if count == 1:
             return [self]
         cuts = np.linspace(0, len(self), count + 1).astype(np.int64)
@@ -60,21 +60,21 @@ class Rows:
         return [self._part(number, cuts, groups) for number in range(len(cuts) - 1)]
 
     def _part(self, number: int, cuts: NDArray[np.int64], groups: NDArray[np.int64] | None) -> "Rows":
-        some = slice(int(cuts[number]), int(cuts[number + 1]))
+        span = slice(int(cuts[number]), int(cuts[number + 1]))
         sizes = None
         if self.sizes is not None and groups is not None:
             sizes = self.sizes[int(groups[number]) : int(groups[number + 1])]
         return Rows(
-            numeric=self.numeric[some],
-            places=self.places[some],
-            label=self.label[some],
-            weight=None if self.weight is None else self.weight[some],
+            numeric=self.numeric[span],
+            places=self.places[span],
+            label=self.label[span],
+            weight=None if self.weight is None else self.weight[span],
             sizes=sizes,
         )
 
 
 class Reader:
-    """Hands out batches of rows in shuffled chunks; groups stay whole."""
+    """Reads batches of shuffled chunks of rows; groups stay whole."""
 
     def __init__(self, rows: Rows, *, batch_size: int, seed: int, chunk_rows: int = CHUNK_ROWS) -> None:
         self._rows = rows
@@ -84,7 +84,7 @@ class Reader:
         self._batch_size = batch_size
 
     def epoch(self, epoch: int, *, rank: int = 0, world_size: int = 1) -> list[NDArray[np.int64]]:
-        """The batches of an epoch as chunk numbers: as many for every rank; over all ranks each chunk comes once."""
+        """The batches of an epoch as chunk numbers: equally many for each rank, and each chunk in one rank alone."""
         order = np.random.default_rng((self._seed, epoch)).permutation(len(self._begin))
         filled = np.cumsum(self._end[order] - self._begin[order])
         cuts = np.searchsorted(filled, np.arange(self._batch_size, filled[-1], self._batch_size)) + 1
@@ -94,7 +94,7 @@ class Reader:
         return [batch[rank::world_size] for batch in batches]
 
     def read(self, chunks: NDArray[np.int64]) -> Rows:
-        """The rows of some chunks, copied next to each other."""
+        """Copy the rows of some chunks into consecutive rows."""
         spans = [
             slice(begin, end)
             for begin, end in zip(self._begin[chunks].tolist(), self._end[chunks].tolist(), strict=True)
@@ -122,23 +122,26 @@ def _chunks(rows: Rows, chunk_rows: int) -> tuple[NDArray[np.int64], NDArray[np.
     if rows.sizes is None:
         return np.append(np.arange(0, len(rows), chunk_rows), len(rows)), None
     ends = np.cumsum(rows.sizes.numpy())
-    wanted = np.arange(chunk_rows, len(rows) + chunk_rows, chunk_rows)
-    last = np.unique(np.minimum(np.searchsorted(ends, wanted), len(ends) - 1)) + 1  # groups in each chunk, counted up
+    targets = np.arange(chunk_rows, len(rows) + chunk_rows, chunk_rows)
+    last = np.unique(np.minimum(np.searchsorted(ends, targets), len(ends) - 1)) + 1  # the group after each chunk
     groups = np.append(0, last)
     return np.append(0, ends[last - 1]), groups
 
 
 def join(days: Iterable[Rows], count: int) -> Rows:
-    """Days after one another, `count` rows in all. Of no more than one day at a time there are two copies."""
+    """Concatenate days with `count` rows in all. Memory holds a second copy of one day at a time.
+
+    Raises ValueError if the days have another number of rows.
+    """
     joined: Rows | None = None
     sizes: list[Tensor] = []
     begin = 0
     for day in days:
-        joined = _room(day, count) if joined is None else joined
-        some = slice(begin, begin := begin + len(day))
-        joined.numeric[some], joined.places[some], joined.label[some] = day.numeric, day.places, day.label
+        joined = _allocate(day, count) if joined is None else joined
+        span = slice(begin, begin := begin + len(day))
+        joined.numeric[span], joined.places[span], joined.label[span] = day.numeric, day.places, day.label
         if joined.weight is not None and day.weight is not None:
-            joined.weight[some] = day.weight
+            joined.weight[span] = day.weight
         if day.sizes is not None:
             sizes.append(day.sizes)
     if joined is None or begin != count:
@@ -146,9 +149,11 @@ def join(days: Iterable[Rows], count: int) -> Rows:
     return replace(joined, sizes=torch.cat(sizes)) if sizes else joined
 
 
-def _room(like: Rows, count: int) -> Rows:
-    def room(tensor: Tensor) -> Tensor:
+def _allocate(like: Rows, count: int) -> Rows:
+    def empty(tensor: Tensor) -> Tensor:
         return tensor.new_empty((count, *tensor.shape[1:]))
 
-    weight = None if like.weight is None else room(like.weight)
-    return Rows(numeric=room(like.numeric), places=room(like.places), label=room(like.label), weight=weight, sizes=None)
+    weight = None if like.weight is None else empty(like.weight)
+    return Rows(
+        numeric=empty(like.numeric), places=empty(like.places), label=empty(like.label), weight=weight, sizes=None
+    )

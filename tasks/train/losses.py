@@ -1,4 +1,4 @@
-"""The loss of each objective: a mean over rows, or over groups for a ranking. All take raw network outputs."""
+"""The loss of each objective, from raw network outputs: a mean over rows, or over groups for a ranking."""
 
 from collections.abc import Callable
 
@@ -12,14 +12,14 @@ Loss = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 """(scores, labels, weights or None, group of each row or None) -> a scalar."""
 
 Mass = Callable[[Rows], float]
-"""How much of what a loss is a mean over is in some rows. Parts of a batch, each weighed by its share of the mass, add
-up to the loss of the whole batch."""
+"""The size of some rows in the unit that a loss is a mean over: rows, their weights, or groups. The losses of the parts
+of a batch, each times its share of the mass, sum to the loss of the whole batch."""
 
 
 def listwise(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
     """Softmax cross-entropy over each group (ListNet's top-one loss, Cao et al. 2007), mean over groups.
 
-    A group without a positive label says nothing about order, and counts nothing.
+    A group without a positive label has no order to learn, and is left out of the mean.
     """
     if group is None:
         raise ValueError("a ranking needs groups")
@@ -27,9 +27,9 @@ def listwise(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor
     highest = torch.full((groups,), -torch.inf, device=scores.device).scatter_reduce(0, group, scores.detach(), "amax")
     shifted = scores - highest[group]
     total = torch.zeros(groups, device=scores.device).index_add(0, group, shifted.exp())
-    wanted = label if weight is None else label * weight
-    relevance = torch.zeros(groups, device=scores.device).index_add(0, group, wanted)
-    share = wanted / relevance.clamp(min=1e-12)[group]
+    target = label if weight is None else label * weight
+    relevance = torch.zeros(groups, device=scores.device).index_add(0, group, target)
+    share = target / relevance.clamp(min=1e-12)[group]
     surprise = share * (total.log()[group] - shifted)
     return surprise.sum() / (relevance > 0).sum().clamp(min=1)
 
@@ -44,7 +44,7 @@ def binary(scores: Tensor, label: Tensor, weight: Tensor | None, _group: Tensor 
 
 
 def regression(scores: Tensor, label: Tensor, weight: Tensor | None, _group: Tensor | None) -> Tensor:
-    """Squared error; the loop hands over standardised labels."""
+    """Squared error of standardised labels."""
     return _mean((scores - label).square(), weight)
 
 
@@ -62,7 +62,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def mass_of_rows(rows: Rows) -> float:
-    """Each row counts the same: also what a loss of the pipeline's own is taken to be a mean over."""
+    """Each row counts one. A loss of the pipeline is taken to be a mean over rows, too."""
     return float(len(rows))
 
 
@@ -71,12 +71,12 @@ def _mass_of_weights(rows: Rows) -> float:
 
 
 def _mass_of_groups(rows: Rows) -> float:
-    """Groups that `listwise` counts."""
+    """The number of groups with a positive label, as in `listwise`."""
     if rows.sizes is None:
         raise ValueError("a ranking needs groups")
-    wanted = rows.label if rows.weight is None else rows.label * rows.weight
+    target = rows.label if rows.weight is None else rows.label * rows.weight
     group = torch.repeat_interleave(torch.arange(len(rows.sizes)), rows.sizes)
-    return float((torch.zeros(len(rows.sizes)).index_add(0, group, wanted) > 0).sum())
+    return float((torch.zeros(len(rows.sizes)).index_add(0, group, target) > 0).sum())
 
 
 MASSES: dict[str, Mass] = {

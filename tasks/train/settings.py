@@ -1,15 +1,15 @@
-"""What the training loop needs to know. Plain data: the loop runs wherever torch, numpy and safetensors are."""
+"""The settings of the training loop, as plain data: the loop needs torch, numpy and safetensors alone."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One training's settings.
+    """The settings of one training.
 
-    batch_size: rows of a step, at least (groups stay whole). checkpoint_every_s: seconds between two checkpoints at
-    most, besides the one at each epoch's end. lower_is_better: of the valid metric. accumulation: micro-batches in
-    which a step is computed, to need less memory; the gradients add up to the whole batch's.
+    batch_size: rows of a step, at least: groups stay whole. checkpoint_every_s: seconds between two checkpoints inside
+    an epoch; each epoch also ends with one. lower_is_better: the direction of the valid metric. accumulation: number of
+    micro-batches that a step is computed in, to need less memory; their gradients sum to those of the whole batch.
     """
 
     objective: str

@@ -1,124 +1,66 @@
-"""train: a model from encoded days. Adapts the contract to the loop; the loop itself knows nothing of Ratchet."""
+"""train: a model from encoded days. Adapts the stage contract to the loop, which knows nothing of stages."""
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from datetime import date
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ratchet.contracts import summaries
-from ratchet.contracts.errors import ConfigurationError, OutOfMemory, Preempted, RatchetError
+from ratchet.contracts.errors import Preempted, RatchetError
 from ratchet.contracts.gate import LOWER_IS_BETTER
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Epoch, FeatureDay, FeatureSet, TrainedModel
-from ratchet.metrics.metrics import Rows as Measurable
+from ratchet.metrics.metrics import Rows as MetricRows
 from ratchet.metrics.metrics import measure
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.fitted import Fitted
 from ratchet.model.networks import Network, custom_body, finish
 from ratchet.model.saving import code_digest, digest_of_model, dump
 from ratchet.runtime.context import Finished, StageContext
-from ratchet.runtime.user_code import blame, load_module
 from ratchet.store.artifacts import fetch, read_bytes
-from ratchet.store.checkpoint_folder import StoreShelf
-from tasks.train.checkpoint import Checkpoints
+from ratchet.store.checkpoint_folder import StoreCheckpointFolder
+from tasks.train.checkpoint import Checkpointer
+from tasks.train.custom_loss import load_loss
 from tasks.train.data import Rows, join
-from tasks.train.loop import Hooks, Loop, NotFinite, Stopped, Trained
-from tasks.train.losses import LOSSES, MASSES, Loss, Mass, mass_of_rows
+from tasks.train.loop import Hooks, Loop, NotFinite, StopTraining, TrainResult
+from tasks.train.memory import convert_memory_errors
 from tasks.train.settings import Settings
-
-_CODE = "model.py"
+from tasks.train.startup import prepare
 
 
 def run(ctx: StageContext) -> Finished:
-    """Train, or go on from the newest checkpoint. Raises Preempted when told to stop; then its work is saved."""
-    spec, settings = ctx.spec, ctx.spec.train
+    """Train, or resume from the newest checkpoint. Raises Preempted on a notice to stop, after saving the state."""
+    resources = ctx.spec.resources["train"]
     features = summaries.features(ctx.upstream("features"))
-    device = _prepare(ctx)
+    device = prepare(seed=ctx.spec.train.seed, cpus=resources.cpus, gpus=resources.gpus)
     fitted = Fitted.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
-    described = _describe(ctx, features, fitted)
-    network = _fit(Network(described, custom_body(described, ctx.folder)), fitted)
+    description = _describe(ctx, features, fitted)
+    network = _fit(Network(description, custom_body(description, ctx.folder)), fitted)
     with ctx.phase("read"):
         train = _read(ctx, network, features, features.split.train)
         valid = _read(ctx, network, features, features.split.valid) if features.split.valid else None
-    batch_size = auto_batch_size(len(train)) if settings.batch_size == "auto" else settings.batch_size
-    accumulation = ctx.request.accumulation
-    if accumulation > 1:
-        ctx.log.event(
-            "accumulation",
-            f"a step of {batch_size:,} rows is computed in {accumulation} micro-batches, to need less memory",
-            batch_size=batch_size,
-            accumulation=accumulation,
-        )
-    checkpoints = Checkpoints(
-        StoreShelf(ctx.store, ctx.request),
-        keep=settings.checkpoint.keep,
-        warn=ctx.log.warning,
+    settings = _settings(ctx, len(train))
+    checkpointer = Checkpointer(
+        StoreCheckpointFolder(ctx.store, ctx.request), keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning
     )
-    loss, mass = _loss(ctx)
-    with ctx.phase("train"), _memory_named(batch_size, accumulation):
+    loss, mass = load_loss(settings.objective, ctx.spec.train.model.kind, ctx.folder)
+    with ctx.phase("train"), convert_memory_errors(settings.batch_size, settings.accumulation):
         loop = Loop(
             network.to(device),
-            Settings(
-                objective=settings.objective,
-                epochs=settings.epochs,
-                batch_size=batch_size,
-                learning_rate=settings.learning_rate,
-                weight_decay=settings.weight_decay,
-                seed=settings.seed,
-                patience=settings.patience,
-                checkpoint_every_s=settings.checkpoint.every,
-                lower_is_better=spec.metric in LOWER_IS_BETTER,
-                accumulation=accumulation,
-            ),
+            settings,
             train=train,
             valid=valid,
             loss=loss,
             mass=mass,
-            checkpoints=checkpoints,
+            checkpointer=checkpointer,
             hooks=_hooks(ctx, network),
         )
-        trained = _run(loop)
-    weights, description, _ = dump(described, network)
-    ctx.transaction.add_bytes("weights", weights)
-    ctx.transaction.add_bytes("description", description)
-    ctx.transaction.add_bytes("code", ctx.store.read(ctx.request.bundle.key))
-    document = TrainedModel(
-        digest=digest_of_model(weights, description),
-        objective=settings.objective,
-        split=features.split,
-        epochs=tuple(Epoch(**asdict(done)) for done in trained.history),
-        best_epoch=trained.best_epoch,
-        batch_size=batch_size,
-        accumulation=accumulation,
-        parameters=sum(parameter.numel() for parameter in network.parameters()),
-        rows=len(train),
-        resumed_from=trained.resumed_from,
-    )
-    return Finished(content=document.digest, summary=document, metrics=_metrics(trained, len(train), checkpoints))
-
-
-def _prepare(ctx: StageContext) -> torch.device:
-    """Seeds, threads and determinism. Threads follow the spec, not the machine: sums depend on how they are split."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.manual_seed(ctx.spec.train.seed)
-    torch.set_num_threads(max(1, round(ctx.spec.resources["train"].cpus)))
-    wanted = ctx.spec.resources["train"].gpus
-    if wanted and not torch.cuda.is_available():
-        raise ConfigurationError(
-            f"resources.train.gpus is {wanted}, and there is no GPU here",
-            remedy="set it to 0, or use a host that has one",
-        )
-    # `use_deterministic_algorithms` does the same, and imports torch's compiler to tell it: over a second. A model
-    # that compiles itself finds the variable.
-    os.environ["TORCHINDUCTOR_DETERMINISTIC"] = "1"
-    torch.set_deterministic_debug_mode("warn" if wanted else "error")
-    return torch.device("cuda" if wanted else "cpu")
+        result = _train(loop)
+    summary = _summary(_save(ctx, description, network), features, settings, network, result, rows=len(train))
+    return Finished(content=summary.digest, summary=summary, metrics=_metrics(result, len(train), checkpointer.stalls))
 
 
 def _describe(ctx: StageContext, features: FeatureSet, fitted: Fitted) -> Description:
@@ -145,7 +87,7 @@ def _describe(ctx: StageContext, features: FeatureSet, fitted: Fitted) -> Descri
 
 
 def _fit(network: Network, fitted: Fitted) -> Network:
-    """Put what was fitted on the training days into the model's buffers."""
+    """Put the values that were fitted on the training days into the model's buffers."""
     preprocess = network.preprocess
     preprocess.mean.copy_(torch.from_numpy(fitted.mean))
     preprocess.scale.copy_(torch.from_numpy(fitted.std))
@@ -155,18 +97,18 @@ def _fit(network: Network, fitted: Fitted) -> Network:
     return network
 
 
-def _read(ctx: StageContext, network: Network, features: FeatureSet, days: Sequence[Any]) -> Rows:
+def _read(ctx: StageContext, network: Network, features: FeatureSet, days: Sequence[date]) -> Rows:
     encoded = features.of(tuple(days))
-    return join((_day(ctx, network, day) for day in encoded), sum(day.rows for day in encoded))
+    return join((_read_day(ctx, network, day) for day in encoded), sum(day.rows for day in encoded))
 
 
-def _day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
-    """One day's arrays, verified and mapped, with ids looked up once for all epochs."""
+def _read_day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
+    """One day's arrays, verified and loaded; ids are looked up once for all epochs."""
 
     def tensor(name: str) -> Tensor | None:
         if name not in day.arrays:
             return None
-        path: Path = fetch(ctx.store, day.arrays[name], ctx.disk)
+        path = fetch(ctx.store, day.arrays[name], ctx.disk)
         return torch.from_numpy(np.load(path, allow_pickle=False))
 
     numeric, ids, label, group = tensor("numeric"), tensor("categorical"), tensor("label"), tensor("group")
@@ -181,78 +123,50 @@ def _day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
     )
 
 
-def _loss(ctx: StageContext) -> tuple[Loss, Mass]:
-    """The objective's loss, or `loss(scores, labels, weights, groups)` of model.py, and what it is a mean over.
-
-    A loss of the pipeline's own is taken to be a mean over rows.
-    """
-    module = load_module(ctx.folder, _CODE) if ctx.spec.train.model.kind.startswith(_CODE) else None
-    own = getattr(module, "loss", None)
-    if own is None:
-        return LOSSES[ctx.spec.train.objective], MASSES[ctx.spec.train.objective]
-
-    def loss(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
-        try:
-            made = own(scores, label, weight, group)
-        except Exception as error:
-            if _is_out_of_memory(error):
-                raise
-            raise ConfigurationError(blame(error, ctx.folder, _CODE), remedy=f"mend loss in {_CODE}") from error
-        if not isinstance(made, Tensor) or made.dim():
-            raise ConfigurationError(f"{_CODE}: loss gave {made!r:.80}", remedy="return a tensor with one number")
-        return made
-
-    return loss, mass_of_rows
+def _settings(ctx: StageContext, rows: int) -> Settings:
+    train, accumulation = ctx.spec.train, ctx.request.accumulation
+    batch_size = auto_batch_size(rows) if train.batch_size == "auto" else train.batch_size
+    if accumulation > 1:
+        ctx.log.event(
+            "accumulation",
+            f"a step of {batch_size:,} rows is computed in {accumulation} micro-batches, to need less memory",
+            batch_size=batch_size,
+            accumulation=accumulation,
+        )
+    return Settings(
+        objective=train.objective,
+        epochs=train.epochs,
+        batch_size=batch_size,
+        learning_rate=train.learning_rate,
+        weight_decay=train.weight_decay,
+        seed=train.seed,
+        patience=train.patience,
+        checkpoint_every_s=train.checkpoint.every,
+        lower_is_better=ctx.spec.metric in LOWER_IS_BETTER,
+        accumulation=accumulation,
+    )
 
 
 def _hooks(ctx: StageContext, network: Network) -> Hooks:
-    metric = ctx.spec.metric
-
-    def measured(rows: Rows, scores: Tensor) -> float | None:
-        offsets = None
-        if rows.sizes is not None:
-            offsets = np.append(0, np.cumsum(rows.sizes.cpu().numpy()))
+    def metric(rows: Rows, scores: Tensor) -> float | None:
+        offsets = None if rows.sizes is None else np.append(0, np.cumsum(rows.sizes.cpu().numpy()))
         label = rows.label.double().cpu().numpy()
-        found = measure(metric, Measurable(label=label, offsets=offsets), scores.double().cpu().numpy())
-        return None if found is None else found.value
+        measurement = measure(ctx.spec.metric, MetricRows(label=label, offsets=offsets), scores.double().cpu().numpy())
+        return None if measurement is None else measurement.value
 
     return Hooks(
         progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
         stopping=ctx.stopping.is_set,
-        metric=measured,
+        metric=metric,
         finish=lambda raw: finish(network, ctx.spec.train.objective, raw),
     )
 
 
-@contextmanager
-def _memory_named(batch_size: int, accumulation: int) -> Iterator[None]:
-    """Memory that ran out, on a GPU or the host, as OutOfMemory with what it was needed for."""
-    try:
-        yield
-    except Exception as error:
-        if not _is_out_of_memory(error):
-            raise
-        split = f", in {accumulation} micro-batches" if accumulation > 1 else ""
-        said = str(error).partition("\n")[0].partition(". See ")[0] or type(error).__name__
-        raise OutOfMemory(
-            f"train ran out of memory in a step of {batch_size:,} rows{split}: {said:.200}",
-            remedy="the next try computes the step in twice as many micro-batches; for good, raise "
-            "resources.train.memory or take a larger GPU, lower train.batch_size, or make train.model smaller",
-        ) from error
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Also the RuntimeError by which torch says that the host has no memory left."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    )
-
-
-def _run(loop: Loop) -> Trained:
+def _train(loop: Loop) -> TrainResult:
     try:
         return loop.run()
-    except Stopped:
-        raise Preempted("training was told to stop and has saved its state") from None
+    except StopTraining:
+        raise Preempted("training received a notice to stop and has saved its state") from None
     except NotFinite as error:
         raise RatchetError(
             f"{error}; no such state was saved",
@@ -260,14 +174,40 @@ def _run(loop: Loop) -> Trained:
         ) from error
 
 
-def _metrics(trained: Trained, rows: int, checkpoints: Checkpoints) -> dict[str, float]:
-    best = next(done for done in trained.history if done.epoch == trained.best_epoch)
-    seconds = sum(done.seconds for done in trained.history)
+def _save(ctx: StageContext, description: Description, network: Network) -> str:
+    """Add the model to the outputs. Returns its digest."""
+    weights, described, _ = dump(description, network)
+    ctx.transaction.add_bytes("weights", weights)
+    ctx.transaction.add_bytes("description", described)
+    ctx.transaction.add_bytes("code", ctx.store.read(ctx.request.bundle.key))
+    return digest_of_model(weights, described)
+
+
+def _summary(
+    digest: str, features: FeatureSet, settings: Settings, network: Network, result: TrainResult, *, rows: int
+) -> TrainedModel:
+    return TrainedModel(
+        digest=digest,
+        objective=settings.objective,
+        split=features.split,
+        epochs=tuple(Epoch(**asdict(epoch)) for epoch in result.history),
+        best_epoch=result.best_epoch,
+        batch_size=settings.batch_size,
+        accumulation=settings.accumulation,
+        parameters=sum(parameter.numel() for parameter in network.parameters()),
+        rows=rows,
+        resumed_from=result.resumed_from,
+    )
+
+
+def _metrics(result: TrainResult, rows: int, stalls: Sequence[float]) -> dict[str, float]:
+    best = next(epoch for epoch in result.history if epoch.epoch == result.best_epoch)
+    seconds = sum(epoch.seconds for epoch in result.history)
     metrics = {
-        "training_throughput_samples_per_sec": rows * len(trained.history) / max(seconds, 1e-9),
-        "data_loading_latency_ms": trained.loading * 1000,
-        "checkpoint_duration_ms": 1000 * sum(checkpoints.stalls) / max(len(checkpoints.stalls), 1),
+        "training_throughput_samples_per_sec": rows * len(result.history) / max(seconds, 1e-9),
+        "data_loading_latency_ms": result.loading * 1000,
+        "checkpoint_duration_ms": 1000 * sum(stalls) / max(len(stalls), 1),
         "train_loss": best.loss,
-        "epochs": float(len(trained.history)),
+        "epochs": float(len(result.history)),
     }
     return metrics if best.valid_metric is None else {**metrics, "valid_metric": best.valid_metric}

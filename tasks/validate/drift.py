@@ -36,12 +36,12 @@ def check_drift(
         allowed = f"PSI at most {rule.psi:g} against {name}"
         ours, theirs = today.columns[column], reference.columns.get(column, ColumnProfile())
         if not ours.rows or not theirs.rows:
-            told = "not compared: the reference has no rows of it"
+            observed = "not compared: the reference has no rows of it"
             passed = True
         else:
             index = psi(ours, theirs, rule.psi)
             indices[column] = round(index, 6)
-            passed, told = index <= rule.psi, f"PSI {index:.3f}"
+            passed, observed = index <= rule.psi, f"PSI {index:.3f}"
         checks.append(
             Check(
                 day=day,
@@ -49,7 +49,7 @@ def check_drift(
                 column=column,
                 passed=passed,
                 severity=severity,
-                observed=told,
+                observed=observed,
                 allowed=allowed,
                 key=_KEY,
             )

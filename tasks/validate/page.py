@@ -1,18 +1,19 @@
 """The result page of a validation: one HTML file that needs nothing else."""
 
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.summaries import Check, Validation
+from ratchet.pages import template
 from tasks.validate import charts
 from tasks.validate.profile import ColumnProfile, Profile
-from tasks.validate.rules import percent, show
+from tasks.validate.rules import show
+
+_TEMPLATE = Path(__file__).with_name("validation.html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +28,9 @@ class Findings:
 
 def render(request: StageRequest, findings: Findings) -> str:
     """The page. The same findings give the same bytes."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     checks = findings.validation.checks
-    return environment.get_template("validation.html").render(
+    return template.render(
+        _TEMPLATE,
         name=request.spec.name,
         description=request.spec.description,
         day=request.data_date,
@@ -47,20 +42,10 @@ def render(request: StageRequest, findings: Findings) -> str:
         passed=[check for check in checks if check.passed],
         excluded=findings.validation.excluded,
         days=len(findings.validation.rows),
-        volume=charts.volume(_days(request.data_date, findings.validation)),
+        volume=charts.volume(request.data_date, findings.validation),
         drift=_drift(request, findings.validation.psi),
         columns=_columns(request, findings),
     )
-
-
-def _days(today: date, validation: Validation) -> list[charts.Day]:
-    def mark(day: date) -> str:
-        return "today" if day == today else "excluded" if day in validation.excluded else ""
-
-    return [
-        charts.Day(day=day, rows=rows, labelled=validation.labelled[day], mark=mark(day))
-        for day, rows in sorted(validation.rows.items())
-    ]
 
 
 def _drift(request: StageRequest, psi: dict[str, float]) -> Markup | None:
@@ -84,7 +69,7 @@ def _columns(request: StageRequest, findings: Findings) -> list[dict[str, Any]]:
                 "role": column.role,
                 "type": column.type,
                 "failed": failed.get(name, []),
-                "missing": percent(found.missing_share),
+                "missing": found.missing_share,
                 "missing_chart": charts.missing(found.missing_share, reference.missing_share),
                 "range": f"{show(found.low)} to {show(found.high)}" if found.low is not None else "",
                 "distinct": f"{found.distinct:,}" if found.values else "",

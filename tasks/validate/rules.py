@@ -5,8 +5,9 @@ from datetime import date
 
 from ratchet.contracts.columns import Column
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.quantities import show_fraction
+from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Check
+from ratchet.pages.words import count
 from tasks.validate.profile import ColumnProfile, Profile, shown
 
 _LISTED = 5
@@ -29,7 +30,9 @@ def check_columns(day: date, profile: Profile, spec: PipelineSpec, *, is_data_da
             checks.append(_check(day, "weight", name, "role", passed, f"least {show(found.low)}", "0 or more"))
         if column.role == "group" and spec.train.objective == "ranking":
             checks.append(
-                _check(day, "null", name, "role", found.missing == 0, _rows(found.missing), "0 rows without a group")
+                _check(
+                    day, "null", name, "role", found.missing == 0, count(found.missing, "row"), "0 rows without a group"
+                )
             )
     return checks
 
@@ -49,8 +52,8 @@ def _check(day: date, rule: str, name: str, key: str, passed: bool, observed: st
 def _null(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
     if column.max_null is not None:
         passed = found.missing_share <= column.max_null
-        observed = f"{percent(found.missing_share)} missing ({_rows(found.missing)})"
-        yield _check(day, "null", name, "max_null", passed, observed, f"at most {show_fraction(column.max_null)}")
+        observed = f"{percent(found.missing_share)} missing ({count(found.missing, 'row')})"
+        yield _check(day, "null", name, "max_null", passed, observed, f"at most {percent(column.max_null)}")
 
 
 def _range(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
@@ -74,7 +77,7 @@ def _in(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[
     rows = sum(strange.values())
     some = ", ".join(f"{value[:40]!r}" for value in list(strange)[:_LISTED])
     more = f" and {len(strange) - _LISTED} more values" if len(strange) > _LISTED else ""
-    observed = f"{some}{more} ({_rows(rows)})" if strange else "nothing else"
+    observed = f"{some}{more} ({count(rows, 'row')})" if strange else "nothing else"
     listed = ", ".join(map(str, column.allowed[:20])) + (", ..." if len(column.allowed) > 20 else "")  # noqa: PLR2004 - as many as fit a line
     yield _check(day, "in", name, "in", passed, observed, listed)
 
@@ -87,14 +90,14 @@ def _key(value: object, column: Column) -> str:
 def _finite(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
     if column.type == "float64" and column.role in {"numeric", "label", "weight"}:
         passed = found.infinite == 0
-        yield _check(day, "finite", name, "type", passed, f"{_rows(found.infinite)} infinite", "finite numbers")
+        yield _check(day, "finite", name, "type", passed, f"{count(found.infinite, 'row')} infinite", "finite numbers")
 
 
 def _label(day: date, name: str, spec: PipelineSpec, found: ColumnProfile, *, is_data_date: bool) -> Iterator[Check]:
     """A label has to be there, to be of the objective's kind, and to differ between rows."""
     objective = spec.train.objective
     yield _check(
-        day, "label", name, "role", found.present > 0, f"{_rows(found.present)} with a label", "at least one row"
+        day, "label", name, "role", found.present > 0, f"{count(found.present, 'row')} with a label", "at least one row"
     )
     if not found.present:
         return
@@ -137,12 +140,3 @@ def show(value: float | str | None) -> str:
     if value is None:
         return "none"
     return f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
-
-
-def percent(share: float) -> str:
-    """A share with three digits."""
-    return f"{share * 100:.3g}%"
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"

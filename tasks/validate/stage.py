@@ -1,28 +1,23 @@
 """validate: is the data date fit to train on, and which earlier days are not?"""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import date
-from importlib.metadata import version
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import CorruptArtifact, DataRejected
-from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
-from ratchet.contracts.summaries import Check, Snapshot, SnapshotDay, Validation
-from ratchet.runtime.code import code_parts
+from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.summaries import Check, Snapshot, Validation
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch, read_json
-from ratchet.store.publishing import Transaction, discard_damaged, published, read_manifest
-from tasks.validate import profile
+from ratchet.store.publishing import read_manifest
+from tasks.validate.days import profiled_days
 from tasks.validate.drift import check_drift
 from tasks.validate.expectations import check_expectations
 from tasks.validate.page import Findings, render
-from tasks.validate.profile import Profile, measure, total
+from tasks.validate.profile import Profile, total
 from tasks.validate.rules import check_columns
 from tasks.validate.volume import check_volume
-
-_PART = "validate.day"
-_MOST_EXCLUDED = 0.5
+from tasks.validate.window import check_copy, check_excluded
 
 
 def run(ctx: StageContext) -> Finished:
@@ -30,7 +25,7 @@ def run(ctx: StageContext) -> Finished:
     snapshot = summaries.snapshot(ctx.upstream("ingest"))
     today = ctx.request.data_date
     with ctx.phase("profiles"):
-        profiles = _profiles(ctx, snapshot)
+        profiles = profiled_days(ctx, snapshot.days)
     before = {day: found for day, found in profiles.items() if day != today}
     broken = {
         day: failed
@@ -44,7 +39,7 @@ def run(ctx: StageContext) -> Finished:
         checks, psi = _today(ctx, snapshot, profiles[today], good, (reference, name))
     severity = "warning" if ctx.spec.validate_.bad_days == "exclude" else "error"
     earlier = [check.model_copy(update={"severity": severity}) for failed in broken.values() for check in failed]
-    checks += notes + earlier + _too_many(ctx, broken, before)
+    checks += notes + earlier + check_excluded(today, len(broken), len(before) + 1)
     validation = Validation(
         checks=tuple(checks),
         excluded=tuple(sorted(broken)),
@@ -77,7 +72,7 @@ def _today(
 ) -> tuple[list[Check], dict[str, float]]:
     """Every check of the data date, and the drift of its features."""
     day, rules = ctx.request.data_date, ctx.spec.validate_
-    checks = [_not_a_copy(snapshot, day), *check_columns(day, today, ctx.spec, is_data_date=True)]
+    checks = [check_copy(snapshot, day), *check_columns(day, today, ctx.spec, is_data_date=True)]
     psi: dict[str, float] = {}
     if rules.volume:
         checks += check_volume(day, today, good, rules.volume, ctx.spec.label)
@@ -89,36 +84,6 @@ def _today(
         with ctx.phase("expectations"):
             checks += check_expectations(day, fetch(ctx.store, file, ctx.disk), rules.expectations)
     return checks, psi
-
-
-def _not_a_copy(snapshot: Snapshot, day: date) -> Check:
-    """A day that is another day's file delivered twice."""
-    digests = {part.day: part.file.sha256 for part in snapshot.days}
-    twins = [other for other, sha256 in digests.items() if sha256 == digests[day] and other != day]
-    return Check(
-        day=day,
-        rule="duplicate",
-        passed=not twins,
-        observed=f"the same rows as {twins[0]}" if twins else "rows of its own",
-        allowed="rows that no other day has",
-        key="source.uri",
-    )
-
-
-def _too_many(ctx: StageContext, broken: Mapping[date, Sequence[Check]], before: Mapping[date, Profile]) -> list[Check]:
-    """More than half of the window left out is no longer the data that was asked for."""
-    if len(broken) <= _MOST_EXCLUDED * (len(before) + 1):
-        return []
-    return [
-        Check(
-            day=ctx.request.data_date,
-            rule="excluded days",
-            passed=False,
-            observed=f"{len(broken)} of {len(before) + 1} days break a rule",
-            allowed="at most half of the window",
-            key="validate.bad_days",
-        )
-    ]
 
 
 def _reference(ctx: StageContext, summed: Profile, days: int) -> tuple[Profile, str, list[Check]]:
@@ -142,47 +107,6 @@ def _reference(ctx: StageContext, summed: Profile, days: int) -> tuple[Profile, 
             key="validate.drift.against",
         )
         return summed, window, [gone]
-
-
-def _profiles(ctx: StageContext, snapshot: Snapshot) -> dict[date, Profile]:
-    """Every day's profile, from the cache or made now, oldest first."""
-    common = {
-        **code_parts("tasks.validate.profile"),
-        **flatten(profile.parts(ctx.spec), "config.columns"),
-        "library.polars": version("polars"),
-        **{name: value for name, value in ctx.request.parts.items() if name == "rebuild"},
-    }
-    found: dict[date, Profile] = {}
-    pool = ThreadPoolExecutor(max(2, int(ctx.spec.resources["validate"].cpus)))
-    try:
-        futures = {pool.submit(_profile, ctx, day, common): day.day for day in snapshot.days}
-        for done, future in enumerate(as_completed(futures), start=1):
-            found[futures[future]] = future.result()
-            ctx.log.progress(f"profile of {futures[future]}", done=done, total=len(futures))
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return dict(sorted(found.items()))
-
-
-def _profile(ctx: StageContext, day: SnapshotDay, common: Mapping[str, str]) -> Profile:
-    identity = {**common, "input.file": day.file.sha256}
-    prefix = paths.published(ctx.spec.name, _PART, fingerprint(identity))
-    try:
-        if (standing := published(ctx.store, prefix)) is not None:
-            return read_json(ctx.store, standing.result.outputs["profile"], Profile)
-    except CorruptArtifact as error:
-        ctx.log.warning(error.cause)
-        discard_damaged(ctx.store, prefix)
-    scratch = ctx.disk / f"validate-{day.day}"
-    scratch.mkdir()
-    file = fetch(ctx.store, day.file, scratch)
-    measured = measure(file, ctx.spec)
-    if file.is_relative_to(scratch):
-        file.unlink()
-    transaction = Transaction(ctx.store, prefix, ctx.request.attempt)
-    artifact = transaction.add_bytes("profile", measured.model_dump_json(by_alias=True).encode(), rows=measured.rows)
-    transaction.commit(stage=_PART, fingerprint=fingerprint(identity), parts=identity, content=artifact.sha256)
-    return measured
 
 
 def _keep_page(ctx: StageContext, findings: Findings) -> str:

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from statistics import median
 
 from ratchet.contracts.checks import Volume
-from ratchet.contracts.quantities import show_fraction
+from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Check
 from tasks.validate.profile import Profile
 
@@ -16,8 +16,8 @@ def check_volume(day: date, today: Profile, before: Mapping[date, Profile], rule
     """Two checks, one on rows and one on labelled rows: a storm can leave a day its rows and take its labels."""
     name, days = usual(day, before, rule)
     if not days:
-        told = f"{today.rows:,} rows; nothing to compare with"
-        return [Check(day=day, rule="volume", passed=True, observed=told, allowed=f"{name} is not there", key=_KEY)]
+        observed, allowed = f"{today.rows:,} rows; nothing to compare with", f"any, as there is no data of {name}"
+        return [Check(day=day, rule="volume", passed=True, observed=observed, allowed=allowed, key=_KEY)]
     counts = [
         ("volume", None, "rows", today.rows, median(before[other].rows for other in days)),
         ("volume", label, "labelled rows", today.labelled, median(before[other].labelled for other in days)),
@@ -45,7 +45,7 @@ def _check(
         rule=rule,
         column=column,
         passed=abs(change) <= tolerance,
-        observed=f"{count:,} {what}, {change:+.1%} against {base:,.10g}",
-        allowed=f"within {show_fraction(tolerance)} of {name}",
+        observed=f"{count:,} {what}, {percent(change, signed=True)} against {base:,.10g}",
+        allowed=f"within {percent(tolerance)} of {name}",
         key=_KEY,
     )

@@ -10,13 +10,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_pascal
 
+from ratchet.contracts.labels import MARK, Label
 from team.engine_filter.refusal import Refused
 from team.engine_filter.settings import Settings
 from team.engine_filter.strict_json import parse
 
-MARK = ("ratchet", "1")
-INSTALLATION = "ratchet.installation"
-"""The label that the filter itself puts on each container: whose it is."""
 RUN_FOLDER = "/run"
 CACHE_FOLDER = "/var/cache/ratchet"
 
@@ -199,10 +197,10 @@ class Container(_Part):
         for name in value:
             if not _LABEL.fullmatch(name):
                 raise ValueError(f"{name[:60]!r}: allowed: names like ratchet.run")
-        if INSTALLATION in value:
-            raise ValueError(f"{INSTALLATION}: the filter sets it")
-        if value.get(MARK[0]) != MARK[1]:
-            raise ValueError(f"{MARK[0]}: has to be {MARK[1]!r}")
+        if Label.INSTALLATION in value:
+            raise ValueError(f"{Label.INSTALLATION}: the filter sets it")
+        if not MARK.items() <= value.items():
+            raise ValueError(f"allowed: only with {dict(MARK)}")
         return value
 
     @model_validator(mode="after")
@@ -251,7 +249,7 @@ def _within(host: HostConfig, settings: Settings) -> None:
 def body(wanted: Container, image_id: str, settings: Settings) -> dict[str, Any]:
     """What the engine is told: the parsed container alone, with the image by its id and the installation's label."""
     told = wanted.model_dump(by_alias=True)
-    labels = {**wanted.labels, INSTALLATION: settings.installation}
+    labels = {**wanted.labels, Label.INSTALLATION: settings.installation}
     told["Image"], told["Labels"] = image_id, labels
     told["HostConfig"]["Mounts"][0]["VolumeOptions"]["Labels"] = labels
     return told

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
+from ratchet.contracts.labels import MARK, Label
 from team.engine_filter import archive, create
 from team.engine_filter.call import Call
 from team.engine_filter.engine import JSON, TAR, Engine, Question, said
@@ -231,10 +232,7 @@ class Operations:
     async def _inspected(self, call: Call, container: str) -> Mapping[str, Any]:
         inspected: Mapping[str, Any] = await self._engine.value(f"{call.version}/containers/{container}/json")
         labels = inspected["Config"]["Labels"] or {}
-        if (
-            labels.get(create.MARK[0]) != create.MARK[1]
-            or labels.get(create.INSTALLATION) != self._settings.installation
-        ):
+        if not self._own_labels.items() <= labels.items():
             raise Refused(
                 f"container {container[:80]}", f"containers of the installation {self._settings.installation}"
             )
@@ -270,8 +268,13 @@ class Operations:
                 f"engine filter: {self._settings.installation} has {there} containers, as many as it may have at once",
             )
 
+    @property
+    def _own_labels(self) -> Mapping[str, str]:
+        """What each container of this installation carries."""
+        return {**MARK, Label.INSTALLATION: self._settings.installation}
+
     def _labelled(self, labels: list[str]) -> str:
-        ours = ["=".join(create.MARK), f"{create.INSTALLATION}={self._settings.installation}"]
+        ours = [f"{name}={value}" for name, value in self._own_labels.items()]
         return json.dumps({"label": [*labels, *ours]})
 
     def _lock(self, container: str) -> asyncio.Lock:

@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 from local.airflow_api import AirflowApi
 from local.services import Services
 from local.supervision.state import ServerState, read
+from ratchet.contracts.labels import Label
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
 from ratchet.runners.docker import DockerRunner
@@ -169,7 +170,7 @@ class Installation:
     def containers(self, pipeline: str, run_id: str) -> list[str]:
         """The containers of a run's training, running or ended."""
         plan = self.plan(pipeline, run_id)
-        return DockerRunner().find({"ratchet.run": plan.run_id, "ratchet.stage": "train"})
+        return DockerRunner().find({Label.RUN: plan.run_id, Label.STAGE: "train"})
 
     def until_ticking(self, pipeline: str, run_id: str) -> str:
         """Wait until the training is under way; its container."""

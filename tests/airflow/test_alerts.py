@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ratchet.contracts.labels import Label
 from ratchet_airflow.alerts.watcher import Watcher
 from tests.airflow.conftest import day, messages, pipeline_file
 from tests.airflow.installation import Installation
@@ -177,7 +178,7 @@ def callback_was_called(airflow: Installation, name: str, run_id: str) -> bool:
 
 def remove_containers(run_id: str) -> None:
     """Remove what the killed task left."""
-    listed = ["docker", "ps", "-aq", "--filter", f"label=ratchet.run={stored(run_id)}"]
+    listed = ["docker", "ps", "-aq", "--filter", f"label={Label.RUN}={stored(run_id)}"]
     for container in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split():
         subprocess.run(["docker", "rm", "-f", "-v", container], capture_output=True, check=False)
 

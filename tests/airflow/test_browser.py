@@ -124,7 +124,7 @@ def test_a_model_goes_in_when_a_person_clicks_approve_and_not_when_they_click_re
     def answer(word: str) -> str:
         run_id = airflow.trigger(ASKING, date=airflow.plan(ASKING, asking).data_date.isoformat())
         page.goto(question(airflow, webhook, run_id))
-        expect(page.get_by_text("of a constant: +").first).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("a constant scorer has").first).to_be_visible(timeout=60_000)
         with page.expect_response(lambda response: response.request.method == "PATCH") as answered:
             page.get_by_role("button", name=word, exact=True).click()
         assert answered.value.ok

@@ -1,4 +1,4 @@
-"""`ratchet run`: which days it is about, and what `--json` prints. Whole nights are in tests/runs."""
+"""`ratchet run`: which days it is about, and what `--json` prints. Whole runs are in tests/runs."""
 
 import argparse
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Interval, Judgement, Registration
-from ratchet.runs.local_run import Night
+from ratchet.runs.local_run import LocalRun
 from ratchet.runs.planning import make_plan
 from ratchet.samples import clicks
 
@@ -38,15 +38,15 @@ REGISTRATION = Registration(model="m", version="1", mlflow_run_id="r", promoted=
 
 
 @pytest.fixture
-def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night:
-    """A planned night of which nothing has run."""
+def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalRun:
+    """A planned run of which no stage has run."""
     monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
     for _ in clicks.write(tmp_path, days=3, rows_per_day=20, end=DAY, seed=0):
         pass
     spec = load(FOLDER, {"source.window_days": 3})
     store = str(tmp_path / "store")
     plan = make_plan(folder=FOLDER, spec=spec, data_date=DAY, run_id="r", kind="local", store_uri=store)
-    return Night(plan=plan, outcomes={}, error=None, report=None)
+    return LocalRun(plan=plan, outcomes={}, error=None, report=None)
 
 
 def done(stage: Stage, summary: Document) -> Outcome:
@@ -61,9 +61,9 @@ def keys(said: Mapping[str, Any]) -> set[str]:
     return {*said, *(f"metrics.{key}" for key in said["metrics"])}
 
 
-def test_a_night_with_a_verdict_has_these_keys_and_no_other(night: Night) -> None:
-    ended = Night(
-        plan=night.plan,
+def test_a_run_with_a_verdict_has_these_keys_and_no_other(planned: LocalRun) -> None:
+    ended = LocalRun(
+        plan=planned.plan,
         outcomes={"evaluate": done("evaluate", JUDGEMENT), "register": done("register", REGISTRATION)},
         error=None,
         report="/store/report.html",
@@ -85,18 +85,18 @@ def test_a_night_with_a_verdict_has_these_keys_and_no_other(night: Night) -> Non
     }
 
 
-def test_a_night_that_failed_has_the_same_keys_and_says_why(night: Night) -> None:
+def test_a_run_that_failed_has_the_same_keys_and_says_why(planned: LocalRun) -> None:
     failed = {"ingest": Outcome(stage="ingest", state="failed", because="no rows")}
     error = DataRejected("no rows", remedy="mend it")
-    said = as_json(Night(plan=night.plan, outcomes=failed, error=error, report=None))
+    said = as_json(LocalRun(plan=planned.plan, outcomes=failed, error=error, report=None))
     assert keys(said) == KEYS
     assert (said["verdict"], said["reason"], said["model"], said["report"]) == (None, "no rows", None, None)
     assert said["metrics"] == {"candidate": {}, "baseline": {}}
     assert said["error"] == {"code": 65, "cause": "no rows", "remedy": "mend it"}
 
 
-def test_a_night_that_came_to_nothing_has_no_reason(night: Night) -> None:
-    assert as_json(night)["reason"] is None
+def test_a_run_without_a_stage_has_no_reason(planned: LocalRun) -> None:
+    assert as_json(planned)["reason"] is None
 
 
 def test_help_explains_every_key(capsys: pytest.CaptureFixture[str]) -> None:

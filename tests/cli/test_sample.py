@@ -11,7 +11,7 @@ from ratchet.cli.display import Display
 from ratchet.cli.main import main
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.request import Outcome
-from ratchet.runners.choosing import choose_image, choose_runner, stage_image
+from ratchet.runners.choice import choose_image, choose_runner, stage_image
 from ratchet.runs.events import Event
 
 

@@ -9,6 +9,7 @@ from ratchet.contracts.quantities import (
     parse_duration,
     parse_fraction,
     parse_memory,
+    percent,
     show_duration,
     show_fraction,
     show_memory,
@@ -51,3 +52,32 @@ def test_a_time_that_no_clock_can_keep_is_refused(text: str) -> None:
 def test_memory_that_no_machine_has_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is too much; allowed: up to 1024t$"):
         parse_memory(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "signed"),
+    [
+        (0.0, "0 %", "0 %"),
+        (0.02, "2 %", "+2 %"),
+        (0.005, "0.5 %", "+0.5 %"),
+        (0.95, "95 %", "+95 %"),
+        (0.4657134, "46.6 %", "+46.6 %"),
+        (0.4398512, "44.0 %", "+44.0 %"),
+        (1 / 60, "1.67 %", "+1.67 %"),
+        (0.0029083, "0.29 %", "+0.29 %"),
+        (0.000031, "0.0031 %", "+0.0031 %"),
+        (-0.0000001, "0 %", "0 %"),
+        (-0.5, "\N{MINUS SIGN}50 %", "\N{MINUS SIGN}50 %"),
+        (12.3456789, "1,235 %", "+1,235 %"),
+        (float("inf"), "inf %", "+inf %"),
+    ],
+)
+def test_a_share_is_written_exactly_where_that_is_short_and_else_rounded(value: float, shown: str, signed: str) -> None:
+    assert percent(value) == shown
+    assert percent(value, signed=True) == signed
+
+
+@given(st.floats(-20, 20))
+def test_a_written_share_is_close_to_its_value(value: float) -> None:
+    number = percent(value).removesuffix(" %").replace("\N{MINUS SIGN}", "-").replace(",", "")
+    assert float(number) == pytest.approx(100 * value, rel=0.005, abs=0.005)

@@ -1,4 +1,4 @@
-"""`make demo` as a person has it: two nights through a real Airflow, the same again from the cache, and a clean end."""
+"""`make demo` as a person has it: three nights through a real Airflow, the same again from the cache, and a clean end."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import STAGES
 from ratchet.runs.history import days_of, runs_of
 from ratchet.runs.jobs import store_label
@@ -17,6 +18,7 @@ from ratchet.store.opening import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINE = "search-ranking"
+NIGHT = re.compile(r"^night of (\S+): (\w+)", re.MULTILINE)
 VERDICT = re.compile(r"^demo: (?:promote|reject|inconclusive): .*", re.MULTILINE)
 pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("demo")]
 
@@ -37,7 +39,7 @@ class Demo:
 
     def run(self) -> str:
         """What it prints."""
-        return self._run("demo", "--rows-per-day", "500")
+        return self._run("demo")
 
     def stop(self) -> str:
         """What `make stop` prints."""
@@ -50,7 +52,7 @@ class Demo:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=500,
             check=False,
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -78,18 +80,23 @@ def demo(tmp_path: Path, stage_image: str) -> Iterator[Demo]:
     made.stop()
 
 
-def test_two_nights_come_to_verdicts_and_the_same_again_is_cached_and_nothing_is_left(demo: Demo) -> None:
+def test_a_first_model_a_better_one_a_refused_day_and_the_same_again_is_cached_and_nothing_is_left(demo: Demo) -> None:
     first = demo.run()
-    assert first.count(": success") == 2
-    assert len(VERDICT.findall(first)) == 2
+    assert [state for _, state in NIGHT.findall(first)] == ["success", "success", "failed"]
+    assert [line.split(": ")[1] for line in VERDICT.findall(first)] == ["promote", "promote"]
     assert f"demo: model {PIPELINE} version 1, in production" in first
+    assert f"demo: model {PIPELINE} version 2, in production" in first
+    assert "column price: drift" in first
+    page = re.search(r"^demo: page of the checks (.*)", first, re.MULTILINE)
+    assert page is not None
+    assert "<html" in Path(page[1]).read_text(encoding="utf-8")
 
     again = demo.run()
     assert VERDICT.findall(again) == VERDICT.findall(first)
     store = open_store(str(demo.home / "demo" / "store"))
     days = days_of(store, PIPELINE)
-    assert len(days) == 2
-    for day in days:
+    assert len(days) == 3
+    for day in sorted(days)[:2]:
         built, reused = (outcomes(store, PIPELINE, run_id) for run_id in runs_of(store, PIPELINE, day))
         assert not built["train"].cached
         assert [stage for stage in STAGES if reused[stage].state == "done" and not reused[stage].cached] == []
@@ -97,7 +104,7 @@ def test_two_nights_come_to_verdicts_and_the_same_again_is_cached_and_nothing_is
 
     assert "stopped: " in demo.stop()
     assert demo.processes() == []
-    label = f"label=ratchet.store={store_label(store.uri)}"
+    label = f"label={Label.STORE}={store_label(store.uri)}"
     containers = subprocess.run(
         ["docker", "ps", "--all", "--quiet", "--filter", label], capture_output=True, text=True, check=True
     )

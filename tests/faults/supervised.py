@@ -59,7 +59,7 @@ class Faulted(Installation):
 
     def finishers(self, container: str) -> list[psutil.Process]:
         """The processes that see to the end of a container whose task is gone."""
-        words = ["-m", "ratchet.runs.ending", container]
+        words = ["-m", "ratchet.runners.detached", container]
         running = psutil.process_iter(["cmdline"])
         return [process for process in running if (process.info["cmdline"] or [])[2:5] == words]
 

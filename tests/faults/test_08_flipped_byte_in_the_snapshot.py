@@ -9,8 +9,8 @@ from ratchet.contracts import summaries
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.store.artifacts import fetch
 from ratchet.store.publishing import discard_damaged, verify
-from tests.ingest.night import LAST, Nights
 from tests.runs.nights import Ended, run, sample
+from tests.world import LAST, clicks
 
 DAMAGES = ("flipped", "cut", "gone")
 
@@ -25,7 +25,7 @@ def damaged(path: Path, damage: str) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_day_is_refused_by_name_and_made_anew(tmp_path: Path, damage: str) -> None:
-    nights = Nights(tmp_path)
+    nights = clicks(tmp_path)
     nights.put_window()
     ingested = nights.run("ingest")
     day = summaries.snapshot(ingested.result).days[1]
@@ -48,7 +48,7 @@ def test_a_damaged_day_is_refused_by_name_and_made_anew(tmp_path: Path, damage: 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_later_night_finds_the_damaged_day_by_itself(tmp_path: Path, damage: str) -> None:
-    nights = Nights(tmp_path)
+    nights = clicks(tmp_path)
     nights.put_window()
     day = summaries.snapshot(nights.run("ingest").result).days[1]
     path = nights.store.local(day.file.key)
@@ -62,7 +62,7 @@ def test_a_later_night_finds_the_damaged_day_by_itself(tmp_path: Path, damage: s
 
 
 def test_in_a_bucket_a_changed_byte_is_mended_once_it_was_found(tmp_path: Path, s3_uri: str) -> None:
-    nights = Nights(tmp_path, s3_uri)
+    nights = clicks(tmp_path, s3_uri)
     nights.put_window()
     ingested = nights.run("ingest")
     day = summaries.snapshot(ingested.result).days[1]

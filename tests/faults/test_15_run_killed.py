@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
 from ratchet.runs.history import runs_of
 from ratchet.runs.jobs import store_label
@@ -39,7 +40,7 @@ def test_the_same_command_again_goes_on_with_the_container_that_is_still_there(
         began = time.monotonic()
 
         def found(word: str = "") -> set[str]:
-            wanted = {"ratchet.store": store_label(made.store.uri), "ratchet.stage": "train"}
+            wanted = {Label.STORE: store_label(made.store.uri), Label.STAGE: "train"}
             return {handle for handle in DockerRunner().find(wanted) if word in logs(handle)}
 
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as first:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from ratchet.contracts import summaries
+from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
 from ratchet.runs.history import plan_of
 from ratchet.store.opening import open_store
@@ -52,7 +53,7 @@ def struck(faulted: Faulted) -> Iterator[dict[str, Struck]]:
     """
     runs = {pipeline: faulted.night(pipeline) for pipeline in (KILLED, LATE, MARKED)}
     containers = {pipeline: faulted.until_ticking(pipeline, run_id) for pipeline, run_id in runs.items()}
-    attempts = {name: DockerRunner().labels(container)["ratchet.attempt"] for name, container in containers.items()}
+    attempts = {name: DockerRunner().labels(container)[Label.ATTEMPT] for name, container in containers.items()}
     found = {}
     with ExitStack() as ended:
         for pipeline, strike in ((KILLED, kill), (LATE, stop), (MARKED, lambda _: mark(faulted, MARKED, runs[MARKED]))):

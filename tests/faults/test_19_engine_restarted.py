@@ -12,12 +12,12 @@ import docker
 import pytest
 
 from ratchet.contracts.errors import Unavailable
-from ratchet.runners import runner as following
+from ratchet.runners import following
+from ratchet.runners.detached import end_container
 from ratchet.runners.docker import DockerRunner
-from ratchet.runners.finisher import finish
+from ratchet.runners.following import Ended, follow_to_end
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
-from ratchet.runners.runner import Ended, follow_to_end
 from tests.faults.second_engine import IMAGE, NEEDS, SecondEngine
 
 pytestmark = [
@@ -139,14 +139,14 @@ def test_an_engine_that_stays_away_is_named_when_patience_ends(
     with pytest.raises(Unavailable, match="the Docker engine does not answer"):
         followed.ended.result(60)
     engine.start()
-    finish(followed.handle, 0)
+    end_container(followed.handle, 0)
 
 
-def test_a_finisher_waits_for_the_engine_too(engine: SecondEngine, pool: ThreadPoolExecutor) -> None:
+def test_the_end_of_a_container_waits_for_the_engine_too(engine: SecondEngine, pool: ThreadPoolExecutor) -> None:
     job = Job(name="job", request=b"", image=IMAGE, command=("/bin/sh", "-c", DEAF), grace_s=1)
     handle = DockerRunner().submit(job)
     engine.kill()
-    finished = pool.submit(finish, handle, 1)
+    finished = pool.submit(end_container, handle, 1)
     engine.start()
     finished.result(60)
     assert DockerRunner().find({}) == []

@@ -67,7 +67,7 @@ def test_a_training_saves_its_work_and_goes_on_at_once_in_the_same_try(
     assert train()["try_number"] == 1
     log = moved.log(RESTARTED, run_id, "train")
     for said in (
-        "training was told to stop and has saved its state",
+        "training received a notice to stop and has saved its state",
         "the Docker engine does not answer",
         "it answers again after",
         "it goes on at once (1 of at most",

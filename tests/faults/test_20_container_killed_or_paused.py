@@ -11,14 +11,15 @@ import pytest
 from docker.utils import kwargs_from_env
 
 from ratchet.contracts.errors import JobGone
+from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
+from ratchet.runners.following import Ended, follow_to_end
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
-from ratchet.runners.runner import Ended, follow_to_end
 
 pytestmark = pytest.mark.docker
 
-LABELS = {"ratchet.test": "1"}
+LABELS = {Label.TEST: "1"}
 SAVES = """if 1:
     import signal, sys
     signal.signal(signal.SIGTERM, lambda *_: (print("saved", flush=True), sys.exit(75)))
@@ -37,7 +38,7 @@ def api() -> Iterator[docker.APIClient]:
 @pytest.fixture
 def follow(stage_image: str, api: docker.APIClient) -> Iterator[Callable[..., tuple[Ended, list[str]]]]:
     """Follows a program; calls `act` with the container when it is ready. At the end nothing may be left of it."""
-    labels = {**LABELS, "ratchet.test.id": uuid.uuid4().hex}
+    labels = {**LABELS, Label.TEST_ID: uuid.uuid4().hex}
 
     def run(program: str, act: Callable[[str], None], **limits: float) -> tuple[Ended, list[str]]:
         command = ("python", "-I", "-S", "-c", program)
@@ -54,7 +55,7 @@ def follow(stage_image: str, api: docker.APIClient) -> Iterator[Callable[..., tu
         return follow_to_end(runner, handle, job, hear), lines
 
     yield run
-    wanted = {"label": [f"ratchet.test.id={labels['ratchet.test.id']}"]}
+    wanted = {"label": [f"{Label.TEST_ID}={labels[Label.TEST_ID]}"]}
     left = api.containers(all=True, filters=wanted)
     for container in left:
         api.remove_container(container["Id"], v=True, force=True)

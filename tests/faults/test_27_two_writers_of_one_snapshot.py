@@ -6,18 +6,18 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from ratchet.contracts import summaries
-from tests.ingest.night import Nights
+from tests.world import clicks
 
 
 def _ingest(folder: str, number: int, start: object, results: object) -> None:
-    nights = Nights(Path(folder))
-    nights._runs = number
+    nights = clicks(Path(folder))
+    nights.number = number
     start.wait()  # type: ignore[attr-defined] - a barrier of another process
     results.put(nights.run("ingest").result.model_dump_json())  # type: ignore[attr-defined] - a queue
 
 
 def test_one_wins_and_the_other_verifies(tmp_path: Path) -> None:
-    nights = Nights(tmp_path)
+    nights = clicks(tmp_path)
     nights.put_window()
     context = multiprocessing.get_context("spawn")
     start, results = context.Barrier(2), context.Queue()

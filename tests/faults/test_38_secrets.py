@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from ratchet.contracts.labels import Label
 from tests.airflow.installation import ENDED, Installation
 from tests.airflow.shared import CANARY
 from tests.faults.supervised import SECRET, add
@@ -19,7 +20,7 @@ pytestmark = [
 
 def inspected(run: str) -> str:
     """All that the engine tells about a run's containers, as they are now."""
-    listed = ["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label=ratchet.run={run}"]
+    listed = ["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={Label.RUN}={run}"]
     handles = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
     if not handles:
         return ""
@@ -36,12 +37,12 @@ def test_the_secret_of_a_source_is_found_nowhere(airflow: Installation) -> None:
     def over() -> bool | None:
         if text := inspected(stored):
             seen.append(text)
-        if seen and '"ratchet.stage": "ingest"' in "".join(seen):
+        if seen and f'"{Label.STAGE}": "ingest"' in "".join(seen):
             return True
         return airflow.api.tasks(SECRET, run_id)["ingest"]["state"] in ENDED or None
 
     airflow.until(over, seconds=180)
-    assert any('"ratchet.stage": "ingest"' in text for text in seen)
+    assert any(f'"{Label.STAGE}": "ingest"' in text for text in seen)
     assert not any(CANARY in text for text in seen)
 
     airflow.until(lambda: airflow.api.tasks(SECRET, run_id)["ingest"]["try_number"] > 1, seconds=180)

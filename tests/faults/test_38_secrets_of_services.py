@@ -17,6 +17,7 @@ from urllib.error import HTTPError
 import boto3
 import pytest
 
+from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import STAGES
 from ratchet.runs.jobs import store_label
 from tests.runs.nights import DAY, ROOT, SMALL, sample
@@ -105,7 +106,7 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
         assert process.returncode == 0, told
     assert 200 in answered
     assert 401 not in answered  # the password was there when it was asked for
-    assert {stage for stage in STAGES if f'"ratchet.stage": "{stage}"' in seen} == set(STAGES)
+    assert {stage for stage in STAGES if f'"{Label.STAGE}": "{stage}"' in seen} == set(STAGES)
 
     settings = {"endpoint_url": s3_server.endpoint, "region_name": "us-east-1"}
     client = boto3.client("s3", aws_access_key_id="x", aws_secret_access_key="x", **settings)
@@ -134,7 +135,7 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
 
 def inspected(store: str) -> str:
     """All that the engine tells about a store's containers, as they are now."""
-    listed = ["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label=ratchet.store={store}"]
+    listed = ["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={Label.STORE}={store}"]
     handles = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
     if not handles:
         return ""

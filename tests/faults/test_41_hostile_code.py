@@ -11,11 +11,12 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
+from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.docker import DockerRunner
+from ratchet.runners.following import Ended, follow_to_end
 from ratchet.runners.job import Job, Mount
 from ratchet.runners.log.lines import Line
-from ratchet.runners.runner import Ended, run_to_end
 
 pytestmark = pytest.mark.docker
 
@@ -25,13 +26,14 @@ Attack = Callable[..., tuple[Ended, Any]]
 @pytest.fixture
 def attack(stage_image: str) -> Iterator[Attack]:
     """Runs code with `reached`, a dict from what it tried to whether it worked; its last line says so."""
-    labels = {"ratchet.test": "1", "ratchet.test.id": uuid.uuid4().hex}
+    labels = {Label.TEST: "1", Label.TEST_ID: uuid.uuid4().hex}
 
     def run(code: str, **settings: Any) -> tuple[Ended, Any]:
         command = ("python", "-I", "-S", "-c", f"{PRELUDE}{code}\nprint(json.dumps(reached), flush=True)")
         lines: list[Line] = []
         job = Job(name="job", request=b"{}", image=stage_image, labels=labels, command=command, **settings)
-        ended = run_to_end(DockerRunner(), job, lines.append)
+        runner = DockerRunner()
+        ended = follow_to_end(runner, runner.submit(job), job, lines.append)
         try:
             return ended, json.loads(lines[-1].text)
         except (ValueError, IndexError):
@@ -153,7 +155,7 @@ def test_of_the_machines_folders_and_secrets_it_sees_its_own(attack: Attack, sta
             image=stage_image,
             command=("sleep", "60"),
             secrets={"key": b"hunter1"},
-            labels={"ratchet.test": "1"},
+            labels={Label.TEST: "1"},
         )
     )
     try:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 from ratchet.runs.jobs import store_label
@@ -72,14 +73,14 @@ class Idle:
     def start(self, run: str, stage: str, *, store: str | None = None) -> str:
         """A container of Ratchet's."""
         labels = {
-            "ratchet.store": store_label(store or self._store),
-            "ratchet.pipeline": PIPELINE,
-            "ratchet.stage": stage,
-            "ratchet.run": run,
-            "ratchet.attempt": uuid.uuid4().hex,
-            "ratchet.fingerprint": uuid.uuid4().hex,
-            "ratchet.grace": "1",
-            "ratchet.test": "1",
+            Label.STORE: store_label(store or self._store),
+            Label.PIPELINE: PIPELINE,
+            Label.STAGE: stage,
+            Label.RUN: run,
+            Label.ATTEMPT: uuid.uuid4().hex,
+            Label.FINGERPRINT: uuid.uuid4().hex,
+            Label.GRACE: "1",
+            Label.TEST: "1",
         }
         job = Job(name="idle", request=b"", image=self._image, command=IDLE, labels=labels)
         self.handles.append(DockerRunner().submit(job))
@@ -87,8 +88,8 @@ class Idle:
 
     def start_other(self) -> str:
         """A container of another program, which happens to have a label of ours."""
-        label = f"ratchet.store={store_label(self._store)}"
-        command = ["docker", "run", "--detach", "--label", "ratchet.test=1", "--label", label, "--entrypoint", IDLE[0]]
+        label = f"{Label.STORE}={store_label(self._store)}"
+        command = ["docker", "run", "--detach", "--label", f"{Label.TEST}=1", "--label", label, "--entrypoint", IDLE[0]]
         started = subprocess.run([*command, self._image, *IDLE[1:]], capture_output=True, text=True, check=True)
         self.handles.append(started.stdout.strip())
         return self.handles[-1]
@@ -138,7 +139,7 @@ def test_the_reaper_ends_what_no_run_follows_and_leaves_the_living_and_the_forei
     reaping = faulted.trigger(REAPER)
     assert faulted.wait(REAPER, reaping)["run"] == "success"
     assert alive() & {living, nobodys, past, waited_for, foreign, other} == {living, waited_for, foreign, other}
-    assert not {nobodys, past} & set(DockerRunner().find({"ratchet.pipeline": PIPELINE}))
+    assert not {nobodys, past} & set(DockerRunner().find({Label.PIPELINE: PIPELINE}))
     log = reaped(faulted)
     assert f"ending train of {PIPELINE}, run a-run-that-is-no-more: nobody follows it" in log
     assert f"ending features of {PIPELINE}, run {run}: nobody follows it" in log

@@ -1,4 +1,4 @@
-"""Trainings in containers, through the chain: a small pipeline with a model of its own, up to its features."""
+"""Trainings in containers: a small pipeline with a model of its own, up to its features."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -13,16 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.contracts import summaries
+from ratchet.contracts.labels import Label
 from ratchet.contracts.loading import loads
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import TrainedModel
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.process import ProcessRunner
-from ratchet.runs.attempt import Attempt, OnEvent
 from ratchet.runs.events import Event
-from ratchet.runs.execution import execute
+from ratchet.runs.local_run import attempt_stage
 from ratchet.runs.planning import make_plan
+from ratchet.runs.work import OnEvent
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 
@@ -78,11 +79,11 @@ class Trainings:
     def prepare(self, plan: RunPlan) -> None:
         """Run what comes before a training, as processes."""
         for stage in BEFORE:
-            execute(Attempt(plan, stage, ProcessRunner(), name=uuid.uuid4().hex[:16], on_event=_quiet))
+            attempt_stage(plan, stage, ProcessRunner(), name=uuid.uuid4().hex[:16], on_event=_quiet)
 
     def train(self, plan: RunPlan, on_event: OnEvent = _quiet) -> Outcome:
         """Run the training in a container."""
-        return execute(Attempt(plan, "train", DockerRunner(), name=uuid.uuid4().hex[:16], on_event=on_event))
+        return attempt_stage(plan, "train", DockerRunner(), name=uuid.uuid4().hex[:16], on_event=on_event)
 
 
 @contextmanager
@@ -117,7 +118,7 @@ def trainings(
 def containers(made: Trainings, *, stage: Stage = "train") -> list[str]:
     """The containers of the runs, running or ended."""
     runs = {entry.key.split("/")[2] for entry in made.store.list("runs/faulty")}
-    return [handle for run in runs for handle in DockerRunner().find({"ratchet.run": run, "ratchet.stage": stage})]
+    return [handle for run in runs for handle in DockerRunner().find({Label.RUN: run, Label.STAGE: stage})]
 
 
 def trained(outcome: Outcome) -> TrainedModel:

@@ -1,15 +1,15 @@
-"""Nights up to features, on rows in which everything occurs that an encoder meets."""
+"""A pipeline up to features, on rows in which everything occurs that an encoder meets."""
 
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 from ratchet.contracts import summaries
-from ratchet.contracts.fingerprint import digest_of, fingerprint
+from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.result import Published
 from ratchet.contracts.summaries import Validation
-from ratchet.store.publishing import Transaction
-from tests.ingest.night import LAST, Nights
+from ratchet.runtime.context import Finished
+from tests.world import LAST, World, clicks
 
 D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
 COLUMNS = {
@@ -40,23 +40,22 @@ def day_rows(count: int = 12) -> dict[str, list[Any]]:
     }
 
 
-def at(folder: Path) -> Nights:
+def at(folder: Path) -> World:
     """A pipeline with those columns and a features.py."""
-    made = Nights(folder, columns=COLUMNS)
+    made = clicks(folder, columns=COLUMNS)
     (made.pipeline / "features.py").write_text(FEATURES, encoding="utf-8")
     return made
 
 
-def validated(nights: Nights, snapshot: Published, excluded: tuple[date, ...] = ()) -> Published:
+def validated(world: World, snapshot: Published, excluded: tuple[date, ...] = ()) -> Published:
     """A validation in which these days failed."""
     days = summaries.snapshot(snapshot.result).days
     summary = Validation(checks=(), excluded=excluded, rows={day.day: day.file.rows or 0 for day in days}, labelled={})
     parts = {"of": snapshot.result.content, "excluded": str(excluded)}
-    return Transaction(nights.store, f"published/clicks/validate/{fingerprint(parts)}", "a").commit(
-        stage="validate", fingerprint=fingerprint(parts), parts=parts, content=digest_of(summary), summary=summary
-    )
+    with world.open(world.request("validate", parts=parts, attempt="a")) as ctx:
+        return world.commit(ctx, Finished(content=digest_of(summary), summary=summary))
 
 
-def encoded(nights: Nights, data_date: date = LAST, excluded: tuple[date, ...] = ()) -> Published:
-    snapshot = nights.run("ingest", data_date)
-    return nights.run("features", data_date, {"ingest": snapshot, "validate": validated(nights, snapshot, excluded)})
+def encoded(world: World, data_date: date = LAST, excluded: tuple[date, ...] = ()) -> Published:
+    snapshot = world.run("ingest", data_date)
+    return world.run("features", data_date, {"ingest": snapshot, "validate": validated(world, snapshot, excluded)})

@@ -8,7 +8,7 @@ from ratchet.contracts import dates
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
 from tasks.features.split import split
-from tests.ingest.night import SPEC
+from tests.world import SPEC
 
 LAST = date(2026, 11, 20)
 

@@ -12,27 +12,28 @@ from ratchet.contracts.summaries import FeatureDay
 from ratchet.model.encoding import category_ids
 from ratchet.model.fitted import Fitted
 from ratchet.store.artifacts import fetch, read_bytes
-from tests.features.encoding import D1, D2, D3, at, day_rows, encoded
-from tests.ingest.night import LAST, Nights
+from ratchet.store.publishing import verify
+from tests.features.encoding import D1, D2, D3, at, day_rows, encoded, validated
+from tests.world import LAST, Inputs, World
 
 
 @pytest.fixture
-def nights(tmp_path: Path) -> Nights:
+def world(tmp_path: Path) -> World:
     return at(tmp_path)
 
 
-def arrays(nights: Nights, day: FeatureDay) -> dict[str, np.ndarray]:
-    return {name: np.load(fetch(nights.store, array, nights.folder)) for name, array in day.arrays.items()}
+def arrays(world: World, day: FeatureDay) -> dict[str, np.ndarray]:
+    return {name: np.load(fetch(world.store, array, world.folder)) for name, array in day.arrays.items()}
 
 
-def test_a_day_becomes_arrays_sorted_by_group_without_its_unlabelled_rows(nights: Nights) -> None:
+def test_a_day_becomes_arrays_sorted_by_group_without_its_unlabelled_rows(world: World) -> None:
     for day in (D1, D2, D3):
-        nights.put(day, day_rows())
-    found = summaries.features(encoded(nights).result)
+        world.put(day, day_rows())
+    found = summaries.features(encoded(world).result)
     assert (found.numeric, found.categorical) == (("price", "cheap"), ("country", "item"))
     assert (found.split.train, found.split.valid, found.split.holdout) == ((D1,), (D2,), (D3,))
     assert [(day.rows, day.unlabelled) for day in found.days] == [(11, 1)] * 3
-    made = arrays(nights, found.days[0])
+    made = arrays(world, found.days[0])
     assert {name: array.dtype.str for name, array in made.items()} == {
         "numeric": "<f4",
         "categorical": "<i8",
@@ -50,13 +51,13 @@ def test_a_day_becomes_arrays_sorted_by_group_without_its_unlabelled_rows(nights
     assert made["categorical"][4, 1] == 0
 
 
-def test_what_is_fitted_knows_the_training_days_alone(nights: Nights) -> None:
+def test_what_is_fitted_knows_the_training_days_alone(world: World) -> None:
     dear = {**day_rows(), "price": [1e6] * 12, "country": ["XX"] * 12}
-    nights.put(D1, day_rows())
-    nights.put(D2, dear)
-    nights.put(D3, dear)
-    published = encoded(nights)
-    fitted = Fitted.from_bytes(read_bytes(nights.store, published.result.outputs["fitted"]))
+    world.put(D1, day_rows())
+    world.put(D2, dear)
+    world.put(D3, dear)
+    published = encoded(world)
+    fitted = Fitted.from_bytes(read_bytes(world.store, published.result.outputs["fitted"]))
     prices = np.log1p([i for i in range(12) if i not in (1, 5)])
     assert fitted.mean[0] == pytest.approx(prices.mean())
     assert fitted.std[0] == pytest.approx(prices.std())
@@ -66,35 +67,62 @@ def test_what_is_fitted_knows_the_training_days_alone(nights: Nights) -> None:
     assert again.to_bytes() == fitted.to_bytes()
 
 
-def test_the_next_night_encodes_the_new_day_alone(nights: Nights) -> None:
+def test_the_next_night_encodes_the_new_day_alone(world: World) -> None:
     days = [D1, D2, D3, LAST + timedelta(days=1)]
     for day in days:
-        nights.put(day, day_rows())
-    first = encoded(nights)
-    nights.log.truncate(0)
-    second = encoded(nights, days[-1])
-    assert nights.log.getvalue().count("encoded") == 1
-    assert nights.log.getvalue().count("reused") >= 2
+        world.put(day, day_rows())
+    first = encoded(world)
+    world.log.truncate(0)
+    second = encoded(world, days[-1])
+    assert world.log.getvalue().count("encoded") == 1
+    assert world.log.getvalue().count("reused") >= 2
     assert summaries.features(second.result).days[0] == summaries.features(first.result).days[1]
 
 
-def test_the_same_rows_have_the_same_content(nights: Nights, tmp_path: Path) -> None:
+def test_a_rebuild_encodes_every_day_again_to_the_same_arrays(world: World) -> None:
     for day in (D1, D2, D3):
-        nights.put(day, day_rows())
-    first = encoded(nights)
-    nights.store = type(nights.store)(tmp_path / "elsewhere")
-    nights.store.prepare()
-    assert encoded(nights).result.content == first.result.content
+        world.put(day, day_rows())
+    snapshot = world.run("ingest")
+    inputs: Inputs = {"ingest": snapshot, "validate": validated(world, snapshot)}
+    first = world.run("features", inputs=inputs)
+    world.log.truncate(0)
+    again = world.run("features", inputs=inputs, parts={"rebuild": "run-7"})
+    assert world.log.getvalue().count("encoded") == 3
+    assert again.result.content == first.result.content
+    assert summaries.features(again.result).days == summaries.features(first.result).days
 
 
-def test_excluded_days_are_left_out_and_the_nearest_ones_validate(nights: Nights) -> None:
-    nights.document["source"]["window_days"] = 4
+def test_a_later_run_finds_a_changed_array_by_itself(world: World) -> None:
+    for day in (D1, D2, D3):
+        world.put(day, day_rows())
+    first = encoded(world)
+    array = first.result.outputs[f"{D1}-numeric.npy"]
+    data, entry = world.store.read(array.key), world.store.head(array.key)
+    assert entry
+    assert world.store.replace(array.key, data[:-1] + bytes([data[-1] ^ 1]), expected=entry.etag)
+    second = encoded(world)
+    assert second.result.content == first.result.content
+    assert verify(world.store, second) == []
+    assert '"event": "damaged"' in world.log.getvalue()
+
+
+def test_the_same_rows_have_the_same_content(world: World, tmp_path: Path) -> None:
+    for day in (D1, D2, D3):
+        world.put(day, day_rows())
+    first = encoded(world)
+    world.store = type(world.store)(tmp_path / "elsewhere")
+    world.store.prepare()
+    assert encoded(world).result.content == first.result.content
+
+
+def test_excluded_days_are_left_out_and_the_nearest_ones_validate(world: World) -> None:
+    world.document["source"]["window_days"] = 4
     for back in range(4):
-        nights.put(LAST - timedelta(days=back), day_rows())
-    found = summaries.features(encoded(nights, excluded=(D2,)).result)
+        world.put(LAST - timedelta(days=back), day_rows())
+    found = summaries.features(encoded(world, excluded=(D2,)).result)
     assert (found.split.train, found.split.valid, found.split.holdout) == ((D1 - timedelta(days=1),), (D1,), (D3,))
     with pytest.raises(DataRejected, match="no day left to train on"):
-        encoded(nights, excluded=(D1, D2))
+        encoded(world, excluded=(D1, D2))
 
 
 @pytest.mark.parametrize(
@@ -105,40 +133,40 @@ def test_excluded_days_are_left_out_and_the_nearest_ones_validate(nights: Nights
     ],
 )
 def test_labels_and_weights_that_cannot_be_learnt_from_are_refused(
-    nights: Nights, changes: dict[str, Any], message: str
+    world: World, changes: dict[str, Any], message: str
 ) -> None:
-    nights.put(D1, {**day_rows(), **changes})
+    world.put(D1, {**day_rows(), **changes})
     for day in (D2, D3):
-        nights.put(day, day_rows())
+        world.put(day, day_rows())
     with pytest.raises(DataRejected, match=message):
-        encoded(nights)
+        encoded(world)
 
 
-def test_rows_without_a_group_stand_alone_unless_they_have_to_be_ranked(nights: Nights) -> None:
+def test_rows_without_a_group_stand_alone_unless_they_have_to_be_ranked(world: World) -> None:
     for day in (D1, D2, D3):
-        nights.put(day, {**day_rows(), "query_id": ["q"] * 9 + [None] * 3})
-    found = summaries.features(encoded(nights).result)
-    assert arrays(nights, found.days[0])["group"].tolist() == [0, 8, 9, 10, 11]
-    nights.document["train"] = {"objective": "ranking"}
+        world.put(day, {**day_rows(), "query_id": ["q"] * 9 + [None] * 3})
+    found = summaries.features(encoded(world).result)
+    assert arrays(world, found.days[0])["group"].tolist() == [0, 8, 9, 10, 11]
+    world.document["train"] = {"objective": "ranking"}
     with pytest.raises(DataRejected, match="column query_id: 3 rows belong to no group"):
-        encoded(nights)
+        encoded(world)
 
 
-def test_an_error_in_features_py_is_told_with_its_line(nights: Nights) -> None:
+def test_an_error_in_features_py_is_told_with_its_line(world: World) -> None:
     for day in (D1, D2, D3):
-        nights.put(day, day_rows())
-    (nights.pipeline / "features.py").write_text("def derive(df):\n    return df['prize']\n", encoding="utf-8")
+        world.put(day, day_rows())
+    (world.pipeline / "features.py").write_text("def derive(df):\n    return df['prize']\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"features\.py:2: KeyError: 'prize'"):
-        encoded(nights)
+        encoded(world)
 
 
-def test_multiclass_labels_stay_whole_and_regression_labels_are_fitted(nights: Nights) -> None:
-    nights.document["columns"]["clicked"] = {"role": "label", "type": "int64", "in": [0, 1, 2]}
-    nights.document["train"] = {"objective": "multiclass"}
+def test_multiclass_labels_stay_whole_and_regression_labels_are_fitted(world: World) -> None:
+    world.document["columns"]["clicked"] = {"role": "label", "type": "int64", "in": [0, 1, 2]}
+    world.document["train"] = {"objective": "multiclass"}
     for day in (D1, D2, D3):
-        nights.put(day, {**day_rows(), "clicked": [i % 3 for i in range(12)]})
-    found = summaries.features(encoded(nights).result)
-    assert arrays(nights, found.days[0])["label"].dtype == np.int64
-    nights.document["train"] = {"objective": "regression"}
-    fitted = Fitted.from_bytes(read_bytes(nights.store, encoded(nights).result.outputs["fitted"]))
+        world.put(day, {**day_rows(), "clicked": [i % 3 for i in range(12)]})
+    found = summaries.features(encoded(world).result)
+    assert arrays(world, found.days[0])["label"].dtype == np.int64
+    world.document["train"] = {"objective": "regression"}
+    fitted = Fitted.from_bytes(read_bytes(world.store, encoded(world).result.outputs["fitted"]))
     assert (fitted.label_mean, fitted.label_std) == (pytest.approx(1), pytest.approx((2 / 3) ** 0.5))

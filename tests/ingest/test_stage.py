@@ -17,26 +17,26 @@ from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.store.opening import open_store
 from tasks.ingest import day as module
-from tests.ingest.night import LAST, Nights, rows
+from tests.world import LAST, World, clicks, rows
 
 D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
 
 
 @pytest.fixture
-def nights(tmp_path: Path) -> Nights:
-    return Nights(tmp_path)
+def world(tmp_path: Path) -> World:
+    return clicks(tmp_path)
 
 
 def snapshot(published: Any) -> summaries.Snapshot:
     return summaries.snapshot(published.result)
 
 
-def test_a_window_becomes_a_snapshot_that_anyone_can_read(nights: Nights) -> None:
-    nights.put_window(60)
-    made = snapshot(nights.run("ingest"))
+def test_a_window_becomes_a_snapshot_that_anyone_can_read(world: World) -> None:
+    world.put_window(60)
+    made = snapshot(world.run("ingest"))
     assert [day.day for day in made.days] == [D1, D2, D3]
     assert made.rows == 180
-    uri = nights.store.table(made.table)[0]
+    uri = world.store.table(made.table)[0]
     table = DeltaTable(uri, version=made.version)
     assert table.metadata().partition_columns == ["date"]
     frames = {
@@ -47,85 +47,85 @@ def test_a_window_becomes_a_snapshot_that_anyone_can_read(nights: Nights) -> Non
     for name, frame in frames.items():
         assert frame.shape == (180, 6), name
         assert sorted(frame["date"].cast(pl.Date).unique()) == [D1, D2, D3], name
-    day = nights.store.local(made.days[0].file.key)
+    day = world.store.local(made.days[0].file.key)
     assert pq.read_table(day).to_pydict() == rows(60, D1)
-    assert list(pd.read_parquet(day).columns) == list(nights.spec.columns)
+    assert list(pd.read_parquet(day).columns) == list(world.spec.columns)
 
 
-def test_again_changes_nothing_and_reads_nothing(nights: Nights) -> None:
-    nights.put_window()
-    first = nights.run("ingest")
-    planned = nights.plan()
-    for path in nights.source.rglob("*.parquet"):
+def test_again_changes_nothing_and_reads_nothing(world: World) -> None:
+    world.put_window()
+    first = world.run("ingest")
+    planned = world.plan()
+    for path in world.source.rglob("*.parquet"):
         path.unlink()
-    second = nights.run("ingest", planned=planned)
+    second = world.run("ingest", planned=planned)
     assert second.result.content == first.result.content
     assert snapshot(second) == snapshot(first)
 
 
-def test_the_next_night_reads_the_new_day_alone(nights: Nights) -> None:
-    nights.put_window()
-    first = snapshot(nights.run("ingest"))
-    nights.put(D3 + timedelta(days=1))
-    nights.log.truncate(0)
-    second = snapshot(nights.run("ingest", data_date=D3 + timedelta(days=1)))
+def test_the_next_night_reads_the_new_day_alone(world: World) -> None:
+    world.put_window()
+    first = snapshot(world.run("ingest"))
+    world.put(D3 + timedelta(days=1))
+    world.log.truncate(0)
+    second = snapshot(world.run("ingest", data_date=D3 + timedelta(days=1)))
     assert second.days[:2] == first.days[1:]
-    assert nights.log.getvalue().count("reused") == 2
-    assert nights.log.getvalue().count("ingested") == 1
+    assert world.log.getvalue().count("reused") == 2
+    assert world.log.getvalue().count("ingested") == 1
     assert second.version == first.version + 1
 
 
-def test_a_changed_day_is_replaced_and_the_old_version_still_names_the_old_rows(nights: Nights) -> None:
-    nights.put_window(60)
-    first = snapshot(nights.run("ingest"))
-    nights.put(D2, count=44)
-    second = snapshot(nights.run("ingest"))
-    uri = nights.store.table(second.table)[0]
+def test_a_changed_day_is_replaced_and_the_old_version_still_names_the_old_rows(world: World) -> None:
+    world.put_window(60)
+    first = snapshot(world.run("ingest"))
+    world.put(D2, count=44)
+    second = snapshot(world.run("ingest"))
+    uri = world.store.table(second.table)[0]
     assert second.rows == pl.read_delta(uri, version=second.version).height == 164
     assert pl.read_delta(uri, version=first.version).height == 180
     assert [old == new for old, new in zip(first.days, second.days, strict=True)] == [True, False, True]
 
 
 def test_two_runs_of_a_date_at_once_make_one_version(tmp_path: Path) -> None:
-    one, two = Nights(tmp_path), Nights(tmp_path)
-    two._runs = 100
+    one, two = clicks(tmp_path), clicks(tmp_path)
+    two.number = 100
     one.put_window()
     with ThreadPoolExecutor(2) as pool:
-        made = [snapshot(published) for published in pool.map(lambda nights: nights.run("ingest"), (one, two))]
+        made = [snapshot(published) for published in pool.map(lambda world: world.run("ingest"), (one, two))]
     assert made[0].days == made[1].days
     table = DeltaTable(one.store.table(made[0].table)[0])
     assert len(table.file_uris()) == 3
     assert table.version() == 1
 
 
-def test_several_files_and_kinds_make_one_day_in_the_order_of_their_names(nights: Nights) -> None:
-    nights.put_window()
+def test_several_files_and_kinds_make_one_day_in_the_order_of_their_names(world: World) -> None:
+    world.put_window()
     whole = pa.table(rows(60))
-    for path in (nights.source / f"date={D3}").iterdir():
+    for path in (world.source / f"date={D3}").iterdir():
         path.unlink()
-    nights.put(D3, whole.slice(0, 20), "a.parquet")
+    world.put(D3, whole.slice(0, 20), "a.parquet")
     frame = whole.slice(20, 20).to_pandas()
-    frame.to_csv(nights.source / f"date={D3}" / "b.csv", index=False)
+    frame.to_csv(world.source / f"date={D3}" / "b.csv", index=False)
     frame = whole.slice(40).to_pandas()
     frame["shown_at"] = frame["shown_at"].dt.tz_localize("UTC").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
-    frame.to_csv(nights.source / f"date={D3}" / "c.csv.gz", index=False)
-    made = snapshot(nights.run("ingest"))
-    assert pq.read_table(nights.store.local(made.days[-1].file.key)).equals(whole)
+    frame.to_csv(world.source / f"date={D3}" / "c.csv.gz", index=False)
+    made = snapshot(world.run("ingest"))
+    assert pq.read_table(world.store.local(made.days[-1].file.key)).equals(whole)
 
 
-def test_csv_tells_missing_from_empty(nights: Nights) -> None:
-    nights.put_window()
-    path = nights.source / f"date={D3}" / "part-0.parquet"
+def test_csv_tells_missing_from_empty(world: World) -> None:
+    world.put_window()
+    path = world.source / f"date={D3}" / "part-0.parquet"
     path.unlink()
     path.with_name("x.csv").write_text(
         'query_id,shown_at,country,price,clicked,more\n1,2026-11-20 12:00:00,NA,1.5,1,z\n2,,"",,0,z\n3,2026-11-20 12:00:00,,2,0,z\n'
     )
-    made = snapshot(nights.run("ingest"))
-    table = pq.read_table(nights.store.local(made.days[-1].file.key))
+    made = snapshot(world.run("ingest"))
+    table = pq.read_table(world.store.local(made.days[-1].file.key))
     assert table["country"].to_pylist() == ["NA", "", None]
     assert table["price"].to_pylist() == [1.5, None, 2.0]
     assert table["shown_at"].null_count == 1
-    assert "not declared: more" in nights.log.getvalue()
+    assert "not declared: more" in world.log.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -140,37 +140,37 @@ def test_csv_tells_missing_from_empty(nights: Nights) -> None:
         ("country", list(range(60)), "column country is int64, declared string"),
     ],
 )
-def test_a_type_that_changed_is_refused_by_name(nights: Nights, column: str, values: list[Any], told: str) -> None:
-    nights.put_window()
-    nights.put(D3, pa.table({**rows(60), column: values}))
+def test_a_type_that_changed_is_refused_by_name(world: World, column: str, values: list[Any], told: str) -> None:
+    world.put_window()
+    world.put(D3, pa.table({**rows(60), column: values}))
     with pytest.raises(DataRejected, match=told):
-        nights.run("ingest")
+        world.run("ingest")
 
 
-def test_types_are_looked_at_even_in_a_file_without_rows(nights: Nights) -> None:
-    nights.put_window()
-    nights.put(D3, pa.table({**rows(60), "price": ["x"] * 60}).slice(0, 0), "empty.parquet")
+def test_types_are_looked_at_even_in_a_file_without_rows(world: World) -> None:
+    world.put_window()
+    world.put(D3, pa.table({**rows(60), "price": ["x"] * 60}).slice(0, 0), "empty.parquet")
     with pytest.raises(DataRejected, match="column price is string"):
-        nights.run("ingest")
+        world.run("ingest")
 
 
-def test_a_lost_column_is_named(nights: Nights) -> None:
-    nights.put_window()
-    nights.put(D3, pa.table(rows(60)).drop_columns(["price", "country"]))
+def test_a_lost_column_is_named(world: World) -> None:
+    world.put_window()
+    world.put(D3, pa.table(rows(60)).drop_columns(["price", "country"]))
     with pytest.raises(DataRejected, match="columns country, price missing; the file has query_id, shown_at, clicked"):
-        nights.run("ingest")
+        world.run("ingest")
 
 
 @pytest.mark.parametrize("name", ["part-0.parquet", "part-0.csv"])
-def test_a_column_that_is_there_twice_is_refused_by_name(nights: Nights, name: str) -> None:
-    nights.put_window()
+def test_a_column_that_is_there_twice_is_refused_by_name(world: World, name: str) -> None:
+    world.put_window()
     day = pa.table(rows(60, D3))
-    (nights.source / f"date={D3}" / "part-0.parquet").unlink()
-    path = nights.source / f"date={D3}" / name
+    (world.source / f"date={D3}" / "part-0.parquet").unlink()
+    path = world.source / f"date={D3}" / name
     write = pq.write_table if name.endswith(".parquet") else pa.csv.write_csv
     write(day.append_column("price", day.column("price")), path)
     with pytest.raises(DataRejected, match=rf"{D3}: date={D3}/{name}: column price is there 2 times"):
-        nights.run("ingest")
+        world.run("ingest")
 
 
 @pytest.mark.parametrize(
@@ -181,15 +181,15 @@ def test_a_column_that_is_there_twice_is_refused_by_name(nights: Nights, name: s
         (b"PAR1" + b"\0" * 60 + b"PAR1", "cannot be read"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(nights: Nights, content: bytes, told: str) -> None:
-    nights.put_window()
-    (nights.source / f"date={D2}" / "part-0.parquet").write_bytes(content)
+def test_a_file_that_cannot_be_read_is_named(world: World, content: bytes, told: str) -> None:
+    world.put_window()
+    (world.source / f"date={D2}" / "part-0.parquet").write_bytes(content)
     with pytest.raises(DataRejected, match=rf"{D2}: date={D2}/part-0\.parquet: .*{told}"):
-        nights.run("ingest")
+        world.run("ingest")
 
 
-def test_narrow_types_are_widened_without_loss(nights: Nights) -> None:
-    nights.put_window()
+def test_narrow_types_are_widened_without_loss(world: World) -> None:
+    world.put_window()
     plain = pa.table(rows(60))
     narrow = plain.cast(
         pa.schema(
@@ -202,77 +202,77 @@ def test_narrow_types_are_widened_without_loss(nights: Nights) -> None:
             ]
         )
     )
-    nights.put(D3, narrow.set_column(2, "country", narrow["country"].dictionary_encode()))
-    made = snapshot(nights.run("ingest"))
-    assert pq.read_table(nights.store.local(made.days[-1].file.key)).equals(plain)
+    world.put(D3, narrow.set_column(2, "country", narrow["country"].dictionary_encode()))
+    made = snapshot(world.run("ingest"))
+    assert pq.read_table(world.store.local(made.days[-1].file.key)).equals(plain)
 
 
-def test_a_source_that_changes_after_planning_is_refused(nights: Nights) -> None:
-    nights.put_window()
-    planned = nights.plan()
-    nights.put(D2, count=61)
+def test_a_source_that_changes_after_planning_is_refused(world: World) -> None:
+    world.put_window()
+    planned = world.plan()
+    world.put(D2, count=61)
     with pytest.raises(DataRejected, match=rf"{D2}: .*part-0\.parquet changed or went away after the run was planned"):
-        nights.run("ingest", planned=planned)
+        world.run("ingest", planned=planned)
 
 
-def test_a_source_that_changes_while_it_is_read_is_refused(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
-    nights.put_window()
+def test_a_source_that_changes_while_it_is_read_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.put_window()
     real = module.write
 
     def write_and_disturb(batches: Any, schema: Any, path: Path) -> Any:
         written = real(batches, schema, path)
-        source = nights.source / f"date={D2}" / "part-0.parquet"
+        source = world.source / f"date={D2}" / "part-0.parquet"
         os.utime(source, ns=(1, 1))
         return written
 
     monkeypatch.setattr(module, "write", write_and_disturb)
     with pytest.raises(DataRejected, match=f"{D2}: .* changed or went away"):
-        nights.run("ingest")
+        world.run("ingest")
 
 
-def test_the_data_date_has_to_be_there(nights: Nights) -> None:
-    nights.document["source"]["missing_days"] = "skip"
-    nights.put(D1)
-    nights.put(D2)
+def test_the_data_date_has_to_be_there(world: World) -> None:
+    world.document["source"]["missing_days"] = "skip"
+    world.put(D1)
+    world.put(D2)
     with pytest.raises(DataRejected, match=f"{D3}: the source has no files for the data date"):
-        nights.run("ingest")
-    nights.put(D3, pa.table(rows(4)).slice(0, 0))
+        world.run("ingest")
+    world.put(D3, pa.table(rows(4)).slice(0, 0))
     with pytest.raises(DataRejected, match=f"{D3}: the source has no rows for the data date"):
-        nights.run("ingest")
+        world.run("ingest")
 
 
-def test_an_earlier_day_without_data_stops_the_run_or_is_skipped_as_the_file_says(nights: Nights) -> None:
-    nights.put(D2, pa.table(rows(4)).slice(0, 0))
-    nights.put(D3)
+def test_an_earlier_day_without_data_stops_the_run_or_is_skipped_as_the_file_says(world: World) -> None:
+    world.put(D2, pa.table(rows(4)).slice(0, 0))
+    world.put(D3)
     with pytest.raises(DataRejected, match=rf"source\.missing_days is fail, and 1 of 3 days have no data: {D1}"):
-        nights.run("ingest")
-    nights.document["source"]["missing_days"] = "skip"
-    made = snapshot(nights.run("ingest"))
+        world.run("ingest")
+    world.document["source"]["missing_days"] = "skip"
+    made = snapshot(world.run("ingest"))
     assert made.missing == (D1, D2)
     assert [day.day for day in made.days] == [D3]
 
 
-def test_a_lost_file_of_the_snapshot_is_made_again(nights: Nights) -> None:
-    nights.put_window()
-    first = nights.run("ingest")
-    nights.store.delete(snapshot(first).days[1].file.key)
-    second = nights.run("ingest")
+def test_a_lost_file_of_the_snapshot_is_made_again(world: World) -> None:
+    world.put_window()
+    first = world.run("ingest")
+    world.store.delete(snapshot(first).days[1].file.key)
+    second = world.run("ingest")
     assert second.result.content == first.result.content
-    assert nights.store.head(snapshot(first).days[1].file.key) is not None
+    assert world.store.head(snapshot(first).days[1].file.key) is not None
 
 
-def test_a_derived_column_is_not_looked_for(nights: Nights) -> None:
-    nights.document["columns"]["dear"] = {"role": "numeric", "type": "float64", "derived": True}
-    nights.put_window()
-    assert snapshot(nights.run("ingest")).rows == 180
+def test_a_derived_column_is_not_looked_for(world: World) -> None:
+    world.document["columns"]["dear"] = {"role": "numeric", "type": "float64", "derived": True}
+    world.put_window()
+    assert snapshot(world.run("ingest")).rows == 180
 
 
-def test_rebuild_reads_every_day_again(nights: Nights) -> None:
-    nights.put_window()
-    first = nights.run("ingest")
-    nights.log.truncate(0)
-    second = nights.run("ingest", parts={"rebuild": "run-7"})
-    assert "reused" not in nights.log.getvalue()
+def test_rebuild_reads_every_day_again(world: World) -> None:
+    world.put_window()
+    first = world.run("ingest")
+    world.log.truncate(0)
+    second = world.run("ingest", parts={"rebuild": "run-7"})
+    assert "reused" not in world.log.getvalue()
     assert second.result.content == first.result.content
 
 
@@ -290,34 +290,34 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def sql(nights: Nights, query: str, uri: str = "${CLICKS_DB}") -> None:
-    nights.document["source"] = {"kind": "sql", "uri": uri, "query": query, "window_days": 3}
+def sql(world: World, query: str, uri: str = "${CLICKS_DB}") -> None:
+    world.document["source"] = {"kind": "sql", "uri": uri, "query": query, "window_days": 3}
 
 
-def test_a_database_is_ingested_day_by_day(nights: Nights, database: Path) -> None:
-    sql(nights, "select * from clicks where day = :date order by rowid")
-    made = snapshot(nights.run("ingest"))
+def test_a_database_is_ingested_day_by_day(world: World, database: Path) -> None:
+    sql(world, "select * from clicks where day = :date order by rowid")
+    made = snapshot(world.run("ingest"))
     for day in made.days:
-        assert pq.read_table(nights.store.local(day.file.key)).to_pydict() == rows(60, day.day)
-    sql(nights, "select * from clicks where day = :date and day < '2026-11-20'")
+        assert pq.read_table(world.store.local(day.file.key)).to_pydict() == rows(60, day.day)
+    sql(world, "select * from clicks where day = :date and day < '2026-11-20'")
     with pytest.raises(DataRejected, match="no rows for the data date"):
-        nights.run("ingest")
+        world.run("ingest")
 
 
 def test_a_day_of_a_database_is_read_once_until_a_rebuild_and_then_later_nights_take_the_new_rows(
-    nights: Nights, database: Path
+    world: World, database: Path
 ) -> None:
-    sql(nights, "select * from clicks where day = :date order by rowid")
-    first = nights.run("ingest")
+    sql(world, "select * from clicks where day = :date order by rowid")
+    first = world.run("ingest")
     connection = sqlite3.connect(database)
     connection.execute("delete from clicks where day = ? and query_id = 0", [D2.isoformat()])
     connection.commit()
     connection.close()
-    assert nights.run("ingest").result.content == first.result.content
-    rebuilt = nights.run("ingest", parts={"rebuild": "run-3"})
+    assert world.run("ingest").result.content == first.result.content
+    rebuilt = world.run("ingest", parts={"rebuild": "run-3"})
     assert snapshot(rebuilt).rows == 176
-    assert nights.run("ingest").result.content == rebuilt.result.content
-    uri = nights.store.table(snapshot(first).table)[0]
+    assert world.run("ingest").result.content == rebuilt.result.content
+    uri = world.store.table(snapshot(first).table)[0]
     assert pl.read_delta(uri, version=snapshot(first).version).height == 180
 
 
@@ -328,51 +328,51 @@ def test_a_day_of_a_database_is_read_once_until_a_rebuild_and_then_later_nights_
         ("select * from elsewhere where day = :date", r"source\.query: no such table: elsewhere"),
     ],
 )
-def test_a_query_that_cannot_be_is_told(nights: Nights, database: Path, query: str, told: str) -> None:
-    sql(nights, query)
+def test_a_query_that_cannot_be_is_told(world: World, database: Path, query: str, told: str) -> None:
+    sql(world, query)
     with pytest.raises(ConfigurationError, match=told):
-        nights.run("ingest")
+        world.run("ingest")
 
 
-def test_a_query_that_lacks_a_column_is_refused(nights: Nights, database: Path) -> None:
-    sql(nights, "select query_id from clicks where day = :date")
+def test_a_query_that_lacks_a_column_is_refused(world: World, database: Path) -> None:
+    sql(world, "select query_id from clicks where day = :date")
     with pytest.raises(DataRejected, match=r"source\.query: columns shown_at, country, price, clicked missing"):
-        nights.run("ingest")
+        world.run("ingest")
 
 
-def test_a_password_is_not_told(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_is_not_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLICKS_DB", "nosuchkind://me:hunter2@localhost/db")
-    sql(nights, "select 1 where :date")
+    sql(world, "select 1 where :date")
     with pytest.raises(ConfigurationError, match="opens no database") as caught:
-        nights.run("ingest")
+        world.run("ingest")
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("partitioned", [True, False])
-def test_a_delta_table_is_ingested_day_by_day(nights: Nights, tmp_path: Path, partitioned: Any) -> None:
+def test_a_delta_table_is_ingested_day_by_day(world: World, tmp_path: Path, partitioned: Any) -> None:
     uri = str(tmp_path / "delta")
     options = {"partition_by": ["day"]} if partitioned else {}
     for day in (D1, D2, D3):
         frame = pl.DataFrame(rows(60, day)).with_columns(day=pl.lit(day))
         frame.write_delta(uri, mode="append", delta_write_options=options)
-    nights.document["source"] = {"kind": "delta", "uri": uri, "date_column": "day", "window_days": 3}
-    made = snapshot(nights.run("ingest"))
+    world.document["source"] = {"kind": "delta", "uri": uri, "date_column": "day", "window_days": 3}
+    made = snapshot(world.run("ingest"))
     for day in made.days:
-        assert pq.read_table(nights.store.local(day.file.key)).to_pydict() == rows(60, day.day)
-    planned = nights.plan(date(2026, 11, 20))
+        assert pq.read_table(world.store.local(day.file.key)).to_pydict() == rows(60, day.day)
+    planned = world.plan(date(2026, 11, 20))
     pl.DataFrame(rows(10, D3)).with_columns(day=pl.lit(D3)).write_delta(uri, mode="append")
-    nights.document["columns"]["price"]["type"] = "float64"
+    world.document["columns"]["price"]["type"] = "float64"
     if partitioned:
         with pytest.raises(DataRejected, match="changed after the run was planned"):
-            nights.run("ingest", planned=planned, parts={"rebuild": "1"})
+            world.run("ingest", planned=planned, parts={"rebuild": "1"})
     else:
-        assert snapshot(nights.run("ingest", planned=planned, parts={"rebuild": "1"})).rows == 180
-    assert snapshot(nights.run("ingest")).rows == 190
+        assert snapshot(world.run("ingest", planned=planned, parts={"rebuild": "1"})).rows == 180
+    assert snapshot(world.run("ingest")).rows == 190
 
 
 def test_a_snapshot_in_s3_is_the_same_snapshot(tmp_path: Path, s3_uri: str) -> None:
     (tmp_path / "remote").mkdir()
-    here, there = Nights(tmp_path), Nights(tmp_path / "remote", s3_uri)
+    here, there = clicks(tmp_path), clicks(tmp_path / "remote", s3_uri)
     there.document["source"]["uri"] = here.document["source"]["uri"]
     here.put_window()
     local, remote = here.run("ingest"), there.run("ingest")
@@ -383,38 +383,38 @@ def test_a_snapshot_in_s3_is_the_same_snapshot(tmp_path: Path, s3_uri: str) -> N
 
 
 def test_a_source_in_s3_is_read_and_its_etags_are_kept_an_eye_on(tmp_path: Path, s3_uri: str) -> None:
-    nights = Nights(tmp_path)
-    nights.put_window()
-    expected = nights.run("ingest")
+    world = clicks(tmp_path)
+    world.put_window()
+    expected = world.run("ingest")
     bucket = open_store(f"{s3_uri}/clicks")
-    for path in nights.source.rglob("*.parquet"):
-        bucket.upload(path, path.relative_to(nights.source).as_posix())
-    nights.document["source"]["uri"] = f"{s3_uri}/clicks/date={{date}}/*"
-    assert nights.run("ingest").result.content == expected.result.content
-    planned = nights.plan()
-    bucket.upload(nights.put(D2, count=8), f"date={D2}/part-0.parquet")
+    for path in world.source.rglob("*.parquet"):
+        bucket.upload(path, path.relative_to(world.source).as_posix())
+    world.document["source"]["uri"] = f"{s3_uri}/clicks/date={{date}}/*"
+    assert world.run("ingest").result.content == expected.result.content
+    planned = world.plan()
+    bucket.upload(world.put(D2, count=8), f"date={D2}/part-0.parquet")
     with pytest.raises(DataRejected, match=f"{D2}: .*changed or went away"):
-        nights.run("ingest", planned=planned, parts={"rebuild": "1"})
+        world.run("ingest", planned=planned, parts={"rebuild": "1"})
 
 
-def test_a_damaged_record_of_a_day_is_made_again(nights: Nights) -> None:
-    nights.put_window()
-    first = nights.run("ingest")
-    entry = next(entry for entry in nights.store.list("published/clicks/ingest.day"))
-    nights.store.replace(entry.key, nights.store.read(entry.key)[:-1], expected=entry.etag)
-    assert nights.run("ingest").result.content == first.result.content
+def test_a_damaged_record_of_a_day_is_made_again(world: World) -> None:
+    world.put_window()
+    first = world.run("ingest")
+    entry = next(entry for entry in world.store.list("published/clicks/ingest.day"))
+    world.store.replace(entry.key, world.store.read(entry.key)[:-1], expected=entry.etag)
+    assert world.run("ingest").result.content == first.result.content
 
 
-def test_a_delta_table_may_hold_its_days_as_text_but_not_as_numbers(nights: Nights, tmp_path: Path) -> None:
+def test_a_delta_table_may_hold_its_days_as_text_but_not_as_numbers(world: World, tmp_path: Path) -> None:
     for name, kind in (("text", pl.String), ("number", pl.Int64)):
         uri = str(tmp_path / name)
         for day in (D1, D2, D3):
             value = day.isoformat() if kind is pl.String else day.toordinal()
             frame = pl.DataFrame(rows(60, day)).with_columns(day=pl.lit(value, kind))
             frame.write_delta(uri, mode="append")
-        nights.document["source"] = {"kind": "delta", "uri": uri, "date_column": "day", "window_days": 3}
+        world.document["source"] = {"kind": "delta", "uri": uri, "date_column": "day", "window_days": 3}
         if kind is pl.String:
-            assert snapshot(nights.run("ingest")).rows == 180
+            assert snapshot(world.run("ingest")).rows == 180
         else:
             with pytest.raises(ConfigurationError, match=r"source\.date_column: day is int64"):
-                nights.run("ingest")
+                world.run("ingest")

@@ -1,4 +1,4 @@
-"""A night of the pipeline of tests.world from training to register; also as a program, for another state of our code."""
+"""A night of the pipeline of tests.shop from training to register; also as a program, for another state of our code."""
 
 import json
 import sys
@@ -8,39 +8,35 @@ from ratchet.contracts.result import Published
 from ratchet.contracts.summaries import Registration
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import champion
-from tasks.register import stage
-from tests import world
-from tests.world import World
+from tests.shop import Shop
 
 
-def register(shop: World, training: Published, evaluated: Published, attempt: str = "a1") -> Registration:
+def register(shop: Shop, training: Published, evaluated: Published, attempt: str = "a1") -> Registration:
     """Run the register stage."""
-    ctx = shop.register_context(training, evaluated, attempt)
-    finished = stage.run(ctx)
-    shop.commit(ctx, finished)
+    finished, _ = shop.finish(shop.registration(training, evaluated, attempt))
     assert isinstance(finished.summary, Registration)
     return finished.summary
 
 
-def evaluate(shop: World, training: Published) -> Published:
+def evaluate(shop: Shop, training: Published) -> Published:
     """Evaluate against the champion, if there is one."""
     live = champion(shop.store, shop.spec.model_name)
     against = None
     if live:
-        against = shop.champion(training, number=live.number, version=live.version).model_copy(
+        against = shop.crown(training, number=live.number, version=live.version).model_copy(
             update={"digest": live.model_digest, "manifests": live.manifests}
         )
     return shop.evaluate(training, against)[1]
 
 
-def night(shop: World, training: Published) -> Registration:
+def night(shop: Shop, training: Published) -> Registration:
     """Evaluate against the champion, and register."""
     return register(shop, training, evaluate(shop, training))
 
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    there = world.make(FileStore(Path(given["store"])), Path(given["scratch"]))
+    there = Shop.make(FileStore(Path(given["store"])), Path(given["scratch"]))
     trained = there.train(*given["weights"], code=given["code"], helpers=given["helpers"])
     judged = evaluate(there, trained)
     done = register(there, trained, judged)

@@ -20,9 +20,9 @@ from ratchet.store.file import FileStore
 from ratchet.store.publishing import read_manifest
 from ratchet.tracking.mlflow import local_uri
 from tasks.evaluate import holdout
-from tests import world
 from tests.mlflow_server import prepare
 from tests.register.night import evaluate, register
+from tests.shop import Shop
 
 ROOT = Path(__file__).resolve().parents[2]
 FEATURES = "import mapping\n\ndef derive(df):\n    from helpers import SHIFT\n    return mapping.shifted(df, SHIFT)\n"
@@ -108,7 +108,7 @@ class Versions:
 
 def another_checkout(folder: Path) -> Path:
     """Our code with one constant of scoring changed."""
-    for name in ("ratchet", "tasks", "docker/stage.txt", "tests/world.py", "tests/register/night.py"):
+    for name in ("ratchet", "tasks", "docker/stage.txt", "tests/world.py", "tests/shop.py", "tests/register/night.py"):
         source, target = ROOT / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
@@ -126,7 +126,7 @@ def another_checkout(folder: Path) -> Path:
 def versions(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Versions:
     folder = tmp_path_factory.mktemp("versions")
     store = FileStore(folder / "store")
-    shop = world.make(prepare(store, mlflow_database), folder / "scratch")
+    shop = Shop.make(prepare(store, mlflow_database), folder / "scratch")
     first = shop.train(0.3, 1.0, code=FEATURES, helpers=FIRST)
     judged = evaluate(shop, first)
     assert register(shop, first, judged).promoted
@@ -147,7 +147,7 @@ def versions(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) ->
 def test_a_service_with_modules_of_the_same_names_loads_both_and_each_scores_as_it_was_evaluated(
     versions: Versions, tmp_path: Path
 ) -> None:
-    shop = world.make(versions.store, versions.scratch / "rows")
+    shop = Shop.make(versions.store, versions.scratch / "rows")
     held = holdout.read(shop.store, shop.spec, summaries.snapshot(shop.ingest.result), (shop.data_date,), tmp_path)
     held.frame.to_pickle(tmp_path / "rows.pkl")
     np.savez(tmp_path / "expected.npz", **{str(of + 1): versions.scores(of, "candidate") for of in (0, 1)})
@@ -171,7 +171,7 @@ def test_evaluate_scores_the_champion_as_it_was_evaluated_itself_by_its_own_code
 def test_the_two_were_made_by_code_that_scores_differently(versions: Versions, tmp_path: Path) -> None:
     second, scoring = versions.trainings[1].result, [one.result.outputs["scoring"].sha256 for one in versions.evaluated]
     assert scoring[0] != scoring[1]
-    shop = world.make(versions.store, tmp_path / "rows")
+    shop = Shop.make(versions.store, tmp_path / "rows")
     held = holdout.read(shop.store, shop.spec, summaries.snapshot(shop.ingest.result), (shop.data_date,), tmp_path)
     here = load(lay_out(versions.store, second, tmp_path / "second", tmp_path)).score(held.frame)
     assert not np.array_equal(here, versions.scores(1, "candidate"))

@@ -19,31 +19,30 @@ from ratchet.contracts.summaries import Registration
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import records
 from ratchet.store.opening import open_store
-from ratchet.store.publishing import Transaction
 from ratchet.tracking.mlflow import local_uri
 from tasks.evaluate import holdout
 from tasks.evaluate import stage as evaluate
 from tasks.register import stage, versions
-from tests import world
 from tests.mlflow_server import prepare
 from tests.model.other_scoring import other_scoring
 from tests.register.night import night, register
-from tests.world import World
+from tests.shop import Shop
+from tests.world import PINS
 
 DERIVE = "def derive(df):\n    return df.assign(x=df.x.fillna(0.5), hour=df.seen.dt.hour)\n"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, mlflow_database: Path) -> World:
-    return world.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
+def shop(tmp_path: Path, mlflow_database: Path) -> Shop:
+    return Shop.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
 
 
-def client(shop: World) -> MlflowClient:
+def client(shop: Shop) -> MlflowClient:
     assert isinstance(shop.store, FileStore)
     return MlflowClient(local_uri(shop.store), local_uri(shop.store))
 
 
-def test_the_first_model_becomes_version_one_and_champion(shop: World) -> None:
+def test_the_first_model_becomes_version_one_and_champion(shop: Shop) -> None:
     training = shop.train(1.0)
     done = night(shop, training)
     assert (done.version, done.promoted, done.withheld, done.ledger_number) == ("1", True, "", 1)
@@ -52,18 +51,18 @@ def test_the_first_model_becomes_version_one_and_champion(shop: World) -> None:
     assert {name: found.tags[f"ratchet.{name}"] for name in ("snapshot", "commit", "image", "seed")} == {
         "snapshot": "tables/shop/1@3",
         "commit": "c0ffee",
-        "image": world.PINS.image,
+        "image": PINS.image,
         "seed": str(shop.spec.train.seed),
     }
     pinned = json.loads(found.tags["ratchet.libraries"])
-    assert pinned == world.PINS.libraries
+    assert pinned == PINS.libraries
     assert {"numpy", "torch"} <= set(pinned)
     (record,) = records(shop.store, "shop")
     assert record.model_digest == training.result.content
     assert set(record.manifests) == {"ingest", "train", "evaluate"}
 
 
-def test_the_run_tells_parameters_metrics_by_epoch_and_where_it_all_came_from(shop: World) -> None:
+def test_the_run_tells_parameters_metrics_by_epoch_and_where_it_all_came_from(shop: Shop) -> None:
     done = night(shop, shop.train(1.0))
     run = client(shop).get_run(done.mlflow_run_id)
     assert run.data.params["train.epochs"] == "2"
@@ -76,7 +75,7 @@ def test_the_run_tells_parameters_metrics_by_epoch_and_where_it_all_came_from(sh
     assert run.info.status == "FINISHED"
 
 
-def test_registering_twice_gives_one_version_one_run_and_one_record(shop: World) -> None:
+def test_registering_twice_gives_one_version_one_run_and_one_record(shop: Shop) -> None:
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
     first, second = (register(shop, training, evaluated, attempt) for attempt in ("a1", "a2"))
@@ -88,17 +87,14 @@ def test_registering_twice_gives_one_version_one_run_and_one_record(shop: World)
 
 
 def test_a_training_that_is_evaluated_by_other_code_is_another_version_and_the_first_stays(
-    shop: World, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = replace(shop, promotion=Promotion(mode="never", reason="not now"))
     training = held.train(1.0)
     _, evaluated = held.evaluate(training)
-    ctx = held.context("evaluate", {"ingest": held.ingest, "train": training})
-    request = ctx.request.model_copy(update={"fingerprint": "0" * 64})
-    ctx = replace(ctx, request=request, transaction=Transaction(held.store, request.prefix, "a1"))
-    other = other_scoring(held.scratch / "other")
+    other = other_scoring(held.folder / "other")
     monkeypatch.setattr(evaluate, "pack", lambda: other)
-    again = held.commit(ctx, evaluate.run(ctx))
+    _, again = held.finish(held.evaluation(training).model_copy(update={"fingerprint": "0" * 64}))
     done = [register(held, training, one, f"a{try_}").version for try_, one in enumerate((evaluated, again, evaluated))]
     assert done == ["1", "2", "1"]
     files = [entry.key for entry in held.store.list("mlflow/artifacts") if entry.key.endswith("/model/scoring.py")]
@@ -107,7 +103,7 @@ def test_a_training_that_is_evaluated_by_other_code_is_another_version_and_the_f
     assert len({key.partition("/artifacts/ratchet_scoring_")[0] for key in files}) == 2
 
 
-def test_a_better_model_takes_over_and_the_alias_with_it(shop: World) -> None:
+def test_a_better_model_takes_over_and_the_alias_with_it(shop: Shop) -> None:
     night(shop, shop.train(0.3, 1.0))
     done = night(shop, shop.train(1.0))
     assert (done.version, done.promoted, done.ledger_number) == ("2", True, 2)
@@ -116,7 +112,7 @@ def test_a_better_model_takes_over_and_the_alias_with_it(shop: World) -> None:
 
 
 @pytest.mark.parametrize("step", ["upload", "create_model_version", "settle", "point"])
-def test_a_crash_at_any_step_is_mended_by_the_next_try(shop: World, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_at_any_step_is_mended_by_the_next_try(shop: Shop, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
     crash = ConnectionAbortedError("the lights went out")
@@ -142,7 +138,7 @@ def test_a_crash_at_any_step_is_mended_by_the_next_try(shop: World, step: str, m
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "1"
 
 
-def test_an_alias_that_was_bent_is_set_by_the_ledger(shop: World) -> None:
+def test_an_alias_that_was_bent_is_set_by_the_ledger(shop: Shop) -> None:
     night(shop, shop.train(0.3, 1.0))
     training = shop.train(1.0)
     night(shop, training)
@@ -152,7 +148,7 @@ def test_an_alias_that_was_bent_is_set_by_the_ledger(shop: World) -> None:
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "2"
 
 
-def test_where_production_has_moved_meanwhile_the_version_stands_and_production_stays(shop: World) -> None:
+def test_where_production_has_moved_meanwhile_the_version_stands_and_production_stays(shop: Shop) -> None:
     ours, theirs = shop.train(1.0), shop.train(1.0, 0.1)
     _, evaluated = shop.evaluate(ours)
     night(replace(shop, run_id="run-2"), theirs)
@@ -163,7 +159,7 @@ def test_where_production_has_moved_meanwhile_the_version_stands_and_production_
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "1"
 
 
-def test_of_two_promotions_at_once_one_wins_and_the_other_is_told(shop: World) -> None:
+def test_of_two_promotions_at_once_one_wins_and_the_other_is_told(shop: Shop) -> None:
     candidates = [(shop.train(1.0, tilt), f"run-{index}") for index, tilt in enumerate((0.0, 0.1))]
     judged = [(training, shop.evaluate(training)[1], run) for training, run in candidates]
     done: list[Registration] = []
@@ -180,31 +176,31 @@ def test_of_two_promotions_at_once_one_wins_and_the_other_is_told(shop: World) -
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == record.version
 
 
-def test_a_run_that_may_not_promote_registers_and_says_why_production_stays(shop: World) -> None:
+def test_a_run_that_may_not_promote_registers_and_says_why_production_stays(shop: Shop) -> None:
     held = replace(shop, promotion=Promotion(mode="never", reason="a backfill does not move production"))
     done = night(held, shop.train(1.0))
     assert (done.version, done.promoted, done.withheld) == ("1", False, "a backfill does not move production")
     assert records(shop.store, "shop") == ()
 
 
-def test_what_was_not_judged_better_is_refused(shop: World) -> None:
+def test_what_was_not_judged_better_is_refused(shop: Shop) -> None:
     training = shop.train(-1.0)
     _, evaluated = shop.evaluate(training)
     with pytest.raises(ConfigurationError, match="nothing to register"):
-        stage.run(shop.register_context(training, evaluated))
+        register(shop, training, evaluated)
 
 
-def test_a_server_that_is_down_is_an_outage_and_nothing_is_promoted(shop: World) -> None:
+def test_a_server_that_is_down_is_an_outage_and_nothing_is_promoted(shop: Shop) -> None:
     down = replace(shop, tracking_uri="http://127.0.0.1:9")
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
     with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1:9 does not answer"):
-        stage.run(down.register_context(training, evaluated))
+        register(down, training, evaluated)
     assert records(shop.store, "shop") == ()
 
 
 def test_a_version_that_two_made_at_the_same_moment_is_one_in_the_end(
-    shop: World, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
@@ -229,9 +225,9 @@ numpy.save(sys.argv[3], scores)
 """
 
 
-def scores_of_a_fresh_process(shop: World, uri: str, tmp_path: Path, evaluated: Published) -> tuple[object, object]:
+def scores_of_a_fresh_process(shop: Shop, uri: str, tmp_path: Path, evaluated: Published) -> tuple[object, object]:
     """Scores of the registered model, served where this checkout is not, and those of evaluation."""
-    held = holdout.read(shop.store, shop.spec, summaries.snapshot(shop.ingest.result), (shop.data_date,), shop.scratch)
+    held = holdout.read(shop.store, shop.spec, summaries.snapshot(shop.ingest.result), (shop.data_date,), shop.folder)
     held.frame.to_pickle(tmp_path / "rows.pkl")
     away = tmp_path / "away"
     away.mkdir()
@@ -246,7 +242,7 @@ def scores_of_a_fresh_process(shop: World, uri: str, tmp_path: Path, evaluated: 
     return np.load(tmp_path / "scores.npy"), judged
 
 
-def test_the_registered_model_scores_raw_rows_as_evaluation_did_bit_for_bit(shop: World, tmp_path: Path) -> None:
+def test_the_registered_model_scores_raw_rows_as_evaluation_did_bit_for_bit(shop: Shop, tmp_path: Path) -> None:
     training = shop.train(1.0, 0.3, code=DERIVE)
     _, evaluated = shop.evaluate(training)
     register(shop, training, evaluated)
@@ -257,7 +253,7 @@ def test_the_registered_model_scores_raw_rows_as_evaluation_did_bit_for_bit(shop
 
 def test_through_a_server_it_is_the_same(mlflow_server: str, tmp_path: Path) -> None:
     store = open_store(f"mem://{tmp_path}")
-    shop = replace(world.make(store, tmp_path / "scratch"), tracking_uri=mlflow_server)
+    shop = replace(Shop.make(store, tmp_path / "scratch"), tracking_uri=mlflow_server)
     training = shop.train(1.0, 0.3, code=DERIVE)
     _, evaluated = shop.evaluate(training)
     assert register(shop, training, evaluated).promoted
@@ -266,7 +262,7 @@ def test_through_a_server_it_is_the_same(mlflow_server: str, tmp_path: Path) -> 
 
 
 def test_in_a_bucket_registering_twice_gives_one_version(s3_uri: str, tmp_path: Path, mlflow_database: Path) -> None:
-    shop = world.make(prepare(open_store(s3_uri), mlflow_database), tmp_path / "scratch")
+    shop = Shop.make(prepare(open_store(s3_uri), mlflow_database), tmp_path / "scratch")
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
     first, second = (register(shop, training, evaluated, attempt) for attempt in ("a1", "a2"))

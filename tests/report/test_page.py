@@ -19,10 +19,10 @@ from ratchet.contracts.summaries import (
     TrainedModel,
     Validation,
 )
-from ratchet.pages.words import headline, percent, seconds
 from ratchet.store.memory import MemoryStore
-from tasks.report.page import Told, metric_table, render
-from tests import world
+from tasks.report.headline import headline
+from tasks.report.page import RunFacts, metric_table, render
+from tests.shop import Shop
 
 HOSTILE = '<script>alert("1")</script>{{ 7 * 7 }}&amp;\'"'
 DAYS = tuple(date(2026, 11, 20) - timedelta(days=back) for back in range(5, -1, -1))
@@ -45,13 +45,13 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Told:
-    shop = world.make(MemoryStore(str(tmp_path)), tmp_path / "scratch", groups=20)
+def facts(tmp_path: Path) -> RunFacts:
+    shop = Shop.make(MemoryStore(str(tmp_path)), tmp_path / "scratch", groups=20)
     training = shop.train(1.0)
-    judged, evaluated = shop.evaluate(training, shop.champion(shop.train(0.3, 1.0)))
+    judged, evaluated = shop.evaluate(training, shop.crown(shop.train(0.3, 1.0)))
     outcome = Outcome.model_validate_json(shop.store.read("runs/shop/run-1/evaluate.json"))
-    return Told(
-        request=shop.context("report", {}).request,
+    return RunFacts(
+        request=shop.request("report", attempt="a1"),
         outcomes={"evaluate": outcome},
         snapshot=Snapshot.model_validate(shop.ingest.result.summary),
         validation=Validation(
@@ -75,15 +75,15 @@ def _check(*, passed: bool, observed: str = "12%") -> Check:
     )  # fmt: skip
 
 
-def changed(told: Told, **values: object) -> Told:
-    return Told(**{**{name: getattr(told, name) for name in told.__dataclass_fields__}, **values})  # type: ignore[arg-type]
+def changed(facts: RunFacts, **values: object) -> RunFacts:
+    return RunFacts(**{**{name: getattr(facts, name) for name in facts.__dataclass_fields__}, **values})  # type: ignore[arg-type]
 
 
-def test_the_page_tells_the_verdict_the_figures_the_data_and_the_lineage(told: Told) -> None:
-    page = render(told)
-    assert told.judged is not None
-    assert told.trained is not None
-    for expected in ("ndcg@10", "country = DE", "0.5000", told.trained.digest, "tables/shop/1 version 3", "c0ffee"):
+def test_the_page_tells_the_verdict_the_figures_the_data_and_the_lineage(facts: RunFacts) -> None:
+    page = render(facts)
+    assert facts.judged is not None
+    assert facts.trained is not None
+    for expected in ("ndcg@10", "country = DE", "0.5000", facts.trained.digest, "tables/shop/1 version 3", "c0ffee"):
         assert expected in page
     assert "60 without a label were dropped" in page
     assert "left out: 2026-11-16" in page
@@ -91,8 +91,8 @@ def test_the_page_tells_the_verdict_the_figures_the_data_and_the_lineage(told: T
     assert page.count("<svg") == 6
 
 
-def test_the_page_needs_nothing_from_anywhere(told: Told) -> None:
-    page = Page(render(told))
+def test_the_page_needs_nothing_from_anywhere(facts: RunFacts) -> None:
+    page = Page(render(facts))
     names = {tag for tag, _ in page.tags}
     assert not names & {"script", "link", "img", "iframe", "object", "embed"}
     assert not [value for _, attributes in page.tags for value in attributes.values() if value and "://" in value]
@@ -100,18 +100,18 @@ def test_the_page_needs_nothing_from_anywhere(told: Told) -> None:
     assert "url(" not in page.text
 
 
-def test_a_page_of_the_same_run_has_the_same_bytes(told: Told) -> None:
-    assert render(told) == render(told)
+def test_a_page_of_the_same_run_has_the_same_bytes(facts: RunFacts) -> None:
+    assert render(facts) == render(facts)
 
 
-def test_hostile_text_is_shown_and_not_obeyed(told: Told) -> None:
-    assert told.judged is not None
-    spec = told.request.spec.model_copy(update={"description": HOSTILE})
-    pins = told.request.pins.model_copy(update={"commit": HOSTILE, "libraries": {HOSTILE: HOSTILE}})
+def test_hostile_text_is_shown_and_not_obeyed(facts: RunFacts) -> None:
+    assert facts.judged is not None
+    spec = facts.request.spec.model_copy(update={"description": HOSTILE})
+    pins = facts.request.pins.model_copy(update={"commit": HOSTILE, "libraries": {HOSTILE: HOSTILE}})
     hostile = changed(
-        told,
-        request=told.request.model_copy(update={"spec": spec, "pins": pins, "overrides": {HOSTILE: HOSTILE}}),
-        judged=told.judged.model_copy(
+        facts,
+        request=facts.request.model_copy(update={"spec": spec, "pins": pins, "overrides": {HOSTILE: HOSTILE}}),
+        judged=facts.judged.model_copy(
             update={
                 "explanation": HOSTILE,
                 "slices": (
@@ -132,7 +132,7 @@ def test_hostile_text_is_shown_and_not_obeyed(told: Told) -> None:
 
 
 @pytest.mark.parametrize("stages", range(5))
-def test_a_run_that_stopped_anywhere_has_a_page_that_says_where(told: Told, stages: int) -> None:
+def test_a_run_that_stopped_anywhere_has_a_page_that_says_where(facts: RunFacts, stages: int) -> None:
     order: list[tuple[Stage, tuple[str, ...]]] = [
         ("ingest", ("snapshot",)),
         ("validate", ("validation",)),
@@ -147,32 +147,32 @@ def test_a_run_that_stopped_anywhere_has_a_page_that_says_where(told: Told, stag
     outcomes: dict[Stage, Outcome] = {stage: Outcome(stage=stage, state="done") for stage, _ in order[:stages]}
     failed = order[stages][0]
     outcomes[failed] = Outcome(stage=failed, state="failed", because="columns.price: too many are null")
-    page = render(changed(told, outcomes=outcomes, **empty))
+    page = render(changed(facts, outcomes=outcomes, **empty))
     assert f"Stopped at {failed}" in page
     assert "columns.price: too many are null" in page
 
 
-def test_a_run_of_which_nothing_is_known_has_a_page(told: Told) -> None:
-    assert "Not judged" in render(Told(request=told.request))
+def test_a_run_of_which_nothing_is_known_has_a_page(facts: RunFacts) -> None:
+    assert "Not judged" in render(RunFacts(request=facts.request))
 
 
-def test_a_single_epoch_without_validation_is_drawn(told: Told) -> None:
-    assert told.trained is not None
+def test_a_single_epoch_without_validation_is_drawn(facts: RunFacts) -> None:
+    assert facts.trained is not None
     epoch = Epoch(epoch=1, loss=0.5, seconds=1, samples_per_sec=10)
-    page = render(changed(told, trained=told.trained.model_copy(update={"epochs": (epoch,), "best_epoch": 1})))
+    page = render(changed(facts, trained=facts.trained.model_copy(update={"epochs": (epoch,), "best_epoch": 1})))
     assert "Loss by epoch" in page
     assert "Metric by epoch" not in page
 
 
-def test_equal_models_and_slices_that_cannot_be_measured_are_drawn(told: Told) -> None:
-    assert told.judged is not None
+def test_equal_models_and_slices_that_cannot_be_measured_are_drawn(facts: RunFacts) -> None:
+    assert facts.judged is not None
     nothing = SliceJudgement(
         column="country", value="US", rows=1, candidate=None, baseline=None, gain=None, passed=True
     )
-    judged = told.judged.model_copy(
+    judged = facts.judged.model_copy(
         update={"gain": Interval(value=0, low=0, high=0), "min_gain": 0.0, "slices": (nothing,)}
     )
-    assert "not measurable" in render(changed(told, judged=judged))
+    assert "not measurable" in render(changed(facts, judged=judged))
 
 
 def _registered(**values: object) -> Registration:
@@ -188,26 +188,26 @@ def _registered(**values: object) -> Registration:
         ("promote", "better", _registered(promoted=False, withheld="a backfill"), "Registered as version 7, not promoted", "warn"),
         ("promote", "better", None, "Better, not registered", "warn"),
         ("reject", "not-better", None, "Rejected: not better than production", "bad"),
-        ("reject", "slice-loss", None, "Rejected: it loses too much for some", "bad"),
+        ("reject", "slice-loss", None, "Rejected: the loss on a slice is too large", "bad"),
         ("inconclusive", "too-small-to-tell", None, "Undecided: too little data to tell", "warn"),
-        ("inconclusive", "baseline-missing", None, "Undecided: the model in production is gone", "warn"),
+        ("inconclusive", "baseline-missing", None, "Undecided: the model in production is missing", "warn"),
         ("reject", "a reason to come", None, "Rejected", "bad"),
     ],
 )  # fmt: skip
 def test_every_verdict_has_a_headline(
-    told: Told, verdict: str, reason: str, registered: Registration | None, title: str, mood: str
+    facts: RunFacts, verdict: str, reason: str, registered: Registration | None, title: str, mood: str
 ) -> None:
-    assert told.judged is not None
-    judged: Judgement = told.judged.model_copy(update={"verdict": verdict, "reason": reason})
+    assert facts.judged is not None
+    judged: Judgement = facts.judged.model_copy(update={"verdict": verdict, "reason": reason})
     found = headline({}, judged, registered)
     assert (found.title, found.mood) == (title, mood)
     if registered and registered.withheld:
         assert registered.withheld in found.detail
 
 
-def test_the_better_of_two_is_marked_whichever_way_the_metric_goes(told: Told) -> None:
-    assert told.judged is not None
-    judged = told.judged.model_copy(
+def test_the_better_of_two_is_marked_whichever_way_the_metric_goes(facts: RunFacts) -> None:
+    assert facts.judged is not None
+    judged = facts.judged.model_copy(
         update={
             "metric": "logloss",
             "candidate_metrics": {"auc": 0.8, "logloss": 0.4, "pr_auc": 0.1},
@@ -217,8 +217,3 @@ def test_the_better_of_two_is_marked_whichever_way_the_metric_goes(told: Told) -
     table = metric_table(judged, {"constant.auc": 0.5})
     assert [(line.name, line.best) for line in table] == [("logloss", "baseline"), ("auc", "candidate"), ("pr_auc", "")]
     assert table[1].constant == 0.5
-
-
-def test_numbers_are_written_as_people_read_them() -> None:
-    assert [percent(value) for value in (0.0125, -0.5, 0)] == ["+1.25%", "\N{MINUS SIGN}50.00%", "+0.00%"]
-    assert [seconds(value) for value in (0.44, 12.3, 200, 7500)] == ["0.4 s", "12 s", "3 min 20 s", "2 h 05 min"]

@@ -31,7 +31,7 @@ def test_the_files_belong_to_root_and_only_the_jobs_group_may_read_them() -> Non
     }
 
 
-def test_no_secret_is_in_what_the_engine_is_told() -> None:
+def test_no_secret_is_in_the_request_to_the_engine() -> None:
     assert "hunter2" not in str(container_config(JOB, cpus=2))
 
 
@@ -84,8 +84,8 @@ ENDS_WITH_75 = """if 1:
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_a_job_that_ends_at_once_when_told_ends_with_its_own_code(tmp_path: Path) -> None:
-    """The shell before the job is slowed down: the job has ended before the shell is done with telling it."""
+def test_a_job_that_ends_at_once_after_sigterm_ends_with_its_own_code(tmp_path: Path) -> None:
+    """The shell before the job is slowed down: the job has ended before the shell's kill returns."""
     with tarfile.open(fileobj=io.BytesIO(archive(JOB))) as tar:
         first = tar.extractfile("ratchet/first.sh")
         assert first is not None

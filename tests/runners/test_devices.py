@@ -15,6 +15,7 @@ import pytest
 from docker.utils import kwargs_from_env
 
 from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.container import container_config
 from ratchet.runners.devices import Devices, _claims, _is_ours, host_devices
@@ -40,16 +41,16 @@ def mark() -> str:
 def job(mark: str, stage_image: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     """Wants one of two devices, and keeps it. What it left is removed."""
     monkeypatch.setenv("RATCHET_GPUS", f"fake:{mark}a,{mark}b")
-    labels = {"ratchet.test": "1", "ratchet.pipeline": "ads", "ratchet.stage": "train", "ratchet.run": mark}
+    labels = {Label.TEST: "1", Label.PIPELINE: "ads", Label.STAGE: "train", Label.RUN: mark}
     yield Job(
         name="job", request=b"", image=stage_image, command=WAITS, labels=labels, resources=Resources(gpus=1, cpus=0.5)
     )
     runner = DockerRunner()
-    for handle in runner.find({"ratchet.run": mark}):
+    for handle in runner.find({Label.RUN: mark}):
         runner.remove(handle)
 
 
-def _told(handle: str) -> str:
+def _devices_of(handle: str) -> str:
     return next(iter(DockerRunner().logs(handle))).text
 
 
@@ -89,19 +90,19 @@ def test_without_the_setting_the_driver_lists_them(tmp_path: Path, monkeypatch: 
 def test_two_get_different_ones_a_third_is_refused_and_a_kill_frees_one(job: Job, mark: str) -> None:
     runner = DockerRunner()
     first, second = runner.submit(job), runner.submit(job)
-    assert (_told(first), _told(second)) == (f"{mark}a", f"{mark}b")
+    assert (_devices_of(first), _devices_of(second)) == (f"{mark}a", f"{mark}b")
     with pytest.raises(Unavailable) as refused:
         runner.submit(job)
     assert refused.value.cause == (
-        f"job wants 1 GPU, and 0 of 2 are free; held: "
+        f"job needs 1 GPU, and 0 of 2 are free; held: "
         f"{mark}a by ads train {mark} ({first[:12]}); {mark}b by ads train {mark} ({second[:12]})"
     )
     with docker.APIClient(**kwargs_from_env()) as api:
         api.kill(first)
         api.wait(first)
     third = runner.submit(job)
-    assert _told(third) == f"{mark}a"
-    assert sorted(runner.find({"ratchet.run": mark})) == sorted([first, second, third])
+    assert _devices_of(third) == f"{mark}a"
+    assert sorted(runner.find({Label.RUN: mark})) == sorted([first, second, third])
 
 
 @pytest.mark.docker
@@ -111,7 +112,7 @@ def test_a_real_device_is_seen_inside_by_one_job_at_a_time(job: Job, monkeypatch
     devices = host_devices().names
     looks = replace(job, command=("sh", "-c", "nvidia-smi --query-gpu=uuid --format=csv,noheader; sleep 600"))
     runner = DockerRunner()
-    seen = {_told(runner.submit(looks)) for _ in devices}
+    seen = {_devices_of(runner.submit(looks)) for _ in devices}
     assert len(seen) == len(devices)
     assert all(uuid_.startswith("GPU-") for uuid_ in seen)
     with pytest.raises(Unavailable, match="0 of"):
@@ -120,7 +121,7 @@ def test_a_real_device_is_seen_inside_by_one_job_at_a_time(job: Job, monkeypatch
 
 @pytest.mark.docker
 def test_more_than_the_host_has_can_never_be(job: Job, mark: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"wants 3 GPUs, and this host has 2 \\({mark}a,{mark}b\\)"):
+    with pytest.raises(ConfigurationError, match=f"needs 3 GPUs, and this host has 2 \\({mark}a,{mark}b\\)"):
         DockerRunner().submit(replace(job, resources=Resources(gpus=3)))
 
 
@@ -148,8 +149,8 @@ def test_of_eight_that_race_for_two_devices_two_win(job: Job, mark: str) -> None
         ended = list(pool.map(submit, range(8)))
     assert sorted(one.returncode for one in ended) == [0, 0, *[69] * 6], [one.stderr for one in ended]
     winners = [one.stdout.decode().strip() for one in ended if one.returncode == 0]
-    assert sorted(map(_told, winners)) == [f"{mark}a", f"{mark}b"]
-    assert sorted(DockerRunner().find({"ratchet.run": mark})) == sorted(winners)
+    assert sorted(map(_devices_of, winners)) == [f"{mark}a", f"{mark}b"]
+    assert sorted(DockerRunner().find({Label.RUN: mark})) == sorted(winners)
 
 
 HANGS = """if 1:
@@ -174,15 +175,15 @@ def test_a_submitter_that_dies_before_it_starts_its_container_frees_the_device_a
         submitter.stdin.close()
         assert submitter.stdout.readline() == b"created\n"
         submitter.kill()
-    (left,) = DockerRunner().find({"ratchet.run": mark})
+    (left,) = DockerRunner().find({Label.RUN: mark})
     monkeypatch.setattr("ratchet.runners.devices._PATIENCE_S", 0.1)
     with pytest.raises(Unavailable, match=f"0 of 1 are free; held: {mark}a by ads train {mark}"):
         DockerRunner().submit(job)  # it may yet be started
     monkeypatch.setattr("ratchet.runners.devices._STALE_S", 0.0)
     monkeypatch.setattr("ratchet.runners.devices._PATIENCE_S", 60.0)
-    handle = DockerRunner().submit(replace(job, labels={**job.labels, "ratchet.attempt": "second"}))
-    assert _told(handle) == f"{mark}a"
-    assert left not in DockerRunner().find({"ratchet.run": mark})
+    handle = DockerRunner().submit(replace(job, labels={**job.labels, Label.ATTEMPT: "second"}))
+    assert _devices_of(handle) == f"{mark}a"
+    assert left not in DockerRunner().find({Label.RUN: mark})
 
 
 @pytest.mark.docker
@@ -199,12 +200,12 @@ def test_a_submitter_whose_container_was_taken_for_a_leftover_tries_again_later(
     monkeypatch.setattr(runner._api, "put_archive", too_late)
     with pytest.raises(Unavailable, match="its container was removed before it started"):
         runner.submit(job)
-    assert runner.find({"ratchet.run": mark}) == []
+    assert runner.find({Label.RUN: mark}) == []
 
 
 @pytest.mark.docker
 def test_of_two_that_have_created_the_older_gets_the_device_and_one_that_runs_before_any(job: Job, mark: str) -> None:
-    """The moments between creation and start, one by one: nobody starts beside another, whoever looks first."""
+    """The moments between creation and start, one by one: two never start beside each other, in whatever order they look."""
     with docker.APIClient(**kwargs_from_env()) as api:
 
         def created() -> str:

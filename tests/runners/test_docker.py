@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ import pytest
 from docker.utils import kwargs_from_env
 
 from ratchet.contracts.errors import ConfigurationError, JobGone, Unavailable
+from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.container import OUT_OF_MEMORY_SEEN
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import engine_available
+from ratchet.runners.following import Ended, follow_to_end
 from ratchet.runners.job import Job, Mount
 from ratchet.runners.log.lines import Line
-from ratchet.runners.runner import Ended, follow_to_end, run_to_end
 
 pytestmark = pytest.mark.docker
 
@@ -36,8 +37,8 @@ def api() -> Iterator[docker.APIClient]:
 @pytest.fixture
 def label(api: docker.APIClient) -> Iterator[dict[str, str]]:
     """A label of this test's own. At the end nothing may carry it."""
-    mark = {"ratchet.test": "1", "ratchet.test.id": uuid.uuid4().hex}
-    wanted = {"label": [f"ratchet.test.id={mark['ratchet.test.id']}"]}
+    mark = {Label.TEST: "1", Label.TEST_ID: uuid.uuid4().hex}
+    wanted = {"label": [f"{Label.TEST_ID}={mark[Label.TEST_ID]}"]}
     yield mark
     left = api.containers(all=True, filters=wanted)
     for container in left:
@@ -57,15 +58,20 @@ def job(stage_image: str, label: dict[str, str]) -> Any:
     return functools.partial(make)
 
 
+def _follow(job: Job, on_line: Callable[[Line], None]) -> Ended:
+    runner = DockerRunner()
+    return follow_to_end(runner, runner.submit(job), job, on_line)
+
+
 def _run(job: Job) -> tuple[Ended, list[str]]:
     lines: list[Line] = []
-    ended = run_to_end(DockerRunner(), job, lines.append)
+    ended = _follow(job, lines.append)
     return ended, [line.text for line in lines]
 
 
-def _say(job: Any, code: str, **settings: Any) -> Any:
-    """What a program leaves in `said`."""
-    ended, lines = _run(job(f"import json, os\nsaid = None\n{code}\nprint(json.dumps(said))", **settings))
+def _answer(job: Any, code: str, **settings: Any) -> Any:
+    """What a program leaves in `answer`."""
+    ended, lines = _run(job(f"import json, os\nanswer = None\n{code}\nprint(json.dumps(answer))", **settings))
     assert ended.exit_code == 0, lines
     return json.loads(lines[-1])
 
@@ -73,7 +79,7 @@ def _say(job: Any, code: str, **settings: Any) -> Any:
 def test_streams_and_exit_code_come_back(job: Any) -> None:
     lines: list[Line] = []
     code = "import sys; print('out', flush=True); print('a\\rb\\r\\nc', file=sys.stderr); sys.exit(65)"
-    ended = run_to_end(DockerRunner(), job(code), lines.append)
+    ended = _follow(job(code), lines.append)
     assert (ended.exit_code, ended.out_of_memory, ended.timed_out) == (65, False, False)
     assert sorted((line.stream, line.text) for line in lines) == [
         ("stderr", "a"),
@@ -86,27 +92,27 @@ def test_streams_and_exit_code_come_back(job: Any) -> None:
 def test_it_is_the_user_that_was_named_with_no_way_up(job: Any) -> None:
     code = """if 1:
         fields = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
-        said = [os.getresuid(), os.getresgid(), {name: fields[name] for name in fields if name.startswith("Cap")}, fields["NoNewPrivs"]]
+        answer = [os.getresuid(), os.getresgid(), {name: fields[name] for name in fields if name.startswith("Cap")}, fields["NoNewPrivs"]]
     """
-    uids, gids, capabilities, no_new_privileges = _say(job, code, user="12345:678")
+    uids, gids, capabilities, no_new_privileges = _answer(job, code, user="12345:678")
     assert (uids, gids) == ([12345] * 3, [678] * 3)
     assert {int(value, 16) for value in capabilities.values()} == {0}
     assert no_new_privileges == "1"
 
 
 WRITES = """if 1:
-    said = {}
+    answer = {}
     for path in ("/x", "/opt/x", "/etc/x", "/run/x", "/run/ratchet/x", "/run/ratchet/request.json", "/tmp/x"):
         try:
             open(path, "w").close()
-            said[path] = True
+            answer[path] = True
         except OSError:
-            said[path] = False
+            answer[path] = False
 """
 
 
 def test_it_can_write_to_tmp_and_nowhere_else(job: Any) -> None:
-    assert [path for path, written in _say(job, WRITES).items() if written] == ["/tmp/x"]
+    assert [path for path, written in _answer(job, WRITES).items() if written] == ["/tmp/x"]
 
 
 def test_request_and_secrets_are_there_to_read_and_the_engine_does_not_show_them(
@@ -120,20 +126,20 @@ def test_request_and_secrets_are_there_to_read_and_the_engine_does_not_show_them
     runner.remove(handle)
     assert lines == ['{"a": 1} hunter2']
     assert "hunter2" not in shown
-    assert label["ratchet.test.id"] in shown
+    assert label[Label.TEST_ID] in shown
 
 
 def test_with_no_network_there_is_only_loopback(job: Any) -> None:
-    assert _say(job, "said = os.listdir('/sys/class/net')") == ["lo"]
+    assert _answer(job, "answer = os.listdir('/sys/class/net')") == ["lo"]
 
 
 def test_a_bridge_is_there_when_asked_for(job: Any) -> None:
-    assert len(_say(job, "said = os.listdir('/sys/class/net')", network="bridge")) > 1
+    assert len(_answer(job, "answer = os.listdir('/sys/class/net')", network="bridge")) > 1
 
 
 FORK_BOMB = """if 1:
     import signal
-    children, said = [], None
+    children, answer = [], None
     try:
         while len(children) < 500:
             child = os.fork()
@@ -141,14 +147,14 @@ FORK_BOMB = """if 1:
                 signal.pause()
             children.append(child)
     except BlockingIOError:
-        said = len(children)
+        answer = len(children)
     for child in children:
         os.kill(child, signal.SIGKILL)
 """
 
 
 def test_a_fork_bomb_meets_its_limit(job: Any) -> None:
-    forked = _say(job, FORK_BOMB, resources=Resources(pids=32))
+    forked = _answer(job, FORK_BOMB, resources=Resources(pids=32))
     assert 16 <= forked < 32
 
 
@@ -163,9 +169,9 @@ def test_what_the_container_saw_is_enough_where_the_engine_missed_it(job: Any) -
     assert (ended.exit_code, ended.out_of_memory) == (137, True)
 
 
-@pytest.mark.parametrize(("own_end", "told"), [(0, (0, False)), (70, (137, True))])
+@pytest.mark.parametrize(("own_end", "reported"), [(0, (0, False)), (70, (137, True))])
 def test_a_helper_killed_for_memory_counts_if_the_job_did_not_end_well(
-    job: Any, own_end: int, told: tuple[int, bool]
+    job: Any, own_end: int, reported: tuple[int, bool]
 ) -> None:
     limits = Resources.model_validate({"memory": "32m"})
     code = f"""if 1:
@@ -179,7 +185,7 @@ def test_a_helper_killed_for_memory_counts_if_the_job_did_not_end_well(
     """
     ended, lines = _run(job(code, resources=limits))
     assert lines == ["9"]
-    assert (ended.exit_code, ended.out_of_memory) == told
+    assert (ended.exit_code, ended.out_of_memory) == reported
 
 
 def test_tmp_counts_as_memory(job: Any) -> None:
@@ -199,35 +205,35 @@ def test_processor_time_is_a_quota_even_above_what_the_machine_has(job: Any) -> 
         begin, used = time.monotonic(), time.process_time()
         while time.monotonic() - begin < 0.8:
             pass
-        said = (time.process_time() - used) / (time.monotonic() - begin)
+        answer = (time.process_time() - used) / (time.monotonic() - begin)
     """
-    assert _say(job, code, resources=Resources(cpus=0.25)) < 0.4
-    assert _say(job, "said = 1", resources=Resources(cpus=1000)) == 1
+    assert _answer(job, code, resources=Resources(cpus=0.25)) < 0.4
+    assert _answer(job, "answer = 1", resources=Resources(cpus=1000)) == 1
 
 
 def test_shared_memory_has_the_size_asked_for(job: Any) -> None:
-    code = "s = os.statvfs('/dev/shm'); said = s.f_blocks * s.f_frsize"
-    assert _say(job, code, resources=Resources.model_validate({"shm": "96m"})) == 96 << 20
+    code = "s = os.statvfs('/dev/shm'); answer = s.f_blocks * s.f_frsize"
+    assert _answer(job, code, resources=Resources.model_validate({"shm": "96m"})) == 96 << 20
 
 
 def test_a_mount_is_writable_only_if_it_says_so(job: Any, tmp_path: Path) -> None:
     for folder in ("data", "store"):
         (tmp_path / folder).mkdir()
-        os.chown(tmp_path / folder, 10001, 10001)
+        os.chown(tmp_path / folder, STAGE_USER, STAGE_USER)
     for parent in (tmp_path, *tmp_path.parents[:2]):
         parent.chmod(0o755)
     mounts = (Mount(path=f"{tmp_path}/data"), Mount(path=f"{tmp_path}/store", read_only=False))
     code = f"""if 1:
-        said = []
+        answer = []
         for folder in ("data", "store"):
             try:
                 open("{tmp_path}/" + folder + "/x", "w").close()
-                said.append(folder)
+                answer.append(folder)
             except OSError:
                 pass
     """
-    assert _say(job, code, mounts=mounts) == ["store"]
-    assert (tmp_path / "store/x").stat().st_uid == 10001
+    assert _answer(job, code, mounts=mounts) == ["store"]
+    assert (tmp_path / "store/x").stat().st_uid == STAGE_USER
 
 
 PATIENT = """if 1:
@@ -258,7 +264,7 @@ def test_a_stage_that_is_stopped_has_its_grace(job: Any) -> None:
         list(runner.logs(handle))
 
 
-def test_past_its_timeout_it_is_told_and_its_last_words_are_heard(job: Any) -> None:
+def test_past_its_timeout_it_gets_a_notice_and_its_last_lines_come(job: Any) -> None:
     ended, lines = _run(job(PATIENT, timeout_s=5, grace_s=20))
     assert (ended.exit_code, ended.timed_out, lines) == (75, True, ["ready", "saved"])
 
@@ -274,7 +280,7 @@ def test_a_caller_that_fails_leaves_nothing_behind(job: Any, label: dict[str, st
         raise RuntimeError("caller")
 
     with pytest.raises(RuntimeError, match="caller"):
-        run_to_end(DockerRunner(), job(PATIENT), fail)
+        _follow(job(PATIENT), fail)
     assert DockerRunner().find(label) == []
 
 
@@ -336,7 +342,12 @@ def test_an_engine_that_does_not_answer_is_unavailable(monkeypatch: pytest.Monke
 
 def test_one_runner_serves_several_threads(job: Any) -> None:
     runner = DockerRunner()
+
+    def run(number: int) -> Ended:
+        given = job(f"print({number})")
+        return follow_to_end(runner, runner.submit(given), given, lambda _: None)
+
     with ThreadPoolExecutor(3) as pool:
-        all_ended = list(pool.map(lambda n: run_to_end(runner, job(f"print({n})"), lambda _: None), range(6)))
+        all_ended = list(pool.map(run, range(6)))
     assert [ended.tail[0].text for ended in all_ended] == [str(n) for n in range(6)]
     assert threading.active_count() < 20

@@ -5,81 +5,86 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
+from ratchet.runners.following import follow_to_end
 from ratchet.runners.job import Job
-from ratchet.runners.log.entries import Mark, Position
 from ratchet.runners.log.lines import Line
-from ratchet.runners.log.position import PositionFile, discard
-from ratchet.runners.runner import follow_to_end
+from tests.waiting import until
 
-NUMBERS = """if 1:
+LONG = "x" * 40_000
+PRINTS = f"""if 1:
     import sys, time
     for i in range(3000):
-        sys.stdout.write(f"{i}\\n" if i % 5 else f"{i}\\r")
+        sys.stdout.write(f"{{i}}\\n" if i % 5 else f"{{i}}\\r")
         if i % 7 == 0:
             sys.stdout.flush()
-            print(f"{i}", file=sys.stderr)
+            print(f"{{i}}", file=sys.stderr)
             time.sleep(0.005)
         if i % 100 == 50:
             sys.stdout.write("half "); sys.stdout.flush(); time.sleep(0.01); sys.stdout.write("and half\\n")
+        if i % 500 == 250:
+            print("{LONG}", flush=True)
 """
 FOLLOWER = """if 1:
     import os, sys
     from ratchet.runners.docker import DockerRunner
+    from ratchet.runners.following import follow_to_end
     from ratchet.runners.job import Job
-    from ratchet.runners.runner import follow_to_end
     file = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)
     job = Job(name="job", request=b"")
     follow_to_end(DockerRunner(), sys.argv[1], job, lambda line: os.write(file, f"{line.stream} {line.text}\\n".encode()), resume=True)
 """
 
 
+def _printed(number: int) -> list[str]:
+    """The lines of stdout for one number."""
+    return [str(number), *["half and half"] * (number % 100 == 50), *[LONG] * (number % 500 == 250)]
+
+
+def _follow_and_be_killed(handle: str, log: Path, size: int) -> None:
+    """A process that follows until the log has a size in bytes."""
+    with subprocess.Popen([sys.executable, "-c", FOLLOWER, handle, log]) as follower:
+        until(lambda: follower.poll() is not None or log.stat().st_size >= size, seconds=60, every=0.001)
+        assert follower.poll() is None
+        follower.kill()
+
+
 @pytest.fixture
 def job(stage_image: str) -> Iterator[Job]:
-    labels = {"ratchet.test": "1", "ratchet.test.id": uuid.uuid4().hex}
-    yield Job(name="job", request=b"", image=stage_image, command=("python", "-I", "-S", "-c", NUMBERS), labels=labels)
+    labels = {Label.TEST: "1", Label.TEST_ID: uuid.uuid4().hex}
+    yield Job(name="job", request=b"", image=stage_image, command=("python", "-I", "-S", "-c", PRINTS), labels=labels)
     for handle in DockerRunner().find(labels):
         DockerRunner().remove(handle)
 
 
 @pytest.mark.docker
-def test_followers_that_are_killed_and_followed_by_others_hear_every_line(job: Job, tmp_path: Path) -> None:
-    """Each once; but of a kill between a line's way out and the note of it, that one line twice rather than never."""
-    heard = tmp_path / "heard"
-    heard.touch()
-    heard_by: list[list[str]] = []
+def test_followers_that_are_killed_lose_no_line_and_repeat_at_most_one_each(job: Job, tmp_path: Path) -> None:
+    """A kill between the output of a line and the note of it repeats that line."""
+    log = tmp_path / "log"
+    log.touch()
+    parts: list[list[str]] = []
     runner = DockerRunner()
     handle = runner.submit(job)
-    for wanted in (2_000, 6_000, 12_000):
-        with subprocess.Popen([sys.executable, "-c", FOLLOWER, handle, heard]) as follower:
-            deadline = time.monotonic() + 60
-            while heard.stat().st_size < wanted:
-                assert follower.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.001)
-            follower.kill()
-        heard_by.append(heard.read_text().splitlines()[sum(map(len, heard_by)) :])
+    for wanted in (2_000, 50_000, 100_000):
+        _follow_and_be_killed(handle, log, wanted)
+        parts.append(log.read_text().splitlines()[sum(map(len, parts)) :])
     lines: list[Line] = []
     ended = follow_to_end(runner, handle, job, lines.append, resume=True)
     assert ended.exit_code == 0
-    heard_by.append([f"{line.stream} {line.text}" for line in lines])
-    assert all(heard_by)
-    told_again = [after[0] == before[-1] for before, after in itertools.pairwise(heard_by)]
-    all_heard = heard_by[0] + [
-        line for again, after in zip(told_again, heard_by[1:], strict=True) for line in after[again:]
-    ]
-    assert [line for line in all_heard if line.startswith("stderr")] == [f"stderr {i}" for i in range(0, 3000, 7)]
-    halves = "half and half"
-    expected = [line for i in range(3000) for line in ([f"{i}", halves] if i % 100 == 50 else [f"{i}"])]
-    assert [line.removeprefix("stdout ") for line in all_heard if line.startswith("stdout")] == expected
+    parts.append([f"{line.stream} {line.text}" for line in lines])
+    assert all(parts)
+    repeats = [after[0] == before[-1] for before, after in itertools.pairwise(parts)]
+    whole = parts[0] + [line for repeat, part in zip(repeats, parts[1:], strict=True) for line in part[repeat:]]
+    assert [line for line in whole if line.startswith("stderr")] == [f"stderr {i}" for i in range(0, 3000, 7)]
+    expected = [line for number in range(3000) for line in _printed(number)]
+    assert [line.removeprefix("stdout ") for line in whole if line.startswith("stdout")] == expected
     assert not (Path(tempfile.gettempdir()) / f"ratchet-positions-{os.getuid()}" / handle).exists()
 
 
@@ -91,29 +96,3 @@ def test_without_resume_the_log_comes_from_its_begin(job: Job) -> None:
     lines: list[Line] = []
     follow_to_end(runner, handle, job, lines.append)
     assert lines.count(first) == 1
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return tmp_path / f"ratchet-positions-{os.getuid()}"
-
-
-def test_what_is_kept_is_for_this_user_alone_and_comes_back(folder: Path) -> None:
-    position = Position((Mark(b"2026-11-21T10:46:00.000000001Z", 2, 1), Mark()))
-    with PositionFile("a") as kept:
-        assert kept.read() == Position()
-        kept.write(position)
-    with PositionFile("a") as kept:
-        assert kept.read() == position
-    assert [oct(path.stat().st_mode & 0o777) for path in (folder, folder / "a")] == ["0o700", "0o600"]
-    discard("a")
-    discard("a")
-    assert list(folder.iterdir()) == []
-
-
-def test_a_folder_that_others_may_write_to_is_refused(folder: Path) -> None:
-    folder.mkdir()
-    folder.chmod(0o777)
-    with pytest.raises(ConfigurationError, match="not a private folder"):
-        PositionFile("a")

@@ -3,18 +3,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ratchet.contracts.errors import JobGone, Unavailable
 from ratchet.contracts.stages import Resources
+from ratchet.runners.following import Ended, follow_to_end
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.output import MOST_LINES
 from ratchet.runners.process import ProcessRunner
-from ratchet.runners.runner import Ended, run_to_end
 from tests.waiting import until
 
 
@@ -29,9 +29,14 @@ def _python(code: str, **settings: object) -> Job:
     return Job(name="job", request=b"{}", command=(sys.executable, "-c", code), **settings)  # type: ignore[arg-type]  # a test's shorthand
 
 
+def _follow(job: Job, on_line: Callable[[Line], None]) -> Ended:
+    runner = ProcessRunner()
+    return follow_to_end(runner, runner.submit(job), job, on_line)
+
+
 def _run(job: Job) -> tuple[Ended, list[Line]]:
     lines: list[Line] = []
-    return run_to_end(ProcessRunner(), job, lines.append), lines
+    return _follow(job, lines.append), lines
 
 
 def _gone(pid: int) -> bool:
@@ -68,7 +73,7 @@ def test_without_a_command_the_stage_program_gets_the_request() -> None:
     assert lines
 
 
-def test_a_process_past_its_timeout_is_told_and_its_last_words_are_heard() -> None:
+def test_a_process_past_its_timeout_gets_a_notice_and_its_last_lines_come() -> None:
     code = """if 1:
         import signal, sys
         signal.signal(signal.SIGTERM, lambda *_: (print("saved"), sys.exit(75)))
@@ -124,7 +129,7 @@ def test_an_error_of_the_caller_ends_the_job(scratch_root: Path) -> None:
 
     job = _python("import os, time; print(os.getpid()); time.sleep(600)", grace_s=5)
     with pytest.raises(RuntimeError, match="caller"):
-        run_to_end(ProcessRunner(), job, fail)
+        _follow(job, fail)
     assert _gone(seen[0])
     assert list(scratch_root.iterdir()) == []
 
@@ -134,10 +139,11 @@ CALLER = """if 1:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
     from ratchet.runners.job import Job
     from ratchet.runners.process import ProcessRunner
-    from ratchet.runners.runner import run_to_end
+    from ratchet.runners.following import follow_to_end
     code = 'import os, time; print(os.getpid()); time.sleep(600)'
     job = Job(name="job", request=b"", command=(sys.executable, "-c", code), grace_s=5)
-    run_to_end(ProcessRunner(), job, lambda line: print(line.text, flush=True))
+    runner = ProcessRunner()
+    follow_to_end(runner, runner.submit(job), job, lambda line: print(line.text, flush=True))
 """
 
 
@@ -152,7 +158,7 @@ def caller(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)])
-def test_a_caller_that_is_told_to_stop_cleans_up_first(
+def test_a_caller_that_gets_a_signal_cleans_up_first(
     caller: "subprocess.Popen[str]", tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     assert caller.stdout is not None
@@ -170,7 +176,7 @@ def test_a_job_does_not_outlive_a_caller_that_was_killed(caller: "subprocess.Pop
     until(lambda: _gone(job), seconds=10)
 
 
-def test_lines_that_nobody_reads_do_not_block_the_process_and_the_loss_is_said() -> None:
+def test_lines_that_nobody_reads_do_not_block_the_process_and_the_loss_is_reported() -> None:
     runner = ProcessRunner()
     handle = runner.submit(_python(f"for i in range({MOST_LINES + 10}): print(i)"))
     assert runner.wait(handle, 30).exit_code == 0

@@ -12,7 +12,7 @@ from ratchet.contracts.request import Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.stages import STAGES
 from ratchet.contracts.summaries import FeatureDay, FeatureSet, Split
-from ratchet.runs.accumulation import halve
+from ratchet.runs.accumulation import double_micro_batches
 from ratchet.runs.requests import compose
 from ratchet.store.memory import MemoryStore
 from tests.runs.test_requests import DAY, OUTCOMES, outcome, plan
@@ -52,11 +52,11 @@ def test_as_long_as_nothing_ran_out_of_memory_no_fingerprint_knows_of_it() -> No
 def test_the_next_try_and_the_next_night_take_twice_as_many_and_share_no_fingerprint_with_what_failed() -> None:
     store, made = fresh(), plan()
     first = composed(store, made)
-    assert halve(store, made, used=1) == 2
+    assert double_micro_batches(store, made, used=1) == 2
     second = composed(store, made)
     assert (second.accumulation, second.parts["accumulation"]) == (2, "2")
     assert second.fingerprint == fingerprint(second.parts) != first.fingerprint
-    assert halve(store, made) == 4  # without a word of what was used, what is remembered was
+    assert double_micro_batches(store, made) == 4  # without a word of what was used, what is remembered was
     assert composed(store, plan(run_id="tomorrow")).accumulation == 4
     others = {stage: compose(store, made, stage, OUTCOMES, "a") for stage in STAGES if stage != "train"}
     assert {request.accumulation for request in others.values()} == {1}
@@ -78,13 +78,13 @@ def test_the_next_try_and_the_next_night_take_twice_as_many_and_share_no_fingerp
 )
 def test_it_holds_for_what_needs_the_same_memory(overrides: dict[str, Any], shared: bool) -> None:  # noqa: FBT001 - a parameter of the table
     store = fresh()
-    halve(store, plan(), used=1)
+    double_micro_batches(store, plan(), used=1)
     assert composed(store, plan(overrides)).accumulation == (2 if shared else 1)
 
 
-def test_another_model_of_the_pipeline_s_own_begins_anew() -> None:
+def test_another_model_of_the_pipeline_s_own_begins_at_one() -> None:
     store = fresh()
-    halve(store, plan(user_files={"model.py": digest(b"1")}), used=1)
+    double_micro_batches(store, plan(user_files={"model.py": digest(b"1")}), used=1)
     assert composed(store, plan(user_files={"model.py": digest(b"1")})).accumulation == 2
     assert composed(store, plan(user_files={"model.py": digest(b"2")})).accumulation == 1
 
@@ -92,17 +92,17 @@ def test_another_model_of_the_pipeline_s_own_begins_anew() -> None:
 def test_runs_that_ran_out_of_memory_together_take_one_step_not_one_each() -> None:
     store = fresh()
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda number: halve(store, plan(run_id=f"r{number}"), used=1), range(8)))
+        told = list(pool.map(lambda number: double_micro_batches(store, plan(run_id=f"r{number}"), used=1), range(8)))
     assert told == [2] * 8
     assert composed(store, plan()).accumulation == 2
 
 
-def test_a_result_that_stands_with_fewer_micro_batches_is_found_and_not_made_again() -> None:
+def test_a_published_result_with_fewer_micro_batches_is_found_and_not_made_again() -> None:
     store, made = fresh(), plan()
     before = composed(store, made)
     store.create(paths.manifest(before.prefix), b"{}")
-    halve(store, made, used=1)
-    halve(store, made, used=2)
+    double_micro_batches(store, made, used=1)
+    double_micro_batches(store, made, used=2)
     assert composed(store, made).fingerprint == before.fingerprint
     assert composed(store, plan({"train.epochs": 9})).accumulation == 4
 
@@ -123,7 +123,7 @@ def test_it_ends_where_a_micro_batch_cannot_be_smaller(
     store, made = fresh(), plan(overrides)
     after_features(store, made, rows=rows, groups=groups)
     value = 1
-    while (doubled := halve(store, made, used=value)) is not None:
+    while (doubled := double_micro_batches(store, made, used=value)) is not None:
         assert doubled == 2 * value
         value = doubled
     assert value == most
@@ -134,15 +134,15 @@ def test_without_a_word_of_the_rows_it_ends_at_64() -> None:
     store, made = fresh(), plan()
     failed = Outcome(stage="features", state="failed", because="gone")
     store.create(paths.outcome(made.spec.name, made.run_id, "features"), failed.model_dump_json().encode())
-    assert [halve(store, made) for _ in range(7)] == [2, 4, 8, 16, 32, 64, None]
+    assert [double_micro_batches(store, made) for _ in range(7)] == [2, 4, 8, 16, 32, 64, None]
 
 
 @pytest.mark.parametrize("damaged", [b"", b'{"accumulation": 3000, "run_id": "r"}', b"\x00\xff"])
-def test_a_record_that_cannot_be_read_counts_for_nothing_and_is_written_anew(damaged: bytes) -> None:
+def test_a_record_that_cannot_be_read_counts_for_nothing_and_is_replaced(damaged: bytes) -> None:
     store, made = fresh(), plan()
-    halve(store, made, used=1)
+    double_micro_batches(store, made, used=1)
     (entry,) = store.list("accumulation")
     assert store.replace(entry.key, damaged, expected=entry.etag)
     assert composed(store, made).accumulation == 1
-    assert halve(store, made, used=1) == 2
+    assert double_micro_batches(store, made, used=1) == 2
     assert composed(store, made).accumulation == 2

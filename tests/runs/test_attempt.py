@@ -14,14 +14,17 @@ import pytest
 
 from ratchet.contracts.errors import Preempted, RatchetError
 from ratchet.contracts.exits import decide
-from ratchet.contracts.request import RunPlan
+from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.runners.docker import DockerRunner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
-from ratchet.runs.execution import execute, recorded
+from ratchet.runs.local_run import attempt_stage
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.reaping import orphans, reap
+from ratchet.runs.stage_record import StageRecord
+from ratchet.runs.work import Work, settle
 from ratchet.store.lease import conclude
+from ratchet.store.opening import open_store
 from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings
 from tests.waiting import until
@@ -30,26 +33,28 @@ pytestmark = [pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("at
 ROOT = Path(__file__).resolve().parents[2]
 FOLLOWER = """
 import sys
-from ratchet.runs.attempt import Attempt
-from ratchet.runs.execution import execute
-from ratchet.runs.planning import load_plan
 from ratchet.runners.docker import DockerRunner
+from ratchet.runs.local_run import attempt_stage
+from ratchet.runs.planning import load_plan
 
 plan = load_plan(sys.argv[1], "faulty", sys.argv[2])
 say = lambda event: print(event.message, flush=True)
-execute(Attempt(plan, "train", DockerRunner(), name="first", on_event=say))
+attempt_stage(plan, "train", DockerRunner(), name="first", on_event=say)
 """
 LATE = """
 import signal, sys
-from ratchet.runs.attempt import Attempt
-from ratchet.runs.execution import execute
-from ratchet.runs.planning import load_plan
 from ratchet.runners.docker import DockerRunner
+from ratchet.runs.attempt import Attempt
+from ratchet.runs.planning import load_plan
+from ratchet.runs.work import settle
+from ratchet.store.opening import open_store
 
 plan = load_plan(sys.argv[1], "faulty", sys.argv[2])
-attempt = Attempt(plan, "train", DockerRunner(), name="first", on_event=lambda event: print(event.message, flush=True))
+say = lambda event: print(event.message, flush=True)
+work = settle(open_store(plan.store), plan, "train", "first", on_event=say)
+attempt = Attempt(work, DockerRunner(), on_event=say)
 signal.signal(signal.SIGTERM, lambda *_: (attempt.interrupt(), print("told to stop", flush=True)))
-execute(attempt)
+attempt.compute()
 """
 """The same, with the signal's handler that Airflow has around a task."""
 STILLBORN = f"""
@@ -82,7 +87,17 @@ def attempt(plan: RunPlan, name: str, said: list[str], *, fresh: bool = False) -
     def listen(event: Event) -> None:
         said.append(event.message)
 
-    return Attempt(plan, "train", DockerRunner(), name=name, on_event=listen, fresh=fresh)
+    work = settle(open_store(plan.store), plan, "train", name, on_event=listen)
+    assert isinstance(work, Work)
+    return Attempt(work, DockerRunner(), on_event=listen, fresh=fresh)
+
+
+def execute(attempt: Attempt, *, earlier: str | None = None) -> Outcome:
+    """As an orchestrator does: how it ends is recorded."""
+    work = attempt.work
+    with StageRecord(work.store, work.plan, "train") as record:
+        record.attempt = attempt
+        return record.end(attempt.compute(earlier))
 
 
 def ticks(said: list[str]) -> list[int]:
@@ -133,8 +148,7 @@ def test_a_container_that_was_made_and_never_started_is_not_waited_for(made: Tra
     (left,) = containers(made)
     assert not DockerRunner().status(left).begun
     said: list[str] = []
-    again = attempt(plan, "second", said)
-    outcome = recorded(again, lambda: again.ready() or again.begin(earlier="first") or again.follow())
+    outcome = execute(attempt(plan, "second", said), earlier="first")
     assert "the container of an earlier attempt is ended first" in said
     assert not any("going on with it" in line for line in said)
     assert trained(outcome).resumed_from is None
@@ -232,7 +246,7 @@ def test_a_container_that_is_ended_behind_its_back_is_named_and_tried_again(made
             subprocess.run(command, check=True, capture_output=True)
 
     with pytest.raises(RatchetError, match="killed from outside" if act == "kill" else "is gone") as raised:
-        execute(Attempt(plan, "train", DockerRunner(), name="first", on_event=listen))
+        attempt_stage(plan, "train", DockerRunner(), name="first", on_event=listen)
     assert len(ended) == 1
     assert decide(raised.value.code, attempt=1, attempts=3).again
     failed = outcomes(made.store, "faulty", plan.run_id)["train"]
@@ -247,8 +261,7 @@ def test_a_container_that_comes_to_its_end_is_not_gone_on_with(made: Trainings) 
     request = next(entry.key for entry in made.store.list("leases/faulty"))
     assert conclude(made.store, request, "first")
     said: list[str] = []
-    again = attempt(plan, "second", said)
-    outcome = recorded(again, lambda: again.ready() or again.begin(earlier="first") or again.follow())
+    outcome = execute(attempt(plan, "second", said), earlier="first")
     assert "the container of an earlier attempt is ended first" in said
     assert (trained(outcome).resumed_from or 0) > 0
     assert containers(made) == []

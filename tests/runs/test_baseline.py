@@ -84,7 +84,7 @@ def test_a_backfill_meets_the_champion_of_its_date(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "wanted", "asked", "mode"),
+    ("kind", "configured", "asked", "mode"),
     [
         ("scheduled", "auto", None, "auto"),
         ("manual", "approve", None, "approve"),
@@ -96,20 +96,20 @@ def test_a_backfill_meets_the_champion_of_its_date(store: MemoryStore) -> None:
     ],
 )
 def test_production_moves_only_where_the_pipeline_or_a_person_says_so(
-    store: MemoryStore, kind: str, wanted: str, asked: str | None, mode: str
+    store: MemoryStore, kind: str, configured: str, asked: str | None, mode: str
 ) -> None:
-    found = promotion(store, MODEL, data_date=day(3), kind=kind, wanted=wanted, asked=asked)  # type: ignore[arg-type]
+    found = promotion(store, MODEL, data_date=day(3), kind=kind, configured=configured, asked=asked)  # type: ignore[arg-type]
     assert found.mode == mode
     assert bool(found.reason) == (mode == "never")
 
 
 def test_an_older_date_than_production_s_does_not_move_it_unless_asked(store: MemoryStore) -> None:
     promote(store, "b", day(5), after=0, beaten=None)
-    older = promotion(store, MODEL, data_date=day(4), kind="manual", wanted="auto", asked=None)
+    older = promotion(store, MODEL, data_date=day(4), kind="manual", configured="auto", asked=None)
     assert older.mode == "never"
     assert "2026-11-05" in older.reason
-    assert promotion(store, MODEL, data_date=day(4), kind="manual", wanted="auto", asked="auto").mode == "auto"
-    assert promotion(store, MODEL, data_date=day(5), kind="manual", wanted="auto", asked=None).mode == "auto"
+    assert promotion(store, MODEL, data_date=day(4), kind="manual", configured="auto", asked="auto").mode == "auto"
+    assert promotion(store, MODEL, data_date=day(5), kind="manual", configured="auto", asked=None).mode == "auto"
 
 
 def test_what_was_promoted_for_a_date_is_known(store: MemoryStore) -> None:

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ratchet.contracts.exits import decide
+from ratchet.runners.following import Ended
 from ratchet.runners.log.lines import Line
-from ratchet.runners.runner import Ended
 from ratchet.runs.failures import failure_of
 from ratchet.runs.requests import compose
 from ratchet.store.memory import MemoryStore

@@ -90,7 +90,7 @@ def test_a_name_that_is_none_is_refused(setting: str, name: str, monkeypatch: py
         job("train")
 
 
-def test_an_address_that_the_network_cannot_reach_is_told_before_anything_starts(
+def test_an_address_that_the_network_cannot_reach_is_reported_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")

@@ -12,7 +12,7 @@ from ratchet.runs.planning import make_plan
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
 
 
-def test_a_password_in_the_tracking_servers_address_is_refused_and_neither_told_nor_kept(tmp_path: Path) -> None:
+def test_a_password_in_the_tracking_servers_address_is_refused_and_neither_shown_nor_kept(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="RATCHET_MLFLOW_CREDENTIALS") as refused:
         make_plan(
             folder=FOLDER,

@@ -11,8 +11,9 @@ from ratchet.contracts.loading import loads
 from ratchet.contracts.request import Outcome, Pins, Promotion, RunPlan, SourceDay, SourceFile
 from ratchet.contracts.result import Artifact, StageResult
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.runs.pins import libraries, pins
+from ratchet.runs.pins import pins
 from ratchet.runs.requests import compose, why_skipped
+from ratchet.runtime.release import stage_libraries
 from ratchet.store.ledger import Change, append
 from ratchet.store.memory import MemoryStore
 
@@ -163,4 +164,4 @@ def test_pins_name_the_commit_the_image_and_the_libraries(tmp_path: Any, monkeyp
     assert pins(tmp_path, None).image == "process"
     monkeypatch.setenv("RATCHET_COMMIT", "abc")
     assert pins(tmp_path, "ratchet-stage:cpu").commit == "abc"
-    assert libraries()["torch"] == "2.13.0"
+    assert stage_libraries()["torch"] == "2.13.0"

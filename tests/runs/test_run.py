@@ -46,7 +46,7 @@ def test_the_same_night_again_is_found_in_the_cache(nights: tuple[str, list[dict
         assert again[key] == second[key]
 
 
-def test_why_and_plan_tell_what_is_reused_and_what_would_be_rebuilt(
+def test_why_and_plan_list_what_is_reused_and_what_would_be_rebuilt(
     nights: tuple[str, list[dict[str, object]]], data: str
 ) -> None:
     store, _ = nights
@@ -67,7 +67,7 @@ def test_why_and_plan_tell_what_is_reused_and_what_would_be_rebuilt(
     assert "no run 'nobody' of search-ranking" in nobody.err
 
 
-def test_nights_tell_a_line_for_each_date_and_a_page(
+def test_nights_shows_a_line_for_each_date_and_writes_a_page(
     nights: tuple[str, list[dict[str, object]]], tmp_path: Path
 ) -> None:
     store, (first, _) = nights

@@ -12,11 +12,11 @@ import pytest
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.contracts.request import RunPlan
 from ratchet.runners.docker import DockerRunner
-from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
-from ratchet.runs.execution import execute
+from ratchet.runs.local_run import attempt_stage
 from ratchet.runs.outcomes import outcomes
 from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings
@@ -64,7 +64,7 @@ def docker(*arguments: str) -> str:
 def team(s3: S3Server, stage_image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
     """As the team set-up has it: an internal network, S3 by its address there, keys in a file, a cache."""
     name = f"ratchet-test-{uuid.uuid4().hex[:12]}"
-    docker("network", "create", "--internal", "--label", "ratchet.test=1", name)
+    docker("network", "create", "--internal", "--label", f"{Label.TEST}=1", name)
     try:
         (settings,) = json.loads(docker("network", "inspect", name))
         with s3_proxy(s3.endpoint, settings["IPAM"]["Config"][0]["Gateway"]) as asked:
@@ -98,7 +98,7 @@ def training(team: Team, plan: RunPlan, name: str, at_tick: Callable[[str], None
             (handle,) = containers(team.made)
             at_tick(handle)
 
-    execute(Attempt(plan, "train", DockerRunner(), name=name, on_event=listen))
+    attempt_stage(plan, "train", DockerRunner(), name=name, on_event=listen)
     return said
 
 
@@ -129,7 +129,7 @@ def test_a_second_attempt_on_the_same_host_downloads_nothing_again_and_believes_
     assert {key for key, count in second.items() if count} == {poisoned.key}
     assert any(f"held other bytes under {poisoned.sha256[:12]}" in line for line in said)
 
-    assert looked[0]["owner"] == 10001
+    assert looked[0]["owner"] == STAGE_USER
     assert {array.sha256 for array in used} <= set(looked[0]["cached"])  # type: ignore[arg-type, call-overload] # a list
     keys = "[default]\naws_access_key_id = training\naws_secret_access_key = secret-of-training"
     assert looked[0]["secrets"] == {"aws-credentials": keys}
@@ -144,7 +144,7 @@ def test_a_second_attempt_on_the_same_host_downloads_nothing_again_and_believes_
     outcome = outcomes(team.made.store, "faulty", plan.run_id)["train"]
     assert trained(outcome).rows > 0
     left = docker(
-        *("run", "--rm", "--label", "ratchet.test=1", "--network", "none", "--volume", f"{team.volume}:/cache"),
+        *("run", "--rm", "--label", f"{Label.TEST}=1", "--network", "none", "--volume", f"{team.volume}:/cache"),
         *("--entrypoint", "python", team.made.image),
         *("-c", "import os; print(os.listdir('/cache/scratch') + os.listdir('/cache/incoming'))"),
     )

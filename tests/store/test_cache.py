@@ -198,7 +198,7 @@ def test_more_than_fits_goes_to_scratch_with_one_warning(
 def test_a_limit_that_is_none_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_CACHE_LIMIT", "much")
     with pytest.raises(ConfigurationError, match="RATCHET_CACHE_LIMIT: 'much' is not an amount"):
-        cache.opened()
+        cache.open_cache()
     assert not root.exists()
 
 

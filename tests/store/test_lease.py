@@ -1,4 +1,4 @@
-"""Who computes a fingerprint: one at a time, whatever happens to them."""
+"""The lease of a fingerprint has one holder at a time, whatever happens to it."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ import pytest
 from ratchet.contracts import paths
 from ratchet.store import lease as leases
 from ratchet.store.base import Store
-from ratchet.store.lease import Hold, Lease, Waiting, conclude, holder_of, wanted
+from ratchet.store.lease import Hold, Lease, Waiter, conclude, holder_of, new_lease
 from ratchet.store.opening import open_store
 from tests.waiting import until
 
@@ -30,7 +30,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def take(store: Store, run: str, attempt: str) -> Hold | None:
-    return Waiting(store, KEY, wanted(run, attempt)).take()
+    return Waiter(store, KEY, new_lease(run, attempt)).take()
 
 
 def held(taken: Hold | None) -> Hold:
@@ -38,7 +38,7 @@ def held(taken: Hold | None) -> Hold:
     return taken
 
 
-def standing(store: Store) -> Lease:
+def stored(store: Store) -> Lease:
     found = holder_of(store, KEY)
     assert found is not None
     return found
@@ -85,7 +85,7 @@ def meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callab
     return happens
 
 
-def test_a_beat_in_between_keeps_nobody_from_what_is_theirs(
+def test_a_beat_in_between_stops_no_change_of_a_lease_s_holder(
     store: Store, meanwhile: Callable[[Callable[[], object]], None]
 ) -> None:
     hold = held(take(store, "run-1", "a"))
@@ -93,10 +93,10 @@ def test_a_beat_in_between_keeps_nobody_from_what_is_theirs(
     successor = held(take(store, "run-1", "b"))
     assert successor.is_ours()
 
-    started = standing(store).started
+    started = stored(store).started
     meanwhile(successor._beat)
-    successor.follows("a", started)
-    assert standing(store).attempt == "a"
+    successor.point_at("a", started)
+    assert stored(store).attempt == "a"
 
     meanwhile(lambda: conclude(store, KEY, "b"))
     assert successor.release()
@@ -104,17 +104,17 @@ def test_a_beat_in_between_keeps_nobody_from_what_is_theirs(
     assert not hold.release()
 
 
-def test_that_a_computation_ends_outlives_the_beats_of_its_holder(store: Store, quick: None) -> None:
+def test_the_mark_of_an_ending_job_outlives_the_beats_of_its_holder(store: Store, quick: None) -> None:
     hold = held(take(store, "run-1", "a"))
     assert conclude(store, KEY, "a")
-    beat = standing(store).beat
-    until(lambda: standing(store).beat > beat + 2, seconds=20)
-    assert standing(store).ending
-    waiting = Waiting(store, KEY, wanted("run-1", "b"))
+    beat = stored(store).beat
+    until(lambda: stored(store).beat > beat + 2, seconds=20)
+    assert stored(store).ending
+    waiting = Waiter(store, KEY, new_lease("run-1", "b"))
     successor = held(waiting.take())
     assert waiting.predecessor is not None
     assert waiting.predecessor.ending
-    assert not standing(store).ending
+    assert not stored(store).ending
     hold.release()
     successor.release()
 
@@ -141,7 +141,7 @@ def test_of_many_that_ask_at_once_one_gets_it(store: Store) -> None:
 @pytest.mark.usefixtures("quick")
 def test_a_holder_that_lives_is_waited_for_and_one_that_does_not_is_succeeded(store: Store) -> None:
     hold = held(take(store, "run-1", "a"))
-    waiting = Waiting(store, KEY, wanted("run-2", "b"))
+    waiting = Waiter(store, KEY, new_lease("run-2", "b"))
     deadline = time.monotonic() + 3
     while time.monotonic() < deadline:  # twice as long as it takes to become stale
         assert waiting.take() is None
@@ -162,7 +162,7 @@ def test_a_holder_that_lives_is_waited_for_and_one_that_does_not_is_succeeded(st
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_later_try_of_the_same_run_takes_over_at_once_and_the_earlier_one_is_told(store: Store) -> None:
+def test_a_later_try_of_the_same_run_takes_over_at_once_and_the_earlier_one_notices(store: Store) -> None:
     first = held(take(store, "run-1", "a"))
     second = held(take(store, "run-1", "b"))
     until(first.lost.is_set, seconds=20)
@@ -174,10 +174,10 @@ def test_a_later_try_of_the_same_run_takes_over_at_once_and_the_earlier_one_is_t
 
 
 @pytest.mark.usefixtures("quick")
-def test_who_follows_an_earlier_computation_says_so_and_goes_on_saying_so(store: Store) -> None:
+def test_a_holder_that_follows_an_earlier_job_names_it_in_every_beat(store: Store) -> None:
     first = held(take(store, "run-1", "a"))
     second = held(take(store, "run-1", "b"))
-    second.follows("a", first._lease.started)
+    second.point_at("a", first._lease.started)
     before = holder_of(store, KEY)
     assert before is not None
 
@@ -196,6 +196,6 @@ def test_who_follows_an_earlier_computation_says_so_and_goes_on_saying_so(store:
 @pytest.mark.usefixtures("quick")
 def test_a_damaged_lease_becomes_stale(store: Store) -> None:
     store.create(KEY, b"{")
-    waiting = Waiting(store, KEY, wanted("run-1", "a"))
+    waiting = Waiter(store, KEY, new_lease("run-1", "a"))
     assert waiting.take() is None
     until(lambda: (taken := waiting.take()) is not None and (taken.release() or True), seconds=20)

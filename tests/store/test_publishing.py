@@ -219,7 +219,7 @@ def test_a_manifest_that_was_moved_aside_meanwhile_makes_room_for_ours() -> None
 def test_a_manifest_that_comes_and_goes_is_given_up() -> None:
     store = Restless("restless-for-ever")
     store.visits = 100
-    with pytest.raises(Unavailable, match=r"manifest.json comes and goes"):
+    with pytest.raises(Unavailable, match=r"manifest.json is published and removed again and again"):
         publish(store)
 
 

@@ -13,6 +13,7 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
+from ratchet.contracts.labels import Label
 from ratchet.runners.engine import engine_available
 from team.settings import Settings
 from team.stack import Stack
@@ -87,7 +88,7 @@ def starts(engine: docker.APIClient, stack: Stack, stage_image: str) -> Iterator
             ["python", "-I", "-S", "-c", code],
             entrypoint=[],
             name=f"{stack.settings.project}_{service}_1",
-            labels={"ratchet.test": "1", **(project if labels is None else labels)},
+            labels={Label.TEST: "1", **(project if labels is None else labels)},
             host_config=engine.create_host_config(network_mode="none", **host),
             **more,
         )["Id"]

@@ -23,6 +23,7 @@ from docker.errors import APIError
 from docker.models.containers import Container
 
 from local.airflow_api import AirflowApi
+from ratchet.contracts.labels import Label
 from ratchet.samples import clicks, payments
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
@@ -196,7 +197,7 @@ class TeamStack:
     def stages(self, **labels: str) -> list[Container]:
         """The stage containers that are there."""
         wanted = [
-            f"ratchet.installation={self.project}",
+            f"{Label.INSTALLATION}={self.project}",
             *(f"ratchet.{name}={value}" for name, value in labels.items()),
         ]
         found: list[Container] = self.engine.containers.list(all=True, filters={"label": wanted}, ignore_removed=True)
@@ -205,9 +206,9 @@ class TeamStack:
     def submitted(self, container: Container) -> int:
         """How many containers the workers asked for, by the log of the engine's filter, to compute what this one does."""
         lines = [json.loads(line) for line in self.service("engine").logs().splitlines() if line.startswith(b"{")]
-        fingerprint = container.labels["ratchet.fingerprint"]
+        fingerprint = container.labels[Label.FINGERPRINT]
         made = [line for line in lines if line["event"] == "create" and "container" in line]
-        return sum(line["labels"].get("ratchet.fingerprint") == fingerprint for line in made)
+        return sum(line["labels"].get(Label.FINGERPRINT) == fingerprint for line in made)
 
     def until_training(self, dag_id: str) -> Container:
         """The container of a pipeline's training, once it runs."""

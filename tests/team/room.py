@@ -10,7 +10,9 @@ from uuid import uuid4
 from docker import DockerClient
 from docker.models.containers import Container
 
-_LABELS = {"ratchet.test": "1"}
+from ratchet.contracts.labels import Label
+
+_LABELS = {Label.TEST: "1"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import docker
 import pytest
 
 import team.__main__
+from ratchet.contracts.labels import Label
 from team.stack import Stack
 from tests.team.containers import LASTS, Starts, member
 from tests.waiting import until
@@ -185,7 +186,7 @@ def test_down_ends_what_runs_and_keeps_or_deletes_its_secrets(
     run: Run, stack: Stack, starts: Starts, engine: docker.APIClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("files")
-    stage = starts("stage", LASTS, labels={"ratchet.installation": stack.settings.project, "ratchet.grace": "45"})
+    stage = starts("stage", LASTS, labels={Label.INSTALLATION: stack.settings.project, Label.GRACE: "45"})
     starts("init", "")
     assert run("down") == 0
     assert "down: 1 running stages are told to save and end; they have up to 45 s" in said(capsys)

@@ -17,6 +17,7 @@ from typing import Any, cast
 import docker
 import pytest
 
+from ratchet.contracts.labels import Label
 from team import preflight
 from team.settings import Settings
 from team.stack import Stack
@@ -112,7 +113,7 @@ def test_a_port_that_the_stack_itself_holds_is_no_problem(
         ["python", "-c", "import time; time.sleep(300)"],
         entrypoint=[],
         ports=[80],
-        labels={"ratchet.test": "1", "com.docker.compose.project": settings.project},
+        labels={Label.TEST: "1", "com.docker.compose.project": settings.project},
         host_config=engine.create_host_config(port_bindings={80: ("127.0.0.1", settings.airflow_port)}),
     )
     try:

@@ -24,6 +24,7 @@ from docker.models.containers import Container
 
 from local.airflow_api import AirflowApi
 from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.labels import Label
 from tests.s3_faults import faulty
 from tests.team.engine_filter.bodies import bent, body
 from tests.team.installation import BUCKETS, LAST, TeamStack
@@ -204,7 +205,7 @@ def test_from_a_stage_nothing_but_s3_and_mlflow_answers(stack: TeamStack, stage_
         stage_image,
         entrypoint=["python3", "-c", PROBE, json.dumps(list(addresses)), json.dumps(sorted(set(ports)))],
         network=f"{stack.project}_stages",
-        labels={"ratchet.test": "1"},
+        labels={Label.TEST: "1"},
         remove=True,
     )
     found = json.loads(said)
@@ -227,7 +228,7 @@ def test_a_worker_can_make_what_a_stage_may_be(stack: TeamStack) -> None:
     assert status == 201, answer
     made = stack.engine.containers.get(answer["Id"])
     made.remove(v=True)
-    assert made.labels["ratchet.installation"] == stack.project
+    assert made.labels[Label.INSTALLATION] == stack.project
 
 
 @pytest.mark.parametrize(
@@ -265,7 +266,7 @@ def test_who_is_to_be_told_hears_of_a_run_that_failed(stack: TeamStack, stage_im
         entrypoint=["python3", "-c", HOOK],
         name=name,
         network=f"{stack.project}_front",
-        labels={"ratchet.test": "1"},
+        labels={Label.TEST: "1"},
         detach=True,
     )
     try:

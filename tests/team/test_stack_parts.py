@@ -9,8 +9,9 @@ import docker
 import pytest
 
 from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.labels import STAGE_USER, Label
 from team.settings import Settings
-from team.stack import INSTALLATION, Member, Stack, program
+from team.stack import Member, Stack, program
 from tests.team.containers import LASTS, Starts, member
 from tests.waiting import until
 
@@ -29,7 +30,7 @@ def test_each_installation_has_a_home_of_its_own() -> None:
 
 
 def test_services_never_run_as_root() -> None:
-    assert Stack(Path("/"), Settings(), {}).owner == (os.getuid() or 10001)
+    assert Stack(Path("/"), Settings(), {}).owner == (os.getuid() or STAGE_USER)
 
 
 def test_compose_is_told_the_settings_and_nothing_else_of_ours(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,14 +166,14 @@ def test_a_service_that_is_started_again_and_again_has_failed(stack: Stack, star
 def test_stages_of_this_installation_are_told_to_end_and_are_gone(
     engine: docker.APIClient, stack: Stack, starts: Starts
 ) -> None:
-    ours, another = {INSTALLATION: stack.settings.project}, {INSTALLATION: "another"}
+    ours, another = {Label.INSTALLATION: stack.settings.project}, {Label.INSTALLATION: "another"}
     running = starts("stage", f"print('ready', flush=True); {LASTS}", labels=ours)
     ended = starts("ended", "", labels=ours)
     foreign = starts("foreign", LASTS, labels=another)
     until(lambda: engine.inspect_container(ended)["State"]["Status"] == "exited", seconds=60)
     assert sorted(stage.running for stage in stack.stages()) == [False, True]
     stack.end_stages(stack.stages())
-    left = {container["Id"] for container in engine.containers(all=True, filters={"label": ["ratchet.test=1"]})}
+    left = {container["Id"] for container in engine.containers(all=True, filters={"label": [f"{Label.TEST}=1"]})}
     assert not {running, ended} & left
     assert foreign in left
 
@@ -184,7 +185,7 @@ def test_each_stage_has_its_own_grace_and_none_waits_for_another(
     deaf = "import signal; signal.signal(15, lambda *_: print('told', flush=True))"
     codes = {"8": f"{deaf}; {WAITS}", "12": f"{deaf}; {WAITS}", "600": f"{LISTENS}; {WAITS}"}
     made = {
-        grace: starts(f"stage{grace}", code, labels={INSTALLATION: stack.settings.project, "ratchet.grace": grace})
+        grace: starts(f"stage{grace}", code, labels={Label.INSTALLATION: stack.settings.project, Label.GRACE: grace})
         for grace, code in codes.items()
     }
     until(lambda: all(b"ready" in engine.logs(container) for container in made.values()), seconds=60)
@@ -199,11 +200,11 @@ def test_each_stage_has_its_own_grace_and_none_waits_for_another(
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("label", [{}, {"ratchet.grace": "inf"}, {"ratchet.grace": "-1"}, {"ratchet.grace": "long"}])
+@pytest.mark.parametrize("label", [{}, {Label.GRACE: "inf"}, {Label.GRACE: "-1"}, {Label.GRACE: "long"}])
 def test_a_stage_whose_label_says_no_grace_is_given_the_usual_one(
     stack: Stack, starts: Starts, label: dict[str, str]
 ) -> None:
-    starts("stage", LASTS, labels={INSTALLATION: stack.settings.project, **label})
+    starts("stage", LASTS, labels={Label.INSTALLATION: stack.settings.project, **label})
     (stage,) = stack.stages()
     assert (stage.running, stage.grace_s) == (True, 30)
 

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from tasks.train.data import Rows
-from tasks.train.loop import Stopped
-from tests.train.shelves import MemoryShelf, bits, loop, network, rows
+from tasks.train.loop import StopTraining
+from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 OBJECTIVES = ("ranking", "binary", "regression", "multiclass")
 
 
 def uneven(objective: str) -> Rows:
-    """Rows of very different weights; some groups of a ranking have nothing clicked."""
+    """Rows of very different weights; some groups of a ranking have no click."""
     made = rows(objective)
     weight = torch.from_numpy(np.random.default_rng(3).exponential(size=len(made)).astype(np.float32))
     weight[100:300] = 0
@@ -24,7 +24,7 @@ def uneven(objective: str) -> Rows:
 
 @pytest.mark.parametrize("accumulation", [2, 5, 64])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_gradients_and_loss_are_the_whole_batch_s(objective: str, accumulation: int) -> None:
+def test_gradients_and_loss_of_micro_batches_are_those_of_the_whole_batch(objective: str, accumulation: int) -> None:
     def step(**changes: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
         made = network(objective)
         loss = loop(objective, net=made, batch_size=2000, **changes)._computation.add_gradients(uneven(objective))
@@ -47,12 +47,12 @@ def test_a_whole_training_in_micro_batches_is_the_same_training(objective: str) 
 
 
 def test_micro_batches_hold_a_part_of_the_batch_in_training_and_in_validation() -> None:
-    made, met = network("binary"), []
-    made.embedding.register_forward_hook(lambda _module, given, _out: met.append((made.training, len(given[0]))))
+    made, seen = network("binary"), []
+    made.embedding.register_forward_hook(lambda _module, given, _out: seen.append((made.training, len(given[0]))))
     given = {"train": rows("binary", 2048), "valid": rows("binary", 1000)}
     loop("binary", net=made, **given, batch_size=512, accumulation=8, epochs=1).run()  # type: ignore[arg-type]  # rows
-    assert [count for training, count in met if training] == [64] * 32
-    assert [count for training, count in met if not training] == [64] * 15 + [40]
+    assert [count for training, count in seen if training] == [64] * 32
+    assert [count for training, count in seen if not training] == [64] * 15 + [40]
 
 
 def test_validation_in_chunks_gives_the_scores_of_all_rows_at_once() -> None:
@@ -70,20 +70,20 @@ def test_a_training_in_micro_batches_resumes_to_the_same_bits(steps: int) -> Non
     torch.manual_seed(0)
     whole = network("ranking", dropout=0.2)
     loop("ranking", net=whole, accumulation=3).run()
-    shelf = MemoryShelf()
+    folder = MemoryFolder()
     torch.manual_seed(0)
-    with pytest.raises(Stopped):
-        loop("ranking", net=network("ranking", dropout=0.2), shelf=shelf, stop_after=steps, accumulation=3).run()
+    with pytest.raises(StopTraining):
+        loop("ranking", net=network("ranking", dropout=0.2), folder=folder, stop_after=steps, accumulation=3).run()
     resumed = network("ranking", seed=9, dropout=0.2)
-    loop("ranking", net=resumed, shelf=shelf, accumulation=3).run()
+    loop("ranking", net=resumed, folder=folder, accumulation=3).run()
     assert bits(resumed) == bits(whole)
 
 
-def test_progress_says_where_the_training_is_and_how_long_it_takes() -> None:
-    said: list[tuple[int, int, dict[str, float]]] = []
-    loop("binary", progress=lambda _, done, total, fields: said.append((done, total, fields)), epochs=2).run()
-    assert [(done, total) for done, total, _ in said] == [(16, 32), (32, 32)]
-    first, last = said[0][2], said[-1][2]
+def test_progress_reports_the_position_and_the_time_left() -> None:
+    logged: list[tuple[int, int, dict[str, float]]] = []
+    loop("binary", progress=lambda _, done, total, fields: logged.append((done, total, fields)), epochs=2).run()
+    assert [(done, total) for done, total, _ in logged] == [(16, 32), (32, 32)]
+    first, last = logged[0][2], logged[-1][2]
     assert {"epoch", "epochs", "step", "steps", "loss", "samples_per_sec", "eta"} <= set(first)
     assert (first["epoch"], first["epochs"], first["step"], first["steps"]) == (1, 2, 16, 16)
     assert first["eta"] > 0

@@ -27,15 +27,15 @@ def numbered(count: int, sizes: list[int] | None) -> Rows:
 @given(st.integers(1, 700), st.integers(1, 300), st.integers(1, 90), st.integers(0, 5))
 def test_each_row_comes_once_an_epoch(count: int, batch_size: int, chunk: int, epoch: int) -> None:
     reader = Reader(numbered(count, None), batch_size=batch_size, seed=1, chunk_rows=chunk)
-    met = torch.cat([reader.read(batch).label for batch in reader.epoch(epoch)])
-    assert sorted(met.tolist()) == list(range(count))
+    seen = torch.cat([reader.read(batch).label for batch in reader.epoch(epoch)])
+    assert sorted(seen.tolist()) == list(range(count))
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 200), st.integers(1, 90))
 def test_groups_stay_whole(sizes: list[int], batch_size: int, chunk: int) -> None:
     reader = Reader(numbered(sum(sizes), sizes), batch_size=batch_size, seed=0, chunk_rows=chunk)
     starts = np.cumsum([0, *sizes])[:-1].tolist()
-    met = []
+    seen = []
     for batch in reader.epoch(1):
         rows = reader.read(batch)
         assert rows.sizes is not None
@@ -44,13 +44,13 @@ def test_groups_stay_whole(sizes: list[int], batch_size: int, chunk: int) -> Non
         for size in rows.sizes.tolist():
             group = rows.label[begin : begin + size].int().tolist()
             assert group == list(range(group[0], group[0] + size))
-            met.append((group[0], size))
+            seen.append((group[0], size))
             begin += size
-    assert sorted(met) == list(zip(starts, sizes, strict=True))
+    assert sorted(seen) == list(zip(starts, sizes, strict=True))
 
 
 @given(st.integers(1, 700), st.integers(1, 4))
-def test_over_all_ranks_each_row_comes_once_and_every_rank_steps_as_often(count: int, world_size: int) -> None:
+def test_over_all_ranks_each_row_comes_once_and_every_rank_takes_as_many_steps(count: int, world_size: int) -> None:
     reader = Reader(numbered(count, None), batch_size=128, seed=0, chunk_rows=8)
     ranks = [reader.epoch(1, rank=rank, world_size=world_size) for rank in range(world_size)]
     assert len({len(batches) for batches in ranks}) == 1
@@ -68,13 +68,13 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     assert order(0, 1) != order(1, 1)
 
 
-def test_batches_hold_as_many_rows_as_asked_for() -> None:
+def test_batches_have_the_batch_size_to_within_a_chunk() -> None:
     reader = Reader(numbered(1000, None), batch_size=128, seed=0, chunk_rows=8)
     sizes = [len(reader.read(batch)) for batch in reader.epoch(1)]
     assert all(120 <= size <= 136 for size in sizes[:-1])
 
 
-def test_days_are_joined_after_one_another() -> None:
+def test_join_concatenates_days() -> None:
     joined = join([numbered(3, [1, 2]), numbered(2, [2])], 5)
     assert joined.label.tolist() == [0, 1, 2, 0, 1]
     assert joined.sizes is not None
@@ -86,28 +86,28 @@ def test_days_are_joined_after_one_another() -> None:
     assert plain.weight is None
 
 
-def test_days_that_hold_other_than_they_should_are_not_joined() -> None:
+def test_join_refuses_days_with_another_number_of_rows() -> None:
     with pytest.raises(ValueError, match="3 rows instead of 4"):
         join([numbered(3, None)], 4)
 
 
 @given(st.integers(1, 300), st.integers(1, 64))
-def test_parts_are_of_about_as_many_rows_and_none_is_empty(count: int, wanted: int) -> None:
-    parts = numbered(count, None).parts(wanted)
-    assert len(parts) == min(count, wanted)
+def test_parts_are_about_equal_and_none_is_empty(count: int, count_of_parts: int) -> None:
+    parts = numbered(count, None).parts(count_of_parts)
+    assert len(parts) == min(count, count_of_parts)
     assert {len(part) for part in parts} <= {count // len(parts), -(-count // len(parts))}
     assert torch.cat([part.numeric[:, 0] for part in parts]).tolist() == list(range(count))
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 64))
-def test_parts_never_cut_a_group(sizes: list[int], wanted: int) -> None:
+def test_parts_never_cut_a_group(sizes: list[int], count_of_parts: int) -> None:
     rows = numbered(sum(sizes), sizes)
-    parts = rows.parts(wanted)
-    assert len(parts) <= wanted
-    assert all(0 < len(part) < len(rows) / wanted + max(sizes) for part in parts)
-    met = [part.sizes for part in parts if part.sizes is not None]
-    assert [int(some.sum()) for some in met] == [len(part) for part in parts]
-    assert torch.cat(met).tolist() == sizes
+    parts = rows.parts(count_of_parts)
+    assert len(parts) <= count_of_parts
+    assert all(0 < len(part) < len(rows) / count_of_parts + max(sizes) for part in parts)
+    seen = [part.sizes for part in parts if part.sizes is not None]
+    assert [int(some.sum()) for some in seen] == [len(part) for part in parts]
+    assert torch.cat(seen).tolist() == sizes
     assert torch.cat([part.label for part in parts]).tolist() == list(range(len(rows)))
 
 
@@ -119,7 +119,7 @@ def test_the_automatic_batch_size_depends_on_the_rows_alone(rows: int, size: int
 @pytest.mark.parametrize(
     ("asked", "rows", "step"), [("auto", 20_000, 256), (1000, 20_000, 1000), (1000, 500, 500), (8, 20_000, 64)]
 )
-def test_a_step_has_a_chunk_of_rows_at_least(asked: Any, rows: int, step: int) -> None:
+def test_a_step_has_at_least_a_chunk_of_rows(asked: Any, rows: int, step: int) -> None:
     assert step_rows(asked, rows) == step
     if asked != "auto":
         reader = Reader(numbered(rows, None), batch_size=asked, seed=0)

@@ -1,4 +1,4 @@
-"""Losses against what their definition says, computed the slow way."""
+"""Each loss equals its definition, computed the slow way."""
 
 import pytest
 import torch
@@ -10,10 +10,10 @@ from tasks.train.losses import LOSSES, listwise
 
 def slow_listwise(scores: list[list[float]], labels: list[list[float]]) -> float:
     losses = []
-    for some, wanted in zip(scores, labels, strict=True):
-        if sum(wanted):
-            logs = torch.log_softmax(torch.tensor(some, dtype=torch.float64), 0)
-            losses.append(-sum(w * float(log) for w, log in zip(wanted, logs, strict=True)) / sum(wanted))
+    for group, target in zip(scores, labels, strict=True):
+        if sum(target):
+            logs = torch.log_softmax(torch.tensor(group, dtype=torch.float64), 0)
+            losses.append(-sum(w * float(log) for w, log in zip(target, logs, strict=True)) / sum(target))
     return sum(losses) / max(len(losses), 1)
 
 
@@ -35,7 +35,7 @@ def test_the_listwise_loss_is_cross_entropy_over_each_group(groups: list[list[tu
     assert float(listwise(scores, labels, None, group)) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_ranking_without_groups_is_our_mistake() -> None:
+def test_a_ranking_without_groups_is_a_bug() -> None:
     with pytest.raises(ValueError, match="needs groups"):
         listwise(torch.zeros(2), torch.zeros(2), None, None)
 

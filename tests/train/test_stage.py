@@ -20,12 +20,12 @@ from ratchet.model.rows import read_rows
 from ratchet.model.scoring import load
 from ratchet.runtime.context import StageContext
 from ratchet.store.artifacts import read_bytes
-from ratchet.store.checkpoint_folder import StoreShelf
-from ratchet.store.lease import Waiting, wanted
+from ratchet.store.checkpoint_folder import StoreCheckpointFolder
+from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.opening import open_store
-from tests import world
 from tests.features.encoding import validated
-from tests.ingest.night import LAST, Nights
+from tests.shop import Shop
+from tests.world import LAST, World, clicks
 
 DAYS = [LAST - timedelta(days=back) for back in (3, 2, 1, 0)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,15 +63,15 @@ def day_rows(day: date, objective: str) -> dict[str, Any]:
 class Trainings:
     """Nights up to features, and trainings on them."""
 
-    nights: Nights
+    nights: World
     inputs: dict[Any, Published]
 
     def train(self, run: str = "0", accumulation: int = 1) -> Published:
-        """`run` names the fingerprint: the same again is the same training."""
+        """`run` names the fingerprint: the same name is the same training."""
         return self.nights.run("train", inputs=self.inputs, parts={"run": run}, accumulation=accumulation)
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """What the stages have said so far."""
+        """The events that the stages have logged so far."""
         lines = map(json.loads, self.nights.log.getvalue().splitlines())
         return [line for line in lines if line["event"] == name]
 
@@ -79,7 +79,7 @@ class Trainings:
         self.nights.document["train"].update(changes)
 
     def scores(self, trained: Published, folder: Path) -> tuple[pd.DataFrame, Any]:
-        """The held-out rows, and what the model says of them."""
+        """The held-out rows, and the model's scores for them."""
         laid = lay_out(self.nights.store, trained.result, folder, self.nights.folder)
         day = summaries.snapshot(self.inputs["ingest"].result).days[-1]
         path = self.nights.store.local(day.file.key)
@@ -89,7 +89,7 @@ class Trainings:
 
 
 def prepare(folder: Path, objective: str, **files: str) -> Trainings:
-    nights = Nights(
+    nights = clicks(
         folder,
         source={"window_days": 4},
         columns={**COLUMNS, "clicked": {**COLUMNS["clicked"], **LABELS[objective]}},
@@ -153,7 +153,7 @@ assert torch.are_deterministic_algorithms_enabled()
 def Mine(inputs):
     return nn.Linear(inputs, 1)
 """
-IN_A_PROCESS_OF_ITS_OWN = """
+TRAIN_IN_A_PROCESS = """
 import sys
 from pathlib import Path
 from tests.train.test_stage import COMPILED, prepare
@@ -169,15 +169,15 @@ print(*sorted({"torch", "torch._dynamo", "torch._inductor"} & set(sys.modules)))
 @pytest.mark.parametrize(
     ("kind", "loaded"), [("dcn", ["torch"]), ("model.py:Mine", ["torch", "torch._dynamo", "torch._inductor"])]
 )
-def test_torchs_compiler_is_loaded_by_a_model_that_wants_it_and_is_told_to_be_deterministic(
+def test_torchs_compiler_is_loaded_only_by_a_model_that_uses_it_and_is_deterministic(
     tmp_path: Path, kind: str, loaded: list[str]
 ) -> None:
-    call = [sys.executable, "-c", IN_A_PROCESS_OF_ITS_OWN, str(tmp_path), kind]
+    call = [sys.executable, "-c", TRAIN_IN_A_PROCESS, str(tmp_path), kind]
     done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split()) == (0, loaded), done.stderr
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_one_others(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_gives_others(tmp_path: Path) -> None:
     trainings = prepare(tmp_path, "binary")
     first, second = trainings.train(run="1"), trainings.train(run="2")
     assert weights(trainings, first) == weights(trainings, second)
@@ -187,11 +187,11 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(tmp_path: Pat
 
 
 class StopsAfter(threading.Event):
-    """A notice to stop that comes once it was asked for a number of times."""
+    """A notice to stop that arrives after it was polled a number of times."""
 
-    def __init__(self, asked: int) -> None:
+    def __init__(self, polls: int) -> None:
         super().__init__()
-        self._left = asked
+        self._left = polls
 
     def is_set(self) -> bool:
         self._left -= 1
@@ -200,19 +200,19 @@ class StopsAfter(threading.Event):
 
 @pytest.fixture
 def stopped_after(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes the next stage be told to stop after so many steps, or none."""
+    """Sends the next stage a notice to stop after so many steps, or none."""
     made = StageContext.__init__
 
-    def stop(asked: int | None) -> None:
+    def stop(polls: int | None) -> None:
         def init(self: StageContext, **fields: Any) -> None:
-            made(self, **({**fields, "stopping": StopsAfter(asked)} if asked is not None else fields))
+            made(self, **({**fields, "stopping": StopsAfter(polls)} if polls is not None else fields))
 
         monkeypatch.setattr(StageContext, "__init__", init)
 
     return stop
 
 
-def test_a_training_that_was_told_to_stop_goes_on_to_the_same_bytes(tmp_path: Path, stopped_after: Any) -> None:
+def test_a_training_that_was_stopped_resumes_to_the_same_bytes(tmp_path: Path, stopped_after: Any) -> None:
     trainings = prepare(tmp_path, "ranking")
     trainings.settings(model={"embedding_dim": 4, "hidden": [16], "dropout": 0.2})
     expected = trainings.train(run="whole")
@@ -227,7 +227,7 @@ def test_a_training_that_was_told_to_stop_goes_on_to_the_same_bytes(tmp_path: Pa
     assert resumed.result.content == expected.result.content
 
 
-def test_the_pipelines_own_module_and_loss_are_trained(tmp_path: Path) -> None:
+def test_a_module_and_a_loss_of_the_pipeline_are_trained(tmp_path: Path) -> None:
     text = """
 import torch
 from torch import nn
@@ -283,8 +283,8 @@ def test_micro_batches_give_the_model_of_the_whole_batch(tmp_path: Path, objecti
     assert (one.accumulation, one.batch_size) == (1, 128)
     assert (other.accumulation, other.batch_size) == (4, 128)
     assert [epoch.loss for epoch in other.epochs] == pytest.approx([epoch.loss for epoch in one.epochs], rel=1e-3)
-    (said,) = trainings.events("accumulation")
-    assert said["message"] == "a step of 128 rows is computed in 4 micro-batches, to need less memory"
+    (event,) = trainings.events("accumulation")
+    assert event["message"] == "a step of 128 rows is computed in 4 micro-batches, to need less memory"
     assert {"epoch", "step", "steps", "loss", "samples_per_sec", "eta"} <= set(trainings.events("progress")[-1])
 
 
@@ -296,7 +296,7 @@ def test_micro_batches_give_the_model_of_the_whole_batch(tmp_path: Path, objecti
         'RuntimeError("[enforce fail] DefaultCPUAllocator: can\'t allocate memory: you tried to allocate 9 bytes")',
     ],
 )
-def test_memory_that_runs_out_in_a_step_is_named_with_its_rows_and_micro_batches(tmp_path: Path, error: str) -> None:
+def test_an_out_of_memory_error_names_the_rows_and_micro_batches_of_the_step(tmp_path: Path, error: str) -> None:
     text = OWN_LOSS.replace("LIMIT", "90").replace("ERROR", error)
     trainings = prepare(tmp_path, "binary", model=text)
     trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4}, batch_size=256)
@@ -310,7 +310,7 @@ def test_memory_that_runs_out_in_a_step_is_named_with_its_rows_and_micro_batches
     assert (fitting.batch_size, fitting.accumulation) == (256, 4)
 
 
-def test_what_training_shows_of_a_gpu_s_error_is_its_first_sentences(tmp_path: Path) -> None:
+def test_the_error_quotes_the_first_sentences_of_the_gpu_s_error(tmp_path: Path) -> None:
     text = OWN_LOSS.replace("LIMIT", "0").replace(
         "ERROR", "torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB. See documentation for more')"
     )
@@ -323,7 +323,7 @@ def test_what_training_shows_of_a_gpu_s_error_is_its_first_sentences(tmp_path: P
     )
 
 
-NO_NUMBER = """
+NOT_FINITE = """
 from torch import nn
 
 class Mine(nn.Linear):
@@ -342,8 +342,10 @@ def loss(scores, labels, weights, groups):
         ("(scores * 0).mean().sqrt()", r"a weight is not finite after epoch 1, step \d+ of \d+"),
     ],
 )
-def test_what_is_no_number_ends_the_training_before_it_is_saved(tmp_path: Path, loss: str, message: str) -> None:
-    trainings = prepare(tmp_path, "binary", model=NO_NUMBER.replace("LOSS", loss))
+def test_a_value_that_is_not_finite_ends_the_training_before_it_is_saved(
+    tmp_path: Path, loss: str, message: str
+) -> None:
+    trainings = prepare(tmp_path, "binary", model=NOT_FINITE.replace("LOSS", loss))
     trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4}, batch_size=2 * ROWS)
     with pytest.raises(RatchetError, match=message):
         trainings.train()
@@ -363,7 +365,7 @@ def test_a_damaged_array_is_refused_before_training(tmp_path: Path) -> None:
         trainings.train()
 
 
-def test_without_validation_days_the_last_epoch_is_taken(tmp_path: Path) -> None:
+def test_without_validation_days_the_last_epoch_is_the_best(tmp_path: Path) -> None:
     trainings = prepare(tmp_path, "binary")
     trainings.settings(valid_days=0)
     trainings.inputs["features"] = trainings.nights.run(
@@ -374,16 +376,16 @@ def test_without_validation_days_the_last_epoch_is_taken(tmp_path: Path) -> None
     assert trained.epochs[0].valid_metric is None
 
 
-def test_what_a_superseded_attempt_saves_is_refused(tmp_path: Path) -> None:
-    shop = world.make(open_store((tmp_path / "store").as_uri()), tmp_path / "scratch")
+def test_an_attempt_that_was_replaced_cannot_save_a_checkpoint(tmp_path: Path) -> None:
+    shop = Shop.make(open_store((tmp_path / "store").as_uri()), tmp_path / "scratch")
     shop.store.prepare()
-    late, current = (shop.context("train", {}, attempt=name).request for name in ("late", "current"))
-    StoreShelf(shop.store, late).put("step-0000000001.json", b"{}")
+    late, current = (shop.request("train", attempt=name) for name in ("late", "current"))
+    StoreCheckpointFolder(shop.store, late).put("step-0000000001.json", b"{}")
     key = paths.lease(late.spec.name, "train", late.fingerprint)
-    hold = Waiting(shop.store, key, wanted(current.run_id, "current")).take()
+    hold = Waiter(shop.store, key, new_lease(current.run_id, "current")).take()
     assert hold is not None
-    StoreShelf(shop.store, current).put("step-0000000002.json", b"{}")
-    with pytest.raises(RatchetError, match="attempt current trains this now"):
-        StoreShelf(shop.store, late).put("step-0000000003.json", b"{}")
+    StoreCheckpointFolder(shop.store, current).put("step-0000000002.json", b"{}")
+    with pytest.raises(RatchetError, match="attempt current has replaced this one, late"):
+        StoreCheckpointFolder(shop.store, late).put("step-0000000003.json", b"{}")
     assert hold.release()
-    assert list(StoreShelf(shop.store, current).names()) == ["step-0000000001.json", "step-0000000002.json"]
+    assert list(StoreCheckpointFolder(shop.store, current).names()) == ["step-0000000001.json", "step-0000000002.json"]

@@ -8,8 +8,8 @@ import yaml
 
 from ratchet.contracts import dates
 from ratchet.contracts.errors import DataRejected
-from tests.ingest.night import Nights
 from tests.real.flights import FLIGHTS, NEEDED, PIPELINE, STORM
+from tests.world import clicks
 
 LABEL = "label_arr_delay_gt15"
 
@@ -17,16 +17,16 @@ LABEL = "label_arr_delay_gt15"
 @NEEDED
 def test_a_month_of_nights_stops_on_the_storm_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_FLIGHTS", str(FLIGHTS))
-    nights = Nights(tmp_path)
-    nights.document = yaml.safe_load((PIPELINE / "pipeline.yaml").read_text(encoding="utf-8"))
-    volume = nights.document["validate"]["volume"]
+    world = clicks(tmp_path)
+    world.document = yaml.safe_load((PIPELINE / "pipeline.yaml").read_text(encoding="utf-8"))
+    volume = world.document["validate"]["volume"]
     stopped: dict[str, dict[date, str]] = {volume["tolerance"]: {}, "25%": {}}
     for day in dates.between(date(2013, 1, 30), date(2013, 2, 28)):
-        ingested = nights.run("ingest", day)
+        ingested = world.run("ingest", day)
         for tolerance, causes in stopped.items():
             volume["tolerance"] = tolerance
             try:
-                nights.run("validate", day, {"ingest": ingested})
+                world.run("validate", day, {"ingest": ingested})
             except DataRejected as error:
                 causes[day] = error.cause
     storm = min(STORM)

@@ -9,65 +9,67 @@ import pytest
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.quantities import percent
 from ratchet.contracts.result import Published
 from ratchet.contracts.summaries import Champion, Validation
 from ratchet.store.artifacts import read_json
+from tasks.validate import days
 from tasks.validate.profile import Profile
-from tests.ingest.night import LAST, Nights, rows
+from tests.world import LAST, Inputs, World, clicks, rows
 
 D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
 QUIET: dict[str, Any] = {"volume": None, "drift": None}
 
 
 @pytest.fixture
-def nights(tmp_path: Path) -> Nights:
-    return Nights(tmp_path, validate=dict(QUIET))
+def world(tmp_path: Path) -> World:
+    return clicks(tmp_path, validate=dict(QUIET))
 
 
-def validate(nights: Nights, day: date = LAST) -> Published:
-    return nights.run("validate", day, {"ingest": nights.run("ingest", day)})
+def validate(world: World, day: date = LAST) -> Published:
+    return world.run("validate", day, {"ingest": world.run("ingest", day)})
 
 
-def summary(nights: Nights, day: date = LAST) -> Validation:
-    return summaries.validation(validate(nights, day).result)
+def summary(world: World, day: date = LAST) -> Validation:
+    return summaries.validation(validate(world, day).result)
 
 
-def refused(nights: Nights, day: date = LAST) -> str:
+def refused(world: World, day: date = LAST) -> str:
     with pytest.raises(DataRejected) as caught:
-        validate(nights, day)
+        validate(world, day)
     return caught.value.cause
 
 
-def page(nights: Nights) -> str:
+def page(world: World) -> str:
     key = max(
-        (entry for entry in nights.store.list("runs") if entry.key.endswith(".html")),
+        (entry for entry in world.store.list("runs") if entry.key.endswith(".html")),
         key=lambda entry: entry.modified_ns,
     ).key
-    return nights.store.read(key).decode()
+    return world.store.read(key).decode()
 
 
 def changed(day: date = LAST, count: int = 60, **columns: list[Any]) -> pa.Table:
     return pa.table({**rows(count, day), **columns})
 
 
-def test_good_data_pass_and_leave_a_profile_for_later_nights_to_compare_with(nights: Nights) -> None:
-    nights.document["validate"] = {}
-    nights.put_window(600)
-    published = validate(nights)
+def test_good_data_pass_and_leave_a_profile_for_later_nights_to_compare_with(world: World) -> None:
+    world.document["validate"] = {}
+    world.put_window(600)
+    published = validate(world)
     found = summaries.validation(published.result)
     assert all(check.passed for check in found.checks)
     assert found.excluded == ()
     assert found.rows == found.labelled == dict.fromkeys((D1, D2, D3), 600)
     assert max(found.psi.values()) < 0.05
-    reference = read_json(nights.store, published.result.outputs["reference"], Profile)
+    reference = read_json(world.store, published.result.outputs["reference"], Profile)
     assert reference.rows == 1200
-    assert nights.store.read(published.result.outputs["page.html"].key).decode() == page(nights)
+    assert world.store.read(published.result.outputs["page.html"].key).decode() == page(world)
 
 
-def test_the_same_data_give_the_same_bytes(nights: Nights) -> None:
-    nights.document["validate"] = {}
-    nights.put_window()
-    one, two = validate(nights), validate(nights)
+def test_the_same_data_give_the_same_bytes(world: World) -> None:
+    world.document["validate"] = {}
+    world.put_window()
+    one, two = validate(world), validate(world)
     assert one.result.content == two.result.content
     assert one.result.summary == two.result.summary
     for name in ("page.html", "reference"):
@@ -80,12 +82,12 @@ def test_the_same_data_give_the_same_bytes(nights: Nights) -> None:
         (
             {"max_null": "1%"},
             {"price": [None] * 3 + [1.0] * 57},
-            "column price: null: 5% missing (3 rows); allowed: at most 1% (columns.price.max_null)",
+            "column price: null: 5 % missing (3 rows); allowed: at most 1 % (columns.price.max_null)",
         ),
         (
             {"max_null": 0},
             {"price": [float("nan")] + [1.0] * 59},
-            "column price: null: 1.67% missing (1 row); allowed: at most 0% (columns.price.max_null)",
+            "column price: null: 1.67 % missing (1 row); allowed: at most 0 % (columns.price.max_null)",
         ),
         (
             {"min": 0},
@@ -120,212 +122,219 @@ def test_the_same_data_give_the_same_bytes(nights: Nights) -> None:
     ],
 )
 def test_a_broken_rule_of_the_data_date_stops_the_run_with_column_and_rule(
-    nights: Nights, rules: dict[str, Any], values: dict[str, Any], told: str
+    world: World, rules: dict[str, Any], values: dict[str, Any], told: str
 ) -> None:
-    nights.document["columns"]["price"] |= rules
-    nights.put_window()
-    nights.put(D3, changed(**values))
-    assert told in refused(nights)
-    assert "Refused: 1 check failed" in page(nights)
+    world.document["columns"]["price"] |= rules
+    world.put_window()
+    world.put(D3, changed(**values))
+    assert told in refused(world)
+    assert "Refused: 1 check failed" in page(world)
 
 
-def test_values_outside_the_allowed_ones_are_told(nights: Nights) -> None:
-    nights.document["columns"]["country"]["in"] = ["DE", "FR", "US"]
-    nights.document["columns"]["clicked"]["in"] = [0, 1]
-    nights.put_window()
-    assert all(check.passed for check in summary(nights).checks)
-    nights.put(D3, changed(country=["XX"] * 7 + ["<script>alert(1)</script>"] + ["DE"] * 52))
+def test_values_outside_the_allowed_ones_are_told(world: World) -> None:
+    world.document["columns"]["country"]["in"] = ["DE", "FR", "US"]
+    world.document["columns"]["clicked"]["in"] = [0, 1]
+    world.put_window()
+    assert all(check.passed for check in summary(world).checks)
+    world.put(D3, changed(country=["XX"] * 7 + ["<script>alert(1)</script>"] + ["DE"] * 52))
     assert (
         "column country: in: 'XX', '<script>alert(1)</script>' (8 rows); allowed: DE, FR, US (columns.country.in)"
-        in refused(nights)
+        in refused(world)
     )
-    assert "<script>" not in page(nights)
-    assert "&lt;script&gt;" in page(nights)
+    assert "<script>" not in page(world)
+    assert "&lt;script&gt;" in page(world)
 
 
-def test_allowed_numbers_are_matched_as_numbers(nights: Nights) -> None:
-    nights.document["columns"]["price"]["in"] = [1, 2.5]
-    nights.put_window()
+def test_allowed_numbers_are_matched_as_numbers(world: World) -> None:
+    world.document["columns"]["price"]["in"] = [1, 2.5]
+    world.put_window()
     for day in (D1, D2, D3):
-        nights.put(day, changed(day, price=[1.0, 2.5] * 30))
-    assert all(check.passed for check in summary(nights).checks)
+        world.put(day, changed(day, price=[1.0, 2.5] * 30))
+    assert all(check.passed for check in summary(world).checks)
 
 
-def test_every_failed_check_is_named_at_once(nights: Nights) -> None:
-    nights.document["columns"]["price"] |= {"min": 0, "max": 10, "max_null": 0}
-    nights.put_window()
+def test_every_failed_check_is_named_at_once(world: World) -> None:
+    world.document["columns"]["price"] |= {"min": 0, "max": 10, "max_null": 0}
+    world.put_window()
     for day in (D1, D2):
-        nights.put(day, changed(day, price=[1.0] * 60))
-    nights.put(D3, changed(price=[-1.0, 11.0, None] * 20))
-    cause = refused(nights)
+        world.put(day, changed(day, price=[1.0] * 60))
+    world.put(D3, changed(price=[-1.0, 11.0, None] * 20))
+    cause = refused(world)
     assert cause.startswith(f"{D3}: 3 of ")
     assert [line.split(": ")[1] for line in cause.splitlines()[1:]] == ["null", "min", "max"]
 
 
-def test_an_earlier_day_that_breaks_a_rule_is_left_out_or_stops_the_run(nights: Nights) -> None:
-    nights.document["columns"]["price"]["min"] = 0
-    nights.put_window()
-    nights.put(D2, changed(D2, price=[-1.0] * 60))
-    published = validate(nights)
+def test_an_earlier_day_that_breaks_a_rule_is_left_out_or_stops_the_run(world: World) -> None:
+    world.document["columns"]["price"]["min"] = 0
+    world.put_window()
+    world.put(D2, changed(D2, price=[-1.0] * 60))
+    published = validate(world)
     found = summaries.validation(published.result)
     assert found.excluded == (D2,)
     assert [(check.day, check.rule, check.severity) for check in found.checks if not check.passed] == [
         (D2, "min", "warning")
     ]
-    assert read_json(nights.store, published.result.outputs["reference"], Profile).rows == 60
-    nights.document["validate"]["bad_days"] = "fail"
-    assert f"{D2} column price: min: least -1" in refused(nights)
+    assert read_json(world.store, published.result.outputs["reference"], Profile).rows == 60
+    world.document["validate"]["bad_days"] = "fail"
+    assert f"{D2} column price: min: least -1" in refused(world)
 
 
-def test_more_than_half_of_the_window_left_out_stops_the_run(nights: Nights) -> None:
-    nights.document["columns"]["price"]["min"] = 0
-    nights.put_window()
+def test_more_than_half_of_the_window_left_out_stops_the_run(world: World) -> None:
+    world.document["columns"]["price"]["min"] = 0
+    world.put_window()
     for day in (D1, D2):
-        nights.put(day, changed(day, price=[-1.0] * 60))
-    assert "excluded days: 2 of 3 days break a rule; allowed: at most half of the window" in refused(nights)
+        world.put(day, changed(day, price=[-1.0] * 60))
+    assert "excluded days: 2 of 3 days break a rule; allowed: at most half of the window" in refused(world)
 
 
 @pytest.mark.parametrize(("count", "passes"), [(80, True), (120, True), (79, False), (121, False)])
-def test_volume_is_held_against_the_day_before(nights: Nights, count: int, passes: bool) -> None:  # noqa: FBT001 - a case
-    nights.document["validate"]["volume"] = {"against": "previous_day", "tolerance": "20%"}
-    nights.put_window(100)
-    nights.put(D3, count=count)
+def test_volume_is_held_against_the_day_before(world: World, count: int, passes: bool) -> None:  # noqa: FBT001 - a case
+    world.document["validate"]["volume"] = {"against": "previous_day", "tolerance": "20%"}
+    world.put_window(100)
+    world.put(D3, count=count)
     if passes:
-        assert all(check.passed for check in summary(nights).checks)
+        assert all(check.passed for check in summary(world).checks)
     else:
         assert (
-            f"all rows: volume: {count} rows, {count - 100:+.1f}% against 100; allowed: within 20% of the day before"
-            in refused(nights)
+            f"all rows: volume: {count} rows, {percent(count / 100 - 1, signed=True)} against 100; allowed: within 20 % of the day before"
+            in refused(world)
         )
 
 
-def test_a_day_that_keeps_its_rows_and_loses_its_labels_is_refused(nights: Nights) -> None:
-    nights.document["validate"]["volume"] = {"against": "window_median", "tolerance": "20%"}
-    nights.put_window(60)
-    nights.put(D3, changed(clicked=[0, 1] * 15 + [None] * 30))
-    cause = refused(nights)
-    assert "column clicked: volume: 30 labelled rows, -50.0% against 60" in cause
+def test_a_day_that_keeps_its_rows_and_loses_its_labels_is_refused(world: World) -> None:
+    world.document["validate"]["volume"] = {"against": "window_median", "tolerance": "20%"}
+    world.put_window(60)
+    world.put(D3, changed(clicked=[0, 1] * 15 + [None] * 30))
+    cause = refused(world)
+    assert "column clicked: volume: 30 labelled rows, \N{MINUS SIGN}50 % against 60" in cause
     assert cause.count("volume") == 2  # the rule and its key, once
 
 
-def test_volume_without_anything_to_compare_with_passes_and_says_so(nights: Nights) -> None:
-    nights.document["validate"]["volume"] = {"against": "same_weekday"}
-    nights.put_window()
-    check = next(check for check in summary(nights).checks if check.rule == "volume")
+def test_volume_without_anything_to_compare_with_passes_and_says_so(world: World) -> None:
+    world.document["validate"]["volume"] = {"against": "same_weekday"}
+    world.put_window()
+    check = next(check for check in summary(world).checks if check.rule == "volume")
     assert check.passed
     assert "nothing to compare with" in check.observed
-    assert check.allowed == "another Friday is not there"
+    assert check.allowed == "any, as there is no data of another Friday"
 
 
-def test_a_day_delivered_twice_is_refused(nights: Nights) -> None:
-    nights.put_window()
-    nights.put(D3, changed(D2))
-    assert f"duplicate: the same rows as {D2}" in refused(nights)
+def test_a_day_delivered_twice_is_refused(world: World) -> None:
+    world.put_window()
+    world.put(D3, changed(D2))
+    assert f"duplicate: the same rows as {D2}" in refused(world)
 
 
-def test_drift_stops_the_run_or_is_told_as_the_file_says(nights: Nights) -> None:
-    nights.document["validate"]["drift"] = {"against": "window", "psi": 0.2}
-    nights.put_window(600)
-    nights.put(D3, changed(count=600, price=[float(50 + i % 97) for i in range(600)]))
+def test_drift_stops_the_run_or_is_told_as_the_file_says(world: World) -> None:
+    world.document["validate"]["drift"] = {"against": "window", "psi": 0.2}
+    world.put_window(600)
+    world.put(D3, changed(count=600, price=[float(50 + i % 97) for i in range(600)]))
     assert re.search(
         r"column price: drift: PSI \d\.\d+; allowed: PSI at most 0\.2 against the window's 2 other days",
-        refused(nights),
+        refused(world),
     )
-    nights.document["validate"]["drift"]["on_breach"] = "warn"
-    found = summary(nights)
+    world.document["validate"]["drift"]["on_breach"] = "warn"
+    found = summary(world)
     assert found.psi["price"] > 0.2 > found.psi["country"]
     assert [(check.column, check.severity) for check in found.checks if not check.passed] == [("price", "warning")]
-    assert "Accepted, with 1 warning" in page(nights)
+    assert "Accepted, with 1 warning" in page(world)
 
 
-def test_a_new_category_drifts_as_part_of_the_rest(nights: Nights) -> None:
-    nights.document["validate"]["drift"] = {"against": "window", "psi": 0.2}
-    nights.put_window(600)
-    nights.put(D3, changed(count=600, country=["DE", "FR", "AT"] * 200))
-    assert "column country: drift" in refused(nights)
+def test_a_new_category_drifts_as_part_of_the_rest(world: World) -> None:
+    world.document["validate"]["drift"] = {"against": "window", "psi": 0.2}
+    world.put_window(600)
+    world.put(D3, changed(count=600, country=["DE", "FR", "AT"] * 200))
+    assert "column country: drift" in refused(world)
 
 
 def champion(manifests: dict[str, str]) -> Champion:
     return Champion(model="clicks", number=1, version="7", digest=digest(b"m"), data_date=LAST, manifests=manifests)
 
 
-def test_drift_is_held_against_what_the_champion_was_trained_on(nights: Nights) -> None:
-    nights.put_window(600)
-    nights.document["validate"]["drift"] = {"against": "champion", "psi": 0.2}
-    trained = validate(nights)
+def test_drift_is_held_against_what_the_champion_was_trained_on(world: World) -> None:
+    world.put_window(600)
+    world.document["validate"]["drift"] = {"against": "champion", "psi": 0.2}
+    trained = validate(world)
     later = LAST + timedelta(days=1)
     for day in (D2, D3, later):  # the whole window has moved, so that only the champion's tells
-        nights.put(day, changed(day, count=600, price=[float(80 + i % 97) for i in range(600)]))
-    assert all(check.passed for check in summary(nights, later).checks)
-    nights.champion = champion({"validate": trained.key})
-    assert "PSI at most 0.2 against what clicks version 7 was trained on" in refused(nights, later)
+        world.put(day, changed(day, count=600, price=[float(80 + i % 97) for i in range(600)]))
+    assert all(check.passed for check in summary(world, later).checks)
+    world.champion = champion({"validate": trained.key})
+    assert "PSI at most 0.2 against what clicks version 7 was trained on" in refused(world, later)
 
 
-def test_a_champion_whose_profile_is_gone_is_told_and_the_window_stands_in(nights: Nights) -> None:
-    nights.put_window()
-    nights.document["validate"]["drift"] = {"against": "champion"}
-    nights.champion = champion({"validate": paths.manifest("published/clicks/validate/gone")})
-    found = summary(nights)
+def test_a_champion_whose_profile_is_gone_is_told_and_the_window_stands_in(world: World) -> None:
+    world.put_window()
+    world.document["validate"]["drift"] = {"against": "champion"}
+    world.champion = champion({"validate": paths.manifest("published/clicks/validate/gone")})
+    found = summary(world)
     assert [(check.rule, check.severity) for check in found.checks if not check.passed] == [
         ("drift reference", "warning")
     ]
 
 
-def test_a_reference_without_rows_is_noted(nights: Nights) -> None:
-    nights.document["validate"]["drift"] = {"against": "window"}
-    nights.document["source"]["missing_days"] = "skip"
-    nights.put(D3)
-    found = summary(nights)
+def test_a_reference_without_rows_is_noted(world: World) -> None:
+    world.document["validate"]["drift"] = {"against": "window"}
+    world.document["source"]["missing_days"] = "skip"
+    world.put(D3)
+    found = summary(world)
     assert found.psi == {}
     assert {check.observed for check in found.checks if check.rule == "drift"} == {
         "not compared: the reference has no rows of it"
     }
 
 
-def test_profiles_are_made_once(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.validate import stage
-
+def test_profiles_are_made_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Path] = []
-    real = stage.measure
-    monkeypatch.setattr(stage, "measure", lambda path, spec: calls.append(path) or real(path, spec))
-    nights.put_window()
-    nights.put(LAST + timedelta(days=1))
-    validate(nights)
+    real = days.measure
+    monkeypatch.setattr(days, "measure", lambda path, spec: calls.append(path) or real(path, spec))
+    world.put_window()
+    world.put(LAST + timedelta(days=1))
+    validate(world)
     assert len(calls) == 3
-    validate(nights)
+    validate(world)
     assert len(calls) == 3
-    validate(nights, LAST + timedelta(days=1))
+    validate(world, LAST + timedelta(days=1))
     assert len(calls) == 4
 
 
-def test_a_damaged_profile_is_made_again(nights: Nights) -> None:
-    nights.put_window()
-    first = validate(nights)
-    for entry in list(nights.store.list("published/clicks/validate.day")):
-        data = nights.store.read(entry.key)
-        nights.store.replace(entry.key, data[:-2], expected=entry.etag)
-    assert validate(nights).result.content == first.result.content
+def test_a_rebuild_measures_every_day_again(world: World) -> None:
+    world.put_window()
+    inputs: Inputs = {"ingest": world.run("ingest")}
+    first = world.run("validate", inputs=inputs)
+    world.log.truncate(0)
+    again = world.run("validate", inputs=inputs, parts={"rebuild": "run-7"})
+    assert world.log.getvalue().count("profiled") == 3
+    assert again.result.content == first.result.content
 
 
-def test_expectations_run_on_the_rows_of_the_data_date(nights: Nights) -> None:
-    nights.document["validate"]["expectations"] = [
+def test_a_damaged_profile_is_made_again(world: World) -> None:
+    world.put_window()
+    first = validate(world)
+    for entry in list(world.store.list("published/clicks/validate.day")):
+        data = world.store.read(entry.key)
+        world.store.replace(entry.key, data[:-2], expected=entry.etag)
+    assert validate(world).result.content == first.result.content
+    assert world.log.getvalue().count('"event": "damaged"') == 3
+
+
+def test_expectations_run_on_the_rows_of_the_data_date(world: World) -> None:
+    world.document["validate"]["expectations"] = [
         {"type": "expect_column_median_to_be_between", "column": "price", "min_value": 1, "max_value": 500},
         {"type": "expect_column_values_to_not_be_in_set", "column": "country", "value_set": ["XX"]},
         {"type": "expect_table_row_count_to_be_between", "min_value": 1000, "severity": "warning"},
     ]
-    nights.put_window()
-    before = {path for path in nights.folder.iterdir() if not path.name.startswith("scratch")}
-    found = summary(nights)
+    world.put_window()
+    before = set(world.folder.iterdir())
+    found = summary(world)
     assert [(check.rule, check.passed) for check in found.checks if check.rule.startswith("expect")] == [
         ("expect_column_median_to_be_between", True),
         ("expect_column_values_to_not_be_in_set", True),
         ("expect_table_row_count_to_be_between", False),
     ]
-    assert {path for path in nights.folder.iterdir() if not path.name.startswith("scratch")} == before | {
-        nights.folder / "store"
-    }
-    nights.put(D3, changed(country=["XX"] * 60, price=[900.0] * 60))
-    cause = refused(nights)
+    assert set(world.folder.iterdir()) == before | {world.folder / "store"}
+    world.put(D3, changed(country=["XX"] * 60, price=[900.0] * 60))
+    cause = refused(world)
     assert (
         "column price: expect_column_median_to_be_between: 900; allowed: min_value 1, max_value 500 (validate.expectations.0)"
         in cause
@@ -352,29 +361,29 @@ def test_expectations_run_on_the_rows_of_the_data_date(nights: Nights) -> None:
     ],
 )
 def test_an_expectation_that_cannot_be_is_a_configuration_error(
-    nights: Nights, expectation: dict[str, Any], told: str
+    world: World, expectation: dict[str, Any], told: str
 ) -> None:
-    nights.document["validate"]["expectations"] = [expectation]
-    nights.put_window()
+    world.document["validate"]["expectations"] = [expectation]
+    world.put_window()
     with pytest.raises(ConfigurationError, match=told):
-        validate(nights)
+        validate(world)
 
 
-def test_what_is_ranked_needs_its_group_on_every_row(nights: Nights) -> None:
-    nights.document["train"] = {"objective": "ranking"}
-    nights.put_window()
-    nights.put(D3, changed(query_id=[None] + [1] * 59))
-    assert "column query_id: null: 1 row; allowed: 0 rows without a group (columns.query_id.role)" in refused(nights)
+def test_what_is_ranked_needs_its_group_on_every_row(world: World) -> None:
+    world.document["train"] = {"objective": "ranking"}
+    world.put_window()
+    world.put(D3, changed(query_id=[None] + [1] * 59))
+    assert "column query_id: null: 1 row; allowed: 0 rows without a group (columns.query_id.role)" in refused(world)
 
 
-def test_a_weight_below_zero_is_refused(nights: Nights) -> None:
-    nights.document["columns"]["price"]["role"] = "weight"
-    nights.put_window()
-    nights.put(D3, changed(price=[-1.0] + [1.0] * 59))
-    assert "column price: weight: least -1; allowed: 0 or more" in refused(nights)
+def test_a_weight_below_zero_is_refused(world: World) -> None:
+    world.document["columns"]["price"]["role"] = "weight"
+    world.put_window()
+    world.put(D3, changed(price=[-1.0] + [1.0] * 59))
+    assert "column price: weight: least -1; allowed: 0 or more" in refused(world)
 
 
-def test_derived_columns_are_left_to_the_stage_that_makes_them(nights: Nights) -> None:
-    nights.document["columns"]["dear"] = {"role": "numeric", "type": "float64", "derived": True, "max_null": 0}
-    nights.put_window()
-    assert all(check.column != "dear" for check in summary(nights).checks)
+def test_derived_columns_are_left_to_the_stage_that_makes_them(world: World) -> None:
+    world.document["columns"]["dear"] = {"role": "numeric", "type": "float64", "derived": True, "max_null": 0}
+    world.put_window()
+    assert all(check.column != "dear" for check in summary(world).checks)

@@ -1,4 +1,4 @@
-"""What a child process writes, read by a thread as it comes: a child never blocks on a log that nobody reads."""
+"""The output of a child process, read by a thread as it comes: the child never blocks on a log that nobody reads."""
 
 import os
 import selectors
@@ -12,13 +12,13 @@ from typing import IO
 from ratchet.runners.log.lines import Line, Splitter, Stream
 
 MOST_LINES = 4096
-"""Lines kept for a follower that is slower than the child. Past them the oldest give way, and the follower is told."""
+"""Lines kept for a follower that is slower than the child. More lines push out the oldest; a line says how many."""
 
 _PIECE = 64 << 10
 
 
 class Output:
-    """Lines of a child's two streams, in the order in which they were read."""
+    """The lines of a child's two streams, in the order in which they were read."""
 
     def __init__(self) -> None:
         self._lines: deque[Line] = deque()
@@ -27,7 +27,7 @@ class Output:
         self._changed = threading.Condition()
 
     def follow(self) -> Iterator[Line]:
-        """Every line so far and to come, until the child has ended. Each line goes to one follower."""
+        """Every line until the child has ended. Each line goes to one follower."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._lines or self._closed)
@@ -42,7 +42,7 @@ class Output:
 
     @contextmanager
     def reading(self, child: "subprocess.Popen[bytes]") -> Iterator[None]:
-        """Read the child's pipes in a thread until they end, or the block does: then take what is there and go."""
+        """Read the child's pipes in a thread until they end, or the block does: then read what is there, and stop."""
         assert child.stdout is not None
         assert child.stderr is not None
         ended, end = os.pipe()

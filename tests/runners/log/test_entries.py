@@ -5,8 +5,9 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.runners.log.entries import Position
+from ratchet.runners.log.entries import read_lines
 from ratchet.runners.log.lines import Line
+from ratchet.runners.log.position import Position
 
 BASE = "2026-11-21T10:46:0"
 TIMES = [f"{BASE}{rest}Z" for rest in ("0.000000000", "0.000000001", "0.999999999", "3.000000000", "9.000000000")]
@@ -40,33 +41,15 @@ def _from(log: list[tuple[int, str, str]], position: Position) -> list[tuple[int
     return [entry for entry in log if float(entry[1].removeprefix(BASE)[:-1]) >= since]
 
 
-def test_the_begin_of_a_log_is_asked_for_without_a_time() -> None:
-    assert Position().since == {}
-
-
-def test_a_position_is_asked_for_from_a_second_before_it_on() -> None:
-    position = Position()
-    list(position.lines(Body(_frames([(0, TIMES[3], "a\n")]))))
-    assert position.since == {"since": "1795257962.000000"}
-
-
 def test_a_line_that_has_begun_is_asked_for_from_its_begin_on() -> None:
     position = Position()
-    list(position.lines(Body(_frames([(1, TIMES[0], "a"), (0, TIMES[4], "b\n")]))))
+    list(read_lines(Body(_frames([(1, TIMES[0], "a"), (0, TIMES[4], "b\n")])), position))
     assert position.since == {"since": "1795257960.000000"}
 
 
-def test_streams_are_told_apart_and_the_time_is_taken_off() -> None:
+def test_each_line_has_its_stream_and_not_its_time() -> None:
     body = Body(_frames([(0, TIMES[0], "7\n"), (1, TIMES[0], "8\n")]))
-    assert list(Position().lines(body)) == [Line("stdout", "7"), Line("stderr", "8")]
-
-
-def test_what_is_kept_comes_back_and_anything_else_counts_as_nothing() -> None:
-    position = Position()
-    list(position.lines(Body(_frames([(1, TIMES[0], "a\nb\rc"), (0, TIMES[4], "b\n")]))))
-    assert Position.unpack(position.pack()) == position
-    for damaged in (b"", b"x" * len(position.pack()), position.pack()[:-1]):
-        assert Position.unpack(damaged) is None
+    assert list(read_lines(body, Position())) == [Line("stdout", "7"), Line("stderr", "8")]
 
 
 LOGS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(TIMES), st.sampled_from(TEXTS)), max_size=12)
@@ -80,20 +63,20 @@ LOGS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(TIMES), st.sampled_
 def test_a_log_that_breaks_off_anywhere_and_is_read_on_comes_whole_and_once(
     log: list[tuple[int, str, str]], breaks: list[tuple[int, int, bool]], piece: int
 ) -> None:
-    whole = list(Position().lines(Body(_frames(log)), last=True))
+    whole = list(read_lines(Body(_frames(log)), Position(), last=True))
     position, read = Position(), []
     for (
         length,
         most,
         by_another,
     ) in breaks:  # the body is torn after so many bytes, the reader killed after so many lines
-        lines = position.lines(Body(_frames(_from(log, position))[:length], piece))
+        lines = read_lines(Body(_frames(_from(log, position))[:length], piece), position)
         read += islice(lines, most)
         lines.close()  # type: ignore[attr-defined]  # it is a generator
         if by_another:
             position = Position.unpack(position.pack()) or position
     for _ in range(2):
-        read += position.lines(Body(_frames(_from(log, position)), piece), last=True)
+        read += read_lines(Body(_frames(_from(log, position)), piece), position, last=True)
     for stream in ("stdout", "stderr"):
         assert [line.text for line in read if line.stream == stream] == [
             line.text for line in whole if line.stream == stream
@@ -102,8 +85,9 @@ def test_a_log_that_breaks_off_anywhere_and_is_read_on_comes_whole_and_once(
 
 @given(LOGS.map(lambda log: sorted(log, key=lambda entry: entry[1])))
 def test_entries_come_as_lines_just_as_their_text_alone_does(log: list[tuple[int, str, str]]) -> None:
-    lines = list(Position().lines(Body(_frames(log)), last=True))
+    lines = list(read_lines(Body(_frames(log)), Position(), last=True))
     for number, stream in enumerate(("stdout", "stderr")):
-        text = "".join(text for of, _, text in log if of == number).replace("\r\n", "\n").replace("\r", "\n")
+        texts = [text for of, _, text in log if of == number]
+        text = "".join(text.replace("\r\n", "\n").replace("\r", "\n") for text in texts)
         expected = text.removesuffix("\n").split("\n") if text else []
         assert [line.text for line in lines if line.stream == stream] == expected

@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.container import container_config
 from ratchet.runners.devices import Devices
@@ -27,7 +28,7 @@ def body(image: str = "ratchet-stage:cpu", *, gpus: tuple[str, ...] = (), cache:
         name="a",
         request=b"{}",
         image=image,
-        labels={"ratchet.test": "1"},
+        labels={Label.TEST: "1"},
         resources=Resources(),
         cache=cache,
         command=("python", "-I", "-S", "-c", "pass"),

@@ -7,6 +7,7 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
+from ratchet.contracts.labels import Label
 from tests.team.engine_filter.running import Running, filter_process
 
 
@@ -21,10 +22,10 @@ def api(stage_image: str) -> Iterator[docker.APIClient]:
 def place(api: docker.APIClient) -> Iterator[str]:
     """The name of an installation, its network and its cache volume, all gone at the end."""
     name = f"ratchet-test-{uuid.uuid4().hex[:12]}"
-    network = api.create_network(name, internal=True, labels={"ratchet.test": "1"})["Id"]
-    api.create_volume(name, labels={"ratchet.test": "1"})
+    network = api.create_network(name, internal=True, labels={Label.TEST: "1"})["Id"]
+    api.create_volume(name, labels={Label.TEST: "1"})
     yield name
-    for container in api.containers(all=True, filters={"label": [f"ratchet.installation={name}"]}):
+    for container in api.containers(all=True, filters={"label": [f"{Label.INSTALLATION}={name}"]}):
         api.remove_container(container["Id"], v=True, force=True)
     api.remove_network(network)
     api.remove_volume(name)

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from ratchet.contracts.exits import ExitCode
+from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import EngineSilent, engine_available
 from ratchet.runners.job import Job
@@ -40,7 +41,7 @@ def started(runner: DockerRunner, stage_image: str) -> Iterator[Callable[[str], 
 
     def start(code: str) -> str:
         command = ("python", "-I", "-S", "-c", code)
-        labels = {"ratchet.test": "1"}
+        labels = {Label.TEST: "1"}
         handles.append(runner.submit(Job(name="job", request=b"", image=stage_image, command=command, labels=labels)))
         return handles[-1]
 

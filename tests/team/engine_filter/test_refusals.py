@@ -14,6 +14,7 @@ from urllib.parse import quote
 import docker
 import pytest
 
+from ratchet.contracts.labels import MARK, Label
 from ratchet.runners.container import archive
 from ratchet.runners.job import Job
 from tests.team.engine_filter.bodies import bent, body
@@ -52,7 +53,7 @@ def created(running: Running, stage_image: str, api: docker.APIClient) -> Iterat
 def strange(api: docker.APIClient, stage_image: str, place: str) -> Iterator[str]:
     """The id of another program's container; it runs."""
     command = ["python", "-I", "-S", "-c", "import time; time.sleep(600)"]
-    labels = {"ratchet": "1", "ratchet.test": "1", "ratchet.installation": f"{place}-other"}
+    labels = {**MARK, Label.TEST: "1", Label.INSTALLATION: f"{place}-other"}
     identity: str = api.create_container(stage_image, entrypoint=command, labels=labels, name=f"strange-{place}")["Id"]
     api.start(identity)
     yield identity
@@ -85,7 +86,7 @@ def strange(api: docker.APIClient, stage_image: str, place: str) -> Iterator[str
         (("Image",), "evil/ratchet-stage:cpu"),
         (("Image",), "ratchet-stage-base:cpu"),
         (("Image",), "ratchet-stage:cpu/../../x"),
-        (("Labels", "ratchet.installation"), "there"),
+        (("Labels", Label.INSTALLATION), "there"),
         (("NetworkingConfig",), {"EndpointsConfig": {"bridge": {}}}),
     ],
 )  # fmt: skip

@@ -9,14 +9,15 @@ import docker
 import pytest
 
 from ratchet.contracts.errors import ConfigurationError, JobGone, Unavailable
+from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.container import container_config
+from ratchet.runners.detached import end_container
 from ratchet.runners.devices import Devices, _claims
 from ratchet.runners.docker import DockerRunner
-from ratchet.runners.finisher import finish
+from ratchet.runners.following import follow_to_end
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
-from ratchet.runners.runner import run_to_end
 from tests.team.engine_filter.running import Running
 
 pytestmark = pytest.mark.docker
@@ -31,18 +32,19 @@ def runner(running: Running, monkeypatch: pytest.MonkeyPatch) -> DockerRunner:
 @pytest.fixture
 def job(stage_image: str, api: docker.APIClient, place: str) -> Iterator[Any]:
     def make(code: str, **settings: Any) -> Job:
-        labels = {"ratchet.test": "1", **settings.pop("labels", {})}
+        labels = {Label.TEST: "1", **settings.pop("labels", {})}
         command = ("python", "-I", "-S", "-c", code)
         return Job(name="job", request=b'{"a": 1}', image=stage_image, labels=labels, command=command, **settings)
 
     yield make
-    assert api.containers(all=True, filters={"label": [f"ratchet.installation={place}"]}) == []
+    assert api.containers(all=True, filters={"label": [f"{Label.INSTALLATION}={place}"]}) == []
 
 
 def test_a_job_runs_and_its_lines_and_exit_code_come_back(runner: DockerRunner, job: Any) -> None:
     lines: list[Line] = []
     code = "import sys; print(open('/run/ratchet/secrets/key').read()); print('e', file=sys.stderr); sys.exit(65)"
-    ended = run_to_end(runner, job(code, secrets={"key": b"hunter2"}), lines.append)
+    given = job(code, secrets={"key": b"hunter2"})
+    ended = follow_to_end(runner, runner.submit(given), given, lines.append)
     assert ended.exit_code == 65
     assert sorted((line.stream, line.text) for line in lines) == [("stderr", "e"), ("stdout", "hunter2")]
 
@@ -90,7 +92,7 @@ def test_a_paused_container_is_woken_up(runner: DockerRunner, job: Any, api: doc
 def test_a_wait_with_a_limit_ends_and_leaves_the_job(runner: DockerRunner, job: Any) -> None:
     handle = runner.submit(job("import time; time.sleep(600)"))
     assert runner.wait(handle, 0.3).running
-    finish(handle, 0.1)
+    end_container(handle, 0.1)
     with pytest.raises(JobGone, match="is gone"):
         runner.status(handle)
 
@@ -98,12 +100,12 @@ def test_a_wait_with_a_limit_ends_and_leaves_the_job(runner: DockerRunner, job: 
 def test_containers_are_found_by_label_and_only_those_of_the_installation(
     runner: DockerRunner, job: Any, api: docker.APIClient, stage_image: str, place: str
 ) -> None:
-    labels = {"ratchet.test": "1", "ratchet.run": place}
+    labels = {Label.TEST: "1", Label.RUN: place}
     strange = api.create_container(stage_image, labels={**labels, "ratchet": "1"})["Id"]
     handle = runner.submit(job("import time; time.sleep(600)", labels=labels))
     try:
-        assert runner.find({"ratchet.run": place}) == [handle]
-        assert runner.labels(handle).items() >= {**labels, "ratchet": "1", "ratchet.installation": place}.items()
+        assert runner.find({Label.RUN: place}) == [handle]
+        assert runner.labels(handle).items() >= {**labels, "ratchet": "1", Label.INSTALLATION: place}.items()
         with pytest.raises(ConfigurationError, match="containers of the installation"):
             runner.labels(strange)
     finally:
@@ -114,7 +116,7 @@ def test_containers_are_found_by_label_and_only_those_of_the_installation(
 def test_the_volume_carries_the_labels_and_goes_with_the_container(
     runner: DockerRunner, job: Any, api: docker.APIClient, place: str
 ) -> None:
-    wanted = {"label": [f"ratchet.installation={place}"]}
+    wanted = {"label": [f"{Label.INSTALLATION}={place}"]}
     handle = runner.submit(job("pass"))
     assert len(api.volumes(filters=wanted)["Volumes"]) == 1
     runner.remove(handle)
@@ -149,7 +151,7 @@ def test_gpus_are_given_and_counted(
 ) -> None:
     monkeypatch.setenv("RATCHET_GPUS", f"fake:{place}")  # a name of its own: other tests count 0 and 1
     handle = runner.submit(job("import time; time.sleep(600)", resources=Resources(gpus=1)))
-    assert runner.labels(handle)["ratchet.gpus"] == place
+    assert runner.labels(handle)[Label.GPUS] == place
     with pytest.raises(Unavailable, match="0 of 1 are free"):
         runner.submit(job("pass", resources=Resources(gpus=1)))
     runner.remove(handle)
@@ -168,7 +170,8 @@ def test_a_claim_that_has_not_started_is_seen(runner: DockerRunner, job: Any, pl
 
 def test_out_of_memory_is_told_as_such(runner: DockerRunner, job: Any) -> None:
     limits = Resources.model_validate({"memory": "32m", "shm": "16m"})
-    ended = run_to_end(runner, job("x = b'x' * (256 << 20)", resources=limits), lambda _: None)
+    given = job("x = b'x' * (256 << 20)", resources=limits)
+    ended = follow_to_end(runner, runner.submit(given), given, lambda _: None)
     assert (ended.exit_code, ended.out_of_memory) == (137, True)
 
 

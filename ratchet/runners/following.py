@@ -1,0 +1,199 @@
+"""Following a job to its end: its lines, its timeout, silences of the engine, and what remains of it."""
+
+import logging
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Self, TypeVar
+
+from ratchet.contracts.errors import Unavailable
+from ratchet.runners.job import Job
+from ratchet.runners.log.lines import Line
+from ratchet.runners.log.position import Position, PositionFile
+from ratchet.runners.runner import Runner
+
+TAIL_LINES = 100
+PATIENCE_S = 60.0
+"""Seconds that a follower waits for an engine that does not answer."""
+MOST_BREAKS = 10
+"""How often a log may break off, with the engine answering in between, before a line comes."""
+
+_PAUSE_S = 0.5
+_Answer = TypeVar("_Answer")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a job ended. seconds: wall time from submission. tail: its last lines. cause: as in Status."""
+
+    exit_code: int
+    out_of_memory: bool
+    timed_out: bool
+    seconds: float
+    tail: tuple[Line, ...]
+    cause: str = ""
+
+
+def follow_to_end(
+    runner: Runner,
+    handle: str,
+    job: Job,
+    on_line: Callable[[Line], None],
+    *,
+    started: float | None = None,
+    resume: bool = False,
+    is_ours: Callable[[], bool] = lambda: True,
+) -> Ended:
+    """Follow a job until it ends, and remove it, however this call ends.
+
+    `on_line` is called for each line in the caller's thread. A job past its timeout gets SIGTERM, and SIGKILL after its
+    grace. So does a job whose caller is interrupted (an exception, Ctrl-C, SIGTERM); a second Ctrl-C kills at once.
+
+    started: `time.monotonic()` of its submission; now, if not given. resume: begin after the last line that an earlier
+    follower on this machine passed to its `on_line`. is_ours: asked before the job is stopped or removed; a job that
+    another follower has taken over is left to that one. While the runner does not answer, as an engine that restarts,
+    it is asked again for PATIENCE_S seconds and the job's grace, which such an engine gives the job before it answers.
+    """
+    begin = time.monotonic() if started is None else started
+    tail: deque[Line] = deque(maxlen=TAIL_LINES)
+    patience_s = PATIENCE_S + job.grace_s
+    left_s = begin + job.timeout_s - time.monotonic()
+    timeout = _Timeout(runner, handle, left_s, job.grace_s, patience_s=patience_s, is_ours=is_ours)
+    with _sigterm_raises():
+        try:
+            with timeout:
+                for line in _lines(runner, handle, patience_s, resume=resume):
+                    tail.append(line)
+                    on_line(line)
+                status = _retry_unavailable(lambda: runner.wait(handle), patience_s)
+        except BaseException:
+            if is_ours():
+                try:
+                    runner.stop(handle, job.grace_s)
+                finally:
+                    runner.remove(handle)
+            raise
+        if is_ours():
+            _retry_unavailable(lambda: runner.remove(handle), patience_s)
+    if timeout.error is not None:
+        raise timeout.error
+    if status.exit_code is None:
+        raise AssertionError(f"{job.name} still runs, after a wait for its end")
+    return Ended(
+        exit_code=status.exit_code,
+        out_of_memory=status.out_of_memory,
+        timed_out=timeout.fired,
+        seconds=time.monotonic() - begin,
+        tail=tuple(tail),
+        cause=status.cause,
+    )
+
+
+def _lines(runner: Runner, handle: str, patience_s: float, *, resume: bool) -> Iterator[Line]:
+    """The lines of a job's log, through silences of what runs it. The position is kept for the next follower."""
+    if not runner.durable:
+        yield from runner.logs(handle)
+        return
+    with PositionFile(handle) as kept:
+        position = kept.read() if resume else Position()
+        breaks = 0
+        while True:
+            try:
+                for line in runner.logs(handle, position):
+                    yield line
+                    kept.write(position)  # the consumer is done with the line, for it asks for the next one
+                    breaks = 0
+            except Unavailable:
+                breaks += 1
+                if breaks > MOST_BREAKS:
+                    raise
+                _retry_unavailable(lambda: runner.status(handle), patience_s)
+            else:
+                return
+
+
+class _Timeout:
+    """Stops a job after a time, from a thread of its own, whatever the thread that follows the job is busy with.
+
+    On leaving, the timer is cancelled, or waited for if it fired.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        handle: str,
+        seconds: float,
+        grace_s: float,
+        *,
+        patience_s: float,
+        is_ours: Callable[[], bool],
+    ) -> None:
+        self.fired = False
+        self.error: Exception | None = None
+        self._runner, self._handle, self._grace_s, self._patience_s = runner, handle, grace_s, patience_s
+        self._is_ours = is_ours
+        self._timer = threading.Timer(max(0.0, seconds), self._fire)
+        self._timer.daemon = True
+
+    def _fire(self) -> None:
+        try:
+            _retry_unavailable(self._stop, self._patience_s)
+        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
+            self.error = error
+
+    def _stop(self) -> None:
+        if self._is_ours() and self._runner.status(self._handle).running:
+            self.fired = True
+            self._runner.stop(self._handle, self._grace_s)
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._timer.cancel()
+        if kind is None:
+            self._timer.join()
+
+
+def _retry_unavailable(ask: Callable[[], _Answer], limit_s: float) -> _Answer:
+    """What `ask` returns, asked again for `limit_s` seconds while it raises Unavailable. Logs one warning."""
+    began = None
+    while True:
+        try:
+            answer = ask()
+        except Unavailable as error:
+            now = time.monotonic()
+            if began is None:
+                began = now
+                _log.warning("%s; retrying for at most %.0f s", error.cause, limit_s)
+            if now - began > limit_s:
+                raise Unavailable(f"{error.cause}; retried for {now - began:.0f} s", remedy=error.remedy) from error
+            time.sleep(min(_PAUSE_S, limit_s))
+        else:
+            if began is not None:
+                _log.warning("it answers again after %.0f s", time.monotonic() - began)
+            return answer
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """In the main thread, and unless SIGTERM has a handler, it becomes SystemExit, so that cleaning up happens."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def leave(signum: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + signum)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

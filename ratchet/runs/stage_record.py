@@ -1,0 +1,46 @@
+"""The record of how a stage of a run ended. Every orchestrator writes it through this one class."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from ratchet.contracts import paths
+from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.stages import Stage
+from ratchet.runs.attempt import Attempt
+from ratchet.store.base import Store
+
+
+class StageRecord:
+    """Records what `end` is given, or the RatchetError that leaves its block, over the record of an earlier try.
+
+    attempt: the attempt that computes the stage, if one does. Its last lines are recorded too, and nothing is recorded
+    once another attempt has taken it over.
+    """
+
+    def __init__(self, store: Store, plan: RunPlan, stage: Stage) -> None:
+        self.attempt: Attempt | None = None
+        self._store, self._plan, self._stage = store, plan, stage
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, RatchetError):
+            self.end(Outcome(stage=self._stage, state="failed", because=error.cause))
+
+    def end(self, outcome: Outcome) -> Outcome:
+        """Record an outcome. It is returned with its seconds, which count from the beginning of the block."""
+        lines = self.attempt.last_lines if self.attempt else ()
+        seconds = round(time.monotonic() - self._began, 3)
+        outcome = outcome.model_copy(update={"seconds": seconds, "last_lines": lines})
+        if self.attempt is None or not self.attempt.lost:
+            key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)
+            entry = self._store.head(key)
+            data = outcome.model_dump_json(by_alias=True).encode()
+            self._store.replace(key, data, expected=entry.etag if entry else None)
+        return outcome

@@ -1,0 +1,88 @@
+"""What a stage of a run has to compute, or its outcome where there is nothing to compute."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from ratchet.contracts import paths
+from ratchet.contracts.labels import Label
+from ratchet.contracts.request import Outcome, RunPlan, StageRequest
+from ratchet.contracts.result import Published
+from ratchet.contracts.stages import Stage
+from ratchet.runners.job import Job
+from ratchet.runs.events import Event
+from ratchet.runs.jobs import job_for, store_label
+from ratchet.runs.outcomes import outcome_of, outcomes, why_built
+from ratchet.runs.requests import compose, why_skipped
+from ratchet.store.base import Store
+from ratchet.store.publishing import discard_damaged, published
+
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """A stage that has to be computed. because: what differs from its newest result."""
+
+    store: Store
+    plan: RunPlan
+    request: StageRequest
+    because: str
+
+    @property
+    def attempt(self) -> str:
+        """The name of the attempt that the request is for, and of its container. No other attempt has it."""
+        return self.request.attempt
+
+    @property
+    def lease(self) -> str:
+        """The key of the lease that an attempt needs to compute this."""
+        return paths.lease(self.plan.spec.name, self.request.stage, self.request.fingerprint)
+
+    @property
+    def timeout_s(self) -> int:
+        """Seconds that the stage may take."""
+        return self.plan.spec.stages[self.request.stage].timeout
+
+    @property
+    def grace_s(self) -> int:
+        """Seconds that the stage has between the notice to stop and the kill."""
+        return self.plan.spec.stages[self.request.stage].grace
+
+    @cached_property
+    def job(self) -> Job:
+        """What a runner runs. Raises ConfigurationError where a setting or a credential for it is wrong."""
+        image = self.plan.pins.image
+        return job_for(self.request, self.store, None if image == "process" else image)
+
+    def labels(self, attempt: str | None = None) -> dict[str, str]:
+        """The labels of the jobs that compute this; with `attempt`, of that attempt's."""
+        labels = {
+            Label.STORE: store_label(self.request.store),
+            Label.PIPELINE: self.plan.spec.name,
+            Label.FINGERPRINT: self.request.fingerprint,
+        }
+        return labels if attempt is None else {**labels, Label.ATTEMPT: attempt}
+
+    def result(self) -> Published | None:
+        """What is published under the fingerprint, by whichever attempt."""
+        return published(self.store, self.request.prefix)
+
+
+def settle(store: Store, plan: RunPlan, stage: Stage, attempt: str, *, on_event: OnEvent) -> Outcome | Work:
+    """The outcome of a stage that is skipped or was published before; for any other, what `attempt` has to compute.
+
+    A published result whose bytes are damaged is moved aside, and computed again. on_event: gets a warning of that.
+    Raises ConfigurationError if a stage before it has no result in this run.
+    """
+    so_far = outcomes(store, plan.spec.name, plan.run_id)
+    so_far.pop(stage, None)
+    if reason := why_skipped(stage, so_far):
+        return Outcome(stage=stage, state="skipped", because=reason)
+    request = compose(store, plan, stage, so_far, attempt)
+    if damaged := discard_damaged(store, request.prefix):
+        message = f"{request.prefix}: {', '.join(damaged)} damaged, so it is built again"
+        on_event(Event(name="warning", level="warning", message=message))
+    if (found := published(store, request.prefix)) is not None:
+        return outcome_of(found, cached=True, because="published before")
+    return Work(store=store, plan=plan, request=request, because=why_built(store, request))

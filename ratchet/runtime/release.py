@@ -1,0 +1,55 @@
+"""What planning has to know of the stages: the digests of their code, and the versions of their libraries.
+
+A checkout and an image hold the files themselves. A wheel of the library does not: the stages are a distribution of
+their own, which Airflow's environment does not have. So the build of the wheel writes what it needs to `release.json`.
+
+A change here violates the promise of the project when a wheel and the checkout that it was built from plan the same run
+under two fingerprints.
+"""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ratchet.checkout import ROOT, STAGE_LOCK
+from ratchet.contracts.stages import STAGES, Stage, stage_module
+from ratchet.runtime.code import code_parts
+
+FILE = "release.json"
+_RECORD = Path(__file__).resolve().parents[1] / FILE
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
+_DECISIVE = frozenset(
+    {"deltalake", "great-expectations", "mlflow-skinny", "numpy", "pandas", "polars", "pyarrow", "safetensors", "torch"}
+)
+
+
+def stage_code(stage: Stage) -> dict[str, str]:
+    """`{"code.tasks.train.loop": sha256, ...}`: a stage's own modules, and those of the library that it needs."""
+    if (ROOT / "tasks").is_dir():
+        return code_parts(stage_module(stage))
+    found: dict[str, str] = _record()["code"][stage]
+    return found
+
+
+@cache
+def stage_libraries() -> dict[str, str]:
+    """Versions of the libraries that decide results, from the lock file that the stage image is built from."""
+    if not STAGE_LOCK.is_file():
+        recorded: dict[str, str] = _record()["libraries"]
+        return recorded
+    found = dict(_PINNED.findall(STAGE_LOCK.read_text(encoding="utf-8")))
+    return {name: found[name] for name in sorted(_DECISIVE)}
+
+
+def write_record(folder: Path) -> None:
+    """Write the record into the package's folder in a wheel; setup.py calls this in the checkout."""
+    record = {"code": {stage: stage_code(stage) for stage in STAGES}, "libraries": stage_libraries()}
+    (folder / FILE).write_text(json.dumps(record, indent=1, sort_keys=True), encoding="utf-8")
+
+
+@cache
+def _record() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_RECORD.read_text(encoding="utf-8"))
+    return found

@@ -1,0 +1,105 @@
+"""Every day of the window as arrays and statistics, from the store or encoded now."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ratchet.contracts import bundle, paths
+from ratchet.contracts.document import Document
+from ratchet.contracts.fingerprint import digest_of, flatten
+from ratchet.contracts.result import Artifact
+from ratchet.contracts.summaries import FeatureDay, SnapshotDay
+from ratchet.model.derivation import FILE, Derive, load_derive
+from ratchet.runtime.code import code_parts
+from ratchet.runtime.context import StageContext
+from ratchet.runtime.days import DayParts, Made
+from ratchet.store.artifacts import fetch
+from ratchet.store.publishing import Transaction
+from tasks.features.day import EncodedDay, encode_day
+from tasks.features.statistics import Moments
+
+CATEGORIES = "categories"
+"""The array from which the vocabulary is made; it is for the fit alone."""
+_BYTES_PER_VALUE = 48  # of one value while its day is encoded: 20 were measured, and derive may copy all of them
+
+
+class KeptDay(Document):
+    """What is kept of a day: its arrays, and what the fit needs to know."""
+
+    day: FeatureDay
+    numeric: tuple[Moments, ...]
+    label: Moments
+    categories: Artifact
+
+
+def encoded_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDay]:
+    """Every day's arrays and statistics, oldest first. Raises DataRejected and ConfigurationError."""
+    columns = ctx.spec.columns
+    derive = load_derive(ctx.folder, {name: column.type for name, column in columns.items() if column.derived})
+    parts = DayParts(
+        ctx=ctx,
+        name="features.day",
+        verb="encoded",
+        common=_parts(ctx),
+        identity=lambda day: {"input.rows": day.file.sha256, "day": paths.day(day.day)},
+        make=partial(_make, ctx, derive),
+        read=lambda found: KeptDay.model_validate(found.result.summary),
+    )
+    rows = max((day.file.rows or 0 for day in wanted), default=0)
+    return list(parts.build(wanted, memory=rows * len(columns) * _BYTES_PER_VALUE).values())
+
+
+def _parts(ctx: StageContext) -> dict[str, str]:
+    """What every day's arrays depend on, besides its rows."""
+    columns = {
+        name: column.model_dump(mode="json", include={"role", "type", "transform", "derived"})
+        for name, column in ctx.spec.columns.items()
+    }
+    label = ctx.spec.columns[ctx.spec.label]
+    user = bundle.python_files(ctx.folder) if (ctx.folder / FILE).is_file() else {}
+    return {
+        **code_parts("tasks.features.day"),
+        **flatten(columns, "config.columns"),
+        "config.columns": " ".join(columns),
+        "config.columns.label.classes": str(len(label.allowed or ())),
+        "config.train.objective": ctx.spec.train.objective,
+        **{f"user.{name}": sha256 for name, sha256 in user.items()},
+        "library.numpy": np.__version__,
+        "library.pandas": pd.__version__,
+    }
+
+
+def _make(ctx: StageContext, derive: Derive, day: SnapshotDay, transaction: Transaction, scratch: Path) -> Made:
+    encoded = encode_day(fetch(ctx.store, day.file, scratch), ctx.spec, derive, where=f"{day.day}")
+    arrays = {name: _add(transaction, scratch / f"{name}.npy", name, array) for name, array in encoded.arrays.items()}
+    return Made(
+        content=digest_of({name: array.sha256 for name, array in arrays.items()}),
+        rows=encoded.rows,
+        summary=_document(day.day, encoded, arrays),
+    )
+
+
+def _add(transaction: Transaction, path: Path, name: str, array: np.ndarray) -> Artifact:
+    np.save(path, np.ascontiguousarray(array), allow_pickle=False)
+    try:
+        return transaction.add(f"{name}.npy", path, rows=len(array))
+    finally:
+        path.unlink()
+
+
+def _document(day: date, encoded: EncodedDay, arrays: Mapping[str, Artifact]) -> KeptDay:
+    return KeptDay(
+        day=FeatureDay(
+            day=day,
+            rows=encoded.rows,
+            unlabelled=encoded.unlabelled,
+            arrays={name: array for name, array in arrays.items() if name != CATEGORIES},
+        ),
+        numeric=encoded.numeric,
+        label=encoded.label,
+        categories=arrays[CATEGORIES],
+    )

@@ -1,0 +1,32 @@
+"""Out-of-memory errors of torch, of a GPU or of the host, as the error that the retry policy knows."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from ratchet.contracts.errors import OutOfMemory
+
+
+@contextmanager
+def convert_memory_errors(batch_size: int, accumulation: int) -> Iterator[None]:
+    """Raise OutOfMemory, with the rows and micro-batches of a step, where the block runs out of memory."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        split = f", in {accumulation} micro-batches" if accumulation > 1 else ""
+        cause = str(error).partition("\n")[0].partition(". See ")[0] or type(error).__name__
+        raise OutOfMemory(
+            f"train ran out of memory in a step of {batch_size:,} rows{split}: {cause:.200}",
+            remedy="wait for the next try, which computes the step in twice as many micro-batches; to avoid the error, "
+            "raise resources.train.memory or take a larger GPU, lower train.batch_size, or make train.model smaller",
+        ) from error
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that memory ran out; torch raises a plain RuntimeError for that of the host."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )

@@ -1,0 +1,45 @@
+"""Every day of the window as a profile, from the store or measured now."""
+
+from collections.abc import Sequence
+from datetime import date
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from ratchet.contracts.fingerprint import flatten
+from ratchet.contracts.summaries import SnapshotDay
+from ratchet.runtime.code import code_parts
+from ratchet.runtime.context import StageContext
+from ratchet.runtime.days import DayParts, Made
+from ratchet.store.artifacts import fetch, read_json
+from ratchet.store.publishing import Transaction
+from tasks.validate import profile
+from tasks.validate.profile import Profile, measure
+
+_PROFILE = "profile"
+_BYTES_PER_ROW = 200  # while a column is measured: 185 were, of texts that hardly repeat; one column at a time
+
+
+def profiled_days(ctx: StageContext, days: Sequence[SnapshotDay]) -> dict[date, Profile]:
+    """Every day's profile, oldest first."""
+    parts = DayParts(
+        ctx=ctx,
+        name="validate.day",
+        verb="profiled",
+        common={
+            **code_parts("tasks.validate.profile"),
+            **flatten(profile.parts(ctx.spec), "config.columns"),
+            "library.polars": version("polars"),
+        },
+        identity=lambda day: {"input.file": day.file.sha256},
+        make=partial(_measure, ctx),
+        read=lambda found: read_json(ctx.store, found.result.outputs[_PROFILE], Profile),
+    )
+    rows = max((day.file.rows or 0 for day in days), default=0)
+    return parts.build(days, memory=rows * _BYTES_PER_ROW)
+
+
+def _measure(ctx: StageContext, day: SnapshotDay, transaction: Transaction, scratch: Path) -> Made:
+    measured = measure(fetch(ctx.store, day.file, scratch), ctx.spec)
+    artifact = transaction.add_bytes(_PROFILE, measured.model_dump_json(by_alias=True).encode(), rows=measured.rows)
+    return Made(content=artifact.sha256, rows=measured.rows)

@@ -1,0 +1,179 @@
+"""A stage's task: what it computes, what it keeps for its next try, and what it leaves behind when it is killed."""
+
+import threading
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowSkipException
+
+from ratchet.contracts.errors import DataRejected, Preempted
+from ratchet.contracts.loading import load
+from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.runs.outcomes import outcomes
+from ratchet.runs.planning import make_plan
+from ratchet.runs.work import Work, settle
+from ratchet.samples import clicks
+from ratchet.store.base import Store
+from ratchet.store.lease import Hold, Waiter, new_lease
+from ratchet.store.opening import open_store
+from ratchet_airflow.operators import StageOperator
+from tests.runs.recorded import keep
+from tests.runs.test_requests import JUDGED, outcome
+from tests.waiting import until
+
+FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
+DAY = date(2026, 3, 20)
+
+
+class States:
+    """What Airflow keeps for a task over its tries."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+
+    def get(self, key: str) -> Any:
+        return self.kept.get(key)
+
+    def set(self, key: str, value: Any) -> None:
+        self.kept[key] = value
+
+    def delete(self, key: str) -> None:
+        self.kept.pop(key, None)
+
+
+def context(states: States | None, *, try_number: int = 1, max_tries: int = 2) -> Mapping[str, Any]:
+    """What a task sees of its run."""
+    task = SimpleNamespace(try_number=try_number, max_tries=max_tries, id="0123456789abcdef", stats_tags={})
+    return {"run_id": "r", "ti": task, "task_state_store": states}
+
+
+def plan_in(folder: Path, monkeypatch: pytest.MonkeyPatch, *, days: int) -> RunPlan:
+    """A run that needs three days, of which there are `days`, in the store that the environment names."""
+    monkeypatch.setenv("RATCHET_DATA", str(folder))
+    monkeypatch.setenv("RATCHET_STORE", str(folder / "store"))
+    monkeypatch.setenv("RATCHET_RUNNER", "process")
+    for _ in clicks.write(folder, days=days, rows_per_day=50, end=DAY, seed=0):
+        pass
+    spec = load(FOLDER, {"source.window_days": 3})
+    return make_plan(
+        folder=FOLDER, spec=spec, data_date=DAY, run_id="r", kind="manual", store_uri=str(folder / "store")
+    )
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPlan:
+    return plan_in(tmp_path, monkeypatch, days=3)
+
+
+@pytest.fixture
+def store(plan: RunPlan) -> Store:
+    return open_store(plan.store)
+
+
+def task(stage: Any = "ingest") -> StageOperator:
+    return StageOperator(pipeline="search-ranking", stage=stage)
+
+
+def recorded(store: Store, stage: Any = "ingest") -> Outcome:
+    return outcomes(store, "search-ranking", "r")[stage]
+
+
+def held_elsewhere(plan: RunPlan, store: Store) -> Hold:
+    """The lease of the run's ingest, in the hands of another run."""
+    work = settle(store, plan, "ingest", "other", on_event=print)
+    assert isinstance(work, Work)
+    hold = Waiter(store, work.lease, new_lease("elsewhere", "other")).take()
+    assert hold is not None
+    return hold
+
+
+def test_a_task_computes_its_stage_and_its_value_is_the_manifest_s_address(plan: RunPlan, store: Store) -> None:
+    operator, states = task(), States()
+    value = operator.execute(context(states))
+    ended = recorded(store)
+    assert value == f"{plan.store}/{ended.manifest}"
+    assert (ended.state, ended.cached, operator.result) == ("done", False, ended.result)
+    assert ended.result is not None
+    assert states.kept["ratchet_attempt"] == ended.result.attempt
+    assert ended.result.attempt.startswith("try1-456789abcdef-")
+
+
+def test_a_result_that_is_published_is_found_and_no_name_is_kept(plan: RunPlan, store: Store) -> None:
+    task().execute(context(None))
+    again, states = task(), States()
+    again.execute(context(states, try_number=2))
+    assert recorded(store).cached
+    assert again.result == recorded(store).result
+    assert states.kept == {}
+
+
+def test_a_stage_without_work_is_skipped_and_says_why(plan: RunPlan, store: Store) -> None:
+    keep(store, plan, outcome("evaluate", summary={**JUDGED, "verdict": "reject"}))
+    operator = task("register")
+    with pytest.raises(AirflowSkipException, match="reject: better by 2 %"):
+        operator.execute(context(States()))
+    assert (operator.why_skipped, operator.result) == ("reject: better by 2 %", None)
+    assert recorded(store, "register").state == "skipped"
+
+
+def test_a_failure_is_raised_as_it_is_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan_in(tmp_path, monkeypatch, days=2)
+    with pytest.raises(DataRejected, match="2026-03-18"):
+        task().execute(context(States()))
+    assert recorded(open_store(made.store)).state == "failed"
+
+
+def test_the_name_of_an_earlier_try_is_used_until_a_clear_raises_max_tries(plan: RunPlan) -> None:
+    states, operator = States(), task()
+    assert operator._kept_name(context(states, max_tries=2)) is None
+    states.set("ratchet_attempt", "try1")
+    assert operator._kept_name(context(states, try_number=2, max_tries=2)) == "try1"
+    assert operator._kept_name(context(states, try_number=3, max_tries=4)) is None
+    assert "ratchet_attempt" not in states.kept
+    assert operator._kept_name(context(None)) is None
+
+
+def test_a_try_whose_earlier_container_is_gone_starts_its_own(plan: RunPlan, store: Store) -> None:
+    states = States()
+    states.kept = {"ratchet_attempt": "try0-gone", "ratchet_max_tries": 2}
+    task().execute(context(states, try_number=2))
+    result = recorded(store).result
+    assert result is not None
+    assert result.attempt.startswith("try2-")
+    assert states.kept["ratchet_attempt"] == result.attempt
+
+
+def test_a_task_that_is_killed_while_it_waits_for_another_run_ends_and_has_kept_its_name(
+    plan: RunPlan, store: Store
+) -> None:
+    hold = held_elsewhere(plan, store)
+    operator, states, raised = task(), States(), []
+
+    def execute() -> None:
+        try:
+            operator.execute(context(states))
+        except Preempted as error:
+            raised.append(error.cause)
+
+    thread = threading.Thread(target=execute)
+    thread.start()
+    until(lambda: "ratchet_attempt" in states.kept)
+    operator.on_kill()
+    thread.join(30)
+    assert raised == ["ingest received a notice to stop while it waited for another run"]
+    assert recorded(store).state == "failed"
+    assert hold.is_ours()
+    hold.release()
+
+
+def test_a_task_that_is_killed_before_its_attempt_begins_does_not_wait_either(plan: RunPlan, store: Store) -> None:
+    hold, operator = held_elsewhere(plan, store), task()
+    operator.on_kill()
+    with pytest.raises(Preempted, match="received a notice to stop while it waited"):
+        operator.execute(context(States()))
+    assert hold.is_ours()
+    hold.release()

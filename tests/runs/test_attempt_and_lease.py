@@ -1,0 +1,175 @@
+"""Attempts that meet another one's lease, without an engine. Those of real trainings are in test_attempt."""
+
+import sys
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
+from ratchet.contracts.request import RunPlan
+from ratchet.runners.process import ProcessRunner
+from ratchet.runs.attempt import Attempt
+from ratchet.runs.events import Event
+from ratchet.runs.work import Work
+from ratchet.store.base import Store
+from ratchet.store.lease import Hold, Waiter, holder_of, new_lease
+from ratchet.store.memory import MemoryStore
+from tests.runs.recorded import publish, training
+from tests.runs.test_requests import plan
+from tests.waiting import until
+
+PREEMPTED = """
+import pathlib, sys, time
+starts = pathlib.Path(sys.argv[1])
+starts.write_text(starts.read_text() + "x" if starts.exists() else "x")
+print("ready", flush=True)
+while not pathlib.Path(sys.argv[2]).exists():
+    time.sleep(0.01)
+sys.exit(75)
+"""
+"""Writes down that it was started, and ends as preempted as soon as a file exists."""
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(uuid.uuid4().hex)
+
+
+@pytest.fixture
+def messages() -> list[str]:
+    return []
+
+
+def made(store: Store, **overrides: Any) -> RunPlan:
+    return plan(overrides, store=store.uri)
+
+
+def take(work: Work, run: str, attempt: str) -> Hold:
+    hold = Waiter(work.store, work.lease, new_lease(run, attempt)).take()
+    assert hold is not None
+    return hold
+
+
+@pytest.fixture
+def elsewhere(store: MemoryStore) -> Iterator[Hold]:
+    """Another run holds the lease."""
+    hold = take(training(store, made(store)), "elsewhere", "other")
+    yield hold
+    hold.release()
+
+
+def running(work: Work, program: str, *words: str) -> Work:
+    """The work with a program in the stage's place."""
+    job = replace(work.job, command=(sys.executable, "-I", "-S", "-c", program, *words))
+    work.__dict__["job"] = job
+    return work
+
+
+def attempt(work: Work, messages: list[str]) -> Attempt:
+    def listen(event: Event) -> None:
+        messages.append(event.message)
+
+    return Attempt(work, ProcessRunner(), on_event=listen)
+
+
+def test_an_attempt_waits_for_another_run_and_takes_its_result(
+    store: MemoryStore, elsewhere: Hold, messages: list[str]
+) -> None:
+    work = training(store, made(store))
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(attempt(work, messages).compute)
+        until(lambda: messages)
+        publish(work, "other")
+        found = waits.result(timeout=30)
+    assert len(messages) == 1
+    assert messages[0].startswith("run elsewhere computes the same since ")
+    assert (found.state, found.cached, found.because) == ("done", True, "another run built it (attempt other)")
+    assert elsewhere.is_ours()
+
+
+def test_a_result_that_is_published_when_the_lease_is_taken_is_found_and_the_lease_given_back(
+    store: MemoryStore, messages: list[str]
+) -> None:
+    work = training(store, made(store))
+    publish(work, "other")
+    ours = attempt(work, messages)
+    assert ours.compute().cached
+    assert not ours.lost
+    assert holder_of(store, work.lease) is None
+
+
+def test_an_interrupted_attempt_does_not_wait_on(store: MemoryStore, elsewhere: Hold, messages: list[str]) -> None:
+    ours = attempt(training(store, made(store)), messages)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(ours.compute)
+        until(lambda: messages)
+        ours.interrupt()
+        with pytest.raises(Preempted, match="train received a notice to stop while it waited for another run"):
+            waits.result(timeout=30)
+    assert elsewhere.is_ours()
+
+
+def test_an_attempt_waits_no_longer_than_its_stage_may_take(
+    store: MemoryStore, elsewhere: Hold, messages: list[str]
+) -> None:
+    settings = {"stages.train.timeout": "1s", "stages.train.grace": "1s"}
+    late = training(store, made(store, **settings))
+    assert late.lease == training(store, made(store)).lease
+    with pytest.raises(Unavailable, match=r"train waited 1s for another run .* raise stages\.train\.timeout"):
+        attempt(late, messages).compute()
+    assert elsewhere.is_ours()
+
+
+def test_an_interrupted_process_is_stopped_and_not_started_again(
+    store: MemoryStore, messages: list[str], tmp_path: Path
+) -> None:
+    work = running(training(store, made(store)), PREEMPTED, str(tmp_path / "starts"), str(tmp_path / "never"))
+    ours = attempt(work, messages)
+    with ThreadPoolExecutor(1) as pool:
+        computes = pool.submit(ours.compute)
+        until(lambda: "ready" in messages)
+        ours.interrupt()
+        with pytest.raises(RatchetError):
+            computes.result(timeout=30)
+    assert (tmp_path / "starts").read_text() == "x"
+    assert not ours.lost
+    assert ours.last_lines == ("ready",)
+    assert holder_of(store, work.lease) is None
+
+
+def test_a_preempted_process_is_not_started_again_once_its_lease_is_taken_over(
+    store: MemoryStore, messages: list[str], tmp_path: Path
+) -> None:
+    """The follower was frozen; its successor has stopped the job and published the result meanwhile."""
+    starts, ends = tmp_path / "starts", tmp_path / "ends"
+    work = running(training(store, made(store)), PREEMPTED, str(starts), str(ends))
+    ours = attempt(work, messages)
+    with ThreadPoolExecutor(1) as pool:
+        computes = pool.submit(ours.compute)
+        until(lambda: "ready" in messages)
+        successor = take(work, work.plan.run_id, "successor")
+        publish(work, "successor")
+        ends.touch()
+        found = computes.result(timeout=30)
+    assert found.state == "done"
+    assert starts.read_text() == "x"
+    assert ours.lost
+    assert successor.release()
+
+
+def test_a_preempted_process_goes_on_in_the_same_attempt(
+    store: MemoryStore, messages: list[str], tmp_path: Path
+) -> None:
+    starts, ends = tmp_path / "starts", tmp_path / "ends"
+    ends.touch()
+    ours = attempt(running(training(store, made(store)), PREEMPTED, str(starts), str(ends)), messages)
+    with pytest.raises(Preempted):
+        ours.compute()
+    assert starts.read_text() == 20 * "x"
+    assert messages.count("ready") == 20
+    assert sum("it goes on at once" in message for message in messages) == 19

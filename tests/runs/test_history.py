@@ -1,0 +1,127 @@
+"""The runs of a pipeline by date, from what is recorded of them."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ratchet.contracts.request import Outcome, RunPlan, SourceDay, SourceFile
+from ratchet.contracts.stages import STAGES
+from ratchet.contracts.summaries import Registration
+from ratchet.runs.history import days_of, first_valid_source, is_local, newest, plan_of, runs_of
+from ratchet.store.memory import MemoryStore
+from tests.runs.recorded import keep, keep_plan
+from tests.runs.test_requests import DAY, JUDGED, OUTCOMES, outcome, plan
+
+BEFORE = DAY - timedelta(days=1)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(uuid.uuid4().hex)
+
+
+def ran(store: MemoryStore, run_id: str, *ended: Outcome, **changes: Any) -> RunPlan:
+    made = keep_plan(store, plan(run_id=run_id, **changes))
+    keep(store, made, *ended)
+    return made
+
+
+def saw(identity: str) -> tuple[SourceDay, ...]:
+    return (SourceDay(day=DAY, files=(SourceFile(key="a", bytes=1, identity=identity),)),)
+
+
+def registered(*, promoted: bool) -> Outcome:
+    summary = Registration(model="small", version="7", mlflow_run_id="r", promoted=promoted)
+    return outcome("register", summary=summary.model_dump(mode="json"))
+
+
+def test_runs_are_listed_by_date_oldest_first(store: MemoryStore) -> None:
+    ran(store, "b")
+    ran(store, "a")
+    ran(store, "c", data_date=BEFORE)
+    assert days_of(store, "small") == [BEFORE, DAY]
+    assert runs_of(store, "small", DAY) == ["b", "a"]
+    assert days_of(store, "unknown") == []
+
+
+def test_the_plan_of_an_unknown_run_is_none_and_such_a_run_is_not_local(store: MemoryStore) -> None:
+    made = ran(store, "local")
+    ran(store, "scheduled", kind="scheduled")
+    assert plan_of(store, "small", "local") == made
+    assert plan_of(store, "small", "unknown") is None
+    assert [is_local(store, "small", run) for run in ("local", "scheduled", "unknown")] == [True, False, False]
+
+
+def test_a_date_s_source_is_that_of_its_first_run_whose_validation_passed(store: MemoryStore) -> None:
+    ran(store, "refused", Outcome(stage="validate", state="failed"), source=saw("1"))
+    assert first_valid_source(store, "small", DAY) == {}
+    ran(store, "first", OUTCOMES["validate"], source=saw("2"))
+    ran(store, "second", OUTCOMES["validate"], source=saw("3"))
+    assert first_valid_source(store, "small", DAY) == {DAY: saw("2")[0]}
+    assert first_valid_source(store, "small", BEFORE) == {}
+
+
+def test_the_newest_run_of_a_date_or_of_a_kind_is_its_line(store: MemoryStore) -> None:
+    assert newest(store, "small", DAY) is None
+    ran(store, "first", kind="backfill")
+    ran(store, "second", kind="manual")
+    lines = [newest(store, "small", DAY, kind) for kind in (None, "backfill", "scheduled")]
+    assert [line and line.run_id for line in lines] == ["second", "first", None]
+
+
+@pytest.mark.parametrize(
+    ("ended", "standing", "would_promote", "promoted", "version", "cause"),
+    [
+        ((), "unfinished", False, False, "", ""),
+        ((OUTCOMES["evaluate"],), "promote", True, False, "", "better by 2 %"),
+        ((OUTCOMES["evaluate"], registered(promoted=True)), "promote", True, True, "7", "better by 2 %"),
+        ((OUTCOMES["evaluate"], registered(promoted=False)), "promote", True, False, "7", "better by 2 %"),
+        ((outcome("evaluate", summary={**JUDGED, "verdict": "reject"}),), "reject", False, False, "", "better by 2 %"),
+        (
+            (Outcome(stage="ingest", state="failed", because="no rows"),),
+            "failed",
+            False,
+            False,
+            "",
+            "ingest: no rows",
+        ),
+        (
+            (OUTCOMES["evaluate"], Outcome(stage="register", state="failed", because="no MLflow")),
+            "failed",
+            True,
+            False,
+            "",
+            "register: no MLflow",
+        ),
+    ],
+)
+def test_a_line_says_how_its_run_ended(
+    store: MemoryStore,
+    ended: tuple[Outcome, ...],
+    standing: str,
+    would_promote: bool,  # noqa: FBT001 - a column of the table
+    promoted: bool,  # noqa: FBT001 - a column of the table
+    version: str,
+    cause: str,
+) -> None:
+    ran(store, "r", *ended)
+    line = newest(store, "small", DAY)
+    assert line is not None
+    assert (line.day, line.kind, line.standing, line.cause) == (DAY, "local", standing, cause)
+    assert (line.would_promote, line.promoted, line.version) == (would_promote, promoted, version)
+    assert (line.gain is None) == ("evaluate" not in {one.stage for one in ended})
+
+
+@pytest.mark.parametrize(("built", "cached"), [((), True), (("report",), True), (("train",), False)])
+def test_a_run_is_cached_if_every_stage_but_the_report_was(
+    store: MemoryStore,
+    built: tuple[str, ...],
+    cached: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    results = {**OUTCOMES, "register": registered(promoted=False)}
+    ran(store, "r", *(results[stage].model_copy(update={"cached": stage not in built}) for stage in STAGES))
+    line = newest(store, "small", DAY)
+    assert line is not None
+    assert line.cached is cached

@@ -1,0 +1,69 @@
+"""How a stage ends is recorded once: its outcome, or the error."""
+
+import uuid
+
+import pytest
+
+from ratchet.contracts import paths
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.request import Outcome
+from ratchet.runners.process import ProcessRunner
+from ratchet.runs.attempt import Attempt
+from ratchet.runs.stage_record import StageRecord
+from ratchet.store.memory import MemoryStore
+from tests.runs.recorded import kept, training
+from tests.runs.test_requests import OUTCOMES, plan
+
+PLAN = plan()
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(uuid.uuid4().hex)
+
+
+def attempt(store: MemoryStore) -> Attempt:
+    return Attempt(training(store, PLAN), ProcessRunner(), on_event=print)
+
+
+def test_an_outcome_is_recorded_with_its_seconds_and_the_last_lines(store: MemoryStore) -> None:
+    with StageRecord(store, PLAN, "train") as record:
+        record.attempt = attempt(store)
+        record.attempt.last_lines = ("epoch 2", "saved")
+        ended = record.end(OUTCOMES["train"])
+    assert ended == OUTCOMES["train"].model_copy(update={"seconds": ended.seconds, "last_lines": ("epoch 2", "saved")})
+    assert kept(store, PLAN, "train") == ended
+    assert 0 <= ended.seconds < 30
+
+
+def test_an_error_of_ours_is_recorded_as_a_failure_and_goes_on(store: MemoryStore) -> None:
+    with pytest.raises(DataRejected, match="no rows"), StageRecord(store, PLAN, "ingest"):
+        raise DataRejected("no rows")
+    failed = kept(store, PLAN, "ingest")
+    assert (failed.stage, failed.state, failed.because, failed.result) == ("ingest", "failed", "no rows", None)
+
+
+def test_a_later_try_replaces_the_record_of_an_earlier_one(store: MemoryStore) -> None:
+    with pytest.raises(DataRejected), StageRecord(store, PLAN, "train"):
+        raise DataRejected("no rows")
+    with StageRecord(store, PLAN, "train") as record:
+        record.end(OUTCOMES["train"])
+    assert kept(store, PLAN, "train").state == "done"
+
+
+def test_what_is_no_error_of_ours_is_not_recorded(store: MemoryStore) -> None:
+    with pytest.raises(KeyboardInterrupt), StageRecord(store, PLAN, "train"):
+        raise KeyboardInterrupt
+    assert store.head(paths.outcome("small", "r", "train")) is None
+
+
+def test_an_attempt_that_was_taken_over_records_nothing(store: MemoryStore) -> None:
+    successor = Outcome(stage="train", state="done", because="the successor's")
+    with StageRecord(store, PLAN, "train") as record:
+        record.end(successor)
+    late = attempt(store)
+    late.lost = True
+    with StageRecord(store, PLAN, "train") as record:
+        record.attempt = late
+        record.end(OUTCOMES["train"])
+    assert kept(store, PLAN, "train").because == "the successor's"
