@@ -21,7 +21,7 @@ def pack(spec: PipelineSpec, trained: Path, scoring: Path, target: Path, *, pins
     from mlflow import pyfunc
 
     with warnings.catch_warnings():
-        # MLflow would have type hints on predict; a data frame of raw rows is described by the signature instead.
+        # MLflow asks for example rows, which would be rows of the source; the signature describes a data frame of rows.
         warnings.simplefilter("ignore")
         pyfunc.save_model(
             path=target,

@@ -13,15 +13,15 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+import pandas as pd
 from mlflow.models import set_model
 from mlflow.pyfunc import PythonModel, PythonModelContext
+from numpy.typing import NDArray
 
 
 class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not looked at
     """Scores raw rows."""
-
-    # MLflow takes type hints on predict for a promise about single rows; the signature says what rows look like.
-    _skip_type_hint_validation = True
 
     def __init__(self) -> None:
         # Where two threads load two versions at once, MLflow can use one object for both; each has its own context.
@@ -32,9 +32,10 @@ class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not 
         scoring = _scoring(Path(context.artifacts["scoring"]))
         self._models[context] = scoring.load(Path(context.artifacts["trained"]))
 
-    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, ARG002
+    def predict(self, context: PythonModelContext, model_input: pd.DataFrame) -> NDArray[np.float64]:
         """Scores of a data frame of raw rows: [rows], for multiclass [rows, classes]."""
-        return self._models[context].score(model_input)
+        scores: NDArray[np.float64] = self._models[context].score(model_input)
+        return scores
 
 
 def _scoring(package: Path) -> ModuleType:
