@@ -3,6 +3,7 @@
 Rows have two numbers, `x` and `z`, and a label that follows x. A model is a line: its weights say how good it is.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -67,16 +68,28 @@ class Shop(World):
         world = World(folder=folder, store=store, document=document, data_date=data_date)
         return cls(**vars(world), ingest=_snapshot(world, rows(groups, seed)))
 
-    def train(self, x: float, z: float = 0.0, *, trained_on: tuple[int, ...] = (3, 2), code: str = "") -> Published:
-        """A published training: a line with these weights, trained on days so many before the data date."""
+    def train(
+        self,
+        x: float,
+        z: float = 0.0,
+        *,
+        trained_on: tuple[int, ...] = (3, 2),
+        code: str = "",
+        helpers: Mapping[str, str] | None = None,
+    ) -> Published:
+        """A published training: a line with these weights, trained on days so many before the data date.
+
+        code: of features.py. helpers: other files of the pipeline's folder, by name.
+        """
+        packed = _code(code, helpers or {})
         weights, description = line(self.spec, x, z)
         made = digest_of_model(weights, description)
         days = tuple(self.data_date - timedelta(days=back) for back in trained_on)
         request = self.request(
             "train",
             inputs={"ingest": self.ingest},
-            parts={"made": digest_of([made, trained_on, code])},
-            attempt=digest(f"{x} {z} {code}".encode())[:8],
+            parts={"made": digest_of([made, trained_on, digest(packed)])},
+            attempt=digest(f"{x} {z} {digest(packed)}".encode())[:8],
         )
         document = TrainedModel(
             digest=made,
@@ -91,7 +104,7 @@ class Shop(World):
         with self.open(request) as ctx:
             ctx.transaction.add_bytes("weights", weights)
             ctx.transaction.add_bytes("description", description)
-            ctx.transaction.add_bytes("code", _code(code))
+            ctx.transaction.add_bytes("code", packed)
             metrics = {"training_throughput_samples_per_sec": 12_345.0}
             return self.commit(ctx, Finished(content=made, summary=document, metrics=metrics))
 
@@ -99,15 +112,18 @@ class Shop(World):
         """The same shop with this champion."""
         return replace(self, champion=champion)
 
-    def crown(self, training: Published, *, number: int = 1, version: str = "1") -> Champion:
-        """A training as if it were in production."""
+    def crown(
+        self, training: Published, *, number: int = 1, version: str = "1", evaluated: Published | None = None
+    ) -> Champion:
+        """A training as if it were in production; without `evaluated`, as one of before scoring code was kept."""
+        kept = {"evaluate": evaluated.key} if evaluated else {}
         return Champion(
             model=self.spec.model_name,
             number=number,
             version=version,
             digest=training.result.content,
             data_date=self.data_date - timedelta(days=1),
-            manifests={"train": training.key, "ingest": self.ingest.key},
+            manifests={"train": training.key, "ingest": self.ingest.key, **kept},
         )
 
     def evaluation(self, training: Published, attempt: str = "a1") -> StageRequest:
@@ -192,9 +208,10 @@ def line(spec: PipelineSpec, x: float, z: float) -> tuple[bytes, bytes]:
     return weights, description
 
 
-def _code(features: str = "") -> bytes:
+def _code(features: str, helpers: Mapping[str, str]) -> bytes:
     with TemporaryDirectory() as folder:
         (Path(folder) / "pipeline.yaml").write_text("name: shop\n")
-        if features:
-            (Path(folder) / "features.py").write_text(features)
+        for name, text in {"features.py": features, **helpers}.items():
+            if text:
+                (Path(folder) / name).write_text(text)
         return bundle.pack(Path(folder))

@@ -126,6 +126,7 @@ class World:
             **flatten(self.spec.columns, "config.columns"),
             **{f"input.{name}": given.key for name, given in (inputs or {}).items()},
             "champion": self.champion.digest if self.champion else "none",
+            "champion.evaluate": self.champion.manifests.get("evaluate", "") if self.champion else "",
             **({} if attempt else {"run": str(self.number)}),
             **(parts or {}),
         }

@@ -1,11 +1,11 @@
 """A pipeline's folder as one file of bytes, the same bytes for the same files."""
 
+import hashlib
 import io
 import tarfile
 from pathlib import Path, PurePosixPath
 
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.contracts.fingerprint import digest
 
 MAX_BYTES = 16 << 20
 
@@ -45,9 +45,14 @@ def pack(folder: Path) -> bytes:
     return buffer.getvalue()
 
 
+def digests(folder: Path) -> dict[str, str]:
+    """Sha256 of each file in the folder, by relative name."""
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in members(folder).items()}
+
+
 def python_files(folder: Path) -> dict[str, str]:
     """Sha256 of each Python file in the folder, by relative name."""
-    return {name: digest(path.read_bytes()) for name, path in members(folder).items() if name.endswith(".py")}
+    return {name: sha256 for name, sha256 in digests(folder).items() if name.endswith(".py")}
 
 
 def unpack(data: bytes, folder: Path) -> None:

@@ -11,7 +11,7 @@ from safetensors.torch import save as save_tensors
 from torch import nn
 
 from ratchet.contracts import bundle
-from ratchet.contracts.fingerprint import digest, digest_of
+from ratchet.contracts.fingerprint import digest_of
 from ratchet.model.description import Description, to_json
 from ratchet.model.hashing import probe
 
@@ -30,4 +30,4 @@ def digest_of_model(weights: bytes, description: bytes) -> str:
 
 def code_digest(folder: Path) -> str:
     """Sha256 over the files of a pipeline's folder and their names."""
-    return digest_of({name: digest(path.read_bytes()) for name, path in bundle.members(folder).items()})
+    return digest_of(bundle.digests(folder))

@@ -187,5 +187,6 @@ def _champion_parts(stage: Stage, champion: Champion | None) -> dict[str, str]:
         return {}
     if champion is None:
         return {"champion": "none"}
-    decisive = champion.manifests.get("validate", "") if stage == "validate" else champion.digest
-    return {"champion": decisive}
+    if stage == "validate":
+        return {"champion": champion.manifests.get("validate", "")}
+    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", "")}

@@ -64,7 +64,8 @@ class StageContext:
     ) -> Iterator[Self]:
         """A context for a request: the pipeline's folder unpacked, empty scratch folders, an open transaction.
 
-        What is in the transaction is deleted if the block raises. Raises ConfigurationError if the bundle is damaged.
+        If the block raises, what is in the transaction and not published is deleted. Raises ConfigurationError if the
+        bundle is damaged.
         """
         with tempfile.TemporaryDirectory(prefix="ratchet-") as private, scratch() as disk:
             folder, work = Path(private) / "pipeline", Path(private) / "work"

@@ -1,38 +1,57 @@
-"""The pipeline's own Python files: loaded from the unpacked bundle, never from anywhere else."""
+"""The pipeline's own Python files: loaded from the unpacked bundle, never from anywhere else.
 
-import importlib.util
+Each folder is a package with a name of its own. So two pipelines in one process may have helper modules of one name,
+and neither changes what the process itself imports under it: `sys.path` and plain names in `sys.modules` stay.
+
+A change here violates the promise of the project when a folder's module runs the code of another folder.
+"""
+
+import builtins
+import hashlib
+import re
 import sys
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+)
+from importlib.util import module_from_spec
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from types import CodeType, ModuleType
 from typing import Any
 
+from ratchet.contracts import bundle
 from ratchet.contracts.errors import ConfigurationError
+
+_PREFIX = "ratchet_pipeline_"
+_PRIVATE = re.compile(rf"\b{_PREFIX}[0-9a-f]{{16}}\.")
+_LOCK = Lock()
+_own: dict[str, frozenset[str]] = {}
+"""The packages that were made here, and the top-level names that each has files for."""
 
 
 def load_module(folder: Path, file: str) -> ModuleType | None:
     """A file of the pipeline's folder as a module, or None where there is no such file.
 
+    Its imports, at the top or inside functions, find the folder's own modules first. Only `importlib.import_module`
+    does not know them by their plain names; `import_module(".mapping", __package__)` finds them.
     Raises ConfigurationError with file and line if the code cannot be imported.
     """
     path = folder / file
     if not path.is_file():
         return None
-    name = f"ratchet_pipeline_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ConfigurationError(f"{file}: is not a Python file", remedy="name it *.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(folder))
+    name = f"{_package(folder)}.{path.stem}"
     try:
-        spec.loader.exec_module(module)
+        return import_module(name)
     except Exception as error:
-        raise ConfigurationError(
-            f"{_place(error, path)}: {type(error).__name__}: {error}", remedy=f"mend {file}"
-        ) from error
-    finally:
-        sys.path.remove(str(folder))
-    return module
+        raise ConfigurationError(blame(error, folder, file), remedy=f"mend {file}") from error
 
 
 def attribute(module: ModuleType, name: str, file: str) -> Any:
@@ -44,17 +63,84 @@ def attribute(module: ModuleType, name: str, file: str) -> Any:
         raise ConfigurationError(f"{file}: {name} is not defined", remedy=f"define it; the file has {public}") from None
 
 
+def blame(error: BaseException, folder: Path, file: str) -> str:
+    """`file:line: Type: message` for an error that came out of a call into a user's file."""
+    return f"{_place(error, folder / file)}: {type(error).__name__}: {_PRIVATE.sub('', str(error))}"
+
+
 def _place(error: BaseException, path: Path) -> str:
     """`file:line` of the deepest frame of an error inside the user's file."""
     line = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
     while trace:
-        if trace.tb_frame.f_code.co_filename == str(path):
+        if trace.tb_frame.f_code.co_filename == str(path.absolute()):
             line = trace.tb_lineno
         trace = trace.tb_next
     return f"{path.name}:{line}" if line else path.name
 
 
-def blame(error: BaseException, folder: Path, file: str) -> str:
-    """`file:line: Type: message` for an error that came out of a call into a user's file."""
-    return f"{_place(error, folder / file)}: {type(error).__name__}: {error}"
+def _package(folder: Path) -> str:
+    """The name of the folder's package, which says where it is, what it holds, and which copy of this module loads it.
+
+    Models that were registered at different times bring different copies of this module into one process.
+    """
+    files, place = bundle.digests(folder), str(folder.absolute())
+    name = f"{_PREFIX}{hashlib.sha256(repr((__name__, place, files)).encode()).hexdigest()[:16]}"
+    with _LOCK:
+        if _Finder not in sys.meta_path:
+            sys.meta_path.insert(0, _Finder)
+        if name not in _own:
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [place]
+            sys.modules[name] = module_from_spec(spec)
+            _own[name] = frozenset(filter(None, map(_top, files)))
+    return name
+
+
+def _top(file: str) -> str | None:
+    """The top-level module that a file of the folder is, or is a part of; None for what is no code."""
+    suffix = next(filter(file.endswith, (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES)), None)
+    return suffix and PurePosixPath(file.removesuffix(suffix)).parts[0]
+
+
+class _Finder:
+    """Finds the modules of the packages made here, and no others. A name below one of them is asked of nobody else."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
+        """See importlib.abc.MetaPathFinder."""
+        if path is None or name.partition(".")[0] not in _own:
+            return None
+        kinds = (ExtensionFileLoader, EXTENSION_SUFFIXES), (_Loader, SOURCE_SUFFIXES)
+        return next(filter(None, (FileFinder(folder, *kinds).find_spec(name) for folder in path)), None)
+
+
+class _Loader(SourceFileLoader):
+    """Runs a module of the folder with an `import` that knows the folder; neither reads nor writes byte code."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The module's code. Byte code is trusted by second and size, and folders are temporary."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module."""
+        package = module.__name__.partition(".")[0]
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": partial(_import, package)}
+        super().exec_module(module)
+
+
+def _import(
+    package: str,
+    name: str,
+    globals_: Mapping[str, object] | None = None,
+    locals_: Mapping[str, object] | None = None,
+    fromlist: Sequence[str] | None = (),
+    level: int = 0,
+) -> ModuleType:
+    """`__import__` for a module of a package made here: the package's own modules come before all others."""
+    first = name.partition(".")[0]
+    if level or first not in _own[package]:
+        return builtins.__import__(name, globals_, locals_, fromlist or (), level)
+    found = builtins.__import__(f"{package}.{name}", globals_, locals_, fromlist or (), 0)
+    return found if fromlist else sys.modules[f"{package}.{first}"]

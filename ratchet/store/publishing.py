@@ -39,6 +39,7 @@ class Transaction:
         # An attempt that is started twice, say after a lost answer, must not write over what its first start published.
         self._place = f"{prefix}/{paths.segment(f'{attempt}-{secrets.token_hex(4)}')}"
         self._outputs: dict[str, Artifact] = {}
+        self._sent = False  # whether a store may have the manifest, though it has not answered
 
     @property
     def outputs(self) -> Mapping[str, Artifact]:
@@ -99,6 +100,7 @@ class Transaction:
         key = paths.manifest(self._prefix)
         manifest = seal(result)
         for _ in range(_TRIES):
+            self._sent = True
             if self._store.create(key, manifest):
                 return Published(key=key, result=result, reused=False)
             existing = published(self._store, self._prefix)
@@ -108,9 +110,23 @@ class Transaction:
         raise Unavailable(f"{self._store.uri}/{key} is published and removed again and again by other processes")
 
     def abandon(self) -> None:
-        """Delete what was added. Only for a transaction that was not committed."""
+        """Delete what was added, except what a published result names or may come to name.
+
+        The manifest can be there although `commit` has raised: its answer was lost, or a notice to stop came then.
+        """
+        try:
+            existing = published(self._store, self._prefix)
+        except CorruptArtifact:
+            return  # nobody can say what it names; what it does not name is collected later
+        if existing is not None or not self._sent:
+            self._delete(existing)
+
+    def _delete(self, existing: Published | None) -> None:
+        outputs = existing.result.outputs.values() if existing else ()
+        named = {artifact.key for artifact in outputs}
         for entry in list(self._store.list(self._place)):
-            self._store.delete(entry.key)
+            if entry.key not in named:
+                self._store.delete(entry.key)
         self._outputs.clear()
 
     def _yield_to(self, existing: Published, content: str) -> Published:
@@ -122,7 +138,7 @@ class Transaction:
                 f"{existing.result.content[:12]} under this fingerprint, {self._attempt} has made {content[:12]}",
                 remedy=f"make the stage deterministic; compare {self._place} with the published outputs",
             )
-        self.abandon()
+        self._delete(existing)
         return existing
 
     def _key(self, name: str) -> str:

@@ -13,7 +13,11 @@ from ratchet.contracts.errors import CorruptArtifact, OutOfMemory, Preempted, Un
 from ratchet.contracts.summaries import Champion
 from ratchet.metrics.metrics import Floats
 from ratchet.model.files import lay_out
-from ratchet.model.scoring import ScoringModel, load
+from ratchet.model.package import unpack
+from ratchet.model.scorer import PackedModel, Scorer
+from ratchet.model.scoring import load
+from ratchet.runtime.logs import StageLog
+from ratchet.store.artifacts import read_bytes
 from ratchet.store.base import Store
 from ratchet.store.publishing import read_manifest
 
@@ -29,7 +33,7 @@ class Baseline:
 
     champion: Champion
     scores: Floats | None = None
-    model: ScoringModel | None = None
+    model: Scorer | None = None
     seen: tuple[date, ...] = ()
     trouble: Trouble | None = None
     cause: str = ""
@@ -39,18 +43,19 @@ def ask(
     store: Store,
     champion: Champion,
     *,
-    score: Callable[[ScoringModel], Floats],
+    score: Callable[[Scorer], Floats],
     holdout: tuple[date, ...],
     scratch: Path,
+    log: StageLog,
 ) -> Baseline:
-    """Load the champion from its own weights, description and code, and let it score.
+    """Load the champion from its own weights, description, pipeline's code and scoring code, and let it score.
 
     A fault of its files or of its own code is returned as `trouble`. A store that does not answer is raised.
     """
     try:
         result = read_manifest(store, champion.manifests["train"]).result
         split = summaries.trained(result).split
-        model = load(lay_out(store, result, scratch / "champion", scratch))
+        model = _load(store, champion, lay_out(store, result, scratch / "champion", scratch), scratch, log)
         if model.digest != champion.digest:
             raise CorruptArtifact(f"its files are model {model.digest[:12]}, not {champion.digest[:12]}")  # noqa: TRY301 - returned as any other damage
         scores = score(model)
@@ -66,3 +71,14 @@ def ask(
         return Baseline(champion=champion, trouble="baseline-unreadable", cause="it gives scores that are no numbers")
     seen = tuple(sorted({*split.train, *split.valid} & set(holdout)))
     return Baseline(champion=champion, scores=scores, model=model, seen=seen)
+
+
+def _load(store: Store, champion: Champion, folder: Path, scratch: Path, log: StageLog) -> Scorer:
+    """The champion, with the scoring code that it was evaluated and is served with."""
+    evaluated = champion.manifests.get("evaluate")
+    packed = read_manifest(store, evaluated).result.outputs.get("scoring") if evaluated else None
+    if packed is None:
+        said = f"version {champion.version} was made before scoring code was kept: the installed code scores it"
+        log.event("champion-code", said, level="warning", version=champion.version)
+        return load(folder)
+    return PackedModel(unpack(read_bytes(store, packed), scratch / "champion-scoring"), folder)

@@ -1,4 +1,4 @@
-"""evaluate: candidate and champion on the same held-out rows by the same code, and the verdict."""
+"""evaluate: candidate and champion on the same held-out rows, each by the code that it is served with; the verdict."""
 
 import time
 from pathlib import Path
@@ -13,7 +13,8 @@ from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.summaries import Judgement
 from ratchet.metrics.metrics import Floats
 from ratchet.model.files import lay_out
-from ratchet.model.scoring import ScoringModel, load
+from ratchet.model.package import pack, unpack
+from ratchet.model.scorer import PackedModel, Scorer
 from ratchet.runtime.context import Finished, StageContext
 from tasks.evaluate import holdout
 from tasks.evaluate.baseline import Baseline, ask
@@ -25,13 +26,19 @@ _LATENCY_TRIES = 5
 
 
 def run(ctx: StageContext) -> Finished:
-    """Score, measure, compare, judge. Output `scores`: label, group, candidate and baseline of each held-out row."""
+    """Score, measure, compare, judge.
+
+    Output `scores`: label, group, candidate and baseline of each held-out row; `scoring`: the code of ours that scored
+    the candidate, which register gives to the version.
+    """
     spec, result = ctx.spec, ctx.upstream("train")
     trained = summaries.trained(result)
     with ctx.phase("read"):
         snapshot = summaries.snapshot(ctx.upstream("ingest"))
         held = holdout.read(ctx.store, spec, snapshot, trained.split.holdout, ctx.disk)
-        candidate = load(lay_out(ctx.store, result, ctx.scratch / "candidate", ctx.scratch))
+        scoring = pack()
+        package = unpack(scoring, ctx.scratch / "scoring")
+        candidate = PackedModel(package, lay_out(ctx.store, result, ctx.scratch / "candidate", ctx.scratch))
     with ctx.phase("score"):
         scores = candidate.score(held.frame)
         if not np.isfinite(scores).all():
@@ -43,6 +50,7 @@ def run(ctx: StageContext) -> Finished:
     with ctx.phase("write"):
         path = _write_scores(ctx, held, scores, baseline)
         ctx.transaction.add("scores", path, rows=len(held.frame))
+        ctx.transaction.add_bytes("scoring", scoring)
     ctx.log.event("verdict", f"{judged.verdict} ({judged.reason}): {judged.explanation}")
     return Finished(
         content=_content(judged, trained.digest),
@@ -60,6 +68,7 @@ def _ask(ctx: StageContext, held: Holdout) -> Baseline | None:
         score=lambda model: model.score(held.frame),
         holdout=held.days,
         scratch=ctx.scratch,
+        log=ctx.log,
     )
 
 
@@ -71,7 +80,7 @@ def _content(judged: Judgement, digest: str) -> str:
 
 
 def _metrics(
-    judged: Judgement, constant: dict[str, float], held: Holdout, candidate: ScoringModel, baseline: Baseline | None
+    judged: Judgement, constant: dict[str, float], held: Holdout, candidate: Scorer, baseline: Baseline | None
 ) -> dict[str, float]:
     """Everything as numbers by name; the latencies decide nothing, and differ from one try to the next."""
     tables = {"candidate": judged.candidate_metrics, "constant": constant}
@@ -85,7 +94,7 @@ def _metrics(
     return found
 
 
-def _latency(model: ScoringModel, held: Holdout) -> float:
+def _latency(model: Scorer, held: Holdout) -> float:
     """Milliseconds in which a batch of a thousand rows is scored, the best of a few."""
     batch = held.frame.head(_LATENCY_ROWS)
     taken = []

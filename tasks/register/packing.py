@@ -1,51 +1,36 @@
-"""From a trained model's folder to an MLflow model: its files, our code that scores, a signature, and pins."""
+"""From a trained model's folder to an MLflow model: its files, the code that scores it, a signature, and pins."""
 
-import shutil
 import warnings
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ratchet.checkout import ROOT
 from ratchet.contracts.columns import Column
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Pins
-from ratchet.runtime.code import code_parts
 
-SCORING = "ratchet.model.scoring"
 _NEEDED = ("numpy", "pandas", "pydantic", "safetensors", "torch")
 
 
-def pack(spec: PipelineSpec, trained: Path, target: Path, *, pins: Pins, tags: dict[str, str], scratch: Path) -> None:
-    """Write the MLflow model of a trained model (see scoring.files.lay_out) to `target`, which must not exist."""
+def pack(spec: PipelineSpec, trained: Path, scoring: Path, target: Path, *, pins: Pins, tags: dict[str, str]) -> None:
+    """Write the MLflow model of a trained model to `target`, which must not exist.
+
+    trained: as `ratchet.model.files.lay_out` makes it. scoring: the package that evaluation scored it by. It is an
+    artifact, not one of MLflow's code paths, which would go onto the `sys.path` of the process that loads the model.
+    """
     from mlflow import pyfunc
 
     with warnings.catch_warnings():
-        # MLflow would have type hints on predict; a data frame of raw rows is described by the signature instead.
+        # MLflow asks for example rows, which would be rows of the source; the signature describes a data frame of rows.
         warnings.simplefilter("ignore")
         pyfunc.save_model(
             path=target,
             python_model=str(Path(__file__).with_name("pyfunc.py")),
-            artifacts={"trained": str(trained)},
-            code_paths=[str(scoring_code(scratch / "code"))],
+            artifacts={"trained": str(trained), "scoring": str(scoring)},
             signature=signature(spec),
             pip_requirements=requirements(pins),
             metadata=tags,
         )
-
-
-def scoring_code(folder: Path) -> Path:
-    """Our modules that scoring needs, and no others, below `folder`. Returns the folder of the package."""
-    for part in code_parts(SCORING):
-        module = part.removeprefix("code.")
-        path = ROOT.joinpath(*module.split("."))
-        source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        target = folder / source.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-    for package in [folder / "ratchet", *(path for path in (folder / "ratchet").rglob("*") if path.is_dir())]:
-        (package / "__init__.py").touch()
-    return folder / "ratchet"
 
 
 def signature(spec: PipelineSpec) -> Any:

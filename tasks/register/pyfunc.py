@@ -1,31 +1,49 @@
 """The registered model: MLflow runs this file when it loads one ("models from code"; nothing is unpickled).
 
-It only hands rows to ratchet.model, which comes with the model, so what is served scores as evaluation did.
+It only hands rows to the code that comes with the model, so what is served scores as evaluation did. That code has a
+package name of its own: `sys.path` and what the process imports under other names stay as they are.
 """
 
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
 
+import numpy as np
+import pandas as pd
 from mlflow.models import set_model
 from mlflow.pyfunc import PythonModel, PythonModelContext
-
-ARTIFACT = "trained"
+from numpy.typing import NDArray
 
 
 class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not looked at
     """Scores raw rows."""
 
-    # MLflow takes type hints on predict for a promise about single rows; the signature says what rows look like.
-    _skip_type_hint_validation = True
+    def __init__(self) -> None:
+        # Where two threads load two versions at once, MLflow can use one object for both; each has its own context.
+        self._models: WeakKeyDictionary[PythonModelContext, Any] = WeakKeyDictionary()
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the weights, the description and the pipeline's code that were registered."""
-        from ratchet.model.scoring import load
+        scoring = _scoring(Path(context.artifacts["scoring"]))
+        self._models[context] = scoring.load(Path(context.artifacts["trained"]))
 
-        self.model = load(Path(context.artifacts[ARTIFACT]))
-
-    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, ARG002
+    def predict(self, context: PythonModelContext, model_input: pd.DataFrame) -> NDArray[np.float64]:
         """Scores of a data frame of raw rows: [rows], for multiclass [rows, classes]."""
-        return self.model.score(model_input)
+        scores: NDArray[np.float64] = self._models[context].score(model_input)
+        return scores
+
+
+def _scoring(package: Path) -> ModuleType:
+    """The scoring module of a package, whose name says its content: another version with this name has this code."""
+    spec = ModuleSpec(package.name, None, is_package=True)
+    spec.submodule_search_locations = [str(package)]
+    sys.modules.setdefault(package.name, module_from_spec(spec))
+    return import_module(f"{package.name}.model.scoring")
 
 
 set_model(RatchetModel())

@@ -2,15 +2,18 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
 from ratchet.contracts import summaries
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Registration
 from ratchet.model.files import lay_out
+from ratchet.model.package import unpack
 from ratchet.runtime.context import Finished, StageContext
+from ratchet.store.artifacts import read_bytes
 from ratchet.tracking.candidates import log_candidate
 from ratchet.tracking.mlflow import Tracker, track
 from tasks.register.packing import pack
@@ -31,7 +34,8 @@ def run(ctx: StageContext) -> Finished:
             remedy="run register only after a verdict of promote",
         )
     with ctx.phase("version"):
-        run, version = track(ctx.store, request.tracking_uri, ctx.scratch, partial(_register, ctx, training, evaluated))
+        register = partial(_register, ctx, training, evaluated, _scoring(ctx, evaluated))
+        run, version = track(ctx.store, request.tracking_uri, ctx.scratch, register)
     with ctx.phase("ledger"):
         settled = settle(
             ctx.store,
@@ -62,7 +66,9 @@ def run(ctx: StageContext) -> Finished:
     )
 
 
-def _register(ctx: StageContext, training: StageResult, evaluated: StageResult, tracker: Tracker) -> tuple[str, str]:
+def _register(
+    ctx: StageContext, training: StageResult, evaluated: StageResult, scoring: Path, tracker: Tracker
+) -> tuple[str, str]:
     """(MLflow run, version) of the training."""
     request = ctx.request
     ingested = ctx.upstream("ingest")
@@ -84,18 +90,29 @@ def _register(ctx: StageContext, training: StageResult, evaluated: StageResult, 
         tracker,
         request.spec.model_name,
         training.fingerprint,
+        scoring.name,
         run=run,
         tags=tags,
         description=f"{request.data_date}: {judged.explanation}"[:4000],
-        upload=partial(_upload, ctx, training, tags, tracker),
+        upload=partial(_upload, ctx, training, scoring, tags, tracker),
     )
     return run, version
 
 
-def _upload(ctx: StageContext, training: StageResult, tags: dict[str, str], tracker: Tracker, run: str) -> str:
+def _scoring(ctx: StageContext, evaluated: StageResult) -> Path:
+    """The package that the candidate was scored by, and no other: what is served is what was evaluated."""
+    if "scoring" not in evaluated.outputs:
+        raise CorruptArtifact("an evaluate result has no scoring", remedy="evaluate again with --rebuild")
+    return unpack(read_bytes(ctx.store, evaluated.outputs["scoring"]), ctx.scratch / "scoring")
+
+
+def _upload(
+    ctx: StageContext, training: StageResult, scoring: Path, tags: dict[str, str], tracker: Tracker, run: str
+) -> str:
     packed = ctx.scratch / "packed"
     if not packed.exists():
         trained = lay_out(ctx.store, training, ctx.scratch / "trained", ctx.scratch)
-        pack(ctx.spec, trained, packed, pins=ctx.request.pins, tags=tags, scratch=ctx.scratch)
-    tracker.client.log_artifacts(run, str(packed), _MODEL)
-    return f"{tracker.client.get_run(run).info.artifact_uri}/{_MODEL}"
+        pack(ctx.spec, trained, scoring, packed, pins=ctx.request.pins, tags=tags)
+    place = f"{_MODEL}-{scoring.name.rpartition('_')[2]}"  # the run may hold a version with other code
+    tracker.client.log_artifacts(run, str(packed), place)
+    return f"{tracker.client.get_run(run).info.artifact_uri}/{place}"

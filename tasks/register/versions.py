@@ -6,6 +6,7 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.tracking.mlflow import Tracker
 
 FINGERPRINT = "ratchet.fingerprint"
+SCORING = "ratchet.scoring"
 CHAMPION = "champion"
 _NOT_THERE = frozenset({"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"})
 
@@ -14,26 +15,30 @@ def version_of(
     tracker: Tracker,
     model: str,
     fingerprint: str,
+    scoring: str,
     *,
     run: str,
     tags: Mapping[str, str],
     description: str,
     upload: Callable[[str], str],
 ) -> str:
-    """The version that bears a training's fingerprint, made if it is not there. However many ask, there is one.
+    """The version of a training and the code that scores it, made if it is not there. However many ask, there is one.
 
+    fingerprint: the training's. scoring: the name of the package; a training that was evaluated again by other code is
+    another version, for a version is served as it was evaluated.
     upload: puts the model's files into the run and returns their URI; called only if they are needed. Of two that made
     one at the same moment, the older stays, and each takes away only what it made itself.
     """
-    found = _versions(tracker, model, fingerprint)
+    identity = {FINGERPRINT: fingerprint, SCORING: scoring}
+    found = _versions(tracker, model, identity)
     if found:
         return found[0]
     source = upload(run)
     _ensure(tracker, model)
     made = tracker.client.create_model_version(
-        model, source, run_id=run, tags={FINGERPRINT: fingerprint, **tags}, description=description
+        model, source, run_id=run, tags={**identity, **tags}, description=description
     ).version
-    first = _versions(tracker, model, fingerprint)[0]
+    first = _versions(tracker, model, identity)[0]
     if str(made) != first:
         tracker.client.delete_model_version(model, str(made))
     return first
@@ -61,8 +66,9 @@ def point(tracker: Tracker, model: str, version: str, alias: str = CHAMPION) -> 
     return True
 
 
-def _versions(tracker: Tracker, model: str, fingerprint: str) -> list[str]:
-    found = tracker.client.search_model_versions(f"name = '{model}' and tags.`{FINGERPRINT}` = '{fingerprint}'")
+def _versions(tracker: Tracker, model: str, identity: Mapping[str, str]) -> list[str]:
+    tags = "".join(f" and tags.`{name}` = '{value}'" for name, value in identity.items())
+    found = tracker.client.search_model_versions(f"name = '{model}'{tags}")
     return sorted((str(version.version) for version in found), key=int)
 
 

@@ -1,17 +1,19 @@
 from dataclasses import replace
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.result import Published
 from ratchet.contracts.summaries import Champion, Judgement
 from ratchet.store.memory import MemoryStore
 from tasks.evaluate import stage
+from tests.model.other_scoring import other_scoring
 from tests.shop import SPEC, Shop
 
 
@@ -149,6 +151,67 @@ def test_each_model_scores_with_its_own_code(shop: Shop) -> None:
     flip = "def derive(df):\n    return df.assign(x=-df.x)\n"
     judged = judge(shop, shop.train(-1.0, code=flip), shop.crown(shop.train(-1.0)))
     assert (judged.verdict, judged.reason) == ("promote", "better")
+
+
+HELPED = (
+    "import mapping\n\ndef derive(df):\n    from helpers import SIGN\n    return df.assign(x=SIGN * mapping.of(df.x))\n"
+)
+HELPERS = {"mapping.py": "def of(x):\n    return x.fillna(0.5)\n", "helpers.py": "SIGN = 1\n"}
+OTHER_HELPERS = {"mapping.py": "def of(x):\n    return x.fillna(-0.5) ** 3\n", "helpers.py": "SIGN = -1\n"}
+
+
+def column(shop: Shop, evaluated: Published, name: str) -> list[float]:
+    path = shop.folder / f"{name}-{evaluated.result.fingerprint[:8]}"
+    shop.store.download(evaluated.result.outputs["scores"].key, path)
+    return pq.read_table(path)[name].to_pylist()
+
+
+def test_each_model_scores_with_its_own_helpers_and_its_own_scoring_code(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = shop.train(-1.0, code=HELPED, helpers=OTHER_HELPERS), shop.train(1.0, code=HELPED, helpers=HELPERS)
+    with monkeypatch.context() as before:
+        before.setattr(stage, "pack", lambda: other_scoring(tmp_path))
+        _, in_office = shop.evaluate(old)
+    _, alone = shop.evaluate(new)
+    _, both = shop.evaluate(new, shop.crown(old, evaluated=in_office))
+    assert column(shop, both, "baseline") == column(shop, in_office, "candidate")
+    assert column(shop, both, "candidate") == column(shop, alone, "candidate")
+    scoring = [one.result.outputs["scoring"].sha256 for one in (in_office, alone, both)]
+    assert scoring[0] != scoring[1] == scoring[2]
+    _, installed = shop.evaluate(new, shop.crown(old))
+    assert column(shop, installed, "baseline") != column(shop, both, "baseline")
+
+
+def test_a_champion_of_before_is_scored_by_the_installed_code_and_the_log_says_so(shop: Shop) -> None:
+    old, new = shop.train(0.3, 1.0), shop.train(1.0)
+    for evaluated in (None, shop.evaluate(old)[1]):
+        held = replace(shop, champion=shop.crown(old, evaluated=evaluated), log=StringIO())
+        with held.open(held.evaluation(new)) as ctx:
+            judged = stage.run(ctx).summary
+        assert isinstance(judged, Judgement)
+        assert judged.reason == "better"
+        assert ("the installed code scores it" in held.log.getvalue()) == (evaluated is None)
+
+
+@pytest.mark.parametrize("damage", ["gone", "flipped"])
+def test_a_champion_without_its_scoring_code_is_named_and_never_replaced(shop: Shop, damage: str) -> None:
+    old = shop.train(0.3, 1.0)
+    _, evaluated = shop.evaluate(old)
+    key = evaluated.result.outputs["scoring"].key
+    data = bytearray(shop.store.read(key))
+    data[len(data) // 2] ^= 1
+    shop.store.delete(key)
+    if damage == "flipped":
+        shop.store.create(key, bytes(data))
+    judged = judge(shop, shop.train(1.0), shop.crown(old, evaluated=evaluated))
+    assert judged.verdict == "inconclusive"
+    assert judged.reason == {"gone": "baseline-missing", "flipped": "baseline-unreadable"}[damage]
+
+
+def test_a_derive_that_fails_on_held_out_rows_is_the_pipeline_s_error(shop: Shop) -> None:
+    with pytest.raises(ConfigurationError, match=r"features\.py:2: ZeroDivisionError"):
+        shop.evaluate(shop.train(1.0, code="def derive(df):\n    return 1 / 0\n"))
 
 
 def test_scores_are_written_for_each_labelled_row_with_the_rows_of_a_group_together(shop: Shop) -> None:

@@ -17,12 +17,15 @@ from ratchet.contracts.request import Promotion
 from ratchet.contracts.result import Published
 from ratchet.contracts.summaries import Registration
 from ratchet.store.file import FileStore
-from ratchet.store.ledger import champion, records
+from ratchet.store.ledger import records
 from ratchet.store.opening import open_store
 from ratchet.tracking.mlflow import local_uri
 from tasks.evaluate import holdout
+from tasks.evaluate import stage as evaluate
 from tasks.register import stage, versions
 from tests.mlflow_server import prepare
+from tests.model.other_scoring import other_scoring
+from tests.register.night import night, register
 from tests.shop import Shop
 from tests.world import PINS
 
@@ -32,24 +35,6 @@ DERIVE = "def derive(df):\n    return df.assign(x=df.x.fillna(0.5), hour=df.seen
 @pytest.fixture
 def shop(tmp_path: Path, mlflow_database: Path) -> Shop:
     return Shop.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
-
-
-def register(shop: Shop, training: Published, evaluated: Published, attempt: str = "a1") -> Registration:
-    finished, _ = shop.finish(shop.registration(training, evaluated, attempt))
-    assert isinstance(finished.summary, Registration)
-    return finished.summary
-
-
-def night(shop: Shop, training: Published) -> Registration:
-    """Evaluate against whoever is champion, and register."""
-    live = champion(shop.store, shop.spec.model_name)
-    against = None
-    if live:
-        against = shop.crown(training, number=live.number, version=live.version).model_copy(
-            update={"digest": live.model_digest, "manifests": live.manifests}
-        )
-    _, evaluated = shop.evaluate(training, against)
-    return register(shop, training, evaluated)
 
 
 def client(shop: Shop) -> MlflowClient:
@@ -99,6 +84,23 @@ def test_registering_twice_gives_one_version_one_run_and_one_record(shop: Shop) 
     assert len(client(shop).search_runs(["1"])) == 1
     assert len(client(shop).get_metric_history(first.mlflow_run_id, "valid.loss")) == 2
     assert len(records(shop.store, "shop")) == 1
+
+
+def test_a_training_that_is_evaluated_by_other_code_is_another_version_and_the_first_stays(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = replace(shop, promotion=Promotion(mode="never", reason="not now"))
+    training = held.train(1.0)
+    _, evaluated = held.evaluate(training)
+    other = other_scoring(held.folder / "other")
+    monkeypatch.setattr(evaluate, "pack", lambda: other)
+    _, again = held.finish(held.evaluation(training).model_copy(update={"fingerprint": "0" * 64}))
+    done = [register(held, training, one, f"a{try_}").version for try_, one in enumerate((evaluated, again, evaluated))]
+    assert done == ["1", "2", "1"]
+    files = [entry.key for entry in held.store.list("mlflow/artifacts") if entry.key.endswith("/model/scoring.py")]
+    packages = {key.split("/")[-3] for key in files}
+    assert len(files) == len(packages) == 2
+    assert len({key.partition("/artifacts/ratchet_scoring_")[0] for key in files}) == 2
 
 
 def test_a_better_model_takes_over_and_the_alias_with_it(shop: Shop) -> None:
@@ -213,13 +215,14 @@ def test_a_version_that_two_made_at_the_same_moment_is_one_in_the_end(
 
 
 FRESH = """
-import sys
-import mlflow, numpy, pandas
+import sys, warnings
+import mlflow.pyfunc, numpy, pandas, torch
+for kind in (UserWarning, FutureWarning):
+    warnings.simplefilter("error", kind)
 frame = pandas.read_pickle(sys.argv[2])
 mlflow.set_tracking_uri(sys.argv[1])
 scores = mlflow.pyfunc.load_model("models:/shop@champion").predict(frame)
-import ratchet.model.scoring
-assert "/code/ratchet/" in ratchet.model.scoring.__file__, ratchet.model.scoring.__file__
+assert not {"ratchet", "tasks", "features"} & set(sys.modules)
 numpy.save(sys.argv[3], scores)
 """
 
@@ -230,12 +233,16 @@ def scores_of_a_fresh_process(shop: Shop, uri: str, tmp_path: Path, evaluated: P
     held.frame.to_pickle(tmp_path / "rows.pkl")
     away = tmp_path / "away"
     away.mkdir()
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FRESH, uri, tmp_path / "rows.pkl", tmp_path / "scores.npy"],
-        check=True,
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
         cwd=away,
         env={**os.environ, "PYTHONPATH": "", "MLFLOW_DISABLE_TELEMETRY": "true"},
     )
+    # MLflow prints what it says of type hints on predict whatever the filters are.
+    assert (done.returncode, "UserWarning" in done.stderr) == (0, False), done.stderr
     shop.store.download(evaluated.result.outputs["scores"].key, tmp_path / "scores.parquet")
     judged = pq.read_table(tmp_path / "scores.parquet")["candidate"].to_numpy()
     return np.load(tmp_path / "scores.npy"), judged

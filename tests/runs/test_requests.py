@@ -14,6 +14,7 @@ from ratchet.contracts.stages import STAGES, Stage
 from ratchet.runs.pins import pins
 from ratchet.runs.requests import compose, why_skipped
 from ratchet.runtime.release import stage_libraries
+from ratchet.store.ledger import Change, append
 from ratchet.store.memory import MemoryStore
 
 SPEC = """
@@ -101,6 +102,20 @@ def test_a_change_of_the_file_rebuilds_what_it_touches_and_nothing_else(
 ) -> None:
     before, after = fingerprints(plan()), fingerprints(plan(overrides))
     assert {stage for stage in STAGES if before[stage] != after[stage]} == rebuilt
+
+
+def test_a_champion_that_was_evaluated_by_other_code_is_another_baseline() -> None:
+    def promoted(evaluation: str) -> str:
+        store = MemoryStore(f"requests-{evaluation}")
+        change = Change(
+            model="small", action="promote", version="1", fingerprint=digest(b"f"), model_digest=digest(b"champion"),
+            manifests={"train": "train", "evaluate": evaluation}, data_date=DAY, window_start=DAY, pipeline="small",
+            run_id="before", reason="better", baseline=None, recorded=datetime.now(UTC),
+        )  # fmt: skip
+        append(store, change, after=0)
+        return compose(store, plan(), "evaluate", OUTCOMES, "a").fingerprint
+
+    assert promoted("one") != promoted("another")
 
 
 def test_code_data_libraries_and_the_wish_to_rebuild_count() -> None:

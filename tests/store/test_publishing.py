@@ -106,6 +106,68 @@ def test_a_transaction_that_is_abandoned_leaves_nothing(store: Store) -> None:
     assert transaction.outputs == {}
 
 
+def test_a_transaction_that_is_abandoned_after_its_commit_keeps_what_is_published(store: Store) -> None:
+    transaction = Transaction(store, PREFIX, "one")
+    transaction.add_bytes("weights", b"1")
+    done = commit(transaction)
+    late = transaction.add_bytes("late", b"2")
+    transaction.abandon()
+    assert verify(store, done) == []
+    assert store.head(late.key) is None
+
+
+def test_a_transaction_that_is_abandoned_beside_another_s_result_leaves_nothing_of_its_own(store: Store) -> None:
+    publish(store, "one")
+    before = list(store.list())
+    transaction = Transaction(store, PREFIX, "two")
+    transaction.add_bytes("weights", b"1")
+    with pytest.raises(PublishConflict):
+        commit(transaction, content="d" * 64)
+    transaction.abandon()
+    assert list(store.list()) == before
+
+
+def test_a_transaction_that_is_abandoned_below_a_damaged_manifest_keeps_all(store: Store) -> None:
+    transaction = Transaction(store, PREFIX, "one")
+    weights = transaction.add_bytes("weights", b"1")
+    key = commit(transaction).key
+    damage(store, key, store.read(key)[:-7])
+    transaction.abandon()
+    assert read_bytes(store, weights) == b"1"
+
+
+class Unanswering(MemoryStore):
+    """A store that has the manifest, at once or when it arrives, and the connection breaks before it answers."""
+
+    manifest, arrival = b"", "at once"
+
+    def create(self, key: str, data: bytes) -> bool:
+        if key != paths.manifest(PREFIX):
+            return super().create(key, data)
+        self.manifest = data
+        if self.arrival == "at once":
+            self.arrive()
+        raise Unavailable("no answer")
+
+    def arrive(self) -> None:
+        super().create(paths.manifest(PREFIX), self.manifest)
+
+
+@pytest.mark.parametrize("arrival", ["at once", "later"])
+def test_a_transaction_whose_manifest_gets_no_answer_keeps_what_it_names(arrival: str) -> None:
+    store = Unanswering(f"unanswering-{arrival}")
+    store.arrival = arrival
+    transaction = Transaction(store, PREFIX, "one")
+    weights = transaction.add_bytes("weights", b"1")
+    with pytest.raises(Unavailable):
+        commit(transaction)
+    transaction.abandon()
+    store.arrive()
+    found = read_manifest(store, paths.manifest(PREFIX))
+    assert found.result.outputs == {"weights": weights}
+    assert verify(store, found) == []
+
+
 def test_names_are_checked_and_used_once(store: Store) -> None:
     with pytest.raises(ConfigurationError):
         Transaction(store, PREFIX, "../one")
