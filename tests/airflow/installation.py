@@ -246,7 +246,7 @@ class Installation:
 
     def get(self, path: str, *, logged_in: bool = True) -> tuple[Mapping[str, str], str]:
         """Headers and body of a page of Airflow's server. Raises HTTPError."""
-        headers = {"Authorization": f"Bearer {self.api._token}"} if logged_in else {}
+        headers = {"Authorization": self.api._client.headers["Authorization"]} if logged_in else {}
         with urlopen(Request(self.services.airflow_url + path, headers=headers), timeout=30) as response:
             return dict(response.headers), response.read().decode()
 

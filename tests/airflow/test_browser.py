@@ -171,6 +171,6 @@ def settled(airflow: Installation, run_id: str) -> dict[str, str]:
 
 
 def refusals(webhook: Webhook) -> list[str]:
-    """What was told of models that did not go in."""
-    titles = (ASKING, "did not replace")
+    """The alerts about models that were not promoted."""
+    titles = (ASKING, "did not promote")
     return [told["message"] for told in list(webhook.received) if all(word in told["title"] for word in titles)]

@@ -86,7 +86,7 @@ def test_a_backfill_is_summed_up_with_the_verdict_of_each_date(
     airflow: Installation, night: Night, webhook: Webhook
 ) -> None:
     (summary,) = airflow.until(lambda: backfill_summaries(webhook))
-    assert summary["title"] == f"{PIPELINE} {day(9)} to {day(6)}: backfill has ended"
+    assert summary["title"] == f"{PIPELINE} {day(9)} to {day(6)}: backfill has finished"
     assert "Cause: 4 dates: 1 failed, " in summary["message"]
     assert f"  {day(9)}  failed: ingest: " in summary["message"]
     for back in (8, 7, 6):
@@ -126,7 +126,7 @@ def test_data_that_is_not_there_fails_at_once_and_people_are_told(
     assert airflow.api.tasks(PIPELINE, run_id)["ingest"]["try_number"] == 1
     (told,) = [hook for hook in webhook.received if "2020-01-01" in hook["title"] and "ingest" in hook["title"]]
     assert "What to do: " in told["message"]
-    assert f"Link: {airflow.services.airflow_url}/dags/{PIPELINE}/runs/" in told["message"]
+    assert f"Log: {airflow.services.airflow_url}/dags/{PIPELINE}/runs/" in told["message"]
 
 
 def test_a_broken_pipeline_is_one_visible_error_and_goes_when_it_is_mended(airflow: Installation, night: Night) -> None:
@@ -158,4 +158,4 @@ def test_parsing_again_and_again_makes_no_new_version(airflow: Installation, nig
 
 def backfill_summaries(webhook: Webhook) -> list[dict[str, str]]:
     """What was told of whole backfills."""
-    return messages(webhook, f"{PIPELINE} ", "backfill has ended")
+    return messages(webhook, f"{PIPELINE} ", "backfill has finished")

@@ -159,7 +159,7 @@ def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and
     assert "Server indicated the task shouldn't be running anymore" in log
     (told,) = faulted.until(lambda: [alert for alert in faulted.alerts() if alert["title"].endswith(": run failed")])
     assert told["title"].startswith(f"{PIPELINE} {faulted.plan(PIPELINE, training).data_date}: ")
-    assert told["cause"] == "the run took longer than it may"
+    assert told["cause"] == "the run exceeded its time limit"
 
 
 def test_a_training_that_is_cleared_while_it_runs_is_ended_before_it_starts_afresh(faulted: Faulted, deaf: str) -> None:
