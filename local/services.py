@@ -114,9 +114,9 @@ class Services:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(known.supervisor.pid, signal.SIGTERM)
             until = time.monotonic() + 2 * STOP_S + 5  # clients end before their servers
-            while processes.alive(known.supervisor) and time.monotonic() < until:
+            while processes.is_alive(known.supervisor) and time.monotonic() < until:
                 time.sleep(0.1)
-            if processes.alive(known.supervisor):
+            if processes.is_alive(known.supervisor):
                 os.kill(known.supervisor.pid, signal.SIGKILL)
         if self._started is not None:
             if known is None:
@@ -231,7 +231,7 @@ class Services:
     def _known(self) -> state.Servers | None:
         """The state that the supervisor of this home wrote; None if it is not alive."""
         known = state.read(self.home)
-        return known if known is not None and processes.alive(known.supervisor) else None
+        return known if known is not None and processes.is_alive(known.supervisor) else None
 
     def _state(self, name: str) -> Path:
         return self.home / name

@@ -84,7 +84,7 @@ class Server:
         self._set_state("starting" if self.service.health or self.service.once else "running", process=born)
 
     def _watch(self, process: subprocess.Popen[bytes], now: float) -> None:
-        if processes.ended(process):
+        if processes.has_ended(process):
             # Its workers would hold the port, and would run tasks that nobody follows. They get no grace: a retry finds
             # the results that they have stored.
             processes.end({process.pid}, 0)

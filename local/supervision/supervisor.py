@@ -74,7 +74,7 @@ def _try_lock(file: BinaryIO) -> bool:
 def _is_supervised(home: Path) -> bool:
     """Whether the supervisor that wrote the state of this home is alive."""
     known = read(home)
-    return known is not None and processes.alive(known.supervisor)
+    return known is not None and processes.is_alive(known.supervisor)
 
 
 def _end_orphans(home: Path, grace_s: float) -> list[str]:

@@ -7,7 +7,7 @@ import yaml
 
 from ratchet.cli import own_code
 from ratchet.cli.pipelines import add_pipeline, find, overrides
-from ratchet.contracts.expectations import columns_are_there, types_are_known
+from ratchet.contracts.expectations import columns_exist, types_exist
 from ratchet.contracts.loading import FILE, load
 from ratchet.contracts.pipeline import PipelineSpec
 
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     given = Path(options.pipeline)
     path = given if given.is_file() else find(options.pipeline) / FILE
-    rules = (types_are_known, columns_are_there, *own_code.rules(path.parent))
+    rules = (types_exist, columns_exist, *own_code.rules(path.parent))
     spec = load(path, overrides(options.set), rules)
     if options.explain:
         print(explain(spec), end="")

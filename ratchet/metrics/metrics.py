@@ -19,7 +19,7 @@ EPSILON = 1e-7  # as far as a probability may be from 0 and 1 before its logarit
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Measured:
+class Measurement:
     """A metric of one model, in a form that can be resampled.
 
     value: the metric on all rows. sums: [units, k], additive over units. combine: sums [..., k] to the metric [...];
@@ -39,7 +39,7 @@ class Rows:
     label: Floats
     offsets: NDArray[np.int64] | None
 
-    def chosen(self, mask: NDArray[np.bool_]) -> "Rows":
+    def select(self, mask: NDArray[np.bool_]) -> "Rows":
         """Some of the rows; groups that lose all of theirs vanish."""
         if self.offsets is None:
             return Rows(label=self.label[mask], offsets=None)
@@ -60,7 +60,7 @@ def names(objective: Objective, decisive: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([decisive, *shown]))
 
 
-def measure(metric: str, rows: Rows, score: Floats) -> Measured | None:
+def measure(metric: str, rows: Rows, score: Floats) -> Measurement | None:
     """One metric of one model, or None where it has no value on these rows, say without a positive.
 
     score: [rows], for multiclass [rows, classes] of probabilities; probabilities for a binary logloss.
@@ -86,10 +86,10 @@ def constant(objective: Objective, metric: str, label: Floats) -> Floats:
     return np.full(len(label), level)
 
 
-def _mean(total: Floats, count: Floats) -> Measured:
+def _mean(total: Floats, count: Floats) -> Measurement:
     sums = np.stack([total, count], axis=1)
     whole = sums.sum(axis=0)
-    return Measured(value=float(whole[0] / whole[1]), sums=sums, combine=_ratio, effective=len(total))
+    return Measurement(value=float(whole[0] / whole[1]), sums=sums, combine=_ratio, effective=len(total))
 
 
 def _ratio(sums: Floats) -> Floats:
@@ -100,17 +100,17 @@ def _root(sums: Floats) -> Floats:
     return np.asarray(np.sqrt(sums[..., 0] / sums[..., 1]))
 
 
-def _averaged(loss: Callable[[Floats, Floats], Floats]) -> Callable[[Rows, Floats], Measured]:
-    def measured(rows: Rows, score: Floats) -> Measured:
+def _mean_of(loss: Callable[[Floats, Floats], Floats]) -> Callable[[Rows, Floats], Measurement]:
+    def measured(rows: Rows, score: Floats) -> Measurement:
         sums = rows.by_unit(np.stack([loss(rows.label, score), np.ones(len(rows.label))], axis=1))
         return _mean(sums[:, 0], sums[:, 1])
 
     return measured
 
 
-def _rmse(rows: Rows, score: Floats) -> Measured:
-    squares = _averaged(lambda label, guess: (label - guess) ** 2)(rows, score)
-    return Measured(value=squares.value**0.5, sums=squares.sums, combine=_root, effective=squares.effective)
+def _rmse(rows: Rows, score: Floats) -> Measurement:
+    squares = _mean_of(lambda label, guess: (label - guess) ** 2)(rows, score)
+    return Measurement(value=squares.value**0.5, sums=squares.sums, combine=_root, effective=squares.effective)
 
 
 def _logloss(label: Floats, score: Floats) -> Floats:
@@ -123,7 +123,7 @@ def _logloss(label: Floats, score: Floats) -> Floats:
     return np.asarray(-np.log(np.clip(chance, EPSILON, 1.0)))
 
 
-def _hit(label: Floats, score: Floats) -> Floats:
+def _hits(label: Floats, score: Floats) -> Floats:
     """1 for a right guess; of classes that are equally likely each is guessed equally often."""
     best = score == score.max(axis=1, keepdims=True)
     classes = label.astype(np.int64)
@@ -140,7 +140,7 @@ def _runs(score: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[
     return order, run, ends
 
 
-def _auc(rows: Rows, score: Floats) -> Measured | None:
+def _auc(rows: Rows, score: Floats) -> Measurement | None:
     """The area under the ROC curve, resampled through its placement values (DeLong et al. 1988), by unit."""
     positive = rows.label > 0
     positives, negatives = int(positive.sum()), int((~positive).sum())
@@ -155,12 +155,12 @@ def _auc(rows: Rows, score: Floats) -> Measured | None:
     place = np.empty(len(score))
     place[order] = np.where(positive[order], beaten[run] / negatives, beating[run] / positives)
     value = float(place[positive].mean())
-    pull = (place - value) / np.where(positive, positives, negatives)
-    return _pulled(value, pull, rows, positive)
+    influence = (place - value) / np.where(positive, positives, negatives)
+    return _from_influence(value, influence, rows, positive)
 
 
-def _pr_auc(rows: Rows, score: Floats) -> Measured | None:
-    """Average precision, resampled through the pull (influence) that each row has on it."""
+def _pr_auc(rows: Rows, score: Floats) -> Measurement | None:
+    """Average precision, resampled through the influence (influence) that each row has on it."""
     positive = rows.label > 0
     positives = int(positive.sum())
     if not positives:
@@ -173,23 +173,23 @@ def _pr_auc(rows: Rows, score: Floats) -> Measured | None:
     onward = np.cumsum((gained / seen)[::-1])[::-1]
     drag = np.cumsum((gained * hits / seen**2)[::-1])[::-1]
     is_positive = positive[order]
-    pull = np.empty(len(score))
-    pull[order] = (is_positive * ((hits / seen)[run] - value + onward[run]) - drag[run]) / positives
-    return _pulled(value, pull, rows, positive)
+    influence = np.empty(len(score))
+    influence[order] = (is_positive * ((hits / seen)[run] - value + onward[run]) - drag[run]) / positives
+    return _from_influence(value, influence, rows, positive)
 
 
-def _pulled(value: float, pull: Floats, rows: Rows, positive: NDArray[np.bool_]) -> Measured:
-    """A metric near which a resample lies at `value` plus the weighted pulls of its units, which sum up to nothing."""
-    sums = rows.by_unit(np.stack([pull, positive, ~positive], axis=1))
+def _from_influence(value: float, influence: Floats, rows: Rows, positive: NDArray[np.bool_]) -> Measurement:
+    """A metric near which a resample lies at `value` plus the weighted influences of its units, which sum up to nothing."""
+    sums = rows.by_unit(np.stack([influence, positive, ~positive], axis=1))
     effective = int(min((sums[:, 1] > 0).sum(), (sums[:, 2] > 0).sum()))
-    return Measured(value=value, sums=sums[:, :1], combine=lambda total: value + total[..., 0], effective=effective)
+    return Measurement(value=value, sums=sums[:, :1], combine=lambda total: value + total[..., 0], effective=effective)
 
 
-_POOLED: dict[str, Callable[[Rows, Floats], Measured | None]] = {
+_POOLED: dict[str, Callable[[Rows, Floats], Measurement | None]] = {
     "auc": _auc,
     "pr_auc": _pr_auc,
-    "logloss": _averaged(_logloss),
-    "accuracy": _averaged(_hit),
-    "mae": _averaged(lambda label, score: np.abs(label - score)),
+    "logloss": _mean_of(_logloss),
+    "accuracy": _mean_of(_hits),
+    "mae": _mean_of(lambda label, score: np.abs(label - score)),
     "rmse": _rmse,
 }

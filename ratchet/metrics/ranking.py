@@ -18,10 +18,10 @@ def ndcg(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
     """
     values = np.full(len(offsets) - 1, np.nan)
     binary = bool(((label == 0) | (label == 1)).all())
-    for groups, rows in _alike(offsets):
-        gains, below = _padded(label, rows, 0.0), _padded(-score, rows, np.inf)
+    for groups, rows in _by_size(offsets):
+        gains, below = _pad(label, rows, 0.0), _pad(-score, rows, np.inf)
         discount = _discount(gains.shape[1], cut)
-        reached, ideal = _reached(gains, below, discount), _ideal(gains, discount, binary=binary)
+        reached, ideal = _dcg(gains, below, discount), _ideal_dcg(gains, discount, binary=binary)
         some = ideal > 0
         values[groups[some]] = reached[some] / ideal[some]
     return values
@@ -41,11 +41,11 @@ def mrr(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
     hits = np.add.reduceat(tied & positive, begins, dtype=np.int64)
     values = np.full(len(sizes), np.nan)
     some = hits > 0
-    values[some] = _first_of_tied(above[some], equal[some], hits[some], cut)
+    values[some] = _expected_reciprocal_rank(above[some], equal[some], hits[some], cut)
     return values
 
 
-def _alike(offsets: Offsets) -> list[tuple[Offsets, Offsets | tuple[int, int]]]:
+def _by_size(offsets: Offsets) -> list[tuple[Offsets, Offsets | tuple[int, int]]]:
     """Groups of like size, to be worked on as matrices: (their numbers, their rows).
 
     Rows are [groups, width] with -1 for padding, at most as much as rows; or the shape, where all groups are of a size.
@@ -64,7 +64,7 @@ def _alike(offsets: Offsets) -> list[tuple[Offsets, Offsets | tuple[int, int]]]:
     return found
 
 
-def _padded(values: Floats, rows: Offsets | tuple[int, int], fill: float) -> Floats:
+def _pad(values: Floats, rows: Offsets | tuple[int, int], fill: float) -> Floats:
     padded: Floats = values.reshape(rows) if isinstance(rows, tuple) else np.append(values, fill)[rows]
     return padded
 
@@ -75,7 +75,7 @@ def _discount(width: int, cut: int) -> Floats:
     return discount
 
 
-def _reached(gains: Floats, below: Floats, discount: Floats) -> Floats:
+def _dcg(gains: Floats, below: Floats, discount: Floats) -> Floats:
     """Discounted gain of each group, best rows lowest. Only groups with ties that reach above the cut are sorted."""
     cut, width = len(discount), below.shape[1]
     if cut < width:
@@ -91,11 +91,11 @@ def _reached(gains: Floats, below: Floats, discount: Floats) -> Floats:
     equal = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] < np.inf)
     tied = np.flatnonzero(equal.any(axis=1))
     if len(tied):
-        reached[tied] = _shared(gains[tied], below[tied], discount)
+        reached[tied] = _dcg_of_ties(gains[tied], below[tied], discount)
     return reached
 
 
-def _shared(gains: Floats, below: Floats, discount: Floats) -> Floats:
+def _dcg_of_ties(gains: Floats, below: Floats, discount: Floats) -> Floats:
     """Discounted gain where every run of equal scores shares the discounts of its ranks."""
     order = np.argsort(below, axis=1)
     ordered = np.take_along_axis(below, order, axis=1)
@@ -109,7 +109,7 @@ def _shared(gains: Floats, below: Floats, discount: Floats) -> Floats:
     return total
 
 
-def _ideal(gains: Floats, discount: Floats, *, binary: bool) -> Floats:
+def _ideal_dcg(gains: Floats, discount: Floats, *, binary: bool) -> Floats:
     if binary:
         summed = np.append(0.0, np.cumsum(discount))
         best: Floats = summed[np.minimum(gains.sum(axis=1).astype(np.int64), len(discount))]
@@ -118,7 +118,7 @@ def _ideal(gains: Floats, discount: Floats, *, binary: bool) -> Floats:
     return ideal
 
 
-def _first_of_tied(above: Offsets, equal: Offsets, hits: Offsets, cut: int) -> Floats:
+def _expected_reciprocal_rank(above: Offsets, equal: Offsets, hits: Offsets, cut: int) -> Floats:
     """Expected reciprocal rank of the first of `hits` positives among `equal` rows in random order below `above`."""
     expected = np.zeros(len(above))
     none_before = np.ones(len(above))

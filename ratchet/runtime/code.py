@@ -22,12 +22,12 @@ def code_parts(module: str) -> dict[str, str]:
         name = waiting.pop()
         if f"code.{name}" not in found and (source := _source(name)) is not None:
             found[f"code.{name}"] = digest(source)
-            waiting += imported(source)
+            waiting += imports(source)
     return dict(sorted(found.items()))
 
 
 @cache
-def imported(source: bytes) -> tuple[str, ...]:
+def imports(source: bytes) -> tuple[str, ...]:
     """Modules of ours that a source names in any import, inside functions too; and what it takes from them."""
     names: set[str] = set()
     for alone, module, listed, line in _IMPORT.findall(source.decode()):

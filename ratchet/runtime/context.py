@@ -16,7 +16,7 @@ from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import StageRequest
-from ratchet.contracts.result import Published, StageResult
+from ratchet.contracts.result import PublishedResult, StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.runtime.logs import StageLog
 from ratchet.store.base import Store
@@ -90,7 +90,7 @@ class StageContext:
                 context.transaction.abandon()
                 raise
 
-    def commit(self, finished: Finished) -> Published:
+    def commit(self, finished: Finished) -> PublishedResult:
         """Publish the outputs in the transaction as the result of this request."""
         return self.transaction.commit(
             stage=self.request.stage,

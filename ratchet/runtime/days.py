@@ -17,16 +17,16 @@ from ratchet.contracts import paths
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, PublishConflict
 from ratchet.contracts.fingerprint import fingerprint
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import StageContext
 from ratchet.store.file import FileStore
-from ratchet.store.publishing import Transaction, discard_damaged, published, supersede, verify
+from ratchet.store.publishing import Transaction, discard_damaged, find_result, supersede, verify
 
 _OVERLAP = 2  # even one processor has work for two days: one waits for the store while the other computes
 
 
-class Dated(Protocol):
+class DaySource(Protocol):
     """What a part is made of: the source's files of a day, or its rows."""
 
     @property
@@ -35,12 +35,12 @@ class Dated(Protocol):
         ...
 
 
-Source = TypeVar("Source", bound=Dated)
+Source = TypeVar("Source", bound=DaySource)
 Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class NewPart:
     """A part whose outputs are in the transaction.
 
     content: sha256 of what the part means, free of places and times. rows: the day's rows, for the log.
@@ -67,8 +67,8 @@ class DayParts(Generic[Source, Part]):
     verb: str
     common: Mapping[str, str]
     identity: Callable[[Source], Mapping[str, str]]
-    make: Callable[[Source, Transaction, Path], Made]
-    read: Callable[[Published], Part]
+    make: Callable[[Source, Transaction, Path], NewPart]
+    read: Callable[[PublishedResult], Part]
 
     def build(self, days: Iterable[Source], *, memory: int) -> dict[date, Part]:
         """Every day's part, oldest first. memory: what making the largest of them takes, in bytes.
@@ -80,7 +80,7 @@ class DayParts(Generic[Source, Part]):
         wanted = list(days)
         pool = ThreadPoolExecutor(workers(self.ctx.spec.resources[self.ctx.request.stage], memory))
         try:
-            futures = {pool.submit(self._one, day): day.day for day in wanted}
+            futures = {pool.submit(self._find_or_make, day): day.day for day in wanted}
             for done, future in enumerate(as_completed(futures), start=1):
                 day = futures[future]
                 found[day], rows = future.result()
@@ -94,7 +94,7 @@ class DayParts(Generic[Source, Part]):
         """The published part of a day, verified. A damaged one is reported, and moved aside to be made again."""
         prefix = self._prefix(self._parts(day))
         try:
-            found = published(self.ctx.store, prefix)
+            found = find_result(self.ctx.store, prefix)
             if found is None:
                 return None
             if not verify(self.ctx.store, found, quick=self._quick):
@@ -126,7 +126,7 @@ class DayParts(Generic[Source, Part]):
     def _prefix(self, parts: Mapping[str, str]) -> str:
         return paths.published(self.ctx.spec.name, self.name, fingerprint(parts))
 
-    def _one(self, day: Source) -> tuple[Part, int | None]:
+    def _find_or_make(self, day: Source) -> tuple[Part, int | None]:
         """A day's part, and its rows if it was made now."""
         found = self.find(day)
         if found is not None and not self._rebuild:
@@ -137,7 +137,7 @@ class DayParts(Generic[Source, Part]):
             made = self.make(day, transaction, Path(folder))
         return self.read(self._publish(transaction, parts, made)), made.rows
 
-    def _publish(self, transaction: Transaction, parts: Mapping[str, str], made: Made) -> Published:
+    def _publish(self, transaction: Transaction, parts: Mapping[str, str], made: NewPart) -> PublishedResult:
         """The part in the store: ours, or the same of an attempt that was quicker."""
         prefix = self._prefix(parts)
         commit = partial(

@@ -48,13 +48,13 @@ def write(out: Path, *, days: int, rows_per_day: int, end: date, seed: int) -> I
 
     rows_per_day: give or take 4%. Raises ConfigurationError if days or rows_per_day is below 1.
     """
-    make = partial(clicks_of, seed=seed, rows_per_day=rows_per_day)
+    make = partial(day_clicks, seed=seed, rows_per_day=rows_per_day)
     return write_days(out / "clicks", days=days, end=end, table=make)
 
 
-def clicks_of(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
+def day_clicks(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
     """One day's rows, by query in order of time, and by position within a query."""
-    items, rng = catalogue_of(day, seed=seed), generator(seed, "clicks", day)
+    items, rng = day_catalogue(day, seed=seed), generator(seed, "clicks", day)
     rows = volume(seed, day, rows_per_day)
     sizes = rng.integers(_SHORTEST, _LONGEST + 1, size=rows // _SHORTEST + 1)
     query = np.repeat(np.arange(len(sizes)), sizes)[:rows]
@@ -94,7 +94,7 @@ def clicks_of(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
     )
 
 
-def catalogue_of(day: date, *, seed: int) -> Catalogue:
+def day_catalogue(day: date, *, seed: int) -> Catalogue:
     """The items that there are on a day. Draws go item by item, so that later items never change earlier ones."""
     age = max(0, (day - EPOCH).days)
     count = _OLD_ITEMS + _NEW_A_DAY * age

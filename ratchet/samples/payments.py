@@ -34,11 +34,11 @@ def write(out: Path, *, days: int, rows_per_day: int, end: date, seed: int) -> I
 
     rows_per_day: give or take 4%. Raises ConfigurationError if days or rows_per_day is below 1.
     """
-    make = partial(payments_of, seed=seed, rows_per_day=rows_per_day)
+    make = partial(day_payments, seed=seed, rows_per_day=rows_per_day)
     return write_days(out / "payments", days=days, end=end, table=make)
 
 
-def payments_of(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
+def day_payments(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
     """One day's payments in order of time."""
     rng, rows = generator(seed, "payments", day), volume(seed, day, rows_per_day)
     start = np.sort(rng.beta(2.5, 2.0, size=rows)) * (_DAY - 1)

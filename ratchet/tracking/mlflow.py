@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.store.base import Store
-from ratchet.store.disk import locked, make_folders
+from ratchet.store.disk import lock_folder, make_folders
 from ratchet.store.file import FileStore
 
 _T = TypeVar("_T")
@@ -95,7 +95,7 @@ def track(store: Store, tracking_uri: str | None, scratch: Path, work: Callable[
 
     Raises Unavailable, with the address, if MLflow does not answer within seconds, or if others keep writing.
     """
-    _quieten()
+    _silence_libraries()
     if tracking_uri:
         with _tracking_errors(_without_password(tracking_uri)):
             return work(_tracker(tracking_uri, artifacts=None, address=_without_password(tracking_uri)))
@@ -114,7 +114,7 @@ def local_uri(store: FileStore) -> str:
 def _in_folder(store: FileStore, work: Callable[[Tracker], _T]) -> _T:
     folder = store.root / paths.tracking()
     make_folders(folder)
-    with _held(folder), _tracking_errors(str(folder)):
+    with _hold_lock(folder), _tracking_errors(str(folder)):
         try:
             return work(_tracker(local_uri(store), artifacts=(folder / "artifacts").as_uri(), address=local_uri(store)))
         finally:
@@ -153,10 +153,10 @@ def _tracker(uri: str, *, artifacts: str | None, address: str) -> Tracker:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def _hold_lock(folder: Path) -> Iterator[None]:
     """Hold the folder's lock: one writer at a time, so that nobody migrates a database that another is making."""
     for left in reversed(range(_LOCK_TRIES)):
-        lock = locked(folder)
+        lock = lock_folder(folder)
         try:
             lock.__enter__()
         except Unavailable:
@@ -189,7 +189,7 @@ def _tracking_errors(address: str) -> Iterator[None]:
         raise
 
 
-def _quieten() -> None:
+def _silence_libraries() -> None:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):

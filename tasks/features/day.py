@@ -13,14 +13,14 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.derivation import Derive
 from ratchet.model.encoding import encode
 from ratchet.model.rows import read_rows
-from tasks.features.statistics import Moments, counted, moments
+from tasks.features.statistics import Moments, count_ids, moments
 
 Array = NDArray[np.generic]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EncodedDay:
-    """arrays: as documents.FeatureDay says, and `categories` (statistics.counted). numeric: moments of each column."""
+    """arrays: as documents.FeatureDay says, and `categories` (statistics.count_ids). numeric: moments of each column."""
 
     rows: int
     unlabelled: int
@@ -64,7 +64,7 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) ->
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
         arrays["group"] = np.append(starts, len(codes)).astype(np.int64)
     numbers = arrays["numeric"].astype(np.float32, copy=False)
-    arrays["categories"] = counted(arrays["categorical"].astype(np.int64, copy=False))
+    arrays["categories"] = count_ids(arrays["categorical"].astype(np.int64, copy=False))
     return EncodedDay(
         rows=len(arrays["label"]),
         unlabelled=unlabelled,

@@ -16,7 +16,7 @@ from ratchet.contracts.summaries import FeatureDay, SnapshotDay
 from ratchet.model.derivation import FILE, Derive, load_derive
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import StageContext
-from ratchet.runtime.days import DayParts, Made
+from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.artifacts import fetch
 from ratchet.store.publishing import Transaction
 from tasks.features.day import EncodedDay, encode_day
@@ -36,7 +36,7 @@ class KeptDay(Document):
     categories: Artifact
 
 
-def encoded_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDay]:
+def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDay]:
     """Every day's arrays and statistics, oldest first. Raises DataRejected and ConfigurationError."""
     columns = ctx.spec.columns
     derive = load_derive(ctx.folder, {name: column.type for name, column in columns.items() if column.derived})
@@ -73,10 +73,10 @@ def _parts(ctx: StageContext) -> dict[str, str]:
     }
 
 
-def _make(ctx: StageContext, derive: Derive, day: SnapshotDay, transaction: Transaction, scratch: Path) -> Made:
+def _make(ctx: StageContext, derive: Derive, day: SnapshotDay, transaction: Transaction, scratch: Path) -> NewPart:
     encoded = encode_day(fetch(ctx.store, day.file, scratch), ctx.spec, derive, where=f"{day.day}")
     arrays = {name: _add(transaction, scratch / f"{name}.npy", name, array) for name, array in encoded.arrays.items()}
-    return Made(
+    return NewPart(
         content=digest_of({name: array.sha256 for name, array in arrays.items()}),
         rows=encoded.rows,
         summary=_document(day.day, encoded, arrays),

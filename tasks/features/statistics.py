@@ -1,4 +1,4 @@
-"""What is counted on one day, and merged over days: exact, and in any grouping nearly the same."""
+"""What is count_ids on one day, and merge over days: exact, and in any grouping nearly the same."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ class Moments(Document):
         return deviation if deviation > 1e-9 * max(1.0, abs(self.mean)) else 1.0
 
 
-NOTHING = Moments(count=0, mean=0.0, m2=0.0)
+EMPTY = Moments(count=0, mean=0.0, m2=0.0)
 
 
 def moments(values: NDArray[np.floating], transform: Transform | None = None) -> Moments:
@@ -34,14 +34,14 @@ def moments(values: NDArray[np.floating], transform: Transform | None = None) ->
             wide = np.log1p(wide)
     wide = wide[np.isfinite(wide)]
     if not len(wide):
-        return NOTHING
+        return EMPTY
     mean = float(wide.mean())
     return Moments(count=len(wide), mean=mean, m2=float(np.square(wide - mean).sum()))
 
 
-def merged(parts: Iterable[Moments]) -> Moments:
+def merge(parts: Iterable[Moments]) -> Moments:
     """The moments of all values together (Chan et al. 1979)."""
-    whole = NOTHING
+    whole = EMPTY
     for part in parts:
         count = whole.count + part.count
         if not count:
@@ -55,7 +55,7 @@ def merged(parts: Iterable[Moments]) -> Moments:
     return whole
 
 
-def counted(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+def count_ids(ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """How often each id occurs in each column of [rows, columns]: int64 [n, 3] of (column, id, count), sorted."""
     found = [np.zeros((0, 3), np.int64)]
     for column in range(ids.shape[1]):

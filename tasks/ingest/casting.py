@@ -9,7 +9,7 @@ from ratchet.contracts.columns import ColumnType
 from tasks.ingest.schema import ARROW
 
 
-class NotLossless(Exception):
+class LossyCast(Exception):
     """A column cannot become its declared type without loss: `why` in words."""
 
     def __init__(self, why: str) -> None:
@@ -18,7 +18,7 @@ class NotLossless(Exception):
 
 
 def cast(values: Any, declared: ColumnType, *, text: bool = False) -> Any:
-    """An Arrow array as the declared type, every value unchanged. Raises NotLossless.
+    """An Arrow array as the declared type, every value unchanged. Raises LossyCast.
 
     Allowed: any width of the same kind; whole numbers between integers, floats, decimals and bools (0, 1); any unit
     and zone of timestamps; dates to timestamps, and back at midnight; nulls to anything. Decimals become floats where
@@ -31,13 +31,13 @@ def cast(values: Any, declared: ColumnType, *, text: bool = False) -> Any:
     if values.type == target:
         return values
     if not _same_kind(values.type, declared, text=text):
-        raise NotLossless("another kind of value")
+        raise LossyCast("another kind of value")
     try:
         cast_ = _convert(values, target)
         if _needs_proof(values.type, declared) and not pc.cast(cast_, values.type).equals(values):
-            raise NotLossless("values would change")
+            raise LossyCast("values would change")
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise NotLossless(str(error).partition("\n")[0]) from error
+        raise LossyCast(str(error).partition("\n")[0]) from error
     return cast_
 
 

@@ -14,7 +14,7 @@ from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.contracts.source import SqlSource
 from ratchet.runtime.sources import expand
-from tasks.ingest.reading import rejected, require, to_snapshot
+from tasks.ingest.reading import rejection, require, to_snapshot
 
 _ROWS_AT_A_TIME = 65_536
 _NAME = "source.query"
@@ -43,7 +43,7 @@ def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType]) -> 
             for rows in result.partitions(_ROWS_AT_A_TIME):
                 yield to_snapshot(_batch(rows, names, day, columns), day, _NAME, columns, text=True)
     except (DBAPIError, InvalidRequestError) as error:
-        raise _told(error, source) from None
+        raise _explain(error, source) from None
     finally:
         engine.dispose()
 
@@ -56,13 +56,13 @@ def _batch(rows: Sequence[Any], names: list[str], day: date, columns: dict[str, 
         try:
             arrays.append(pa.array([row[place] for row in rows]))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise rejected(
+            raise rejection(
                 day, _NAME, f"column {column} mixes types: {error}", remedy=f"cast {column} in source.query"
             ) from error
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def _told(error: DBAPIError | InvalidRequestError, source: SqlSource) -> RatchetError:
+def _explain(error: DBAPIError | InvalidRequestError, source: SqlSource) -> RatchetError:
     """An error of the database in one line, without the URL, which may hold a password."""
     said = str(getattr(error, "orig", None) or error).partition("\n")[0]
     # SQLite has one error for everything; elsewhere OperationalError is about the connection or the server.

@@ -20,7 +20,7 @@ ARROW: dict[ColumnType, pa.DataType] = {
 }
 
 
-def taken(spec: PipelineSpec) -> dict[str, ColumnType]:
+def source_columns(spec: PipelineSpec) -> dict[str, ColumnType]:
     """The columns that come from the source, in the file's order."""
     return {name: column.type for name, column in spec.columns.items() if not column.derived}
 

@@ -74,14 +74,14 @@ def _open(uri: str, options: dict[str, str], schema: Any) -> DeltaTable:
 
 def _replace(table: DeltaTable, files: Mapping[date, Artifact]) -> int:
     """One attempt. Raises DeltaError if the table has moved on since it was opened."""
-    standing = _standing(table)
+    current = _current_files(table)
     now_ms = time.time_ns() // 1_000_000
     actions: list[AddAction | RemoveAction] = []
     for day, file in sorted(files.items()):
         path = f"{_partition(day)}/{file.sha256}.parquet"
-        others = {old: size for old, size in standing.get(day, {}).items() if old != path}
+        others = {old: size for old, size in current.get(day, {}).items() if old != path}
         actions += [RemoveAction(old, True, now_ms, size, {PARTITION: paths.day(day)}) for old, size in others.items()]  # noqa: FBT003 - data_change
-        if path not in standing.get(day, {}):
+        if path not in current.get(day, {}):
             stats = json.dumps({"numRecords": file.rows})
             actions.append(AddAction(path, file.bytes, {PARTITION: paths.day(day)}, now_ms, True, stats))  # noqa: FBT003 - data_change
     version: int = table.version()
@@ -98,7 +98,7 @@ def _replace(table: DeltaTable, files: Mapping[date, Artifact]) -> int:
     return version + 1
 
 
-def _standing(table: DeltaTable) -> dict[date, dict[str, int]]:
+def _current_files(table: DeltaTable) -> dict[date, dict[str, int]]:
     """The table's files by day: path to size in bytes."""
     found: dict[date, dict[str, int]] = {}
     actions = table.get_add_actions(flatten=True)

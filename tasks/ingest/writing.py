@@ -14,7 +14,7 @@ ROW_GROUP = 131_072
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class DayFile:
     """A finished file."""
 
     path: Path
@@ -23,7 +23,7 @@ class Written:
     rows: int
 
 
-def write(batches: Iterable[Any], schema: Any, path: Path) -> Written:
+def write(batches: Iterable[Any], schema: Any, path: Path) -> DayFile:
     """Write record batches as row groups of a fixed size, however they were cut, and digest the file.
 
     Memory is bounded by about two row groups.
@@ -48,7 +48,7 @@ def write(batches: Iterable[Any], schema: Any, path: Path) -> Written:
                 held -= ROW_GROUP
         if held or not rows:
             _write_group(writer, pa.Table.from_batches(waiting, schema))
-    return Written(path=path, sha256=sha256_file(path), bytes=path.stat().st_size, rows=rows)
+    return DayFile(path=path, sha256=sha256_file(path), bytes=path.stat().st_size, rows=rows)
 
 
 def _write_group(writer: Any, table: Any) -> None:

@@ -73,7 +73,7 @@ def _numbers(today: dict[int, int], reference: dict[int, int]) -> Markup:
     step = _NARROW / len(ours)
     parts = [line("grid", 0, base, _NARROW, base)]
     for i, share in enumerate(ours):
-        tip = f"{short(cuts[i])} to {short(cuts[i + 1])}: {_against(share, theirs[i])}"
+        tip = f"{short(cuts[i])} to {short(cuts[i + 1])}: {_compare_shares(share, theirs[i])}"
         high = tall * share / top
         parts.append(
             group("", tip, bar("hit", i * step, 4, step, 100), bar("part", i * step + 0.5, base - high, step - 1, high))
@@ -85,7 +85,7 @@ def _numbers(today: dict[int, int], reference: dict[int, int]) -> Markup:
     return svg(_NARROW, 130.0, parts, "Distribution")
 
 
-def _against(ours: float, theirs: float) -> str:
+def _compare_shares(ours: float, theirs: float) -> str:
     return f"{percent(ours)} of the day, {percent(theirs)} of the reference"
 
 
@@ -144,7 +144,7 @@ def _categories(today: ColumnProfile, reference: ColumnProfile) -> Markup:
         parts.append(
             group(
                 "",
-                f"{name}: {_against(a, b)}",
+                f"{name}: {_compare_shares(a, b)}",
                 text(92, y + 13, cut(name, 14), "end", "label"),
                 bar("part", 100, y + 2, max(0.5, wide[0]), 9),
                 bar("against", 100, y + 12, max(0.5, wide[1]), 4),

@@ -151,13 +151,13 @@ def _values(series: pl.Series) -> dict[str, object]:
     """Values with their counts, and the hashes of all that are distinct."""
     counts = series.drop_nulls().value_counts(name="rows").rename({series.name: "value"})
     top = counts.top_k(KEPT_VALUES * 2, by="rows") if counts.height > KEPT_VALUES * 2 else counts
-    kept, dropped = _most_frequent(dict(zip(map(shown, top["value"]), top["rows"], strict=True)))
+    kept, dropped = _most_frequent(dict(zip(map(value_key, top["value"]), top["rows"], strict=True)))
     dropped += int(counts["rows"].sum()) - int(top["rows"].sum())
     hashes = (counts["value"].hash() // 2 ** (64 - _HASH_BITS)).bottom_k(KEPT_HASHES).sort()
     return {"values": kept, "others": dropped, "hashes": tuple(sorted(set(hashes.to_list())))}
 
 
-def shown(value: object) -> str:
+def value_key(value: object) -> str:
     """A value as the key under which it is counted."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

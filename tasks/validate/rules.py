@@ -8,7 +8,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
-from tasks.validate.profile import ColumnProfile, Profile, shown
+from tasks.validate.profile import ColumnProfile, Profile, value_key
 
 _LISTED = 5
 _CLASSES = 2
@@ -84,7 +84,7 @@ def _in(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[
 
 def _key(value: object, column: Column) -> str:
     """An allowed value as the profile writes it: 1 in a float column is 1.0 there."""
-    return shown(float(value)) if column.type == "float64" and isinstance(value, (int, float)) else shown(value)
+    return value_key(float(value)) if column.type == "float64" and isinstance(value, (int, float)) else value_key(value)
 
 
 def _finite(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
@@ -118,7 +118,7 @@ def _label(day: date, name: str, spec: PipelineSpec, found: ColumnProfile, *, is
     )
 
 
-def _between(least: float, greatest: float | None) -> Callable[[ColumnProfile], bool]:
+def _within(least: float, greatest: float | None) -> Callable[[ColumnProfile], bool]:
     def holds(found: ColumnProfile) -> bool:
         if found.low is None or found.high is None:  # a bool column has values only
             return True
@@ -128,9 +128,9 @@ def _between(least: float, greatest: float | None) -> Callable[[ColumnProfile], 
 
 
 _LABELS: dict[str, Callable[[ColumnProfile], tuple[bool, str]]] = {
-    "binary": lambda found: (_between(0, 1)(found), "0 or 1"),
-    "ranking": lambda found: (_between(0, None)(found), "0 or more"),
-    "multiclass": lambda found: (_between(0, None)(found), "classes from 0"),
+    "binary": lambda found: (_within(0, 1)(found), "0 or 1"),
+    "ranking": lambda found: (_within(0, None)(found), "0 or more"),
+    "multiclass": lambda found: (_within(0, None)(found), "classes from 0"),
     "regression": lambda found: (found.infinite == 0, "finite numbers"),
 }
 

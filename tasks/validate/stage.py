@@ -10,7 +10,7 @@ from ratchet.contracts.summaries import Check, Snapshot, Validation
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch, read_json
 from ratchet.store.publishing import read_manifest
-from tasks.validate.days import profiled_days
+from tasks.validate.days import profile_days
 from tasks.validate.drift import check_drift
 from tasks.validate.expectations import check_expectations
 from tasks.validate.page import Findings, render
@@ -25,7 +25,7 @@ def run(ctx: StageContext) -> Finished:
     snapshot = summaries.snapshot(ctx.upstream("ingest"))
     today = ctx.request.data_date
     with ctx.phase("profiles"):
-        profiles = profiled_days(ctx, snapshot.days)
+        profiles = profile_days(ctx, snapshot.days)
     before = {day: found for day, found in profiles.items() if day != today}
     broken = {
         day: failed
@@ -36,7 +36,7 @@ def run(ctx: StageContext) -> Finished:
     summed = total(good.values())
     reference, name, notes = _reference(ctx, summed, len(good))
     with ctx.phase("checks"):
-        checks, psi = _today(ctx, snapshot, profiles[today], good, (reference, name))
+        checks, psi = _check_data_date(ctx, snapshot, profiles[today], good, (reference, name))
     severity = "warning" if ctx.spec.validate_.bad_days == "exclude" else "error"
     earlier = [check.model_copy(update={"severity": severity}) for failed in broken.values() for check in failed]
     checks += notes + earlier + check_excluded(today, len(broken), len(before) + 1)
@@ -51,7 +51,7 @@ def run(ctx: StageContext) -> Finished:
         kept = _keep_page(ctx, Findings(validation, profiles[today], reference, name))
     failed = [check for check in checks if not check.passed and check.severity == "error"]
     if failed:
-        raise _rejected(ctx, failed, len(checks), kept)
+        raise _rejection(ctx, failed, len(checks), kept)
     for day in validation.excluded:
         ctx.log.event("excluded", f"{day} is left out: {_line(broken[day][0])}", level="warning")
     artifact = ctx.transaction.add_bytes("reference", summed.model_dump_json(by_alias=True).encode(), rows=summed.rows)
@@ -63,7 +63,7 @@ def run(ctx: StageContext) -> Finished:
     )
 
 
-def _today(
+def _check_data_date(
     ctx: StageContext,
     snapshot: Snapshot,
     today: Profile,
@@ -117,7 +117,7 @@ def _keep_page(ctx: StageContext, findings: Findings) -> str:
     return ctx.keep("validation.html", path)
 
 
-def _rejected(ctx: StageContext, failed: Sequence[Check], count: int, page: str) -> DataRejected:
+def _rejection(ctx: StageContext, failed: Sequence[Check], count: int, page: str) -> DataRejected:
     lines = "\n".join(f"- {_line(check)}" for check in failed)
     return DataRejected(
         f"{ctx.request.data_date}: {len(failed)} of {count} checks failed\n{lines}",

@@ -24,7 +24,7 @@ from ratchet.runs.requests import compose
 from ratchet.runtime.stage import _stop
 from ratchet.samples import clicks
 from ratchet.store.opening import open_store
-from ratchet.store.publishing import published
+from ratchet.store.publishing import find_result
 from ratchet.tracking.mlflow import track
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,7 +75,7 @@ def test_a_request_becomes_a_published_result(request_file: Path, capsys: pytest
     assert main(["stage", str(request_file)]) == 0
     assert last_line(capsys)["event"] == "published"
     request = StageRequest.model_validate_json(request_file.read_bytes())
-    found = published(open_store(request.store), request.prefix)
+    found = find_result(open_store(request.store), request.prefix)
     assert found is not None
     assert found.result.parts == request.parts
     assert main(["stage", str(request_file)]) == 0

@@ -14,7 +14,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def test_a_person_s_wish_comes_first() -> None:
-    assert data_date(run_after=NOON, timezone="UTC", asked="2026-10-01", partition_key="2026-10-02") == date(
+    assert data_date(run_after=NOON, timezone="UTC", chosen_date="2026-10-01", partition_key="2026-10-02") == date(
         2026, 10, 1
     )
 
@@ -45,8 +45,8 @@ def test_without_any_hint_it_is_yesterday_where_the_pipeline_lives() -> None:
 
 
 def test_a_day_that_has_not_come_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="date: 2026-11-22 has not come yet"):
-        data_date(run_after=NOON, timezone="UTC", asked="2026-11-22")
+    with pytest.raises(ConfigurationError, match="date: 2026-11-22 is in the future"):
+        data_date(run_after=NOON, timezone="UTC", chosen_date="2026-11-22")
 
 
 def test_text_that_is_no_date_is_refused_by_its_key() -> None:

@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from ratchet.contracts.errors import PipelineInvalid
-from ratchet.contracts.expectations import CATALOGUE, columns_are_there, types_are_known
+from ratchet.contracts.expectations import CATALOGUE, columns_exist, types_exist
 from ratchet.contracts.loading import loads
 from tasks.validate.expectations import known_expectations, own_arguments
 
@@ -27,7 +27,7 @@ KEY = "p.yaml:11: validate.expectations.0"
 
 def said(expectation: str) -> list[str]:
     try:
-        loads(SPEC.format(expectation=expectation), "p.yaml", rules=(types_are_known, columns_are_there))
+        loads(SPEC.format(expectation=expectation), "p.yaml", rules=(types_exist, columns_exist))
     except PipelineInvalid as error:
         return str(error).splitlines()
     return []
@@ -79,7 +79,7 @@ def test_they_are_told_beside_what_else_is_wrong() -> None:
     text = SPEC.format(expectation="type: expect_xyz, column: z").replace("binary", "binry")
     text += "    - {type: drop}\n    - 3\n"
     with pytest.raises(PipelineInvalid) as raised:
-        loads(text, "p.yaml", rules=(types_are_known, columns_are_there))
+        loads(text, "p.yaml", rules=(types_exist, columns_exist))
     assert [problem.key for problem in raised.value.problems] == [
         "train.objective", "validate.expectations.0.type", "validate.expectations.0.column",
         "validate.expectations.1.type", "validate.expectations.2",

@@ -166,7 +166,7 @@ def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
     if key not in {"evaluate", "train"}:
         assert "rmse does not measure a binary model" in said
     if key not in {"evaluate", "source"}:
-        assert "30 days leave none to train on; at least 42 are needed" in said
+        assert "30 days leave no day to train on; at least 42 are needed" in said
 
 
 @pytest.mark.parametrize(
@@ -180,11 +180,11 @@ def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
         ("memory: 4g", "memory: 9999t", "'9999t' is too much; allowed: up to 1024t"),
         ("timezone: UTC", "timezone: Mars/Base", "p.yaml:4: schedule.timezone: 'Mars/Base' is not a time zone"),
         ("finish_by: 4h", "finish_by: 4", "p.yaml:4: schedule.finish_by: 4 is not a duration; write it like 20m"),
-        ("finish_by: 4h", "finish_by: 0h", "p.yaml:4: schedule.finish_by: '0h' is no time at all"),
+        ("finish_by: 4h", "finish_by: 0h", "p.yaml:4: schedule.finish_by: '0h' is zero"),
         ("kind: files ", "kind: fils ", "p.yaml:5: source: 'fils' is not allowed; allowed: files, sql, delta; did you"),
         ("  kind: files", "  #", "p.yaml:5: source: kind is missing; allowed: files, sql, delta"),
-        ("date={date}", "date=today", "does not say where a day is; put {date} into it"),
-        ("window_days: 30", "window_days: 2", "p.yaml:8: source.window_days: 2 days leave none to train on; at least 3"),
+        ("date={date}", "date=today", "has no place for the day; put {date} into it"),
+        ("window_days: 30", "window_days: 2", "p.yaml:8: source.window_days: 2 days leave no day to train on; at least 3"),
         ("max_null: 1%", "max_null: 120%", "p.yaml:14: columns.price.max_null: '120%' is not between 0% and 100%"),
         ("max_null: 1%", "max_null: some", "'some' is not a share; write it like 20% or 0.2"),
         ("max_null: 1%", "max_null: []", "[] is not a share; write it like 20% or 0.2"),
@@ -195,7 +195,7 @@ def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
         ("{role: ignore, type: int64}", "{role: id, type: int64, transform: log1p}", "transform needs role numeric, not id"),
         ("in: [DE, FR, US]", "in: [DE, 3]", "p.yaml:13: columns.country: in: 3 is not a string"),
         ("{role: ignore, type: int64}", "{role: id, type: int64, derived: true}", "a derived column is a feature, not id"),
-        ("position: {role", "date: {role", "columns.date: the snapshot keeps the day under this name; give it another"),
+        ("position: {role", "date: {role", "columns.date: the snapshot keeps the day under this name; rename the column"),
         ("in: [0, 1]", "in: [true, false]", "columns.clicked: in: True is not a int64"),
         ("role: label", "role: weight", "p.yaml:9: columns: exactly one column needs role label"),
         ("role: ignore", "role: label", "exactly one column needs role label, not 2 (position, clicked)"),
@@ -211,7 +211,7 @@ def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
         ("metric: ndcg@10", "metric: rmse", "p.yaml:30: evaluate.metric: rmse does not measure a ranking model"),
         ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is not a categorical column"),
         ("memory: 4g", "memory: lots", "p.yaml:33: resources.train.memory: 'lots' is not an amount of memory"),
-        ("memory: 4g", "memory: 0g", "'0g' is no memory at all"),
+        ("memory: 4g", "memory: 0g", "'0g' is zero"),
         ("{train: {gpus: 0", "{trian: {gpus: 0", "p.yaml:33: resources.trian: 'trian' is not allowed; allowed: ingest"),
         ("retries: 3", "retry: 3", "p.yaml:34: stages.train.retry: unknown key; allowed: grace, retries, retry_delay"),
         ("stages: {train:", "stages: [train] #", "p.yaml:34: stages: ['train'] is the wrong type; allowed: a mapping"),
@@ -280,7 +280,7 @@ def test_objectives_and_labels_have_to_fit() -> None:
     assert "a binary label is 0 or 1" in problems(MINIMAL.replace("type: int64", "type: float64"))[0]
     many = MINIMAL.replace("binary", "multiclass")
     assert "a multiclass label needs type int64 and its classes" in problems(many)[0]
-    assert "classes are numbered 0, 1, 2" in problems(many.replace("type: int64", "type: int64, in: [1, 2]"))[0]
+    assert "classes must be 0, 1, 2" in problems(many.replace("type: int64", "type: int64, in: [1, 2]"))[0]
     assert loads(many.replace("type: int64", "type: int64, in: [0, 1, 2]")).metric == "accuracy"
     assert "at least one column needs role numeric" in problems(MINIMAL.replace("numeric", "id"))[0]
     no_choice = MINIMAL + "evaluate: {slices: [x]}\n"
@@ -298,7 +298,7 @@ def test_yaml_is_read_without_its_old_traps() -> None:
     ("text", "said"),
     [
         ("", "p.yaml:1: the file is empty"),
-        ("just text", "p.yaml:1: has to be a mapping"),
+        ("just text", "p.yaml:1: must be a mapping"),
         ("a: [1, 2", "p.yaml:2: not valid YAML"),
         ("a: \x00", "p.yaml:1: not valid YAML"),
         ("a: !!python/object/apply:os.system [id]", "tag tag:yaml.org,2002:python/object/apply:os.system is not allowed"),
@@ -306,12 +306,12 @@ def test_yaml_is_read_without_its_old_traps() -> None:
         ("a: !mine {b: 1}", "tag !mine is not allowed"),
         ("a: !!binary aGk=", "is not allowed"),
         ("a: !!int x", "invalid literal"),
-        ('a: "x\\0"', "p.yaml:1: a: holds a control character"),
-        ('a: "\\e[31m"', "p.yaml:1: a: holds a control character"),
+        ('a: "x\\0"', "p.yaml:1: a: has a control character"),
+        ('a: "\\e[31m"', "p.yaml:1: a: has a control character"),
         ('a: "\\ud800"', "p.yaml:1: not valid YAML"),
-        ("? [1]\n: 2", "a key has to be plain text"),
+        ("? [1]\n: 2", "a key must be plain text"),
         ("<<: {a: 1}", "p.yaml:1: <<: unknown key"),
-        ("name: a\nname: b", "p.yaml:2: name: written twice (first at line 1)"),
+        ("name: a\nname: b", "p.yaml:2: name: is a duplicate (first at line 1)"),
         ("a: &x [*x]", "unfolds too far"),
         ("x: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
             f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(8)

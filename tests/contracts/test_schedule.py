@@ -78,8 +78,8 @@ def test_blanks_are_made_single() -> None:
         ("0 2 * * mon-1", "weekday mon-1: mon-1 is a single weekday; write mon"),
         ("*/0 * * * *", "minute */0 is not allowed"),
         ("*/90 * * * *", "minute */90: a step is at most 60"),
-        ("0 2 30 2 *", "never comes: no such month has day 30"),
-        ("0 2 31 apr,jun *", "never comes: no such month has day 31"),
+        ("0 2 30 2 *", "never occurs: no such month has day 30"),
+        ("0 2 31 apr,jun *", "never occurs: no such month has day 31"),
         ("0" + 40 * ",0" + " 2 * * *", "has 89 characters; allowed: up to 80"),
         ("daily", "is not five fields (minute hour day month weekday); write it like 0 2 * * *"),
         ("0 2 * * * *", "is not five fields"),
@@ -98,7 +98,7 @@ def test_a_file_is_checked_and_a_stored_schedule_still_reads(tmp_path: Path) -> 
     text = (ROOT / "dags" / "pipelines" / "search-ranking" / "pipeline.yaml").read_text(encoding="utf-8")
     assert 'cron: "0 2 * * *"' in text
     (tmp_path / "pipeline.yaml").write_text(text.replace("0 2 * * *", "0 2 30 2 *"), encoding="utf-8")
-    with pytest.raises(PipelineInvalid, match=r"schedule.cron: '0 2 30 2 \*' never comes: no such month has day 30"):
+    with pytest.raises(PipelineInvalid, match=r"schedule.cron: '0 2 30 2 \*' never occurs: no such month has day 30"):
         load(tmp_path)
     assert Schedule.model_validate_json('{"cron": "0 2 30 2 *"}').cron == "0 2 30 2 *"
 

@@ -8,7 +8,7 @@ import pytest
 
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Champion, Judgement
 from ratchet.store.memory import MemoryStore
 from tasks.evaluate import stage
@@ -23,7 +23,7 @@ def shop(tmp_path: Path) -> Shop:
 OWN = "def derive(df):\n    return df\n"
 
 
-def judge(shop: Shop, training: Published, champion: Champion | None = None) -> Judgement:
+def judge(shop: Shop, training: PublishedResult, champion: Champion | None = None) -> Judgement:
     return shop.evaluate(training, champion)[0]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn import metrics as reference
 
-from ratchet.metrics.metrics import Measured, Rows, constant, measure
+from ratchet.metrics.metrics import Measurement, Rows, constant, measure
 from ratchet.metrics.ranking import mrr, ndcg
 
 Groups = list[list[tuple[int, int]]]
@@ -18,7 +18,7 @@ GROUPED = st.lists(
 )
 
 
-def whole(metric: str, label: Any, score: Any, offsets: NDArray[np.int64] | None = None) -> Measured:
+def whole(metric: str, label: Any, score: Any, offsets: NDArray[np.int64] | None = None) -> Measurement:
     found = measure(metric, Rows(label=np.asarray(label, float), offsets=offsets), np.asarray(score, float))
     assert found is not None
     return found
@@ -131,7 +131,7 @@ def test_choosing_rows_keeps_their_groups_and_drops_empty_ones(groups: Groups, k
     offsets = np.cumsum([0, *map(len, groups)])
     value = np.array([row[1] for group in groups for row in group], float)
     mask = value == kept
-    chosen = Rows(label=value, offsets=offsets).chosen(mask)
+    chosen = Rows(label=value, offsets=offsets).select(mask)
     sizes = [sum(row[1] == kept for row in group) for group in groups]
     assert np.diff(chosen.offsets).tolist() == [size for size in sizes if size]
     assert len(chosen.label) == mask.sum()

@@ -14,7 +14,7 @@ from mlflow.tracking import MlflowClient
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.request import Promotion
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Registration
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import champion, records
@@ -34,13 +34,13 @@ def shop(tmp_path: Path, mlflow_database: Path) -> Shop:
     return Shop.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
 
 
-def register(shop: Shop, training: Published, evaluated: Published, attempt: str = "a1") -> Registration:
+def register(shop: Shop, training: PublishedResult, evaluated: PublishedResult, attempt: str = "a1") -> Registration:
     finished, _ = shop.finish(shop.registration(training, evaluated, attempt))
     assert isinstance(finished.summary, Registration)
     return finished.summary
 
 
-def night(shop: Shop, training: Published) -> Registration:
+def night(shop: Shop, training: PublishedResult) -> Registration:
     """Evaluate against whoever is champion, and register."""
     live = champion(shop.store, shop.spec.model_name)
     against = None
@@ -224,7 +224,9 @@ numpy.save(sys.argv[3], scores)
 """
 
 
-def scores_of_a_fresh_process(shop: Shop, uri: str, tmp_path: Path, evaluated: Published) -> tuple[object, object]:
+def scores_of_a_fresh_process(
+    shop: Shop, uri: str, tmp_path: Path, evaluated: PublishedResult
+) -> tuple[object, object]:
     """Scores of the registered model, served where this checkout is not, and those of evaluation."""
     held = holdout.read(shop.store, shop.spec, summaries.snapshot(shop.ingest.result), (shop.data_date,), shop.folder)
     held.frame.to_pickle(tmp_path / "rows.pkl")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Stage
 from ratchet.store.file import FileStore
 from ratchet.tracking.mlflow import local_uri
@@ -18,7 +18,7 @@ def shop(tmp_path: Path, mlflow_database: Path) -> Shop:
     return Shop.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
 
 
-def report(shop: Shop, inputs: dict[Stage, Published]) -> tuple[str, str]:
+def report(shop: Shop, inputs: dict[Stage, PublishedResult]) -> tuple[str, str]:
     """(page, log) of a report on these results."""
     shop = replace(shop, log=io.StringIO())
     _, published = shop.finish(shop.request("report", inputs=inputs, attempt="a1"))

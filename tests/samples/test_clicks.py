@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # has no stubs
 
-from ratchet.samples.clicks import COUNTRIES, COUNTRY_SHARES, clicks_of
+from ratchet.samples.clicks import COUNTRIES, COUNTRY_SHARES, day_clicks
 
 END = date(2026, 3, 10)
 DAYS = 24
@@ -18,7 +18,7 @@ DAYS = 24
 def log() -> list[pd.DataFrame]:
     """DAYS days of 20 000 rows, the oldest first."""
     days = [END - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
-    return [clicks_of(day, seed=3, rows_per_day=20_000).to_pandas() for day in days]
+    return [day_clicks(day, seed=3, rows_per_day=20_000).to_pandas() for day in days]
 
 
 def rates(days: list[pd.DataFrame]) -> "pd.Series[float]":

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # has
 
 from ratchet.contracts.loading import load
 from ratchet.model.derivation import load_derive
-from ratchet.samples.payments import payments_of
+from ratchet.samples.payments import day_payments
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "payments-fraud"
 END = date(2026, 3, 10)
@@ -19,7 +19,7 @@ END = date(2026, 3, 10)
 
 def log(*, days: int, end: date) -> pd.DataFrame:
     dates = [end - timedelta(days=back) for back in range(days)]
-    tables = [payments_of(day, seed=3, rows_per_day=20_000) for day in dates]
+    tables = [day_payments(day, seed=3, rows_per_day=20_000) for day in dates]
     df: pd.DataFrame = pa.concat_tables(tables).to_pandas()
     return df
 

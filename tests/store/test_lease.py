@@ -9,7 +9,7 @@ import pytest
 from ratchet.contracts import paths
 from ratchet.store import lease as leases
 from ratchet.store.base import Store
-from ratchet.store.lease import Hold, Lease, Waiter, conclude, holder_of, new_lease
+from ratchet.store.lease import Hold, Lease, Waiter, holder_of, mark_ending, new_lease
 from ratchet.store.opening import open_store
 from tests.waiting import until
 
@@ -98,7 +98,7 @@ def test_a_beat_in_between_stops_no_change_of_a_lease_s_holder(
     successor.point_at("a", started)
     assert stored(store).attempt == "a"
 
-    meanwhile(lambda: conclude(store, KEY, "b"))
+    meanwhile(lambda: mark_ending(store, KEY, "b"))
     assert successor.release()
     assert holder_of(store, KEY) is None
     assert not hold.release()
@@ -106,7 +106,7 @@ def test_a_beat_in_between_stops_no_change_of_a_lease_s_holder(
 
 def test_the_mark_of_an_ending_job_outlives_the_beats_of_its_holder(store: Store, quick: None) -> None:
     hold = held(take(store, "run-1", "a"))
-    assert conclude(store, KEY, "a")
+    assert mark_ending(store, KEY, "a")
     beat = stored(store).beat
     until(lambda: stored(store).beat > beat + 2, seconds=20)
     assert stored(store).ending

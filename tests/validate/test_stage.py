@@ -10,7 +10,7 @@ from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Champion, Validation
 from ratchet.store.artifacts import read_json
 from tasks.validate import days
@@ -26,7 +26,7 @@ def world(tmp_path: Path) -> World:
     return clicks(tmp_path, validate=dict(QUIET))
 
 
-def validate(world: World, day: date = LAST) -> Published:
+def validate(world: World, day: date = LAST) -> PublishedResult:
     return world.run("validate", day, {"ingest": world.run("ingest", day)})
 
 

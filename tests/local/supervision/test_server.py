@@ -89,6 +89,6 @@ def test_what_has_to_be_done_once_is_done_when_it_ends_well(make: Make) -> None:
 
 def test_a_later_process_with_the_number_of_a_dead_server_is_not_touched() -> None:
     me = processes.identity(os.getpid())
-    assert processes.alive(me)
+    assert processes.is_alive(me)
     assert not processes.owns_session(me.model_copy(update={"born": me.born - 60}))
-    assert not processes.alive(me.model_copy(update={"born": me.born - 60}))
+    assert not processes.is_alive(me.model_copy(update={"born": me.born - 60}))

@@ -152,7 +152,7 @@ def test_stopping_ends_every_process_also_a_stubborn_one(kept: Kept) -> None:
     known = read(kept.home)
     assert known is not None
     assert {server.state for server in known.servers} == {"stopped"}
-    assert not processes.alive(known.supervisor)
+    assert not processes.is_alive(known.supervisor)
 
 
 def test_a_killed_supervisor_leaves_nothing_that_the_next_one_does_not_end(kept: Kept) -> None:
