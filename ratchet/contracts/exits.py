@@ -22,8 +22,8 @@ class ExitCode(IntEnum):
 class Retry(NamedTuple):
     """Whether and how to retry an attempt that ended with a code.
 
-    possible: whether another attempt can succeed. growing_delay: whether to wait longer each time. first_only: whether to retry
-    only after the first attempt.
+    possible: whether another attempt can succeed. growing_delay: whether to wait longer each time. first_only: whether
+    to retry only after the first attempt.
     """
 
     possible: bool

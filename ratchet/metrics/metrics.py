@@ -1,6 +1,6 @@
-"""Metrics, by which training stops and evaluation decides: one code for both.
+"""The metrics. Training uses them for early stopping, and evaluation for its decision.
 
-They are sums over units, so that they can be resampled. Equal scores count as in random order, never as they come.
+They are sums over units, so that they can be resampled. Rows with equal scores count as if in random order.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,16 @@ from ratchet.metrics.ranking import mrr, ndcg
 
 Floats = NDArray[np.float64]
 
-EPSILON = 1e-7  # as far as a probability may be from 0 and 1 before its logarithm is taken
+EPSILON = 1e-7  # the smallest distance of a probability from 0 and 1, so that its logarithm is finite
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measurement:
-    """A metric of one model, in a form that can be resampled.
+    """A metric of one model, as sums that can be resampled.
 
-    value: the metric on all rows. sums: [units, k], additive over units. combine: sums [..., k] to the metric [...];
-    of the column sums it gives `value`. effective: how many units carry information (for AUC, of the rarer label).
+    value: the metric on all rows. sums: [units, k], additive over units. combine: computes the metric [...] from sums
+    [..., k]; the sums of the columns give `value`. effective: the number of units that carry information (for AUC,
+    those with the rarer label).
     """
 
     value: float
@@ -34,34 +35,34 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """What models are measured on. label: [rows]. offsets: [groups + 1] into the rows, or None without groups."""
+    """The rows to measure models on. label: [rows]. offsets: [groups + 1] into the rows, or None without groups."""
 
     label: Floats
     offsets: NDArray[np.int64] | None
 
     def select(self, mask: NDArray[np.bool_]) -> "Rows":
-        """Some of the rows; groups that lose all of theirs vanish."""
+        """Select rows by a mask; groups without a row are dropped."""
         if self.offsets is None:
             return Rows(label=self.label[mask], offsets=None)
         sizes = np.add.reduceat(mask, self.offsets[:-1], dtype=np.int64) if len(mask) else np.zeros(0, np.int64)
         return Rows(label=self.label[mask], offsets=np.concatenate([[0], np.cumsum(sizes[sizes > 0])]))
 
     def by_unit(self, values: Floats) -> Floats:
-        """Sums of row values [rows, k] over each unit [units, k]."""
+        """The sums of row values [rows, k] over each unit [units, k]."""
         return values if self.offsets is None else np.add.reduceat(values, self.offsets[:-1], axis=0)
 
 
 def names(objective: Objective, decisive: str) -> tuple[str, ...]:
-    """The metrics worth showing for an objective, the decisive one first; ranks are cut where it is cut, or at 10."""
+    """The metrics to show for an objective, the decisive one first, with its cutoff of ranks, or 10."""
     cut = decisive.partition("@")[2] or "10"
     shown = [name.replace("@K", f"@{cut}") for name in METRICS[objective]]
     if objective == "ranking":
-        shown.remove("logloss")  # the scores of a listwise loss are no probabilities
+        shown.remove("logloss")  # the scores of a listwise loss are not probabilities
     return tuple(dict.fromkeys([decisive, *shown]))
 
 
 def measure(metric: str, rows: Rows, score: Floats) -> Measurement | None:
-    """One metric of one model, or None where it has no value on these rows, say without a positive.
+    """Measure one metric of one model. None if it has no value on these rows, for example without a positive label.
 
     score: [rows], for multiclass [rows, classes] of probabilities; probabilities for a binary logloss.
     """
@@ -78,7 +79,7 @@ def measure(metric: str, rows: Rows, score: Floats) -> Measurement | None:
 
 
 def constant(objective: Objective, metric: str, label: Floats) -> Floats:
-    """What the best scorer says that knows the labels' distribution, and nothing of the rows."""
+    """The scores of the best constant scorer, which knows only the distribution of the labels."""
     if objective == "multiclass":
         shares = np.bincount(label.astype(np.int64)) / len(label)
         return np.broadcast_to(shares, (len(label), len(shares)))
@@ -124,7 +125,7 @@ def _logloss(label: Floats, score: Floats) -> Floats:
 
 
 def _hits(label: Floats, score: Floats) -> Floats:
-    """1 for a right guess; of classes that are equally likely each is guessed equally often."""
+    """1 for a correct class; a share of it if classes with equal scores include the correct one."""
     best = score == score.max(axis=1, keepdims=True)
     classes = label.astype(np.int64)
     known = classes < score.shape[1]
@@ -133,7 +134,7 @@ def _hits(label: Floats, score: Floats) -> Floats:
 
 
 def _runs(score: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Rows by falling score, the run of equal scores that each is in, and the last place of each run."""
+    """Rows by decreasing score, the run of equal scores of each row, and the last place of each run."""
     order = np.argsort(-score, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
     run = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=-1))
@@ -160,7 +161,7 @@ def _auc(rows: Rows, score: Floats) -> Measurement | None:
 
 
 def _pr_auc(rows: Rows, score: Floats) -> Measurement | None:
-    """Average precision, resampled through the influence (influence) that each row has on it."""
+    """Average precision, resampled through the influence of each row on it."""
     positive = rows.label > 0
     positives = int(positive.sum())
     if not positives:
@@ -179,7 +180,7 @@ def _pr_auc(rows: Rows, score: Floats) -> Measurement | None:
 
 
 def _from_influence(value: float, influence: Floats, rows: Rows, positive: NDArray[np.bool_]) -> Measurement:
-    """A metric near which a resample lies at `value` plus the weighted influences of its units, which sum up to nothing."""
+    """A metric whose resample is about `value` plus the weighted influences of its units; these add up to zero."""
     sums = rows.by_unit(np.stack([influence, positive, ~positive], axis=1))
     effective = int(min((sums[:, 1] > 0).sum(), (sums[:, 2] > 0).sum()))
     return Measurement(value=value, sums=sums[:, :1], combine=lambda total: value + total[..., 0], effective=effective)

@@ -1,6 +1,6 @@
-"""Metrics of ranked groups, as expected when rows of equal score come in random order (McSherry & Najork 2008).
+"""Metrics of ranked groups: their expected values if equal scores are in random order (McSherry & Najork 2008).
 
-A scorer that says the same of every row so gets what a random order gets, whatever order the rows were stored in.
+A scorer that gives every row the same score thus gets the value of a random order, whatever the order in the store.
 label, score: float64 [rows]. offsets: int64 [groups + 1] of the groups into the rows, none of them empty.
 """
 
@@ -14,7 +14,7 @@ Offsets = NDArray[np.int64]
 def ndcg(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
     """Normalised discounted cumulative gain of each group [groups]; NaN for groups without a positive label.
 
-    The gain of a row is its label, its discount 1 / log2(1 + rank); rows ranked below `cut` count nothing.
+    The gain of a row is its label, its discount 1 / log2(1 + rank); rows ranked below `cut` count zero.
     """
     values = np.full(len(offsets) - 1, np.nan)
     binary = bool(((label == 0) | (label == 1)).all())
@@ -46,9 +46,9 @@ def mrr(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
 
 
 def _by_size(offsets: Offsets) -> list[tuple[Offsets, Offsets | tuple[int, int]]]:
-    """Groups of like size, to be worked on as matrices: (their numbers, their rows).
+    """Groups of similar size, to compute them as matrices: (their numbers, their rows).
 
-    Rows are [groups, width] with -1 for padding, at most as much as rows; or the shape, where all groups are of a size.
+    Rows are [groups, width] with -1 for padding, which is at most half; or the shape, if all groups have one size.
     """
     sizes = np.diff(offsets)
     if not len(sizes):
@@ -70,13 +70,13 @@ def _pad(values: Floats, rows: Offsets | tuple[int, int], fill: float) -> Floats
 
 
 def _discount(width: int, cut: int) -> Floats:
-    """Of the ranks that count, at most `cut` and `width`."""
+    """The discounts of the ranks that count, at most `cut` and `width`."""
     discount: Floats = 1 / np.log2(np.arange(min(width, cut)) + 2.0)
     return discount
 
 
 def _dcg(gains: Floats, below: Floats, discount: Floats) -> Floats:
-    """Discounted gain of each group, best rows lowest. Only groups with ties that reach above the cut are sorted."""
+    """Discounted gain of each group; below: lower is better. Sorts only groups with ties above the cutoff."""
     cut, width = len(discount), below.shape[1]
     if cut < width:
         top = np.argpartition(below, cut, axis=1)[:, : cut + 1]
@@ -96,7 +96,7 @@ def _dcg(gains: Floats, below: Floats, discount: Floats) -> Floats:
 
 
 def _dcg_of_ties(gains: Floats, below: Floats, discount: Floats) -> Floats:
-    """Discounted gain where every run of equal scores shares the discounts of its ranks."""
+    """Discounted gain if the rows with equal scores share the discounts of their ranks."""
     order = np.argsort(below, axis=1)
     ordered = np.take_along_axis(below, order, axis=1)
     new = np.ones(ordered.shape, bool)
@@ -119,7 +119,7 @@ def _ideal_dcg(gains: Floats, discount: Floats, *, binary: bool) -> Floats:
 
 
 def _expected_reciprocal_rank(above: Offsets, equal: Offsets, hits: Offsets, cut: int) -> Floats:
-    """Expected reciprocal rank of the first of `hits` positives among `equal` rows in random order below `above`."""
+    """Expected reciprocal rank of the first of `hits` positives among `equal` rows in random order, after `above`."""
     expected = np.zeros(len(above))
     none_before = np.ones(len(above))
     for step in range(min(cut, int((equal - hits).max(initial=0)) + 1)):

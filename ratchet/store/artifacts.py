@@ -80,7 +80,7 @@ def read_json(store: Store, artifact: Artifact, model: type[_Model]) -> _Model:
 
 def missing_error(store: Store, artifact: Artifact) -> CorruptArtifact:
     """The error for an artifact that does not exist."""
-    return CorruptArtifact(f"{store.uri}/{artifact.key} is missing", remedy=_REMEDY)
+    return CorruptArtifact(f"{store.uri}/{artifact.key} is gone", remedy=_REMEDY)
 
 
 def _fetch(store: Store, artifact: Artifact, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A cache of artifacts on this machine's disk, by sha256. All stages here share it, so that none downloads a file again.
+"""A cache of artifacts on this machine's disk, by sha256. All stages here share it, so that each file comes once.
 
 The cache does not trust its files, because the code of any pipeline may write there: it compares a file with its digest
 before each use. The file may still change while a stage reads it, because code that may write to the folder may write
@@ -46,7 +46,7 @@ class _Entry(NamedTuple):
 
 
 class Cache:
-    """A folder with `files` by digest, `incoming` downloads, and `scratch` folders of stages. limit: bytes of `files`."""
+    """A folder with `files` by digest, `incoming` downloads and `scratch` folders of stages. limit: of files, bytes."""
 
     def __init__(self, root: Path, limit: int) -> None:
         self._root = root

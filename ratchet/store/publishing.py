@@ -152,7 +152,7 @@ def read_manifest(store: Store, key: str) -> PublishedResult:
     try:
         data = store.read(key)
     except FileNotFoundError:
-        raise CorruptArtifact(f"{store.uri}/{key} is missing", remedy=_REMEDY) from None
+        raise CorruptArtifact(f"{store.uri}/{key} is gone", remedy=_REMEDY) from None
     return _parse(store, key, data)
 
 

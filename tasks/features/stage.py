@@ -1,4 +1,4 @@
-"""features: every day of the window as arrays, made once, and what is fitted on the training days."""
+"""features: encodes every day of the window once, and fits statistics on the training days."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from tasks.features.statistics import merge, vocabulary
 
 
 def run(ctx: StageContext) -> Finished:
-    """Encode the days that are new, and fit. Raises DataRejected and ConfigurationError."""
+    """Encode the new days, and fit. Raises DataRejected and ConfigurationError."""
     spec = ctx.spec
     snapshot = summaries.snapshot(ctx.upstream("ingest"))
     excluded = set(summaries.validation(ctx.upstream("validate")).excluded)

@@ -4,21 +4,22 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ratchet.contracts.columns import Transform
 from ratchet.contracts.document import Document
 
 
 class Moments(Document):
-    """Of the values that are there. m2: summed squared distances from the mean, stable where plain squares are not."""
+    """The moments of the values that are not missing."""
 
     count: int
     mean: float
-    m2: float
+    m2: float = Field(description="The sum of squared distances from the mean, which is numerically stable.")
 
     @property
     def std(self) -> float:
-        """Population standard deviation; 1 for a column that does not vary, so that it can be divided by."""
+        """Population standard deviation; 1 for a constant column, to allow a division by it."""
         deviation = (self.m2 / self.count) ** 0.5 if self.count else 0.0
         return deviation if deviation > 1e-9 * max(1.0, abs(self.mean)) else 1.0
 
@@ -27,7 +28,7 @@ EMPTY = Moments(count=0, mean=0.0, m2=0.0)
 
 
 def moments(values: NDArray[np.floating], transform: Transform | None = None) -> Moments:
-    """Of one column; NaN, and what a transform has no value for, counts as missing."""
+    """The moments of a column. NaN, and values outside the transform's domain, count as missing."""
     wide = values.astype(np.float64)
     if transform == "log1p":
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -40,7 +41,7 @@ def moments(values: NDArray[np.floating], transform: Transform | None = None) ->
 
 
 def merge(parts: Iterable[Moments]) -> Moments:
-    """The moments of all values together (Chan et al. 1979)."""
+    """Merge moments into those of all values together (Chan et al. 1979)."""
     whole = EMPTY
     for part in parts:
         count = whole.count + part.count
@@ -56,7 +57,7 @@ def merge(parts: Iterable[Moments]) -> Moments:
 
 
 def count_ids(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each id occurs in each column of [rows, columns]: int64 [n, 3] of (column, id, count), sorted."""
+    """Count each id in each column of [rows, columns]: int64 [n, 3] of (column, id, count), sorted."""
     found = [np.zeros((0, 3), np.int64)]
     for column in range(ids.shape[1]):
         unique, counts = np.unique(ids[:, column], return_counts=True)

@@ -21,7 +21,7 @@ from tasks.ingest.writing import DayFile, write
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltDay:
-    """A day's file in scratch, the digest of what it was made from, and the columns that were left there."""
+    """A day's file in scratch. source: the digest of its source. extra: columns of the source that are not declared."""
 
     file: DayFile
     source: str
@@ -31,8 +31,8 @@ class BuiltDay:
 def build(source: Source, root: str, planned: SourceDay, *, columns: dict[str, ColumnType], scratch: Path) -> BuiltDay:
     """Read a day, cast it, and write its file into an empty scratch folder.
 
-    Raises DataRejected: a file that is empty, unreadable, lacks a column, has another type, or is not what it was when
-    the run was planned, both before and after it is read.
+    Raises DataRejected for a file that is empty, cannot be read, lacks a column, has another type, or has changed since
+    the run was planned; checks the last one before and after it reads the file.
     """
     target = scratch / "day.parquet"
     schema = arrow_schema(columns)
@@ -47,7 +47,7 @@ def build(source: Source, root: str, planned: SourceDay, *, columns: dict[str, C
     try:
         written = write(_files(planned, local, columns, extra), schema, target)
     finally:
-        # What a half-written file raises is not worth telling; that it changed is.
+        # If a file changed while it was read, report that, and not the error of a partial file.
         for file in planned.files:
             _check_unchanged(store, root, planned, file)
     return BuiltDay(file=written, source=digest_of(digests), extra=extra)
@@ -73,7 +73,7 @@ def _files(planned: SourceDay, local: list[Path], columns: dict[str, ColumnType]
 
 
 def _take(store: Store, root: str, planned: SourceDay, file: SourceFile, target: Path) -> Path:
-    """A source file on this machine: in place where it can be, else a copy."""
+    """A source file on this machine: in place if possible, else a copy."""
     _check_unchanged(store, root, planned, file)
     if path := store.local(file.key):
         return path
@@ -82,7 +82,7 @@ def _take(store: Store, root: str, planned: SourceDay, file: SourceFile, target:
     except FileNotFoundError:
         raise _change_error(root, planned, file) from None
     if target.stat().st_size != file.bytes:
-        raise CorruptArtifact(f"{root}/{file.key}: {target.stat().st_size} bytes came, {file.bytes} were promised")
+        raise CorruptArtifact(f"{root}/{file.key}: {target.stat().st_size} bytes instead of {file.bytes} were read")
     return target
 
 
@@ -94,6 +94,6 @@ def _check_unchanged(store: Store, root: str, planned: SourceDay, file: SourceFi
 
 def _change_error(root: str, planned: SourceDay, file: SourceFile) -> DataRejected:
     return DataRejected(
-        f"{planned.day}: {root}/{file.key} changed or went away after the run was planned",
-        remedy="let whoever writes it finish, then start a new run for this date",
+        f"{planned.day}: {root}/{file.key} changed or disappeared after the run was planned",
+        remedy="wait until its writer has finished, then start a new run for this date",
     )

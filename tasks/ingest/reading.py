@@ -20,16 +20,15 @@ _PARQUET_MAGIC = b"PAR1"
 
 
 def rejection(day: date, name: str, what: str, *, remedy: str) -> DataRejected:
-    """A file that cannot be taken."""
+    """The error for a source that ingest refuses. name: of the file, the table or the query."""
     return DataRejected(f"{day}: {name}: {what}", remedy=remedy)
 
 
 def read(path: Path, *, day: date, name: str, columns: dict[str, ColumnType], extra: set[str]) -> Iterator[Any]:
-    """The rows of a file as batches in the snapshot's schema. `name` is how people know the file.
+    """Read the rows of a file as batches in the snapshot's schema. name: the name of the file in messages.
 
-    Columns that are not declared are not taken; their names go into `extra`.
-
-    Raises DataRejected that names day, file, column, found and declared type.
+    Skips columns that are not declared, and adds their names to `extra`. Raises DataRejected that names day, file,
+    column, found and declared type.
     """
     if path.stat().st_size == 0:
         raise rejection(day, name, "the file is empty", remedy="deliver the day's rows, or remove the file")
@@ -49,14 +48,14 @@ def _parquet(path: Path, day: date, name: str, columns: dict[str, ColumnType], e
         present = file.schema_arrow
         require(present.names, day=day, name=name, columns=columns)
         extra |= {*present.names} - {*columns}
-        # Types are looked at before rows, so that a file without rows cannot hide another schema.
+        # Check the types before the rows, so that a file without rows cannot hide another schema.
         to_snapshot(_no_rows(present, columns), day, name, columns)
         for batch in file.iter_batches(batch_size=ROW_GROUP, columns=list(columns), use_threads=False):
             yield to_snapshot(batch, day, name, columns)
 
 
 def _no_rows(schema: Any, columns: dict[str, ColumnType]) -> Any:
-    """A batch of the columns without a row. Made of nulls: from a list, pyarrow would load pandas to look at it."""
+    """A batch of the columns without a row. From nulls, because pyarrow would load pandas to inspect a list."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, schema.field(name).type) for name in columns], names=list(columns))
 
 
@@ -83,7 +82,7 @@ def _csv(path: Path, day: date, name: str, columns: dict[str, ColumnType], extra
 
 
 def _csv_types(path: Path, columns: dict[str, ColumnType]) -> tuple[dict[str, Any], list[str]]:
-    """Types to parse as, and the header. A timestamp column is read with a zone if its first rows have one."""
+    """The types to parse, and the header. A timestamp column has a zone if its first rows have one."""
     with (
         pa.input_stream(str(path), compression="detect") as stream,
         pa.csv.open_csv(stream, read_options=pa.csv.ReadOptions(block_size=1 << 20, use_threads=False)) as reader,
@@ -104,7 +103,7 @@ def require(present: list[str], *, day: date, name: str, columns: dict[str, Colu
         raise rejection(
             day,
             name,
-            f"column {twice[0]} is there {present.count(twice[0])} times",
+            f"column {twice[0]} occurs {present.count(twice[0])} times",
             remedy=f"deliver {twice[0]} once",
         )
     missing = [column for column in columns if column not in present]
@@ -120,7 +119,7 @@ def require(present: list[str], *, day: date, name: str, columns: dict[str, Colu
 
 
 def to_snapshot(batch: Any, day: date, name: str, columns: dict[str, ColumnType], *, text: bool = False) -> Any:
-    """A batch with the declared columns, in the declared order and types."""
+    """Cast a batch to the declared columns, in the declared order and types."""
     arrays = []
     for column, kind in columns.items():
         values = batch.column(column)
@@ -131,6 +130,6 @@ def to_snapshot(batch: Any, day: date, name: str, columns: dict[str, ColumnType]
                 day,
                 name,
                 f"column {column} is {values.type}, declared {kind}: {error.why}",
-                remedy=f"mend the source, or change columns.{column}.type",
+                remedy=f"correct the source, or change columns.{column}.type",
             ) from error
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))

@@ -1,6 +1,6 @@
-"""The snapshot's columns: what is taken from the source, in which Arrow types.
+"""The snapshot's columns and their Arrow types.
 
-A timestamp has no zone: values with one are converted to UTC, values without one stay as the source has them.
+A timestamp has no zone: values with a zone are converted to UTC, values without a zone stay unchanged.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""ingest: the days of a source into the snapshot table, each read once."""
+"""ingest: writes the days of a source into the snapshot table, and reads each day once."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -24,13 +24,13 @@ from tasks.ingest.schema import arrow_schema, source_columns
 from tasks.ingest.table import commit, file_key
 from tasks.ingest.writing import ROW_GROUP
 
-_BYTES_PER_VALUE = 110  # of one value while its row group is cast and written: 79 to 107 were measured
+_BYTES_PER_VALUE = 110  # while a row group is cast and written: 79 to 107 were measured
 _EMPTY = "no rows"
 _NONE = "no files"
 
 
 def run(ctx: StageContext) -> Finished:
-    """Bring every day of the window into the snapshot table. Raises DataRejected, Unavailable, ConfigurationError."""
+    """Write every day of the window into the snapshot table. Raises DataRejected, Unavailable, ConfigurationError."""
     columns = source_columns(ctx.spec)
     table = paths.table(ctx.spec.name, digest_of(list(columns.items())))
     absent = {day.day: _NONE for day in ctx.request.source if not day.files}
@@ -71,7 +71,7 @@ def _refuse_absent(ctx: StageContext, absent: dict[date, str]) -> None:
         share = f"{len(absent)} of {len(ctx.request.source)} days"
         raise DataRejected(
             f"source.missing_days is fail, and {share} have no data: {_list(absent)}",
-            remedy="deliver them, or set source.missing_days: skip",
+            remedy="deliver these days, or set source.missing_days: skip",
         )
 
 
@@ -113,7 +113,7 @@ def _make(
     transaction: Transaction,
     scratch: Path,
 ) -> NewPart:
-    """A day's Parquet file in the table's folder. Its name is its digest, so that no file is ever written over."""
+    """Write a day's Parquet file into the table's folder. Its name is its digest, so that no file is overwritten."""
     built = build(ctx.spec.source, ctx.request.source_root, planned, columns=columns, scratch=scratch)
     file = Artifact(
         key=file_key(table, planned.day, built.file.sha256),

@@ -195,7 +195,10 @@ def test_what_is_damaged_is_reported_and_made_again(parts: Parts, damage: str) -
     assert len(parts.made) == 4
     (event,) = parts.events("damaged")
     assert event["level"] == "warning"
-    assert f"{'manifest' if damage == 'manifest' else 'text'} damaged; the part is made again" in event["message"]
+    assert (
+        f"{'manifest' if damage == 'manifest' else 'text'} damaged; the stage computes the part again"
+        in event["message"]
+    )
 
 
 def test_on_a_local_disk_a_changed_byte_is_found_at_once(local: Parts) -> None:

@@ -190,7 +190,7 @@ def test_more_than_fits_goes_to_scratch_with_one_warning(
     assert stage(store, *artifacts) == [bytes([i]) * 10_000 for i in range(3)]
     assert files(root) == [artifacts[0].sha256]
     assert [record.message for record in caplog.records] == [
-        f"the cache at {root} has no room for 10,000 bytes, with RATCHET_CACHE_LIMIT = 15,360, or its disk is full; "
+        f"the cache at {root} has no space for 10,000 bytes, with RATCHET_CACHE_LIMIT = 15,360, or its disk is full; "
         "the stage goes on without it"
     ]
 

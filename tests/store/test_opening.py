@@ -47,7 +47,7 @@ def test_buckets_have_a_prefix_or_none(uri: str, clean: str) -> None:
     ],
 )
 def test_what_names_no_store_is_refused(uri: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"names no store|store key"):
+    with pytest.raises(ConfigurationError, match=r"is not the URI of a store|store key"):
         open_store(uri)
 
 
