@@ -1,4 +1,4 @@
-"""The servers of the embedded set-up, on loopback and on SQLite: MLflow, and Airflow's four, kept running."""
+"""The servers of the embedded set-up, on loopback and on SQLite: MLflow and the four servers of Airflow."""
 
 import contextlib
 import json
@@ -67,7 +67,7 @@ class Services:
         self._start_time = datetime.min.replace(tzinfo=UTC)
 
     def start(self) -> None:
-        """Start what does not run yet. Returns at once; `wait` waits until all servers run."""
+        """Start the servers that do not run. Returns at once; `wait` waits until all servers run."""
         self.home.mkdir(parents=True, exist_ok=True)
         self._ports()
         self._password_file()
@@ -106,7 +106,7 @@ class Services:
             time.sleep(0.2)
 
     def stop(self) -> list[str]:
-        """End the servers that `start` started. Their names."""
+        """End the servers that `start` started. Returns their names."""
         known = self._known()
         ended = []
         if known is not None:
@@ -220,7 +220,7 @@ class Services:
                 after="migrate",
             ),
             Service(name="dag-processor", command=(airflow, "dag-processor"), environment=environment, after="migrate"),
-            Service(  # needed last; all servers at once start slower than one after the other
+            Service(  # last, because the servers start faster one after the other
                 name="triggerer",
                 command=(airflow, "triggerer", "--skip-serve-logs"),
                 environment=environment,
@@ -237,7 +237,7 @@ class Services:
         return self.home / name
 
     def _ports(self) -> dict[str, int]:
-        """The ports, chosen once for each home: the preferred ones if they are free."""
+        """The ports, which are chosen once for each home: the preferred ones if they are free."""
         file = self._state("ports.json")
         if not file.is_file():
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`ratchet status`: the state of the servers of the embedded set-up, from any folder."""
+"""`ratchet status`: prints the state of the servers of the embedded set-up, in any folder."""
 
 import argparse
 import json
@@ -81,12 +81,12 @@ def _document(home: Path, state: Servers) -> dict[str, object]:
 
 
 def _state_now(server: ServerState, *, supervised: bool) -> str:
-    """The state now, also after a kill of the supervisor, which could not write it."""
+    """The state now, also if the supervisor was killed and could not write it."""
     if supervised or server.process is None:
         return server.state
     return "unsupervised" if processes.is_alive(server.process) else "dead"
 
 
 def _stopped(state: Servers) -> bool:
-    """Whether it was stopped on purpose."""
+    """Whether `stop` stopped the servers."""
     return not processes.is_alive(state.supervisor) and all(server.state == "stopped" for server in state.servers)

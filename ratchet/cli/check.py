@@ -1,4 +1,4 @@
-"""`ratchet check`: every error of a pipeline file at once, with what it says of the code beside it."""
+"""`ratchet check`: reports every error of a pipeline file at once, also those about the Python files beside it."""
 
 import argparse
 from pathlib import Path
@@ -32,9 +32,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def explain(spec: PipelineSpec) -> str:
-    """A spec as a pipeline file with every default filled in; loading it gives the same spec."""
+    """A spec as a pipeline file with all defaults filled in. Loading it gives the same spec."""
     filled = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    for switch in ("volume", "drift"):  # switched off is not the same as left out
+    for switch in ("volume", "drift"):  # null switches a check off; a missing key does not
         filled["validate"].setdefault(switch, None)
     filled["evaluate"]["metric"] = spec.metric
     filled["register"]["model"] = spec.model_name

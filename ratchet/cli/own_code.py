@@ -1,4 +1,4 @@
-"""What a pipeline file says of the Python files beside it, held against them. They are read, never run."""
+"""Checks that the Python files beside a pipeline file define what it names. Reads the files, never runs them."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ _FEATURES = "features.py"
 
 
 def rules(folder: Path) -> tuple[Rule, ...]:
-    """What has to be true of a pipeline whose code is in a folder."""
+    """The rules for a pipeline whose code is in a folder."""
 
     def model_exists(spec: PipelineSpec) -> Iterator[Misfit]:
         file, separator, name = spec.train.model.kind.partition(":")
@@ -33,7 +33,7 @@ def rules(folder: Path) -> tuple[Rule, ...]:
 
 def _misfits(file: Path, name: str, key: KeyPath) -> Iterator[Misfit]:
     if not file.is_file():
-        yield Misfit(key, f"there is no {file.name} beside the pipeline file")
+        yield Misfit(key, f"no {file.name} exists beside the pipeline file")
         return
     try:
         defined = set(_defined_names(ast.parse(file.read_bytes()).body))
@@ -52,7 +52,7 @@ def _is_set(part: ast.AST) -> TypeGuard[ast.Name]:
 
 
 def _defined_names(body: Iterable[ast.AST]) -> Iterator[str]:
-    """The names that a module has when its statements have run; `*` if it takes another's."""
+    """The names that the statements of a module define; `*` if it imports all names of another module."""
     for node in body:
         match node:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():

@@ -117,7 +117,7 @@ def _group_codes(values: pd.Series, where: str, *, alone: bool) -> NDArray[np.in
     if missing.any() and not alone:
         raise DataRejected(
             f"{where}: column {values.name}: {int(missing.sum())} rows have no group, so they cannot be ranked",
-            remedy=f"correct the source, or set columns.{values.name}.max_null: 0%, so that validate excludes such days",
+            remedy=f"correct the source, or set columns.{values.name}.max_null: 0% so that validate excludes such days",
         )
     codes = codes.astype(np.int64)
     codes[missing] = len(unique) + np.arange(missing.sum())

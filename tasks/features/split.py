@@ -10,7 +10,7 @@ from ratchet.contracts.summaries import Split
 
 
 def split(spec: PipelineSpec, data_date: date, available: Sequence[date]) -> Split:
-    """Split the days: the newest calendar days for the holdout, the available days before for validation, then training.
+    """Split the days: the newest calendar days for the holdout, then available days for validation, then for training.
 
     Raises DataRejected if there is no day for training, or none for the holdout.
     """

@@ -1,4 +1,4 @@
-"""What is count_ids on one day, and merge over days: exact, and in any grouping nearly the same."""
+"""Statistics of one day, and their sum over days: exact counts, and moments up to rounding."""
 
 from collections.abc import Iterable
 

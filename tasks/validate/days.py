@@ -1,4 +1,4 @@
-"""Every day of the window as a profile, from the store or measured now."""
+"""The profile of every day of the window, read from the store or measured now."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -17,11 +17,11 @@ from tasks.validate import profile
 from tasks.validate.profile import Profile, measure
 
 _PROFILE = "profile"
-_BYTES_PER_ROW = 200  # while a column is measured: 185 were, of texts that hardly repeat; one column at a time
+_BYTES_PER_ROW = 200  # while a column is measured, one at a time: 185 were measured for texts that hardly repeat
 
 
 def profile_days(ctx: StageContext, days: Sequence[SnapshotDay]) -> dict[date, Profile]:
-    """Every day's profile, oldest first."""
+    """Measure every day that is not stored; the profiles of all days, oldest first."""
     parts = DayParts(
         ctx=ctx,
         name="validate.day",

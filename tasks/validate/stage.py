@@ -1,4 +1,4 @@
-"""validate: is the data date fit to train on, and which earlier days are not?"""
+"""validate: checks the data date, and excludes earlier days that break a rule."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -21,7 +21,7 @@ from tasks.validate.window import check_copy, check_excluded
 
 
 def run(ctx: StageContext) -> Finished:
-    """Check the window. Raises DataRejected that names every failed check; the result page is kept either way."""
+    """Check the window. Raises DataRejected that names every failed check. Stores the result page in both cases."""
     snapshot = summaries.snapshot(ctx.upstream("ingest"))
     today = ctx.request.data_date
     with ctx.phase("profiles"):
@@ -53,10 +53,10 @@ def run(ctx: StageContext) -> Finished:
     if failed:
         raise _rejection(ctx, failed, len(checks), kept)
     for day in validation.excluded:
-        ctx.log.event("excluded", f"{day} is left out: {_line(broken[day][0])}", level="warning")
+        ctx.log.event("excluded", f"{day} is excluded: {_line(broken[day][0])}", level="warning")
     artifact = ctx.transaction.add_bytes("reference", summed.model_dump_json(by_alias=True).encode(), rows=summed.rows)
     return Finished(
-        # Not the checks: what comes after depends on which days are good, not on how far from a limit they are.
+        # Without the checks: later stages depend on the good days, not on their distance from a limit.
         content=digest_of([[paths.day(day) for day in validation.excluded], artifact.sha256]),
         summary=validation,
         metrics=_metrics(validation, profiles[today]),
@@ -70,7 +70,7 @@ def _check_data_date(
     good: Mapping[date, Profile],
     reference: tuple[Profile, str],
 ) -> tuple[list[Check], dict[str, float]]:
-    """Every check of the data date, and the drift of its features."""
+    """Run every check of the data date. Returns the checks, and the drift of its features."""
     day, rules = ctx.request.data_date, ctx.spec.validate_
     checks = [check_copy(snapshot, day), *check_columns(day, today, ctx.spec, is_data_date=True)]
     psi: dict[str, float] = {}
@@ -87,12 +87,12 @@ def _check_data_date(
 
 
 def _reference(ctx: StageContext, summed: Profile, days: int) -> tuple[Profile, str, list[Check]]:
-    """What drift is measured against, its name, and what a person should know about it. `summed`: the window's days."""
+    """The reference of drift, its name, and warnings about it. summed: the profile of the window's other days."""
     rule, champion = ctx.spec.validate_.drift, ctx.request.champion
     window = f"the window's {days} other days"
     if rule is None or rule.against == "window" or champion is None or "validate" not in champion.manifests:
         return summed, window, []
-    name = f"what {champion.model} version {champion.version} was trained on"
+    name = f"the training data of {champion.model} version {champion.version}"
     try:
         result = read_manifest(ctx.store, champion.manifests["validate"]).result
         return read_json(ctx.store, result.outputs["reference"], Profile), name, []
@@ -110,7 +110,7 @@ def _reference(ctx: StageContext, summed: Profile, days: int) -> tuple[Profile, 
 
 
 def _keep_page(ctx: StageContext, findings: Findings) -> str:
-    """The result page: an output of the stage, and kept with the run even if the stage fails."""
+    """Write the result page as an output, and with the run's records, where it stays if the stage fails."""
     path = ctx.scratch / "validation.html"
     path.write_text(render(ctx.request, findings), encoding="utf-8")
     ctx.transaction.add("page.html", path)
@@ -121,7 +121,7 @@ def _rejection(ctx: StageContext, failed: Sequence[Check], count: int, page: str
     lines = "\n".join(f"- {_line(check)}" for check in failed)
     return DataRejected(
         f"{ctx.request.data_date}: {len(failed)} of {count} checks failed\n{lines}",
-        remedy=f"look at {page} in the store; mend the data and run again, or change the rule",
+        remedy=f"read {page} in the store; correct the data and run again, or change the rule",
     )
 
 

@@ -32,7 +32,7 @@ def test_a_bad_file_lists_every_problem_and_ends_with_64(tmp_path: Path, capsys:
     said = capsys.readouterr()
     assert said.out == ""
     assert [line.partition(": ")[0] for line in said.err.splitlines()[:-1]] == [f"{file}:26", f"{file}:31"]
-    assert said.err.splitlines()[-1] == "2 problems; nothing was run"
+    assert said.err.splitlines()[-1] == "2 problems; no stage has run"
 
 
 def pipeline(folder: Path, old: str = "", new: str = "", **code: str) -> list[str]:
@@ -71,7 +71,7 @@ def test_a_model_of_the_pipeline_s_own_is_found_and_not_run(tmp_path: Path, mode
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ({}, "there is no model.py beside the pipeline file"),
+        ({}, "no model.py exists beside the pipeline file"),
         ({"model": ""}, "model.py does not define Mine; allowed: nothing, as it is empty"),
         (
             {"model": "import torch.nn\nclass Mien:\n    Mine = 1\n"},
@@ -88,7 +88,7 @@ def test_a_model_that_is_not_there_is_told(tmp_path: Path, code: dict[str, str],
 
 def test_a_derived_column_needs_code_that_makes_it(tmp_path: Path) -> None:
     where = "pipeline.yaml:15: columns.rating.derived"
-    assert pipeline(tmp_path, *DERIVED)[0] == f"{where}: there is no features.py beside the pipeline file"
+    assert pipeline(tmp_path, *DERIVED)[0] == f"{where}: no features.py exists beside the pipeline file"
     told = pipeline(tmp_path, *DERIVED, features="def drive(df): ...")[0]
     assert told == f"{where}: features.py does not define derive; allowed: drive; did you mean drive?"
     assert pipeline(tmp_path, *DERIVED, features="def derive(df): ...") == FINE

@@ -28,8 +28,8 @@ def test_sample_writes_the_days_that_were_asked_for(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--days", "0"), "--days has to be above 0"),
-        (("--rows-per-day", "0"), "--rows-per-day has to be above 0"),
+        (("--days", "0"), "--days must be above 0"),
+        (("--rows-per-day", "0"), "--rows-per-day must be above 0"),
         (("--end", "soon"), "--end: 'soon' is not a date"),
     ],
 )

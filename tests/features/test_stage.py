@@ -148,7 +148,7 @@ def test_rows_without_a_group_stand_alone_unless_they_have_to_be_ranked(world: W
     found = summaries.features(encoded(world).result)
     assert arrays(world, found.days[0])["group"].tolist() == [0, 8, 9, 10, 11]
     world.document["train"] = {"objective": "ranking"}
-    with pytest.raises(DataRejected, match="column query_id: 3 rows belong to no group"):
+    with pytest.raises(DataRejected, match="column query_id: 3 rows have no group"):
         encoded(world)
 
 

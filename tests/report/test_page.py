@@ -86,7 +86,7 @@ def test_the_page_tells_the_verdict_the_figures_the_data_and_the_lineage(facts: 
     for expected in ("ndcg@10", "country = DE", "0.5000", facts.trained.digest, "tables/shop/1 version 3", "c0ffee"):
         assert expected in page
     assert "60 without a label were dropped" in page
-    assert "left out: 2026-11-16" in page
+    assert "excluded: 2026-11-16" in page
     assert "1 of 2 checks hold" in page
     assert page.count("<svg") == 6
 

@@ -260,7 +260,7 @@ def test_drift_is_held_against_what_the_champion_was_trained_on(world: World) ->
         world.put(day, changed(day, count=600, price=[float(80 + i % 97) for i in range(600)]))
     assert all(check.passed for check in summary(world, later).checks)
     world.champion = champion({"validate": trained.key})
-    assert "PSI at most 0.2 against what clicks version 7 was trained on" in refused(world, later)
+    assert "PSI at most 0.2 against the training data of clicks version 7" in refused(world, later)
 
 
 def test_a_champion_whose_profile_is_gone_is_told_and_the_window_stands_in(world: World) -> None:
@@ -280,7 +280,7 @@ def test_a_reference_without_rows_is_noted(world: World) -> None:
     found = summary(world)
     assert found.psi == {}
     assert {check.observed for check in found.checks if check.rule == "drift"} == {
-        "not compared: the reference has no rows of it"
+        "not compared: the reference has no rows of this column"
     }
 
 
