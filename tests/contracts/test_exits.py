@@ -11,7 +11,7 @@ def test_every_code_has_a_cause_a_remedy_and_a_decision() -> None:
     assert all(entry.cause and entry.remedy for entry in MEANINGS.values())
 
 
-def test_what_cannot_succeed_is_not_tried_again() -> None:
+def test_a_failure_that_a_retry_cannot_solve_is_not_retried() -> None:
     assert not MEANINGS[ExitCode.BAD_CONFIGURATION].retry.possible
     assert not MEANINGS[ExitCode.DATA_REJECTED].retry.possible
     assert MEANINGS[ExitCode.UNAVAILABLE].retry == (True, True, False)

@@ -41,7 +41,7 @@ def said(expectation: str) -> list[str]:
         "type: expect_compound_columns_to_be_unique, column_list: [x, date]",
     ],
 )
-def test_what_the_library_takes_is_fine(expectation: str) -> None:
+def test_arguments_of_the_library_are_valid(expectation: str) -> None:
     assert said(expectation) == []
 
 
@@ -71,11 +71,11 @@ def test_what_the_library_takes_is_fine(expectation: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_it_does_not_take_is_told_at_its_line(expectation: str, lines: list[str]) -> None:
+def test_an_unknown_argument_is_reported_at_its_line(expectation: str, lines: list[str]) -> None:
     assert said(expectation) == lines
 
 
-def test_they_are_told_beside_what_else_is_wrong() -> None:
+def test_expectations_are_reported_together_with_other_problems() -> None:
     text = SPEC.format(expectation="type: expect_xyz, column: z").replace("binary", "binry")
     text += "    - {type: drop}\n    - 3\n"
     with pytest.raises(PipelineInvalid) as raised:

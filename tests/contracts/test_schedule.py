@@ -35,7 +35,7 @@ WEEKDAYS = field(0, 7, "sun", "Mon", "SAT")
 
 
 @given(st.tuples(field(0, 59), field(0, 23), field(1, 31, "l"), field(1, 12, "jan", "DEC"), WEEKDAYS).map(" ".join))
-def test_what_passes_has_a_next_and_a_last_time(text: str) -> None:
+def test_a_valid_expression_has_a_next_and_a_last_time(text: str) -> None:
     try:
         passed = check_cron(text)
     except ValueError as error:
@@ -49,12 +49,12 @@ def test_what_passes_has_a_next_and_a_last_time(text: str) -> None:
     ["0 2 * * *", "*/15 * * * *", "0 22-6/2 * * *", "0 2 1,15 * *", "0 2 L * *", "0 2 29 feb *", "0 2 * JAN-mar MON-FRI",
      "0 2 * * fri-mon", "5/10 * * * *", "0 2 30 2 mon", "0 2 * * 7", "59 23 31 12 sat"],
 )  # fmt: skip
-def test_what_people_write_passes(text: str) -> None:
+def test_common_expressions_are_valid(text: str) -> None:
     assert check_cron(text) == text
     assert croniter(text, NEW_YEAR).get_next() > NEW_YEAR.timestamp()
 
 
-def test_blanks_are_made_single() -> None:
+def test_blanks_become_single() -> None:
     assert check_cron(" 0  2 * *\t*\n") == "0 2 * * *"
 
 
@@ -89,7 +89,7 @@ def test_blanks_are_made_single() -> None:
         ("0 2 1-l * *", "day 1-l is not allowed"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named_with_its_field(text: str, said: str) -> None:
+def test_an_error_names_the_field(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(text[:20])[:-1]) + ".*" + re.escape(said)):
         check_cron(text)
 

@@ -51,7 +51,7 @@ def test_a_day_becomes_arrays_sorted_by_group_without_its_unlabelled_rows(world:
     assert made["categorical"][4, 1] == 0
 
 
-def test_what_is_fitted_knows_the_training_days_alone(world: World) -> None:
+def test_the_fit_uses_only_the_training_days(world: World) -> None:
     dear = {**day_rows(), "price": [1e6] * 12, "country": ["XX"] * 12}
     world.put(D1, day_rows())
     world.put(D2, dear)
@@ -142,7 +142,7 @@ def test_labels_and_weights_that_cannot_be_learnt_from_are_refused(
         encoded(world)
 
 
-def test_rows_without_a_group_stand_alone_unless_they_have_to_be_ranked(world: World) -> None:
+def test_a_row_without_a_group_is_its_own_group_unless_rows_are_ranked(world: World) -> None:
     for day in (D1, D2, D3):
         world.put(day, {**day_rows(), "query_id": ["q"] * 9 + [None] * 3})
     found = summaries.features(encoded(world).result)
@@ -152,7 +152,7 @@ def test_rows_without_a_group_stand_alone_unless_they_have_to_be_ranked(world: W
         encoded(world)
 
 
-def test_an_error_in_features_py_is_told_with_its_line(world: World) -> None:
+def test_an_error_in_features_py_is_reported_with_its_line(world: World) -> None:
     for day in (D1, D2, D3):
         world.put(day, day_rows())
     (world.pipeline / "features.py").write_text("def derive(df):\n    return df['prize']\n", encoding="utf-8")

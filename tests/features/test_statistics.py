@@ -24,7 +24,7 @@ def test_a_transform_comes_first_and_missing_values_do_not_count() -> None:
     assert found.mean == pytest.approx(0.5)
 
 
-def test_a_column_that_does_not_vary_can_be_divided_by() -> None:
+def test_the_deviation_of_a_constant_column_is_1() -> None:
     assert moments(np.float32([5, 5])).std == 1
     assert moments(np.float32([])).std == 1
 

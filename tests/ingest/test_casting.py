@@ -59,7 +59,7 @@ NUMBERS = [
         (pa.array([datetime(2026, 7, 1)], pa.timestamp("ns")), "date", [date(2026, 7, 1)]),
     ],
 )
-def test_what_loses_nothing_is_cast(values: Any, declared: ColumnType, expected: list[Any]) -> None:
+def test_a_lossless_cast_is_done(values: Any, declared: ColumnType, expected: list[Any]) -> None:
     result = cast(values, declared)
     assert result.type == ARROW[declared]
     assert result.to_pylist() == expected
@@ -89,7 +89,7 @@ def test_what_loses_nothing_is_cast(values: Any, declared: ColumnType, expected:
         (pa.array([timedelta(1)]), "timestamp"),
     ],
 )
-def test_what_would_lose_something_is_refused(values: Any, declared: ColumnType) -> None:
+def test_a_lossy_cast_is_refused(values: Any, declared: ColumnType) -> None:
     with pytest.raises(LossyCast):
         cast(values, declared)
 

@@ -78,7 +78,7 @@ def test_popular_items_are_clicked_again(log: list[pd.DataFrame]) -> None:
     assert skill(log[-8:-1], log[-1]) > 0.65
 
 
-def test_fresh_clicks_tell_more_than_old_ones(log: list[pd.DataFrame]) -> None:
+def test_recent_clicks_predict_better_than_old_ones(log: list[pd.DataFrame]) -> None:
     fresh = [skill(log[at - 5 : at], log[at]) for at in range(15, DAYS)]
     day_older = [skill(log[at - 6 : at - 1], log[at]) for at in range(15, DAYS)]
     stale = [skill(log[at - 15 : at - 10], log[at]) for at in range(15, DAYS)]

@@ -1,4 +1,4 @@
-"""Frauds are rare, and can be told from the rest, by what the pipeline's features say."""
+"""Fraud is rare, and the features of the pipeline predict it."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_about_one_in_fifty_is_fraud_and_every_rule_holds(recent: pd.DataFrame) 
     assert set(recent["channel"]) == {"chip", "contactless", "online"}
 
 
-def test_frauds_can_be_told_and_how_drifts(recent: pd.DataFrame) -> None:
+def test_fraud_can_be_predicted_and_its_signs_drift(recent: pd.DataFrame) -> None:
     today = log(days=2, end=END + timedelta(days=2))
     long_ago = log(days=4, end=END - timedelta(days=45))
     skill = {}

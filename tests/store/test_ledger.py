@@ -65,7 +65,7 @@ def test_the_champion_as_of_a_date_saw_only_earlier_days(store: Store) -> None:
     assert [version(day) for day in (10, 11, 12, 13)] == [None, "1", "3", "3"]
 
 
-def test_who_comes_second_is_told_who_won(store: Store) -> None:
+def test_the_second_writer_learns_the_winner(store: Store) -> None:
     filled(store, 10)
     won = append(store, change("2", 11), after=1)
     with pytest.raises(LedgerMoved, match=r"run run-2 was first.*version 2 as number 2") as caught:

@@ -47,7 +47,7 @@ def damage(store: Store, key: str, data: bytes) -> None:
     store.create(key, data)
 
 
-def test_what_was_committed_is_published_as_it_was(store: Store, tmp_path: Path) -> None:
+def test_a_committed_result_is_published_unchanged(store: Store, tmp_path: Path) -> None:
     (tmp_path / "rows").write_bytes(b"abc")
     transaction = Transaction(store, PREFIX, "one")
     rows = transaction.add("rows", tmp_path / "rows", rows=3)
@@ -83,7 +83,7 @@ def test_a_second_attempt_with_other_content_is_refused(store: Store) -> None:
     assert verify(store, found) == []
 
 
-def test_an_attempt_that_is_started_twice_never_writes_over_its_first_start(store: Store) -> None:
+def test_an_attempt_that_starts_twice_does_not_overwrite_its_first_outputs(store: Store) -> None:
     first = publish(store, "same")
     assert publish(store, "same").reused
     assert verify(store, first) == []
@@ -135,7 +135,7 @@ def test_verify_names_what_is_gone_cut_or_changed(store: Store) -> None:
     assert verify(store, found, quick=True) == ["gone", "cut"]
 
 
-def test_a_damaged_result_is_moved_aside_and_made_anew(store: Store) -> None:
+def test_a_damaged_result_is_moved_aside_and_computed_again(store: Store) -> None:
     first = publish(store, "one")
     weights = first.result.outputs["weights"].key
     damage(store, weights, b"012345678X")
@@ -167,7 +167,7 @@ def test_a_whole_result_is_left_alone(store: Store) -> None:
     assert find_result(store, PREFIX) == first.model_copy(update={"reused": True})
 
 
-def test_collecting_takes_what_is_not_in_use(store: Store) -> None:
+def test_collect_deletes_files_that_are_not_in_use(store: Store) -> None:
     crashed = Transaction(store, PREFIX, "crashed")
     crashed.add_bytes("weights", b"half")
     done = publish(store)
@@ -223,7 +223,7 @@ def test_a_manifest_that_comes_and_goes_is_given_up() -> None:
         publish(store)
 
 
-def test_a_manifest_that_somebody_else_moves_aside_first_is_theirs() -> None:
+def test_a_manifest_that_another_process_moves_aside_first_is_left_to_it() -> None:
     class Vanishing(MemoryStore):
         reads = 0
 

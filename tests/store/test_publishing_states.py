@@ -44,12 +44,12 @@ class Publishing(RuleBasedStateMachine):
     def publish(self, attempt: tuple[str, bytes, Transaction]) -> None:
         place, data, transaction = attempt
         self.at_work -= 1
-        standing = self.model.get(place)
-        if standing not in {None, data}:
+        current = self.model.get(place)
+        if current not in {None, data}:
             with pytest.raises(PublishConflict):
                 self._commit(place, data, transaction)
             return
-        assert self._commit(place, data, transaction).reused == (standing is not None)
+        assert self._commit(place, data, transaction).reused == (current is not None)
         self.model[place] = data
 
     @rule(attempt=consumes(running))
