@@ -14,7 +14,7 @@ from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.pipeline import RULES, PipelineSpec
 from ratchet.contracts.schedule import schedule_fires
-from ratchet.contracts.yaml_lines import KeyPath, Located
+from ratchet.contracts.yaml_lines import KeyPath, YamlDocument
 
 FILE = "pipeline.yaml"
 _KINDS = {
@@ -55,7 +55,7 @@ def loads(
     text: str, file: str = FILE, overrides: Mapping[str, Any] | None = None, rules: Iterable[Rule] = ()
 ) -> PipelineSpec:
     """Like `load`, from text. file: the name in the problems."""
-    located = Located(text, file)
+    located = YamlDocument(text, file)
     if not isinstance(located.data, dict):
         if not located.problems:
             located.problems.append(Problem(where=f"{file}:1", key="", message="must be a mapping (key: value)"))
@@ -83,7 +83,7 @@ def _by_line(problem: Problem) -> int:
     return int(line) if line.isdigit() else 0
 
 
-def _override(located: Located, overrides: Mapping[str, Any]) -> set[KeyPath]:
+def _override(located: YamlDocument, overrides: Mapping[str, Any]) -> set[KeyPath]:
     paths: set[KeyPath] = set()
     for dotted, value in overrides.items():
         path: KeyPath = tuple(dotted.split("."))
@@ -106,7 +106,7 @@ def _key_errors(error: ValidationError, data: Any) -> list[Misfit]:
     return found
 
 
-def _problem(misfit: Misfit, located: Located, replaced: set[KeyPath]) -> Problem:
+def _problem(misfit: Misfit, located: YamlDocument, replaced: set[KeyPath]) -> Problem:
     path, message, allowed, suggestion = misfit
     flag = next((key for key in replaced if path[: len(key)] == key), None)
     where = f"--set {'.'.join(map(str, flag))}" if flag else located.where(path)

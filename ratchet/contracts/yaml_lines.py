@@ -42,7 +42,7 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
 }
 
 
-class Located:
+class YamlDocument:
     """Plain data, the line of each of its keys, and the problems of the text."""
 
     def __init__(self, text: str, file: str) -> None:
@@ -126,7 +126,7 @@ class Located:
 
 def parse_scalar(text: str) -> Any:
     """Parse a value of a command line as in a file: `1` is a number, `auto` is text. Raises ValueError."""
-    located = Located(text, "value")
-    if located.problems:
-        raise ValueError(located.problems[0].message)
-    return located.data
+    document = YamlDocument(text, "value")
+    if document.problems:
+        raise ValueError(document.problems[0].message)
+    return document.data

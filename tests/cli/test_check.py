@@ -1,4 +1,4 @@
-"""`ratchet check` and `ratchet schema`: what a person sees."""
+"""`ratchet check` and `ratchet schema`: their output."""
 
 import io
 import json
@@ -36,7 +36,7 @@ def test_a_bad_file_lists_every_problem_and_ends_with_64(tmp_path: Path, capsys:
 
 
 def pipeline(folder: Path, old: str = "", new: str = "", **code: str) -> list[str]:
-    """What `ratchet check` says of a pipeline with a change and with Python files, without the folder's name."""
+    """The output of `ratchet check` for a changed pipeline with Python files, without the folder's name."""
     text = RANKING.read_text(encoding="utf-8")
     assert old in text
     (folder / "pipeline.yaml").write_text(text.replace(old, new), encoding="utf-8")

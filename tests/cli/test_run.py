@@ -1,4 +1,4 @@
-"""`ratchet run`: which days it is about, and what `--json` prints. Whole runs are in tests/runs."""
+"""`ratchet run`: its days, and the output of `--json`. Whole runs are in tests/runs."""
 
 import argparse
 from collections.abc import Mapping

@@ -148,7 +148,7 @@ def test_an_unknown_run_is_reported(tmp_path: Path) -> None:
 
 
 class _Mlflow(BaseHTTPRequestHandler):
-    """Knows no experiment, and remembers who asked."""
+    """Knows no experiment, and records the credentials of the requests."""
 
     asked: ClassVar[list[str | None]] = []
 

@@ -1,4 +1,4 @@
-"""Pipeline files: what loads, and how everything that is wrong is said, at its line, all at once."""
+"""Pipeline files: valid files load, and all problems of an invalid one are reported at once, with their lines."""
 
 import contextlib
 from pathlib import Path
@@ -132,7 +132,7 @@ def test_all_problems_of_a_column_are_reported() -> None:
 
 
 def test_no_problem_is_reported_that_another_correction_may_solve() -> None:
-    """The label's role, the group's role, a bound, the objective, a slice's role, the days: each is wrong itself."""
+    """The label's role, the group's role, a bound, the objective, a slice's role, the days: each is invalid itself."""
     text = (
         changed("role: label", "role: lable")
         .replace("role: group", "role: grop")

@@ -1,4 +1,4 @@
-"""Schedules: a cron expression that passes here passes in Airflow too, and its time comes."""
+"""Schedules: Airflow accepts every cron expression that passes here, and the expression occurs."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ STEP = st.sampled_from(["", "", "", "/1", "/2", "/7", "/31"])
 
 
 def field(least: int, most: int, *names: str) -> st.SearchStrategy[str]:
-    """A field with values that it has; also what makes no sense, as 5-5, or * beside others."""
+    """A field with its values; also invalid forms, such as 5-5, or * beside other values."""
     value = st.sampled_from([*map(str, range(least, most + 1)), *names])
     item = st.one_of(
         st.builds("*{}".format, STEP),

@@ -1,4 +1,4 @@
-"""A pipeline up to features, on rows in which everything occurs that an encoder meets."""
+"""A pipeline up to features, on rows with every kind of value that an encoder reads."""
 
 from datetime import date, timedelta
 from pathlib import Path

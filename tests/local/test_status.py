@@ -1,4 +1,4 @@
-"""`ratchet status`: what a person sees of the servers, in each of their states."""
+"""`ratchet status`: its output and exit code, for each state of the servers."""
 
 import json
 import os

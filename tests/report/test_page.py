@@ -29,7 +29,7 @@ DAYS = tuple(date(2026, 11, 20) - timedelta(days=back) for back in range(5, -1, 
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its tags, and its text."""
+    """The tags and the text of a page, as a browser parses it."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

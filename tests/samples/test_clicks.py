@@ -1,4 +1,4 @@
-"""The search log is worth learning from, and worth learning from again the next night."""
+"""A model can learn from the search log, and learn more from each further day."""
 
 from datetime import date, timedelta
 from itertools import pairwise
@@ -22,7 +22,7 @@ def log() -> list[pd.DataFrame]:
 
 
 def rates(days: list[pd.DataFrame]) -> "pd.Series[float]":
-    """Each item's click rate, drawn towards a tenth where there is little to go by."""
+    """Each item's click rate, shrunk towards a tenth for an item with few impressions."""
     shown = pd.concat(days).groupby("item_id")["clicked"].agg(["sum", "count"])
     return (shown["sum"] + 2) / (shown["count"] + 20)
 

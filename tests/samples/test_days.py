@@ -1,4 +1,4 @@
-"""What all made-up logs have in common: pure days, written whole, and left alone when nothing changes."""
+"""All synthetic logs: days depend only on their inputs, are written in one step, and unchanged files are kept."""
 
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta

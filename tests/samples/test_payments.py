@@ -30,7 +30,7 @@ def recent() -> pd.DataFrame:
 
 
 def features(df: pd.DataFrame) -> pd.DataFrame:
-    """What the pipeline's derive makes of rows, as ones and zeros and rough numbers."""
+    """The columns that the pipeline's derive computes, as ones, zeros and rough numbers."""
     spec = load(FOLDER / "pipeline.yaml")
     derive = load_derive(FOLDER, {name: column.type for name, column in spec.columns.items() if column.derived})
     rows = derive(df)

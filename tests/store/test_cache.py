@@ -1,4 +1,4 @@
-"""The cache of artifacts: what it never gives out, what it never holds, and that nobody fails because of it."""
+"""The cache of artifacts: it gives out no damaged bytes, stays within its limit, and never fails a stage."""
 
 import hashlib
 import multiprocessing
@@ -46,7 +46,7 @@ def stored(store: MemoryStore, data: bytes = DATA, key: str = "a/file.npy") -> A
 
 
 def stage(store: MemoryStore, *artifacts: Artifact) -> list[bytes]:
-    """What a stage reads that fetches some artifacts."""
+    """The bytes that a stage reads when it fetches artifacts."""
     with cache.scratch() as folder:
         return [fetch(store, artifact, folder).read_bytes() for artifact in artifacts]
 
@@ -267,7 +267,7 @@ def test_a_read_only_cache_still_saves_the_download(
 
 
 def _writes(root: str, limit: int, seed: int, names: list[str], ready: object) -> None:
-    """One of several stages that fetch artifacts in an order of its own, each read while others evict."""
+    """One of several stages that fetch artifacts in different orders, and read each while others evict files."""
     limited, store, order = Cache(Path(root), limit), MemoryStore(f"writer-{seed}"), random.Random(seed)
     artifacts = [stored(store, name.encode() * 1000, name) for name in names]
     ready.wait()  # type: ignore[attr-defined] # a barrier of multiprocessing

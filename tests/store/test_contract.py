@@ -1,4 +1,4 @@
-"""What every store promises, checked on every kind of store."""
+"""The promises of the Store protocol, checked on every kind of store."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -65,7 +65,7 @@ def test_a_holder_that_was_frozen_asks_whether_it_is_still_its_own(store: Store)
 
 @pytest.fixture
 def meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Have something happen once, between what the next change of the store rests on and the change."""
+    """Run an action once, between the read and the write of the next change in the store."""
 
     def happens(what: Callable[[], object]) -> None:
         replace, delete = store.replace, store.delete

@@ -1,4 +1,4 @@
-"""From URIs to stores."""
+"""Opening the store of a URI."""
 
 import subprocess
 import sys

@@ -199,7 +199,7 @@ def test_a_result_can_refer_to_what_is_published_elsewhere(store: Store) -> None
 
 
 class Restless(MemoryStore):
-    """A store in which somebody moves the manifest aside each time just before it is read."""
+    """A store in which another process moves the manifest aside each time before it is read."""
 
     visits = 0
 

@@ -1,4 +1,4 @@
-"""Publish, read, crash, damage, mend and collect in any order, against a dictionary."""
+"""Publish, read, crash, damage, repair and collect in any order, against a dictionary."""
 
 import itertools
 

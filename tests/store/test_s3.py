@@ -1,4 +1,4 @@
-"""The S3 store: its settings, and what it says when S3 does not do as it should."""
+"""The S3 store: its settings, and its errors when S3 fails."""
 
 import socket
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.s3_faults import faulty
 
 @pytest.fixture
 def faults(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Faults for the next requests, one each; the AWS settings lead to the proxy."""
+    """Faults for the next requests, one for each; the AWS settings point to the proxy."""
     with faulty(s3.endpoint) as (endpoint, faults):
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         yield faults

@@ -1,4 +1,4 @@
-"""Sealed documents notice every change."""
+"""A reader of a sealed document detects every change."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A real supervisor over real servers: what dies comes back, what stays broken is given up, nothing is left behind."""
+"""A real supervisor of real servers: it restarts a dead one, gives up a broken one, and leaves no process behind."""
 
 import fcntl
 import os
