@@ -82,7 +82,7 @@ class Input(Document):
 
 
 class StageRequest(Document):
-    """What a container runs: `ratchet stage REQUEST`."""
+    """The input of `ratchet stage REQUEST`, which a container runs."""
 
     stage: Stage
     run_id: str

@@ -74,7 +74,7 @@ def read_json(store: Store, artifact: Artifact, model: type[_Model]) -> _Model:
         return model.model_validate_json(read_bytes(store, artifact))
     except ValidationError as error:
         raise CorruptArtifact(
-            f"{store.uri}/{artifact.key} is not a {model.__name__}: {error.errors()[0]['msg']}", remedy=_REMEDY
+            f"{store.uri}/{artifact.key} is not valid as {model.__name__}: {error.errors()[0]['msg']}", remedy=_REMEDY
         ) from error
 
 

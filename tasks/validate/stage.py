@@ -97,7 +97,7 @@ def _reference(ctx: StageContext, summed: Profile, days: int) -> tuple[Profile, 
         result = read_manifest(ctx.store, champion.manifests["validate"]).result
         return read_json(ctx.store, result.outputs["reference"], Profile), name, []
     except (CorruptArtifact, KeyError) as error:
-        gone = Check(
+        warning = Check(
             day=ctx.request.data_date,
             rule="drift reference",
             passed=False,
@@ -106,7 +106,7 @@ def _reference(ctx: StageContext, summed: Profile, days: int) -> tuple[Profile, 
             allowed=name,
             key="validate.drift.against",
         )
-        return summed, window, [gone]
+        return summed, window, [warning]
 
 
 def _keep_page(ctx: StageContext, findings: Findings) -> str:

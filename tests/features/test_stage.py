@@ -128,8 +128,8 @@ def test_excluded_days_are_left_out_and_the_nearest_ones_validate(world: World) 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"clicked": [2] * 12}, f"{D1}: column clicked: 12 rows have no value that a binary label"),
-        ({"trust": [-1.0] * 12}, f"{D1}: column trust: 11 rows have no value that a weight"),
+        ({"clicked": [2] * 12}, f"{D1}: column clicked: 12 rows have values that a binary label"),
+        ({"trust": [-1.0] * 12}, f"{D1}: column trust: 11 rows have values that a weight"),
     ],
 )
 def test_labels_and_weights_that_cannot_be_learnt_from_are_refused(

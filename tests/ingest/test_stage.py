@@ -228,7 +228,7 @@ def test_a_source_that_changes_while_it_is_read_is_refused(world: World, monkeyp
         return written
 
     monkeypatch.setattr(module, "write", write_and_disturb)
-    with pytest.raises(DataRejected, match=f"{D2}: .* changed or went away"):
+    with pytest.raises(DataRejected, match=f"{D2}: .* changed or disappeared"):
         world.run("ingest")
 
 
@@ -395,7 +395,7 @@ def test_a_source_in_s3_is_read_and_its_etags_are_checked(tmp_path: Path, s3_uri
     assert world.run("ingest").result.content == expected.result.content
     planned = world.plan()
     bucket.upload(world.put(D2, count=8), f"date={D2}/part-0.parquet")
-    with pytest.raises(DataRejected, match=f"{D2}: .*changed or went away"):
+    with pytest.raises(DataRejected, match=f"{D2}: .*changed or disappeared"):
         world.run("ingest", planned=planned, parts={"rebuild": "1"})
 
 

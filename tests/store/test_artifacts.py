@@ -68,7 +68,7 @@ def test_a_file_that_is_gone_is_named(store: Store, tmp_path: Path) -> None:
 def test_documents_are_read_verified(store: Store) -> None:
     inner = Artifact(key="x", sha256="0" * 64, bytes=1)
     assert read_json(store, stored(store, inner.model_dump_json().encode()), Artifact) == inner
-    with pytest.raises(CorruptArtifact, match="b is no Artifact"):
+    with pytest.raises(CorruptArtifact, match="b is not valid as Artifact"):
         read_json(store, stored(store, b"{}", "b"), Artifact)
 
 
