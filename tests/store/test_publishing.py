@@ -152,7 +152,7 @@ def test_a_damaged_result_is_moved_aside_and_computed_again(store: Store) -> Non
 def test_a_damaged_manifest_is_moved_aside(store: Store) -> None:
     key = publish(store).key
     damage(store, key, store.read(key)[:-7])
-    with pytest.raises(CorruptArtifact, match=r"manifest.json is damaged.*moved aside"):
+    with pytest.raises(CorruptArtifact, match=r"manifest.json is damaged.*moves the damaged result aside"):
         find_result(store, PREFIX)
     with pytest.raises(CorruptArtifact):
         publish(store, "two")

@@ -59,5 +59,5 @@ def test_a_document_of_another_version_is_not_reported_as_damaged() -> None:
         colour: str
 
     sealed = seal(Older(key="a", sha256="0" * 64, bytes=1, colour="red"))
-    with pytest.raises(CorruptArtifact, match="another version of Ratchet: colour"):
+    with pytest.raises(CorruptArtifact, match="another version of Ratchet wrote it: colour"):
         opened(sealed)
