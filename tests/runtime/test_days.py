@@ -264,7 +264,7 @@ def test_without_a_rebuild_other_content_is_refused(parts: Parts) -> None:
         parts.build([delivery])
         return "other"
 
-    with pytest.raises(PublishConflict, match="the stage is not deterministic"):
+    with pytest.raises(PublishConflict, match="make the stage deterministic"):
         Parts(parts.world, meanwhile).build(ONE)
     assert parts.text(parts.build(ONE)[LAST]) == "ROWS OF 0"
 

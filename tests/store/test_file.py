@@ -208,7 +208,7 @@ def test_missing_rights_are_reported_with_the_user(tmp_path: Path, outsider: Non
 
 def test_a_file_in_a_folders_place_is_named(store: FileStore) -> None:
     store.create("a", b"1")
-    with pytest.raises(ConfigurationError, match=r"Not a directory.*move away"):
+    with pytest.raises(ConfigurationError, match=r"Not a directory.*at this path of the store away"):
         store.create("a/b", b"2")
     store.create("c/d", b"1")
     entry = store.head("a")
