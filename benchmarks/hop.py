@@ -29,7 +29,7 @@ from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import compose, why_skipped
 from ratchet.store.opening import open_store
-from ratchet.store.publishing import published
+from ratchet.store.publishing import find_result
 
 Outcomes = dict[Stage, Outcome]
 _ROUNDS = 3
@@ -118,7 +118,7 @@ def _bare_night(home: Path, environment: dict[str, str]) -> tuple[dict[Stage, fl
             continue
         request = compose(store, plan, stage, outcomes, "bare")
         seconds[stage] = _docker_run(home, stage, job_for(request, store, image))
-        result = published(store, request.prefix)
+        result = find_result(store, request.prefix)
         if result is None:
             raise RuntimeError(f"{stage} published nothing")
         outcomes[stage] = outcome_of(result, cached=False, because="")

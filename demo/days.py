@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ratchet.samples.clicks import clicks_of
+from ratchet.samples.clicks import day_clicks
 from ratchet.samples.days import write_days
 
 NIGHTS = 3
@@ -29,7 +29,7 @@ def write(out: Path, *, last: date) -> Iterator[Path]:
     moved = last - _LAST
 
     def table(day: date) -> pa.Table:
-        rows = _moved(clicks_of(day - moved, seed=_SEED, rows_per_day=_ROWS), moved)
+        rows = _moved(day_clicks(day - moved, seed=_SEED, rows_per_day=_ROWS), moved)
         return _in_cents(rows) if day == last else rows
 
     return write_days(out / "clicks", days=COUNT, end=last, table=table)

@@ -1,4 +1,4 @@
-"""The few calls of Airflow's REST API that start a run and watch it."""
+"""The calls of Airflow's REST API that start a run and read its state."""
 
 import time
 from contextlib import suppress
@@ -12,16 +12,16 @@ from ratchet.contracts.errors import Unavailable
 
 _PATIENCE_S = 120
 _ANSWER_S = 40
-"""Longer than the server waits for SQLite's lock (30 s): a request that the client gives up before still runs there.
+"""Longer than the server waits for SQLite's lock (30 s), because a request continues there after the client gives up.
 
-While Airflow's server waits for that lock to log a change, it does nothing else: it cannot end what holds the lock.
+While Airflow's server waits for that lock to log a change, it does nothing else, so it cannot end the lock's holder.
 """
 _REPEATABLE = ("GET", "PATCH")
-"""Methods that have the same effect if sent twice, so that they are retried while a server starts or is slow."""
+"""Methods that have the same effect if they are sent twice. The client retries them while a server starts."""
 
 
 class AirflowApi:
-    """A logged-in client of an Airflow on this machine. Each call opens a connection, so a restart breaks none."""
+    """A client of an Airflow on this machine, logged in. Each call opens a connection, so a restart breaks none."""
 
     def __init__(self, url: str, user: str, password: str) -> None:
         self._url = url
@@ -31,7 +31,7 @@ class AirflowApi:
         self._client.headers["Authorization"] = f"Bearer {token}"
 
     def call(self, method: str, path: str, body: object | None = None) -> Any:
-        """One call below /api/v2; the decoded answer. Raises Unavailable with Airflow's answer."""
+        """Call a path below /api/v2; returns the decoded answer. Raises Unavailable with Airflow's answer."""
         return self._send(method, f"/api/v2{path}", body, patience_s=_PATIENCE_S if method in _REPEATABLE else 0)
 
     def wait_for_dag(self, dag_id: str, *, seconds: float = 90) -> None:
@@ -56,9 +56,9 @@ class AirflowApi:
         return found
 
     def trigger(self, dag_id: str, run_id: str, **fields: Any) -> None:
-        """Create a run, once. Safe to retry, since a run id exists once, as when the server did not get SQLite's lock.
+        """Create a run, once. Retries, for example if the server did not get SQLite's lock; a run id is unique.
 
-        fields: of Airflow's, such as `conf` and `run_after`. Raises Unavailable with Airflow's answer.
+        fields: further fields of the request, such as `conf`. Raises Unavailable with Airflow's answer.
         """
         body = {"dag_run_id": run_id, "logical_date": None, **fields}
         try:

@@ -1,4 +1,4 @@
-"""The servers of the embedded set-up, on loopback and on SQLite: MLflow, and Airflow's four, kept running."""
+"""The servers of the embedded set-up, on loopback and on SQLite: MLflow and the four servers of Airflow."""
 
 import contextlib
 import json
@@ -67,7 +67,7 @@ class Services:
         self._start_time = datetime.min.replace(tzinfo=UTC)
 
     def start(self) -> None:
-        """Start what does not run yet. Returns at once; `wait` waits until all servers run."""
+        """Start the servers that do not run. Returns at once; `wait` waits until all servers run."""
         self.home.mkdir(parents=True, exist_ok=True)
         self._ports()
         self._password_file()
@@ -106,7 +106,7 @@ class Services:
             time.sleep(0.2)
 
     def stop(self) -> list[str]:
-        """End the servers that `start` started. Their names."""
+        """End the servers that `start` started. Returns their names."""
         known = self._known()
         ended = []
         if known is not None:
@@ -114,9 +114,9 @@ class Services:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(known.supervisor.pid, signal.SIGTERM)
             until = time.monotonic() + 2 * STOP_S + 5  # clients end before their servers
-            while processes.alive(known.supervisor) and time.monotonic() < until:
+            while processes.is_alive(known.supervisor) and time.monotonic() < until:
                 time.sleep(0.1)
-            if processes.alive(known.supervisor):
+            if processes.is_alive(known.supervisor):
                 os.kill(known.supervisor.pid, signal.SIGKILL)
         if self._started is not None:
             if known is None:
@@ -220,7 +220,7 @@ class Services:
                 after="migrate",
             ),
             Service(name="dag-processor", command=(airflow, "dag-processor"), environment=environment, after="migrate"),
-            Service(  # needed last; all servers at once start slower than one after the other
+            Service(  # last, because the servers start faster one after the other
                 name="triggerer",
                 command=(airflow, "triggerer", "--skip-serve-logs"),
                 environment=environment,
@@ -231,13 +231,13 @@ class Services:
     def _known(self) -> state.Servers | None:
         """The state that the supervisor of this home wrote; None if it is not alive."""
         known = state.read(self.home)
-        return known if known is not None and processes.alive(known.supervisor) else None
+        return known if known is not None and processes.is_alive(known.supervisor) else None
 
     def _state(self, name: str) -> Path:
         return self.home / name
 
     def _ports(self) -> dict[str, int]:
-        """The ports, chosen once for each home: the preferred ones if they are free."""
+        """The ports, which are chosen once for each home: the preferred ones if they are free."""
         file = self._state("ports.json")
         if not file.is_file():
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`ratchet status`: the state of the servers of the embedded set-up, from any folder."""
+"""`ratchet status`: prints the state of the servers of the embedded set-up, in any folder."""
 
 import argparse
 import json
@@ -35,14 +35,14 @@ def _run(options: argparse.Namespace) -> int:
             print(f"nothing was started in {places}; `make serve` starts the servers, `make demo` the example")
     started = [state for state in known.values() if not _stopped(state)]
     fine = bool(started) and all(
-        processes.alive(state.supervisor) and all(server.state in {"running", "done"} for server in state.servers)
+        processes.is_alive(state.supervisor) and all(server.state in {"running", "done"} for server in state.servers)
         for state in started
     )
     return ExitCode.DONE if fine else ExitCode.UNAVAILABLE
 
 
 def _show(home: Path, state: Servers) -> None:
-    supervised = processes.alive(state.supervisor)
+    supervised = processes.is_alive(state.supervisor)
     if _stopped(state):
         print(f"{home}: stopped")
         return
@@ -72,7 +72,7 @@ def _show(home: Path, state: Servers) -> None:
 
 
 def _document(home: Path, state: Servers) -> dict[str, object]:
-    supervised = processes.alive(state.supervisor)
+    supervised = processes.is_alive(state.supervisor)
     servers = [
         {**server.model_dump(mode="json"), "state": _state_now(server, supervised=supervised)}
         for server in state.servers
@@ -81,12 +81,12 @@ def _document(home: Path, state: Servers) -> dict[str, object]:
 
 
 def _state_now(server: ServerState, *, supervised: bool) -> str:
-    """The state now, also after a kill of the supervisor, which could not write it."""
+    """The state now, also if the supervisor was killed and could not write it."""
     if supervised or server.process is None:
         return server.state
-    return "unsupervised" if processes.alive(server.process) else "dead"
+    return "unsupervised" if processes.is_alive(server.process) else "dead"
 
 
 def _stopped(state: Servers) -> bool:
-    """Whether it was stopped on purpose."""
-    return not processes.alive(state.supervisor) and all(server.state == "stopped" for server in state.servers)
+    """Whether `stop` stopped the servers."""
+    return not processes.is_alive(state.supervisor) and all(server.state == "stopped" for server in state.servers)

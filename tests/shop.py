@@ -19,7 +19,7 @@ from ratchet.contracts import bundle
 from ratchet.contracts.fingerprint import digest, digest_of
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import UPSTREAM, StageRequest
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Champion, Epoch, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.networks import Network
@@ -51,7 +51,7 @@ _NO_SOURCE = ("/data", ())
 class Shop(World):
     """A store with one held-out day of rows in a snapshot, which `ingest` names."""
 
-    ingest: Published
+    ingest: PublishedResult
 
     @classmethod
     def make(
@@ -76,7 +76,7 @@ class Shop(World):
         trained_on: tuple[int, ...] = (3, 2),
         code: str = "",
         helpers: Mapping[str, str] | None = None,
-    ) -> Published:
+    ) -> PublishedResult:
         """A published training: a line with these weights, trained on days so many before the data date.
 
         code: of features.py. helpers: other files of the pipeline's folder, by name.
@@ -113,7 +113,12 @@ class Shop(World):
         return replace(self, champion=champion)
 
     def crown(
-        self, training: Published, *, number: int = 1, version: str = "1", evaluated: Published | None = None
+        self,
+        training: PublishedResult,
+        *,
+        number: int = 1,
+        version: str = "1",
+        evaluated: PublishedResult | None = None,
     ) -> Champion:
         """A training as if it were in production; without `evaluated`, as one of before scoring code was kept."""
         kept = {"evaluate": evaluated.key} if evaluated else {}
@@ -126,24 +131,26 @@ class Shop(World):
             manifests={"train": training.key, "ingest": self.ingest.key, **kept},
         )
 
-    def evaluation(self, training: Published, attempt: str = "a1") -> StageRequest:
+    def evaluation(self, training: PublishedResult, attempt: str = "a1") -> StageRequest:
         """What the evaluate stage is asked to do."""
         return self.request("evaluate", inputs={"ingest": self.ingest, "train": training}, attempt=attempt)
 
-    def evaluate(self, training: Published, champion: Champion | None = None) -> tuple[Judgement, Published]:
+    def evaluate(
+        self, training: PublishedResult, champion: Champion | None = None
+    ) -> tuple[Judgement, PublishedResult]:
         """Run the evaluate stage."""
         shop = self.against(champion)
         published = shop.finish(shop.evaluation(training))[1]
         return Judgement.model_validate(published.result.summary), published
 
-    def registration(self, training: Published, evaluated: Published, attempt: str = "a1") -> StageRequest:
+    def registration(self, training: PublishedResult, evaluated: PublishedResult, attempt: str = "a1") -> StageRequest:
         """What the register stage is asked to do."""
         inputs = {"ingest": self.ingest, "train": training, "evaluate": evaluated}
         assert set(inputs) == set(UPSTREAM["register"])
         return self.request("register", inputs=inputs, attempt=attempt)  # type: ignore[arg-type] # all are stages
 
 
-def _snapshot(world: World, table: pa.Table) -> Published:
+def _snapshot(world: World, table: pa.Table) -> PublishedResult:
     """One day in a snapshot that no source has."""
     with world.open(world.request("ingest", planned=_NO_SOURCE, attempt="a1")) as ctx:
         path = ctx.scratch / "day.parquet"

@@ -17,7 +17,7 @@ from ratchet.contracts import bundle, dates, paths
 from ratchet.contracts.fingerprint import digest, fingerprint, flatten
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Input, Outcome, Pins, Promotion, RunKind, SourceDay, StageRequest
-from ratchet.contracts.result import Artifact, Published
+from ratchet.contracts.result import Artifact, PublishedResult
 from ratchet.contracts.stages import Stage, stage_module
 from ratchet.contracts.summaries import Champion
 from ratchet.runtime.context import Finished, StageContext
@@ -42,7 +42,7 @@ SPEC: dict[str, Any] = {
 LAST = date(2026, 11, 20)
 PINS = Pins(commit="c0ffee", image=f"sha256:{digest(b'image')}", python="3.11", libraries=stage_libraries())
 Planned = tuple[str, tuple[SourceDay, ...]]
-Inputs = Mapping[Stage, Published]
+Inputs = Mapping[Stage, PublishedResult]
 
 
 def rows(count: int, day: date = LAST) -> dict[str, list[Any]]:
@@ -161,7 +161,7 @@ class World:
         with StageContext.open(request, store=self.store, log=StageLog(request.stage, self.log)) as ctx:
             yield ctx
 
-    def commit(self, ctx: StageContext, finished: Finished) -> Published:
+    def commit(self, ctx: StageContext, finished: Finished) -> PublishedResult:
         """Publish a stage's result, and record its outcome as a run does."""
         published = ctx.commit(finished)
         outcome = Outcome(
@@ -178,13 +178,13 @@ class World:
         self.store.replace(key, outcome.model_dump_json(by_alias=True).encode(), expected=entry.etag if entry else None)
         return published
 
-    def finish(self, request: StageRequest) -> tuple[Finished, Published]:
+    def finish(self, request: StageRequest) -> tuple[Finished, PublishedResult]:
         """Run a stage: what it says itself, and what is published."""
         with self.open(request) as ctx:
             finished: Finished = import_module(stage_module(request.stage)).run(ctx)
             return finished, self.commit(ctx, finished)
 
-    def run(self, stage: Stage, *given: Any, **named: Any) -> Published:
+    def run(self, stage: Stage, *given: Any, **named: Any) -> PublishedResult:
         """Run a stage to its published manifest; the arguments are those of `request`."""
         return self.finish(self.request(stage, *given, **named))[1]
 

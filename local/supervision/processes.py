@@ -1,4 +1,4 @@
-"""Servers as processes: each in its own session, found by number and start time, and ended with all its children.
+"""The processes of servers: each in its session, found by number and start time, and ended with all its children.
 
 The children of a server are in its session, in any process group; a process that left the session is not touched.
 """
@@ -52,25 +52,25 @@ def identity(pid: int) -> Identity:
     return Identity(pid=pid, born=psutil.Process(pid).create_time())
 
 
-def alive(who: Identity) -> bool:
-    """Whether that very process is alive."""
+def is_alive(who: Identity) -> bool:
+    """Whether this process is alive, and not only a later one with its number."""
     try:
-        return _same(who) and psutil.Process(who.pid).status() != psutil.STATUS_ZOMBIE
+        return _is_same(who) and psutil.Process(who.pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
 
-def ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a child has ended. It is not reaped, so that no other process gets its number yet."""
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a child has ended. Does not reap it, so that no other process gets its number yet."""
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def owns_session(who: Identity) -> bool:
-    """Whether the session of this number is the one that `who` led, dead or alive, and not that of a later process."""
+    """Whether `who`, dead or alive, led the session of this number, and not a later process."""
     try:
-        return _same(who)
+        return _is_same(who)
     except psutil.NoSuchProcess:
         return True  # the kernel does not reuse the number of a session that exists
 
@@ -105,6 +105,6 @@ def _send(pids: Collection[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _same(who: Identity) -> bool:
+def _is_same(who: Identity) -> bool:
     """Whether the process of that number is this one, dead or alive. Raises psutil.NoSuchProcess."""
     return bool(abs(psutil.Process(who.pid).create_time() - who.born) < _SAME_BIRTH_S)

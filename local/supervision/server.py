@@ -1,4 +1,4 @@
-"""One server under supervision: started, watched, restarted."""
+"""One server under supervision: starts, watches and restarts its process."""
 
 import subprocess
 import time
@@ -17,11 +17,11 @@ from local.supervision.state import ServerState, State
 _PROBE_S = 2.0
 _PROBE_EVERY_S = 5.0
 _GRACE_S = 5.0
-"""Between SIGTERM and SIGKILL for a server that does not answer."""
+"""The time between SIGTERM and SIGKILL for a server that does not answer."""
 
 
 class Server:
-    """A service and its present process. `state` is what the state file has."""
+    """A service and its process. state: the state in the file."""
 
     def __init__(self, service: Service, home: Path, policy: RestartPolicy, log: Callable[[str], None]) -> None:
         self.service = service
@@ -53,7 +53,7 @@ class Server:
             self._start(now)
 
     def retry(self) -> None:
-        """Start it again if it was given up."""
+        """Restart the server if it was given up."""
         if self.state.state == "given up":
             self._deaths.clear()
             self._set_state("waiting", restarts=0)
@@ -64,7 +64,7 @@ class Server:
         return self._process.pid if self._process is not None else None
 
     def mark_stopped(self) -> None:
-        """Record that its session was ended on purpose."""
+        """Record that the supervisor ended its session."""
         if self._process is not None:
             self._process.wait()
             self._process = None
@@ -84,9 +84,9 @@ class Server:
         self._set_state("starting" if self.service.health or self.service.once else "running", process=born)
 
     def _watch(self, process: subprocess.Popen[bytes], now: float) -> None:
-        if processes.ended(process):
-            # Its workers would hold the port, and would run tasks that nobody follows. They get no grace: a retry finds
-            # the results that they have stored.
+        if processes.has_ended(process):
+            # Its workers would hold the port, and would run tasks that no process follows. They get no grace: a retry
+            # finds the results that they have stored.
             processes.end({process.pid}, 0)
             code = process.wait()
             self._process = None

@@ -1,4 +1,4 @@
-"""A service to keep running, and the policy of its restarts."""
+"""The definition of a service, and the policy of its restarts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from typing import Any
 class Service:
     """A server, or a step that runs once before servers start.
 
-    address: its URL for people; empty if it has none. health: a URL that answers 200 while it is healthy; empty if only
-    its process is watched. after: the name of the service that has to run, or to be done, before its first start. once:
-    it ends by itself, with exit code 0. start_s: seconds until its first answer, at most. silent_s: seconds without an
-    answer after that, at most.
+    address: its URL for people; empty if it has none. health: a URL that answers 200 while it is healthy; empty to
+    watch only its process. after: the name of the service that must run, or be done, before its first start. once:
+    whether it ends by itself, with exit code 0. start_s: the longest time until its first answer, in seconds. silent_s:
+    the longest time without an answer after that.
     """
 
     name: str

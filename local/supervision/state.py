@@ -1,4 +1,4 @@
-"""The state of the servers, in one small file that outlives the supervisor."""
+"""The state of the servers, in a small file that stays if the supervisor dies."""
 
 import os
 import secrets
@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact
@@ -16,30 +16,23 @@ State = Literal["waiting", "starting", "running", "done", "restarting", "given u
 
 
 class Identity(Document):
-    """A process. Its start time tells it from a later process with the same number.
-
-    born: seconds since 1970, as the system reports it.
-    """
+    """A process. Its start time distinguishes it from a later process with the same number."""
 
     pid: int
-    born: float
+    born: float = Field(description="The start time in seconds since 1970, as the system reports it.")
 
 
 class ServerState(Document):
-    """The state of one server.
-
-    restarts: how often it was restarted. cause: why it ended last, in words. exit_code: its last exit code; 128 + the
-    signal if a signal ended it. since: when this state began, in UTC.
-    """
+    """The state of one server."""
 
     name: str
     state: State
-    since: datetime
-    restarts: int = 0
+    since: datetime = Field(description="When this state began, in UTC.")
+    restarts: int = Field(0, description="The number of restarts.")
     process: Identity | None = None
-    cause: str = ""
-    exit_code: int | None = None
-    log: str
+    cause: str = Field("", description="Why it ended last.")
+    exit_code: int | None = Field(None, description="Its last exit code; 128 + the signal if a signal ended it.")
+    log: str = Field(description="The path of its log.")
     address: str = ""
     once: bool = False
 
@@ -52,7 +45,7 @@ class Servers(Document):
 
 
 def write(home: Path, state: Servers) -> None:
-    """Replace the file of a home, durably and in one step."""
+    """Replace the state file of a home, durably and in one step."""
     new = home / f".{FILE}.{secrets.token_hex(4)}"
     with new.open("w", encoding="utf-8") as file:
         file.write(state.model_dump_json(indent=1))
@@ -67,7 +60,7 @@ def write(home: Path, state: Servers) -> None:
 
 
 def read(home: Path) -> Servers | None:
-    """The last state of a home; None if nothing was ever started there. Raises CorruptArtifact."""
+    """Read the last state of a home; None if nothing was started there. Raises CorruptArtifact."""
     file = home / FILE
     try:
         return Servers.model_validate_json(file.read_bytes())

@@ -26,14 +26,14 @@ STOP_S = 20.0
 """The default time between SIGTERM and SIGKILL."""
 _POLL_S = 0.2
 _STARTING_S = 2.0
-"""After a kill of a supervisor, a child that it was just starting holds the lock until its exec."""
+"""If a supervisor is killed while it starts a child, the child holds the lock until its exec."""
 _POLICY = RestartPolicy()
 
 
 def supervise(
     services: Sequence[Service], home: Path, *, policy: RestartPolicy = _POLICY, stop_s: float = STOP_S
 ) -> bool:
-    """Run the services of a home until SIGTERM or SIGINT; SIGHUP: retry what was given up.
+    """Run the services of a home until SIGTERM or SIGINT. SIGHUP: retry the services that were given up.
 
     stop_s: seconds between SIGTERM and SIGKILL for the servers. Returns False at once if another process supervises the
     home. Call it from the main thread of a separate process.
@@ -46,7 +46,7 @@ def supervise(
 
 
 def end_orphans(home: Path, grace_s: float = STOP_S) -> list[str]:
-    """End the servers that a killed supervisor of this home left; their names. Nothing if a supervisor is alive."""
+    """End the servers that a killed supervisor of this home left. Returns their names; none if a supervisor lives."""
     if read(home) is None:
         return []
     with _lock(home) as locked:
@@ -55,7 +55,7 @@ def end_orphans(home: Path, grace_s: float = STOP_S) -> list[str]:
 
 @contextmanager
 def _lock(home: Path) -> Iterator[bool]:
-    """Hold the lock of a home, which only its supervisor may. Whether it was free."""
+    """Hold the lock of a home, for its supervisor. Yields whether it was free."""
     with (home / "supervisor.lock").open("wb") as file:
         until = time.monotonic() + _STARTING_S
         while not (locked := _try_lock(file)) and not _is_supervised(home) and time.monotonic() < until:
@@ -74,7 +74,7 @@ def _try_lock(file: BinaryIO) -> bool:
 def _is_supervised(home: Path) -> bool:
     """Whether the supervisor that wrote the state of this home is alive."""
     known = read(home)
-    return known is not None and processes.alive(known.supervisor)
+    return known is not None and processes.is_alive(known.supervisor)
 
 
 def _end_orphans(home: Path, grace_s: float) -> list[str]:
@@ -139,7 +139,7 @@ class _Supervisor:
             self._save_state()
 
     def _stop(self) -> None:
-        """Servers without an address first, since their tasks report to the others."""
+        """End servers without an address first, because their tasks report to the others."""
         clients = [server for server in self._servers.values() if not server.service.health]
         _end(clients, self._stop_s)
         self._save_state()

@@ -20,7 +20,7 @@ def data_date(context: Mapping[str, Any], timezone: str) -> date:
     return dates.data_date(
         run_after=run.run_after,
         timezone=timezone,
-        asked=context["params"].get("date"),
+        chosen_date=context["params"].get("date"),
         partition_key=run.partition_key,
         interval=(start, end) if start and end else None,
         logical_date=run.logical_date,

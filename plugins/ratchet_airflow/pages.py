@@ -56,12 +56,12 @@ def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:
     from ratchet.contracts import paths
     from ratchet.contracts.errors import ConfigurationError, RatchetError
     from ratchet.store.opening import open_store
-    from ratchet.store.publishing import published
+    from ratchet.store.publishing import find_result
     from ratchet_airflow import settings
 
     store = open_store(settings.read().store)
     try:
-        found = published(store, paths.published(pipeline, stage, fingerprint))
+        found = find_result(store, paths.published(pipeline, stage, fingerprint))
         page = found.result.outputs.get("page.html") if found else None
         return store.read(page.key) if page else _no_page()
     except ConfigurationError as error:

@@ -49,7 +49,7 @@ class StageRetryPolicy(RetryPolicy):
         made = decision(exception, try_number=try_number, max_tries=max_tries)
         if made is None:
             return RetryDecision.retry(self._delay(try_number)) if try_number <= max_tries else RetryDecision.default()
-        if not made.again:
+        if not made.retry:
             return RetryDecision.fail(made.reason)
         return RetryDecision.retry(self._delay(try_number) if made.growing_delay else timedelta(0), made.reason)
 

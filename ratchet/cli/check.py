@@ -1,4 +1,4 @@
-"""`ratchet check`: every error of a pipeline file at once, with what it says of the code beside it."""
+"""`ratchet check`: reports every error of a pipeline file at once, also those about the Python files beside it."""
 
 import argparse
 from pathlib import Path
@@ -7,7 +7,7 @@ import yaml
 
 from ratchet.cli import own_code
 from ratchet.cli.pipelines import add_pipeline, find, overrides
-from ratchet.contracts.expectations import columns_are_there, types_are_known
+from ratchet.contracts.expectations import columns_exist, types_exist
 from ratchet.contracts.loading import FILE, load
 from ratchet.contracts.pipeline import PipelineSpec
 
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     given = Path(options.pipeline)
     path = given if given.is_file() else find(options.pipeline) / FILE
-    rules = (types_are_known, columns_are_there, *own_code.rules(path.parent))
+    rules = (types_exist, columns_exist, *own_code.rules(path.parent))
     spec = load(path, overrides(options.set), rules)
     if options.explain:
         print(explain(spec), end="")
@@ -32,9 +32,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def explain(spec: PipelineSpec) -> str:
-    """A spec as a pipeline file with every default filled in; loading it gives the same spec."""
+    """A spec as a pipeline file with all defaults filled in. Loading it gives the same spec."""
     filled = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    for switch in ("volume", "drift"):  # switched off is not the same as left out
+    for switch in ("volume", "drift"):  # null switches a check off; a missing key does not
         filled["validate"].setdefault(switch, None)
     filled["evaluate"]["metric"] = spec.metric
     filled["register"]["model"] = spec.model_name

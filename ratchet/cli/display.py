@@ -1,4 +1,4 @@
-"""The live table of a run in a terminal; plain lines where there is none. Everything goes to standard error."""
+"""Shows a run as a live table in a terminal, else as plain lines, on standard error."""
 
 import time
 from datetime import date
@@ -43,7 +43,7 @@ class Display:
             self._live.stop()
 
     def stage(self, stage: Stage, outcome: Outcome | None) -> None:
-        """A stage began (None), or ended."""
+        """Show that a stage began (None) or ended."""
         if outcome is None:
             self._started[stage] = time.monotonic()
         else:
@@ -53,14 +53,14 @@ class Display:
                 self._console.print(f"  {stage:<9} {state:<8} {outcome.seconds:6.1f} s", highlight=False, markup=False)
 
     def event(self, stage: Stage, event: Event) -> None:
-        """A stage logged a line."""
+        """Show a line of a stage's log."""
         if event.name in {"progress", "info"}:
             self._messages[stage] = event.message
-        elif event.level == "warning":  # an error that ends a stage is shown once, with the run's end
+        elif event.level == "warning":  # `end` shows the error of a failed stage
             self._console.print(Text(f"  {stage}: {event.message}", style="yellow"))
 
     def end(self, run: LocalRun) -> None:
-        """The verdict, the model, the error and the report."""
+        """Show the verdict, the model, the error and the report."""
         judged, registered = run.judgement, run.registration
         lines = []
         if judged:

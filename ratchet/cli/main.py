@@ -1,4 +1,4 @@
-"""`ratchet`: the one command line. Each verb is a module of its own, imported only when it is used."""
+"""`ratchet`: the command line. Each verb is a module, which is imported only for that verb."""
 
 import argparse
 import os
@@ -12,18 +12,18 @@ from ratchet.contracts.errors import PipelineInvalid, RatchetError
 from ratchet.contracts.exits import ExitCode
 
 _VERBS = {
-    "check": "every error of a pipeline file at once",
-    "plan": "what a run would do: the stages, what is cached, what would be built and why",
-    "run": "all stages on this machine, without Airflow",
-    "stage": "one stage from its request file (what a container runs)",
-    "why": "for each stage of a run: reused or rebuilt, and because of what",
-    "nights": "a line for each date: verdict, gain, and whether production would have moved",
+    "check": "report every error of a pipeline file at once",
+    "plan": "show what a run would do: the stages, cached or not, and why",
+    "run": "run all stages on this machine, without Airflow",
+    "stage": "run one stage from its request file, as a container does",
+    "why": "show for each stage of a run whether it was reused or rebuilt, and why",
+    "nights": "show a line for each date: verdict, gain, and whether the run would promote",
     "reap": "end containers that no run follows any more",
-    "sample": "example data worth learning from",
-    "schema": "the JSON Schema of pipeline.yaml, for editors",
+    "sample": "write example data",
+    "schema": "print the JSON Schema of pipeline.yaml, for editors",
 }
-_CHECKOUT_VERBS = {"status": ("local.status", "the state of the servers of `make serve` and `make demo`")}
-"""Verbs of the embedded set-up, (module, summary): part of a checkout, and of no wheel or image."""
+_CHECKOUT_VERBS = {"status": ("local.status", "show the state of the servers of `make serve` and `make demo`")}
+"""Verbs of the embedded set-up, (module, summary). Wheels and images do not contain them."""
 
 
 def _verbs() -> dict[str, tuple[str, str]]:
@@ -33,7 +33,7 @@ def _verbs() -> dict[str, tuple[str, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a verb; its exit code is the process's."""
+    """Run a verb. Returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _run(given)
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="ratchet", description="Retrains models every night and moves production only forward."
+        prog="ratchet", description="Retrains models every night, and promotes only a model that is better."
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb, (module, summary) in _verbs().items():
@@ -56,21 +56,21 @@ def _run(given: list[str]) -> int:
     except PipelineInvalid as error:
         print(error.cause, file=sys.stderr)
         count = len(error.problems)
-        print(f"{count} problem{'s' if count > 1 else ''}; nothing was run", file=sys.stderr)
+        print(f"{count} problem{'s' if count > 1 else ''}; no stage has run", file=sys.stderr)
         return int(error.code)
     except RatchetError as error:
         print(f"ratchet {options.verb}: {error}", file=sys.stderr)
         return int(error.code)
     except KeyboardInterrupt:
         print(
-            f"ratchet {options.verb}: stopped; what was published stays, the next run goes on from there",
+            f"ratchet {options.verb}: stopped; published results stay, and the next run uses them",
             file=sys.stderr,
         )
         return 130
 
 
 def _missing_library(error: ModuleNotFoundError, verb: str) -> int:
-    """The exit code, after one line about a library that some verbs need and `pip install ratchet` does not bring."""
+    """Print one line about a library that some verbs need and `pip install ratchet` does not install; the exit code."""
     name = (error.name or "").partition(".")[0]
     if name in {"", "ratchet", "local"}:
         raise error
@@ -82,7 +82,7 @@ def _missing_library(error: ModuleNotFoundError, verb: str) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """End this process. A stage's ends at once: taking torch and its like apart costs a second, and nobody needs it."""
+    """End this process. A stage ends without clean-up, because that of torch and other libraries takes a second."""
     if sys.argv[1:2] != ["stage"]:
         sys.exit(code)
     try:

@@ -1,4 +1,4 @@
-"""`ratchet nights PIPELINE`: one line for each date, with its newest run's verdict and gain."""
+"""`ratchet nights PIPELINE`: prints one line for each date, with the verdict and the gain of its newest run."""
 
 import argparse
 import json
@@ -39,7 +39,7 @@ def _run(options: argparse.Namespace) -> int:
     days = days_of(store, options.pipeline)
     if not days:
         raise ConfigurationError(
-            f"no run of {options.pipeline!r} in {options.store}", remedy="check --store and the pipeline's name"
+            f"no run of {options.pipeline!r} in {options.store}", remedy="check --store and the name of the pipeline"
         )
     first = parse_date(options.first, "--from") if options.first else days[0]
     last = parse_date(options.last, "--to") if options.last else days[-1]

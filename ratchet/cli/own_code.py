@@ -1,4 +1,4 @@
-"""What a pipeline file says of the Python files beside it, held against them. They are read, never run."""
+"""Checks that the Python files beside a pipeline file define what it names. Reads the files, never runs them."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -14,29 +14,29 @@ _FEATURES = "features.py"
 
 
 def rules(folder: Path) -> tuple[Rule, ...]:
-    """What has to be true of a pipeline whose code is in a folder."""
+    """The rules for a pipeline whose code is in a folder."""
 
-    def model_is_there(spec: PipelineSpec) -> Iterator[Misfit]:
+    def model_exists(spec: PipelineSpec) -> Iterator[Misfit]:
         file, separator, name = spec.train.model.kind.partition(":")
         if separator:
             yield from _misfits(folder / file, name, ("train", "model", "kind"))
 
-    def derive_is_there(spec: PipelineSpec) -> Iterator[Misfit]:
+    def derive_exists(spec: PipelineSpec) -> Iterator[Misfit]:
         derived = [name for name, column in spec.columns.items() if getattr(column, "derived", False)]
         for name in derived:
             yield from _misfits(folder / _FEATURES, "derive", ("columns", name, "derived"))
         if not derived and (folder / _FEATURES).is_file():
             yield from _misfits(folder / _FEATURES, "derive", ())
 
-    return model_is_there, derive_is_there
+    return model_exists, derive_exists
 
 
 def _misfits(file: Path, name: str, key: KeyPath) -> Iterator[Misfit]:
     if not file.is_file():
-        yield Misfit(key, f"there is no {file.name} beside the pipeline file")
+        yield Misfit(key, f"no {file.name} exists beside the pipeline file")
         return
     try:
-        defined = set(_defined(ast.parse(file.read_bytes()).body))
+        defined = set(_defined_names(ast.parse(file.read_bytes()).body))
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         yield Misfit(key, f"{file.name}{line}: is not Python: {error.args[0]}")
@@ -51,8 +51,8 @@ def _is_set(part: ast.AST) -> TypeGuard[ast.Name]:
     return isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
 
 
-def _defined(body: Iterable[ast.AST]) -> Iterator[str]:
-    """The names that a module has when its statements have run; `*` if it takes another's."""
+def _defined_names(body: Iterable[ast.AST]) -> Iterator[str]:
+    """The names that the statements of a module define; `*` if it imports all names of another module."""
     for node in body:
         match node:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -63,4 +63,4 @@ def _defined(body: Iterable[ast.AST]) -> Iterator[str]:
                 yield from (part.id for part in ast.walk(node) if _is_set(part))
             case _:
                 for block in ("body", "handlers", "orelse", "finalbody"):
-                    yield from _defined(getattr(node, block, ()))
+                    yield from _defined_names(getattr(node, block, ()))

@@ -1,4 +1,4 @@
-"""How a person names a pipeline, and what they change about it for one run."""
+"""The arguments that name a pipeline and a store, and that override keys for one run."""
 
 import argparse
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ DEFAULT_STORE = ".ratchet/store"
 
 
 def add_pipeline(parser: argparse.ArgumentParser) -> None:
-    """The PIPELINE argument, and the flags that change the file's values for this call."""
+    """Add the PIPELINE argument, and the flag that overrides keys of the file."""
     parser.add_argument(
         "pipeline", metavar="PIPELINE", help="its folder, its pipeline.yaml, or a name in dags/pipelines"
     )
@@ -24,12 +24,12 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="another value for a key of the file, such as train.epochs=1; may be repeated",
+        help="override a key of the file, such as train.epochs=1; may be repeated",
     )
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """The --store flag."""
+    """Add the --store flag."""
     parser.add_argument(
         "--store",
         default=environment().store or DEFAULT_STORE,
@@ -39,7 +39,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 
 def find(name: str) -> Path:
-    """The folder of a pipeline. Raises ConfigurationError that lists the ones there are."""
+    """Find the folder of a pipeline. Raises ConfigurationError that lists the known pipelines."""
     given = Path(name)
     if given.name == FILE and given.is_file():
         return given.resolve().parent
@@ -48,13 +48,13 @@ def find(name: str) -> Path:
             return folder.resolve()
     known = ", ".join(sorted(path.parent.name for path in PIPELINES.glob(f"*/{FILE}"))) or "none"
     raise ConfigurationError(
-        f"{name}: no pipeline here; allowed: a folder with a {FILE}, the file, or one of: {known}",
-        remedy=f"make {name}/{FILE}, or mend the name",
+        f"{name}: no pipeline found; allowed: a folder with a {FILE}, the file, or one of: {known}",
+        remedy=f"create {name}/{FILE}, or correct the name",
     )
 
 
 def overrides(pairs: list[str]) -> Mapping[str, Any]:
-    """`["train.epochs=1"]` -> `{"train.epochs": 1}`. Raises ConfigurationError for anything else."""
+    """Parse `["train.epochs=1"]` as `{"train.epochs": 1}`. Raises ConfigurationError for other text."""
     found: dict[str, Any] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""`ratchet plan`: what a run would do, without doing it."""
+"""`ratchet plan`: shows what a run would do, without running it."""
 
 import argparse
 
@@ -30,7 +30,7 @@ def _run(options: argparse.Namespace) -> int:
     print(f"{spec.name} {options.date}: {planned.days} days, {planned.source_bytes / 1e6:.1f} MB of source")
     print(f"baseline: {planned.baseline}; production: {planned.promotion}")
     for line in planned.stages:
-        seconds = f"about {line.seconds:.0f} s" if line.seconds is not None else "no figure yet"
+        seconds = f"about {line.seconds:.0f} s" if line.seconds is not None else "unknown"
         rows = f"{line.rows:,} rows" if line.rows is not None else ""
         print(f"{line.stage:<9} {line.state:<8} {seconds:<14} {rows:<16} {line.because}")
     print(f"in all about {planned.seconds:.0f} s, {planned.gpu_hours:.2f} GPU hours")

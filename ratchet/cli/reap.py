@@ -1,4 +1,4 @@
-"""`ratchet reap`: end containers of `ratchet run` that no process follows any more. Airflow has a reaper of its own."""
+"""`ratchet reap`: ends containers of `ratchet run` that no process follows any more. Airflow has another reaper."""
 
 import argparse
 
@@ -13,7 +13,7 @@ from ratchet.store.opening import open_store
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     add_store(parser)
-    parser.add_argument("--dry-run", action="store_true", help="list the containers, and end none")
+    parser.add_argument("--dry-run", action="store_true", help="list the containers, without ending them")
     parser.set_defaults(run=_run)
 
 

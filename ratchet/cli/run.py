@@ -1,4 +1,4 @@
-"""`ratchet run`: all stages on this machine, without Airflow. Same contract, same cache."""
+"""`ratchet run`: runs all stages on this machine, without Airflow, with the same contract and the same cache."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ _JSON = """\
   reason    the verdict in one sentence with its figures; without a verdict, the cause of the error, or null
   metrics   candidate and baseline: a value for each metric; empty without a verdict
   model     name and version as registered, or null
-  stages    for each stage that began: name, state (done, skipped, failed), seconds, cached
+  stages    for each stage that started: name, state (done, skipped, failed), seconds, cached
   report    the address of the report, or null
   error     null, or code (the exit code), cause, remedy
 """
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--promote",
         choices=("auto", "never"),
-        help="whether this run may move production (default: register.promote of the file)",
+        help="whether this run may promote (default: register.promote of the file)",
     )
     parser.add_argument("--rebuild", action="store_true", help="build every stage again, even if its result is cached")
     parser.add_argument(
@@ -102,7 +102,7 @@ def _days(options: argparse.Namespace, zone: str) -> tuple[date, ...]:
 
 
 def as_json(run: LocalRun) -> dict[str, Any]:
-    """The result of a run, as `--json` prints it. verdict is None where the run has none."""
+    """The result of a run, as `--json` prints it. verdict is None if the run has none."""
     judged, registered = run.judgement, run.registration
     return {
         "date": run.plan.data_date.isoformat(),

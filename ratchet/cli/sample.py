@@ -1,4 +1,4 @@
-"""`ratchet sample`: example data worth learning from."""
+"""`ratchet sample`: writes example data."""
 
 import argparse
 import sys
@@ -15,26 +15,24 @@ KINDS = ("clicks", "payments")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.add_argument(
-        "kind", choices=KINDS, help="clicks: a search log to rank; payments: a binary problem, few positives"
+        "kind", choices=KINDS, help="clicks: a search log to rank; payments: a binary problem with few positives"
     )
     parser.add_argument("--days", type=int, default=31, metavar="N", help="how many days (default: %(default)s)")
     parser.add_argument(
-        "--rows-per-day", type=int, default=20_000, metavar="R", help="about how many (default: %(default)s)"
+        "--rows-per-day", type=int, default=20_000, metavar="R", help="about how many rows a day (default: %(default)s)"
     )
     parser.add_argument("--end", metavar="DATE", help="the last day (default: yesterday, UTC)")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="another seed, another world (default: %(default)s)"
+        "--seed", type=int, default=0, metavar="S", help="another seed gives other data (default: %(default)s)"
     )
-    parser.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="written below DIR/KIND/date=YYYY-MM-DD/"
-    )
+    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="write to DIR/KIND/date=YYYY-MM-DD/")
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     for key in ("days", "rows_per_day"):
         if getattr(options, key) < 1:
-            raise ConfigurationError(f"--{key.replace('_', '-')} has to be above 0", remedy="give at least 1")
+            raise ConfigurationError(f"--{key.replace('_', '-')} must be above 0", remedy="give at least 1")
     end = parse_date(options.end, "--end") if options.end else datetime.now(UTC).date() - timedelta(days=1)
     write = import_module(f"ratchet.samples.{options.kind}").write
     for count, path in enumerate(

@@ -1,4 +1,4 @@
-"""`ratchet schema`: every key of pipeline.yaml, from the classes that check it: JSON Schema for editors, or a table."""
+"""`ratchet schema`: prints every key of pipeline.yaml, as JSON Schema for editors or as a page for people."""
 
 import argparse
 import json
@@ -11,11 +11,11 @@ from ratchet.contracts.quantities import show_duration, show_fraction, show_memo
 _SHOW: dict[str, Callable[[Any], object]] = {"20%": show_fraction, "1h30m": show_duration, "4g": show_memory}
 _INTRODUCTION = """# pipeline.yaml, key by key
 
-`ratchet schema --markdown` makes this page from the classes that check the file. Keys in bold have no default.
+`ratchet schema --markdown` writes this page from the classes that check the file. Keys in bold have no default.
 
 * Shares are written like `20%`, durations like `1h30m` (d, h, m, s; up to `365d`), memory like `4g` (k, m, g, t).
-* Types are those of YAML 1.2: `"3"` is no number, `30.0` no whole number, `yes` is text.
-* `ratchet check PIPELINE --explain` prints a file with all its defaults filled in.
+* Types are those of YAML 1.2: `"3"` is not a number, `30.0` is not a whole number, `yes` is text.
+* `ratchet check PIPELINE --explain` prints a file with all defaults filled in.
 """
 _HEAD = "\n| key | value | default | meaning |\n|---|---|---|---|\n"
 _NOTES = {
@@ -49,7 +49,7 @@ def schema() -> dict[str, Any]:
 
 
 def markdown() -> str:
-    """Every key once: a section for each key of the top level that has keys below it, in the order of the file."""
+    """The page: each key once, with a section for each key of the top level that has keys below it."""
     whole = schema()
     definitions, needed = whole["$defs"], whole.get("required", ())
     plain: list[Row] = []
@@ -73,7 +73,7 @@ def _table(rows: list[Row]) -> str:
 
 
 def _below(key: str, node: dict[str, Any], definitions: dict[str, Any], prefix: str) -> Iterator[Row]:
-    """The rows of the keys below a node; of the members of a union, each key once."""
+    """The rows of the keys below a node. A key of several members of a union has one row."""
     if "oneOf" in node:
         yield from _union([_resolve(member, definitions) for member in node["oneOf"]], prefix)
     yield from _properties(node, definitions, prefix)
@@ -90,7 +90,7 @@ def _properties(node: dict[str, Any], definitions: dict[str, Any], prefix: str) 
 
 
 def _union(members: list[dict[str, Any]], prefix: str) -> Iterator[Row]:
-    """The keys of the members of a tagged union: what differs from member to member is said for each."""
+    """The keys of the members of a tagged union. If the meanings differ, the row has that of each member."""
     kinds = [member["properties"]["kind"]["const"] for member in members]
     keys = dict.fromkeys(key for member in members for key in member["properties"])
     for key in sorted(keys, key=lambda key: key != "kind"):
@@ -122,7 +122,7 @@ def _placeholder(key: str) -> str:
 
 
 def _resolve(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """A node with its reference, or the one of its optional content, followed."""
+    """The node that a reference, or an optional reference, points to; else the node itself."""
     for option in node.get("anyOf", ()):
         if "$ref" in option:
             return _resolve(option, definitions)

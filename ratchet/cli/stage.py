@@ -1,4 +1,4 @@
-"""`ratchet stage REQUEST`: what a container runs. Speaks in JSON lines; its exit code is the contract's."""
+"""`ratchet stage REQUEST`: the command of a container. Logs JSON lines, and ends with an exit code of the contract."""
 
 import argparse
 import configparser
@@ -13,7 +13,7 @@ from ratchet.contracts.request import StageRequest
 from ratchet.runtime.logs import StageLog, forward_library_logs
 
 _COLLECT_AFTER = 50_000
-"""New objects, instead of 700: importing torch leaves 200,000, and looking at them so often is a tenth of its time."""
+"""New objects, instead of 700: torch's import creates 200,000, and collections would take a tenth of its time."""
 _AWS_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 
 
@@ -34,16 +34,16 @@ def _run(options: argparse.Namespace) -> int:
         from ratchet.runtime.stage import run_stage
 
         return run_stage(request, log)
-    except BaseException as error:  # noqa: BLE001 - whatever ends a stage becomes one line and one exit code
+    except BaseException as error:  # noqa: BLE001 - every error becomes one line and one exit code
         if isinstance(error, KeyboardInterrupt):
             error = Preempted(f"{log.stage} was interrupted")
         return int(log.failure(error))
 
 
 def _take_secrets() -> None:
-    """Point libraries at the secret files that the runner has put beside the request.
+    """Set the environment so that libraries read the secret files that the runner wrote beside the request.
 
-    A stage has the keys in its files alone: what it may have inherited, as a process does, would come before them.
+    Deletes inherited AWS keys, because libraries would prefer them to the files.
     """
     folder = environment().secrets
     if folder is None:
@@ -53,7 +53,7 @@ def _take_secrets() -> None:
             os.environ.pop(name, None)
         os.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(folder / "aws-credentials")
     if (folder / "mlflow-credentials").is_file():
-        # MLflow looks for its file in the home folder alone, which a process shares with its user.
+        # MLflow reads its file only from the home folder, which a process shares with its user.
         parser = configparser.ConfigParser()
         parser.read(folder / "mlflow-credentials", encoding="utf-8")
         os.environ.update({name.upper(): value for name, value in parser["mlflow"].items()})

@@ -1,4 +1,4 @@
-"""`ratchet why RUN`: for each stage of a run, whether it was reused or rebuilt, and why."""
+"""`ratchet why RUN`: prints for each stage of a run whether it was reused or rebuilt, and why."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ from ratchet.store.opening import open_store
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
-    parser.add_argument("target", metavar="RUN", help="PIPELINE/RUN_ID, or a PIPELINE to see its newest runs")
+    parser.add_argument("target", metavar="RUN", help="PIPELINE/RUN_ID, or PIPELINE to list its newest runs")
     add_store(parser)
     parser.set_defaults(run=_run)
 

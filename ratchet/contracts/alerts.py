@@ -1,4 +1,4 @@
-"""Which events a pipeline reports, and to whom."""
+"""The events that a pipeline reports, and their receivers."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ Occasion = Literal[
 
 
 class Alerts(Document):
-    """Which events are reported, and to whom. Addresses are kept outside the file."""
+    """The events to report, and their receivers. Addresses are kept outside the file."""
 
     to: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=60)], ...] = Field(
         (),
@@ -23,7 +23,7 @@ class Alerts(Document):
     on: tuple[Occasion, ...] = Field(
         ("failure", "refused", "retry", "recovered", "approval", "rejected", "late", "stuck", "backfill"),
         description="The events. failure: a stage failed for good, refused data included. refused: the data was "
-        "refused. retry: a stage is tried again, once for each cause. recovered: a stage succeeded after a reported "
+        "refused. retry: a stage is retried; one alert for each cause. recovered: a stage succeeded after a reported "
         "failure or retry. approval: a candidate waits for approval. rejected: a candidate was not promoted. promoted: "
         "it was. late: schedule.finish_by has passed. stuck: no task makes progress. backfill: one summary of all its "
         "runs.",

@@ -11,7 +11,7 @@ MAX_BYTES = 16 << 20
 
 
 def members(folder: Path) -> dict[str, Path]:
-    """The files of a pipeline's folder by relative name; hidden files and byte code are left out.
+    """List the files of a pipeline's folder by relative name, without hidden files and byte code.
 
     Raises ConfigurationError for links and for anything that is not a plain file.
     """
@@ -22,7 +22,7 @@ def members(folder: Path) -> dict[str, Path]:
             continue
         if path.is_symlink() or not (path.is_dir() or path.is_file()):
             raise ConfigurationError(
-                f"{path}: is not a plain file", remedy="a pipeline's folder holds plain files only"
+                f"{path}: is not a plain file", remedy="keep plain files only in the pipeline's folder"
             )
         if path.is_file():
             found[name.as_posix()] = path
@@ -30,7 +30,7 @@ def members(folder: Path) -> dict[str, Path]:
 
 
 def pack(folder: Path) -> bytes:
-    """A tar of the folder, free of times, owners and order. Raises ConfigurationError above 16 MiB."""
+    """Pack the folder as a tar without times and owners, in sorted order. Raises ConfigurationError above 16 MiB."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name, path in members(folder).items():
@@ -56,7 +56,7 @@ def python_files(folder: Path) -> dict[str, str]:
 
 
 def unpack(data: bytes, folder: Path) -> None:
-    """Unpack a bundle into an empty folder, read-only. Raises ConfigurationError unless it holds plain files alone."""
+    """Unpack a bundle into an empty folder, read-only. Raises ConfigurationError unless it holds plain files only."""
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
             for info in tar:
@@ -72,7 +72,7 @@ def unpack(data: bytes, folder: Path) -> None:
 
 
 def _inside(name: str) -> PurePosixPath:
-    """A member's name as a path that stays in its folder. Not tarfile's own filter, which Debian's 3.11.2 lacks."""
+    """A member's name as a path inside the folder. Python 3.11.2 in Debian lacks tarfile's filter for this."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise ConfigurationError(f"{name!r} leads out of the bundle", remedy="pack it again")

@@ -1,4 +1,4 @@
-"""The checks of the data before training."""
+"""The keys of the checks that the data must pass before training."""
 
 from typing import Any, Literal
 
@@ -32,30 +32,30 @@ class Drift(Document):
     )
     psi: float = Field(0.2, gt=0, description="The largest PSI allowed. 0.1 is a shift, 0.25 a large one.")
     on_breach: Literal["fail", "warn"] = Field(
-        "fail", description="What to do above it: stop the run, or log a warning and go on."
+        "fail", description="What to do above the limit: stop the run, or log a warning and go on."
     )
 
 
 class Expectation(Document):
-    """Any great-expectations expectation, by its name, with its own arguments."""
+    """An expectation of great-expectations, by its name, with its arguments."""
 
     model_config = ConfigDict(extra="allow")
-    type: str = Field(pattern=r"^expect_[a-z_]+$")
+    type: str = Field(pattern=r"^expect_[a-z_]+$", description="The name of the expectation.")
 
     def arguments(self) -> dict[str, Any]:
-        """The expectation's own arguments, as written."""
+        """The arguments of the expectation, as written."""
         return dict(self.model_extra or {})
 
     __pydantic_extra__: dict[str, JsonValue]
 
 
 class Validate(Document):
-    """The checks of a day. The rules for single columns are keys of the columns."""
+    """The checks of a day. The rules for single columns are in `columns`."""
 
     volume: Volume | None = Field(default_factory=Volume)
     drift: Drift | None = Field(default_factory=Drift)
     expectations: tuple[Expectation, ...] = Field(
-        (), description="Expectations of great-expectations, each by its name (`type`) with its own arguments."
+        (), description="Expectations of great-expectations, each by its name (`type`) with its arguments."
     )
     bad_days: Literal["exclude", "fail"] = Field(
         "exclude",

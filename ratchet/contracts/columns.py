@@ -1,4 +1,4 @@
-"""The schema of a row: what each column is, what it is for, and what its values may be."""
+"""The schema of a row: the type, the role and the allowed values of each column."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ratchet.contracts.document import Document
-from ratchet.contracts.misfits import Misfit, Unknown
+from ratchet.contracts.misfits import Misfit, UnknownKey
 from ratchet.contracts.quantities import Fraction
 
 Role = Literal["group", "time", "label", "weight", "numeric", "categorical", "id", "ignore"]
@@ -39,11 +39,11 @@ Value = Annotated[bool | int | float | str, Field(union_mode="smart")]
 
 
 class Column(Document):
-    """One column. Rules are checked on every day before anything is trained."""
+    """One column. Each day must obey its rules before training."""
 
     role: Role = Field(
-        description="What the column is for. numeric and categorical are features; group is what is ranked together; "
-        "id and ignore are kept, and not read by the model."
+        description="What the column is for. numeric and categorical are features. Rows with the same group are ranked "
+        "together. The model does not read id and ignore; the snapshot keeps them."
     )
     type: ColumnType = Field(
         description="The type of its values. A source column that cannot be cast without loss is refused."
@@ -55,10 +55,10 @@ class Column(Document):
         None, description="The largest share of missing values allowed. Without it, missing values are not checked."
     )
     transform: Transform | None = Field(
-        None, description="What the model applies to the value before it scales it. log1p needs a min above -1."
+        None, description="The function that the model applies before it scales the value. log1p needs a min above -1."
     )
     derived: bool = Field(
-        default=False, description="Whether derive() in features.py makes the column. The source does not have it."
+        default=False, description="Whether derive() in features.py computes the column. The source does not have it."
     )
 
     @property
@@ -116,9 +116,9 @@ _RULES: tuple[Callable[[Column], Iterator[str]], ...] = (
 
 
 def columns_fit(columns: Mapping[str, Column]) -> Iterator[Misfit]:
-    """What does not go together inside of each column."""
+    """Find the keys of a column that do not fit together, for each column."""
     for name, column in columns.items():
         for rule in _RULES:
-            with suppress(Unknown):
+            with suppress(UnknownKey):
                 for message in rule(column):
                     yield Misfit(("columns", name), message)

@@ -1,4 +1,4 @@
-"""The data date: which day's snapshot a run is about. Resolved here and nowhere else."""
+"""The data date: the newest day of the data of a run. No other module resolves it."""
 
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -7,7 +7,7 @@ from ratchet.contracts.errors import ConfigurationError
 
 
 def parse_date(text: str, key: str = "date") -> date:
-    """`2026-11-20` as a date. Raises ConfigurationError that names the key."""
+    """Parse text such as `2026-11-20` as a date. Raises ConfigurationError that names the key."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -20,7 +20,7 @@ def window(data_date: date, days: int) -> tuple[date, ...]:
 
 
 def between(first: date, last: date) -> tuple[date, ...]:
-    """Every day from first to last, both included."""
+    """Every day from first to last, both included. Raises ConfigurationError if they are in the wrong order."""
     if first > last:
         raise ConfigurationError(f"--from {first} is after --to {last}", remedy="swap them")
     return window(last, (last - first).days + 1)
@@ -30,29 +30,28 @@ def data_date(
     *,
     run_after: datetime,
     timezone: str,
-    asked: str | None = None,
+    chosen_date: str | None = None,
     partition_key: str | None = None,
     interval: tuple[datetime, datetime] | None = None,
     logical_date: datetime | None = None,
 ) -> date:
-    """The data date of an Airflow run, from the first of these that says anything.
+    """The data date of an Airflow run, from the first of these that is set.
 
-    1. asked: what a person wrote into the trigger form or `conf`;
-    2. partition_key: what the timetable, REST or a backfill set;
-    3. interval: the day in which a data interval of some length starts;
-    4. logical_date: the day it lies in, if that day was over when the run was made;
-    5. run_after: the day before it.
+    1. chosen_date: the date that a person entered in the trigger form or in `conf`;
+    2. partition_key: the date that the timetable, the REST API or a backfill set;
+    3. interval: the day in which a data interval starts, unless the interval is empty;
+    4. logical_date: the day of the logical date, or yesterday if that day was not over when the run was created;
+    5. run_after: the day before.
 
-    Days are those of the pipeline's time zone. Raises ConfigurationError for text that is no
-    date, and for days to come.
+    Days are in the pipeline's time zone. Raises ConfigurationError for text that is not a date, and for a future day.
     """
     zone = ZoneInfo(timezone)
     today = run_after.astimezone(zone).date()
-    for key, text in (("date", asked), ("partition_key", partition_key)):
+    for key, text in (("date", chosen_date), ("partition_key", partition_key)):
         if text:
             day = parse_date(text, key)
             if day > today:
-                raise ConfigurationError(f"{key}: {day} has not come yet", remedy=f"choose a date up to {today}")
+                raise ConfigurationError(f"{key}: {day} is in the future", remedy=f"choose a date up to {today}")
             return day
     if interval and interval[0] < interval[1]:
         return min(interval[0].astimezone(zone).date(), today - timedelta(days=1))

@@ -1,4 +1,4 @@
-"""The base of every typed document: keyword-only, frozen, unknown keys refused, each key by the name that it has."""
+"""The base of every typed document: keyword-only and frozen; it refuses unknown keys."""
 
 from pydantic import BaseModel, ConfigDict
 

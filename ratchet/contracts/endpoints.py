@@ -1,4 +1,4 @@
-"""Which network a stage needs, told from the addresses that it has to reach."""
+"""The network that a stage needs, by the addresses that it has to reach."""
 
 from collections.abc import Iterable
 from ipaddress import ip_address
@@ -9,7 +9,7 @@ Network = Literal["none", "bridge", "host"]
 
 
 def network_for(urls: Iterable[str]) -> Network:
-    """None without an address; host if one is a loopback address (only the host's network reaches it); else bridge."""
+    """`none` without an address; `host` if one is a loopback address, which only the host can reach; else `bridge`."""
     hosts = [urlsplit(url).hostname or "" for url in urls if url]
     if not hosts:
         return "none"

@@ -1,14 +1,14 @@
-"""Every error that a person can cause or meet, in one small tree.
+"""Every error that a person can cause or see, in one small tree.
 
 RatchetError                 exit code, cause, remedy
-+-- ConfigurationError       64: a key is wrong
++-- ConfigurationError       64: a key is invalid
 |   +-- PipelineInvalid      64: every problem of a pipeline file at once
 +-- DataRejected             65: data broke a rule; names column and rule
 +-- Unavailable              69: a dependency does not answer
-+-- JobGone                  69: what ran a stage no longer has it
++-- JobGone                  69: the container or the process of a stage no longer exists
 +-- CorruptArtifact          70: bytes do not match their digest
 +-- PublishConflict          70: another attempt published something else under the same fingerprint
-+-- Preempted                75: told to stop; work saved
++-- Preempted                75: the stage had to stop; its work is saved
 +-- OutOfMemory              137
 """
 
@@ -20,7 +20,7 @@ from ratchet.contracts.exits import MEANINGS, ExitCode
 
 
 class RatchetError(Exception):
-    """An error with a cause in words, an exit code and what to do.
+    """An error with a cause, an exit code and a remedy.
 
     `str(error)` is one clear line: what, where, what is allowed, what to do.
     """
@@ -32,20 +32,20 @@ class RatchetError(Exception):
         self.cause = cause
         self.remedy = remedy if remedy is not None else MEANINGS[self.code].remedy
         self.last_lines: tuple[str, ...] = ()
-        """Of the stage's log, where a stage failed."""
+        """The last lines of the log, if a stage failed."""
 
     def __str__(self) -> str:
         return f"{self.cause}; to do: {self.remedy}" if self.remedy else self.cause
 
 
 class ConfigurationError(RatchetError):
-    """A key, a flag or a setting is wrong."""
+    """A key, a flag or a setting is invalid."""
 
     code = ExitCode.BAD_CONFIGURATION
 
 
 class DataRejected(RatchetError):
-    """Data broke a rule. Nothing downstream has run."""
+    """Data broke a rule. No later stage has run."""
 
     code = ExitCode.DATA_REJECTED
 
@@ -57,7 +57,7 @@ class Unavailable(RatchetError):
 
 
 class JobGone(RatchetError):
-    """A stage's container or process is not there any more: somebody removed it."""
+    """The container or the process of a stage no longer exists: somebody removed it."""
 
     code = ExitCode.UNAVAILABLE
 
@@ -71,20 +71,20 @@ class PublishConflict(RatchetError):
 
 
 class Preempted(RatchetError):
-    """The stage was told to stop and has saved its work."""
+    """The stage received a notice to stop and has saved its work."""
 
     code = ExitCode.TRY_AGAIN
 
 
 class OutOfMemory(RatchetError):
-    """The stage needed more memory than it was given."""
+    """The stage needed more memory than its limit."""
 
     code = ExitCode.OUT_OF_MEMORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong with a pipeline file.
+    """One problem of a pipeline file.
 
     where: `path:line`, or the flag. key: dotted path of the key. allowed and suggestion may be empty.
     """
@@ -105,7 +105,7 @@ class Problem:
 
 
 class PipelineInvalid(ConfigurationError):
-    """A pipeline file has problems; `problems` holds every one of them, in the order of the file."""
+    """A pipeline file has problems; `problems` holds all of them, in the order of the file."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)

@@ -1,6 +1,6 @@
-"""What the exit code of a stage means, in one table.
+"""The meaning of a stage's exit codes, in one table.
 
-The numbers follow BSD's sysexits.h where it has one. The same table is the retry policy of every orchestrator.
+The numbers follow BSD's sysexits.h. Every orchestrator takes its retry policy from this table.
 """
 
 from enum import IntEnum
@@ -20,44 +20,50 @@ class ExitCode(IntEnum):
 
 
 class Retry(NamedTuple):
-    """How an attempt that ended with a code is followed up.
+    """Whether and how to retry an attempt that ended with a code.
 
-    again: whether another attempt can succeed. growing_delay: whether to wait longer each time. once: only after the
-    first attempt.
+    possible: whether another attempt can succeed. growing_delay: whether to wait longer each time. first_only: whether
+    to retry only after the first attempt.
     """
 
-    again: bool
+    possible: bool
     growing_delay: bool
-    once: bool = False
+    first_only: bool = False
 
 
 class Meaning(NamedTuple):
-    """A code in words that a person reads, what to do about it, and what the orchestrator does."""
+    """A code for people: its cause and its remedy; and the retry that the orchestrator does."""
 
     cause: str
     remedy: str
     retry: Retry
 
 
-_NEVER = Retry(again=False, growing_delay=False)
-_AT_ONCE = Retry(again=True, growing_delay=False)
-_LATER = Retry(again=True, growing_delay=True)
-_ONCE = Retry(again=True, growing_delay=True, once=True)
+_NEVER = Retry(possible=False, growing_delay=False)
+_AT_ONCE = Retry(possible=True, growing_delay=False)
+_LATER = Retry(possible=True, growing_delay=True)
+_ONCE = Retry(possible=True, growing_delay=True, first_only=True)
 
 MEANINGS: dict[ExitCode, Meaning] = {
     ExitCode.DONE: Meaning("done", "nothing", _NEVER),
     ExitCode.BAD_CONFIGURATION: Meaning(
-        "the configuration is wrong", "mend the key that is named; `ratchet check` shows every error at once", _NEVER
+        "the configuration is invalid",
+        "correct the key that is named; `ratchet check` shows every error at once",
+        _NEVER,
     ),
     ExitCode.DATA_REJECTED: Meaning(
-        "the data was rejected", "look at the validation page; mend the source, or the rule that is named", _NEVER
+        "the data was rejected", "read the validation page; correct the source, or the rule that is named", _NEVER
     ),
     ExitCode.UNAVAILABLE: Meaning(
-        "something that the stage depends on did not answer", "it is retried with a growing delay", _LATER
+        "a service that the stage depends on did not answer",
+        "check that the service runs and can be reached; Ratchet retries with a growing delay",
+        _LATER,
     ),
-    ExitCode.BUG: Meaning("a bug in Ratchet or in the pipeline's own code", "read the traceback in the log", _ONCE),
+    ExitCode.BUG: Meaning("a bug in Ratchet or in the pipeline's code", "read the traceback in the log", _ONCE),
     ExitCode.TRY_AGAIN: Meaning(
-        "the stage was told to stop and saved its work", "it resumes from its last checkpoint", _AT_ONCE
+        "the stage received a notice to stop and saved its work",
+        "wait for the retry, which resumes from the last checkpoint",
+        _AT_ONCE,
     ),
     ExitCode.OUT_OF_MEMORY: Meaning(
         "the stage ran out of memory", "raise resources.<stage>.memory, or lower train.batch_size", _AT_ONCE
@@ -66,7 +72,7 @@ MEANINGS: dict[ExitCode, Meaning] = {
 
 
 def meaning(code: int) -> Meaning:
-    """The meaning of any exit code: a killed process (128 + signal, or negative) and unknown codes count as bugs."""
+    """The meaning of any exit code. A signal (128 + its number, or negative) and an unknown code count as bugs."""
     try:
         return MEANINGS[ExitCode(code)]
     except ValueError:
@@ -75,24 +81,22 @@ def meaning(code: int) -> Meaning:
 
 
 class Decision(NamedTuple):
-    """What follows a failed attempt, and why, in words that go into the log and the alert."""
+    """Whether to retry a failed attempt, and the reason, which goes into the log and the alert."""
 
-    again: bool
+    retry: bool
     growing_delay: bool
     reason: str
 
 
 def decide(code: int, *, attempt: int, attempts: int) -> Decision:
-    """The follow-up of attempt number `attempt` (the first is 1) of at most `attempts`, that ended with a code."""
+    """Decide whether to retry attempt number `attempt` (from 1) of at most `attempts`, which ended with a code."""
     cause, remedy, retry = meaning(code)
-    if not retry.again:
-        return Decision(again=False, growing_delay=False, reason=f"not tried again, since {cause}: {remedy}")
-    if retry.once and attempt > 1:
-        return Decision(
-            again=False, growing_delay=False, reason=f"not tried a third time, since it is {cause}: {remedy}"
-        )
+    if not retry.possible:
+        return Decision(retry=False, growing_delay=False, reason=f"no retry, because {cause}: {remedy}")
+    if retry.first_only and attempt > 1:
+        return Decision(retry=False, growing_delay=False, reason=f"no second retry, because it is {cause}: {remedy}")
     if attempt >= attempts:
         tries = "its only try is used" if attempts == 1 else f"all {attempts} tries are used"
-        return Decision(again=False, growing_delay=False, reason=f"not tried again, since {tries}: {cause}")
+        return Decision(retry=False, growing_delay=False, reason=f"no retry, because {tries}: {cause}")
     when = "after a growing delay" if retry.growing_delay else "at once"
-    return Decision(again=True, growing_delay=retry.growing_delay, reason=f"tried again {when}, since {cause}")
+    return Decision(retry=True, growing_delay=retry.growing_delay, reason=f"retry {when}, because {cause}")

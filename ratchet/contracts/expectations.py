@@ -1,16 +1,16 @@
-"""The expectations that great-expectations has, for `ratchet check`: its import would take ten seconds."""
+"""The expectations of great-expectations, for `ratchet check`: to import the library takes ten seconds."""
 
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
-from ratchet.contracts.misfits import Misfit, Unknown
+from ratchet.contracts.misfits import Misfit, UnknownKey
 from ratchet.contracts.pipeline import PARTITION, PipelineSpec
 
 _SINGLE = frozenset({"column", "column_A", "column_B"})
 
-LIBRARYS_OWN = frozenset(
+COMMON_ARGUMENTS = frozenset(
     {
         "id",
         "meta",
@@ -35,7 +35,7 @@ LIBRARYS_OWN = frozenset(
         "examples",
     }
 )
-"""Arguments that any of them may have, and that say nothing of the data."""
+"""The arguments that every expectation takes, and that say nothing about the data."""
 
 CATALOGUE = {
     "expect_column_distinct_values_to_be_in_set": "column! value_set!",
@@ -101,11 +101,11 @@ CATALOGUE = {
     "expect_table_row_count_to_equal": "value!",
     "expect_table_row_count_to_equal_other_table": "other_table_name!",
 }
-"""The arguments of each; those with a ! have to be given. A test holds it against the library."""
+"""The arguments of each expectation; `!` marks the required ones. A test compares the catalogue with the library."""
 
 
-def columns_named(arguments: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """The columns that an expectation is about, each with its place in the arguments."""
+def column_arguments(arguments: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """The columns that the arguments of an expectation name, each with its place in the arguments."""
     for key, value in arguments.items():
         if key in _SINGLE:
             yield (key,), value
@@ -113,14 +113,16 @@ def columns_named(arguments: dict[str, Any]) -> Iterator[tuple[tuple[str | int, 
             yield from (((key, place), name) for place, name in enumerate(value))
 
 
-def types_are_known(spec: PipelineSpec) -> Iterator[Misfit]:
-    """Each expectation is one of great-expectations', with arguments of its own."""
+def types_exist(spec: PipelineSpec) -> Iterator[Misfit]:
+    """Check that each expectation exists in great-expectations and takes its arguments."""
     for place, expectation in enumerate(spec.validate_.expectations):
-        with suppress(Unknown):
-            yield from _known(("validate", "expectations", place), expectation.type, expectation.arguments())
+        with suppress(UnknownKey):
+            yield from _check_expectation(
+                ("validate", "expectations", place), expectation.type, expectation.arguments()
+            )
 
 
-def _known(key: tuple[str | int, ...], name: str, arguments: dict[str, Any]) -> Iterator[Misfit]:
+def _check_expectation(key: tuple[str | int, ...], name: str, arguments: dict[str, Any]) -> Iterator[Misfit]:
     if name not in CATALOGUE:
         near = get_close_matches(name, CATALOGUE, n=1)
         yield Misfit((*key, "type"), f"{name!r} is not an expectation of great-expectations", "", *near)
@@ -128,7 +130,7 @@ def _known(key: tuple[str | int, ...], name: str, arguments: dict[str, Any]) -> 
     listed = CATALOGUE[name].split()
     takes = [argument.rstrip("!") for argument in listed]
     for argument in arguments:
-        if argument not in takes and argument not in LIBRARYS_OWN:
+        if argument not in takes and argument not in COMMON_ARGUMENTS:
             near = get_close_matches(argument, takes, n=1)
             yield Misfit((*key, argument), f"{name} takes no such argument", ", ".join(takes), *near)
     for argument in listed:
@@ -136,14 +138,14 @@ def _known(key: tuple[str | int, ...], name: str, arguments: dict[str, Any]) -> 
             yield Misfit((*key, argument[:-1]), "is missing")
 
 
-def columns_are_there(spec: PipelineSpec) -> Iterator[Misfit]:
-    """Each expectation is about columns of the snapshot, where derived ones are not."""
-    there = [name for name, column in spec.columns.items() if not getattr(column, "derived", False)]
-    there.append(PARTITION)
+def columns_exist(spec: PipelineSpec) -> Iterator[Misfit]:
+    """Check that the snapshot has the columns that each expectation names; it has no derived ones."""
+    existing = [name for name, column in spec.columns.items() if not getattr(column, "derived", False)]
+    existing.append(PARTITION)
     for place, expectation in enumerate(spec.validate_.expectations):
-        with suppress(Unknown):
-            for inside, name in columns_named(expectation.arguments()):
-                if name not in there:
-                    near = get_close_matches(str(name), there, n=1)
+        with suppress(UnknownKey):
+            for inside, name in column_arguments(expectation.arguments()):
+                if name not in existing:
+                    near = get_close_matches(str(name), existing, n=1)
                     message = f"the snapshot has no column {name!r}"
-                    yield Misfit(("validate", "expectations", place, *inside), message, ", ".join(there), *near)
+                    yield Misfit(("validate", "expectations", place, *inside), message, ", ".join(existing), *near)

@@ -1,4 +1,4 @@
-"""Fingerprints: the identity of work, before it is done. Same fingerprint, same bytes."""
+"""Fingerprints: the identity of work, before it is done. The same fingerprint means the same bytes."""
 
 import hashlib
 import json
@@ -19,13 +19,13 @@ def digest_of(document: Any) -> str:
 
 
 def canonical(document: Any) -> bytes:
-    """The one way in which a JSON document is written for hashing."""
+    """A JSON document as bytes for hashing. No other code writes documents for hashing."""
     plain = document.model_dump(mode="json", by_alias=True) if isinstance(document, BaseModel) else document
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()
 
 
 def fingerprint(parts: Mapping[str, str]) -> str:
-    """Sha256 over named parts. Which part changed can be told from the parts of two fingerprints."""
+    """Sha256 over named parts. The parts of two fingerprints show which part changed."""
     return digest_of(dict(parts))
 
 
@@ -46,7 +46,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """What changed between two sets of parts, as lines such as `config.train.epochs: 3 -> 1`."""
+    """The differences between two sets of parts, as lines such as `config.train.epochs: 3 -> 1`."""
     lines = []
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)

@@ -1,4 +1,4 @@
-"""How a candidate is measured, when it replaces the champion, and where it is registered."""
+"""The keys that decide how a candidate is measured, when it replaces the champion, and where it is registered."""
 
 import re
 from typing import Annotated, Literal
@@ -26,7 +26,7 @@ NAME = r"^[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*$"
 
 
 def family(metric: str) -> str:
-    """`ndcg@10` -> `ndcg@K`; a metric without a cut stays as it is."""
+    """The family of a metric: `ndcg@10` -> `ndcg@K`; a metric without a cutoff is its own family."""
     return re.sub(r"@[1-9]\d{0,3}$", "@K", metric)
 
 
@@ -38,7 +38,7 @@ def _known_metric(metric: str) -> str:
 
 
 class Evaluate(Document):
-    """What is measured on the held-out days."""
+    """The measurement on the held-out days."""
 
     metric: Annotated[str, AfterValidator(_known_metric)] | None = Field(
         None,
@@ -56,15 +56,13 @@ class Evaluate(Document):
 class Gate(Document):
     """A candidate is promoted if the lower bound of its relative gain is above min_gain."""
 
-    min_gain: Fraction = Field(
-        0.0, description="The relative gain over the champion that the lower bound has to exceed."
-    )
+    min_gain: Fraction = Field(0.0, description="The relative gain over the champion that the lower bound must exceed.")
     confidence: Fraction = Field(0.95, description="The confidence of the one-sided lower bound.")
     max_slice_loss: Fraction = Field(0.02, description="The largest relative loss allowed in any slice.")
 
 
 class Register(Document):
-    """Where a promoted model is registered."""
+    """The registered model, and its promotion."""
 
     model: str | None = Field(
         None,
@@ -73,5 +71,6 @@ class Register(Document):
         description="The name of the registered model. The default is the name of the pipeline.",
     )
     promote: Literal["auto", "approve", "never"] = Field(
-        "auto", description="auto promotes without asking, approve waits for a person in Airflow, never only reports."
+        "auto",
+        description="auto promotes without approval, approve waits for a person in Airflow, never does not promote.",
     )

@@ -1,4 +1,4 @@
-"""The labels of containers, by which a process that did not start a container finds it, and what stages run as."""
+"""The labels by which any process finds a container, and the user that stages run as."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,11 +8,11 @@ class Label:
     """The names of the labels."""
 
     RATCHET: Final = "ratchet"
-    """On every container and volume that a runner makes. See MARK."""
+    """On every container and volume that a runner creates. See MARK."""
     INSTALLATION: Final = "ratchet.installation"
     """The installation of the team set-up that a container belongs to. The engine filter sets it."""
     STORE: Final = "ratchet.store"
-    """A digest of the store's URI: the containers of one store belong together."""
+    """A digest of the store's URI: the containers of a store have the same one."""
     PIPELINE: Final = "ratchet.pipeline"
     STAGE: Final = "ratchet.stage"
     RUN: Final = "ratchet.run"
@@ -20,21 +20,21 @@ class Label:
     ATTEMPT: Final = "ratchet.attempt"
     """The name of the attempt that started the container."""
     FINGERPRINT: Final = "ratchet.fingerprint"
-    """What the container computes."""
+    """The fingerprint that the container computes."""
     GRACE: Final = "ratchet.grace"
     """Whole seconds from the notice to stop to the kill."""
     GPUS: Final = "ratchet.gpus"
-    """The host's GPUs that the container has, by index or UUID, with commas."""
+    """The host's GPUs that the container has, by index or UUID, separated by commas."""
     TEST: Final = "ratchet.test"
-    """On every container of a test or a benchmark, so that a person finds what one has left behind."""
+    """On every container of a test or a benchmark, so that a person finds the containers that it left."""
     TEST_ID: Final = "ratchet.test.id"
-    """The one test that made it."""
+    """The test that created the container."""
 
 
 MARK: Final[Mapping[str, str]] = {Label.RATCHET: "1"}
-"""What every container and volume of a runner carries."""
+"""The label that every container and volume of a runner has."""
 STAGE_USER: Final = 10001
-"""Number of the user and of the group that stages run as, unless the store's folder has another owner.
+"""The number of the user and of the group that stages run as, unless the store's folder has another owner.
 
-docker/stage.Dockerfile names the same number.
+docker/stage.Dockerfile uses the same number.
 """

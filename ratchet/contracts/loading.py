@@ -1,4 +1,4 @@
-"""From a pipeline.yaml to a `PipelineSpec`, or to every problem in it at once."""
+"""Loads a pipeline.yaml as a `PipelineSpec`, or reports every problem in it at once."""
 
 import json
 from collections.abc import Hashable, Iterable, Mapping
@@ -14,7 +14,7 @@ from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.pipeline import RULES, PipelineSpec
 from ratchet.contracts.schedule import schedule_fires
-from ratchet.contracts.yaml_lines import KeyPath, Located
+from ratchet.contracts.yaml_lines import KeyPath, YamlDocument
 
 FILE = "pipeline.yaml"
 _KINDS = {
@@ -36,7 +36,7 @@ _KINDS = {
 def load(path: Path, overrides: Mapping[str, Any] | None = None, rules: Iterable[Rule] = ()) -> PipelineSpec:
     """Read a pipeline file, or the pipeline.yaml of a folder; overrides are values by dotted key.
 
-    Types are those that YAML gives: text is no number, and `yes` is text. rules: more that has to be true of the spec.
+    Types are those of YAML 1.2: text is not a number, and `yes` is text. rules: further rules that the spec must obey.
     Raises PipelineInvalid with every problem, each as `file:line: key: problem; allowed: ...; did you mean ...`.
     """
     file = path / FILE if path.is_dir() else path
@@ -54,19 +54,19 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, rules: Iterable
 def loads(
     text: str, file: str = FILE, overrides: Mapping[str, Any] | None = None, rules: Iterable[Rule] = ()
 ) -> PipelineSpec:
-    """The same from text; `file` is the name that problems carry."""
-    located = Located(text, file)
+    """Like `load`, from text. file: the name in the problems."""
+    located = YamlDocument(text, file)
     if not isinstance(located.data, dict):
         if not located.problems:
-            located.problems.append(Problem(where=f"{file}:1", key="", message="has to be a mapping (key: value)"))
+            located.problems.append(Problem(where=f"{file}:1", key="", message="must be a mapping (key: value)"))
         raise PipelineInvalid(located.problems)
     replaced = _override(located, overrides or {})
     found: list[Misfit] = []
     try:
-        # As JSON, in whose strict mode a list may become a tuple, but text no number.
+        # As JSON: its strict mode accepts a list for a tuple, but not text for a number.
         spec = PipelineSpec.model_validate_json(json.dumps(located.data), strict=True)
     except ValidationError as error:
-        found = _wrong_keys(error, located.data)
+        found = _key_errors(error, located.data)
         subject: Any = draft(PipelineSpec, located.data, {*located.refused, *(misfit.key for misfit in found)})
         found += misfits(subject, RULES)
     else:
@@ -83,7 +83,7 @@ def _by_line(problem: Problem) -> int:
     return int(line) if line.isdigit() else 0
 
 
-def _override(located: Located, overrides: Mapping[str, Any]) -> set[KeyPath]:
+def _override(located: YamlDocument, overrides: Mapping[str, Any]) -> set[KeyPath]:
     paths: set[KeyPath] = set()
     for dotted, value in overrides.items():
         path: KeyPath = tuple(dotted.split("."))
@@ -96,17 +96,17 @@ def _override(located: Located, overrides: Mapping[str, Any]) -> set[KeyPath]:
     return paths
 
 
-def _wrong_keys(error: ValidationError, data: Any) -> list[Misfit]:
-    """What pydantic says of single keys."""
+def _key_errors(error: ValidationError, data: Any) -> list[Misfit]:
+    """The problems of single keys that pydantic found."""
     found = []
     for detail in error.errors():
         if not isinstance(detail.get("ctx", {}).get("error"), SpecProblems):
-            path = _plain_path(detail["loc"], data)
+            path = _key_path(detail["loc"], data)
             found.append(Misfit(path, *_explain(detail, path, data)))
     return found
 
 
-def _problem(misfit: Misfit, located: Located, replaced: set[KeyPath]) -> Problem:
+def _problem(misfit: Misfit, located: YamlDocument, replaced: set[KeyPath]) -> Problem:
     path, message, allowed, suggestion = misfit
     flag = next((key for key in replaced if path[: len(key)] == key), None)
     where = f"--set {'.'.join(map(str, flag))}" if flag else located.where(path)
@@ -114,7 +114,7 @@ def _problem(misfit: Misfit, located: Located, replaced: set[KeyPath]) -> Proble
     return Problem(where=where, key=key, message=message, allowed=allowed, suggestion=suggestion)
 
 
-def _plain_path(loc: tuple[int | str, ...], data: Any) -> KeyPath:
+def _key_path(loc: tuple[int | str, ...], data: Any) -> KeyPath:
     """Pydantic's location without the names of union members and validators, which are not keys of the file."""
     path: list[Hashable] = []
     for index, key in enumerate(loc):
@@ -144,18 +144,18 @@ def _explain(detail: Any, path: KeyPath, data: Any) -> tuple[str, str, str]:
         "union_tag_not_found": ("kind is missing", "files, sql, delta"),
         **{name: (f"{given!r} is the wrong type", expected) for name, expected in _KINDS.items()},
     }
-    said = str(context["error"]) if "error" in context else f"{given!r}: {message[0].lower()}{message[1:]}"
-    return (*plain.get(kind, (said, "")), "")
+    text = str(context["error"]) if "error" in context else f"{given!r}: {message[0].lower()}{message[1:]}"
+    return (*plain.get(kind, (text, "")), "")
 
 
 def _choice(given: str, options: list[str]) -> tuple[str, str]:
-    """(all options, the one that is nearest to what was given)."""
+    """(all options, the nearest option)."""
     near = get_close_matches(given, options, n=1, cutoff=0.6)
     return ", ".join(options), near[0] if near else ""
 
 
 def _keys_at(path: KeyPath, data: Any) -> list[str]:
-    """The keys that may stand at a place in the file."""
+    """The keys that are allowed at a path in the file."""
     kind: Any = PipelineSpec
     for key in path:
         data = data[key]
@@ -164,7 +164,7 @@ def _keys_at(path: KeyPath, data: Any) -> list[str]:
 
 
 def _inner(kind: Any, key: str, data: Any) -> Any:
-    """The type one key further in, looking through containers, optionals and the members of `source`."""
+    """The type of the value of a key: a field of a document, or the content of a container."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         fields: dict[str, FieldInfo] = {field.alias or name: field for name, field in kind.model_fields.items()}
         return unwrap(fields[key].annotation, data)

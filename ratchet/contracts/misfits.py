@@ -1,4 +1,4 @@
-"""Rules between keys: each key may be right, and still not go with another."""
+"""Rules between keys: a valid key may still not fit another valid key."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -8,7 +8,7 @@ from ratchet.contracts.yaml_lines import KeyPath
 
 
 class Misfit(NamedTuple):
-    """What does not fit, at which key, what is allowed and the nearest of it; the last two may be empty."""
+    """A problem between keys. allowed: the allowed values; suggestion: the nearest of them; both may be empty."""
 
     key: KeyPath
     message: str
@@ -17,11 +17,11 @@ class Misfit(NamedTuple):
 
 
 Rule = Callable[[Any], Iterable[Misfit]]
-"""Looks at a spec, or at a draft of one."""
+"""Checks a spec, or a draft of one."""
 
 
-class Unknown(AttributeError):
-    """A rule asked a draft for a key that is wrong itself."""
+class UnknownKey(AttributeError):
+    """A rule read a key of a draft that is invalid itself."""
 
 
 class SpecProblems(ValueError):
@@ -32,9 +32,9 @@ class SpecProblems(ValueError):
 
 
 def misfits(subject: Any, rules: Iterable[Rule]) -> list[Misfit]:
-    """What each rule finds; on a draft, as far as it gets with the keys that are right."""
+    """The problems that the rules find; on a draft, those between its valid keys."""
     found: list[Misfit] = []
     for rule in rules:
-        with suppress(Unknown):
+        with suppress(UnknownKey):
             found.extend(rule(subject))
     return found

@@ -1,4 +1,4 @@
-"""A pipeline: the one typed document that a pipeline.yaml becomes."""
+"""A pipeline as a typed document: the content of a pipeline.yaml."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -19,7 +19,7 @@ from ratchet.contracts.training import Train
 
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
 PARTITION = "date"
-"""The snapshot's own column: the day that a row belongs to."""
+"""The column that the snapshot adds: the day of a row."""
 
 _AT_MOST_ONE: tuple[Role, ...] = ("group", "time", "weight")
 
@@ -27,8 +27,8 @@ _AT_MOST_ONE: tuple[Role, ...] = ("group", "time", "weight")
 _DEFAULT_RESOURCES: dict[Stage, Document] = dict.fromkeys(STAGES, Resources())
 
 
-def _filled(given: object, defaults: Mapping[Stage, Document]) -> object:
-    """Every stage with every key: what is given, over the stage's defaults. Wrong types are left to pydantic."""
+def _fill_defaults(given: object, defaults: Mapping[Stage, Document]) -> object:
+    """Fill in the stage's defaults for each key that is missing. pydantic reports wrong types."""
     if not isinstance(given, dict):
         return given
     filled: dict[object, object] = {stage: default.model_dump() for stage, default in defaults.items()}
@@ -40,12 +40,12 @@ def _filled(given: object, defaults: Mapping[Stage, Document]) -> object:
 
 
 class PipelineSpec(Document):
-    """One pipeline, every default filled in."""
+    """One pipeline, with all defaults filled in."""
 
     name: str = Field(pattern=NAME, max_length=63, description="The name of the DAG, in the store and in the registry.")
-    description: str = Field("", description="One sentence about the pipeline.")
-    owner: str = Field("ratchet", min_length=1, max_length=100, description="The person or team that answers for it.")
-    schedule: Schedule | None = Field(None, description="When runs start. Without it, runs start only by hand.")
+    description: str = Field("", description="A sentence about the pipeline.")
+    owner: str = Field("ratchet", min_length=1, max_length=100, description="The responsible person or team.")
+    schedule: Schedule | None = Field(None, description="When runs start. Without it, a person starts each run.")
     source: Source = Field(description="Where the rows come from, day by day.")
     columns: dict[ColumnName, Column] = Field(min_length=1, description="The schema of a row: each column by name.")
     validate_: Validate = Field(default_factory=Validate, alias="validate")
@@ -54,12 +54,12 @@ class PipelineSpec(Document):
     gate: Gate = Field(default_factory=Gate)
     register_: Register = Field(default_factory=Register, alias="register")
     resources: dict[Stage, Resources] = Field(
-        default_factory=lambda: _filled({}, _DEFAULT_RESOURCES),
+        default_factory=lambda: _fill_defaults({}, _DEFAULT_RESOURCES),
         validate_default=True,
         description="What the container of each stage may use, by stage.",
     )
     stages: dict[Stage, StageSettings] = Field(
-        default_factory=lambda: _filled({}, DEFAULT_SETTINGS),
+        default_factory=lambda: _fill_defaults({}, DEFAULT_SETTINGS),
         validate_default=True,
         description="Retries and time limits, by stage.",
     )
@@ -68,12 +68,12 @@ class PipelineSpec(Document):
     @field_validator("resources", mode="before")
     @classmethod
     def _fill_resources(cls, given: object) -> object:
-        return _filled(given, _DEFAULT_RESOURCES)
+        return _fill_defaults(given, _DEFAULT_RESOURCES)
 
     @field_validator("stages", mode="before")
     @classmethod
     def _fill_settings(cls, given: object) -> object:
-        return _filled(given, DEFAULT_SETTINGS)
+        return _fill_defaults(given, DEFAULT_SETTINGS)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -83,7 +83,7 @@ class PipelineSpec(Document):
         return self
 
     def with_role(self, role: Role) -> tuple[str, ...]:
-        """The columns that have a role, in the order of the file."""
+        """The columns with a role, in the order of the file."""
         return tuple(name for name, column in self.columns.items() if column.role == role)
 
     @property
@@ -93,12 +93,12 @@ class PipelineSpec(Document):
 
     @property
     def group(self) -> str | None:
-        """The column of what is ranked together, if any."""
+        """The group column, if there is one."""
         return next(iter(self.with_role("group")), None)
 
     @property
     def metric(self) -> str:
-        """What decides: evaluate.metric, or the objective's usual one."""
+        """The metric that decides: evaluate.metric, or the objective's default."""
         return self.evaluate.metric or DEFAULT_METRIC[self.train.objective]
 
     @property
@@ -110,38 +110,38 @@ class PipelineSpec(Document):
 def _columns_fit(spec: PipelineSpec) -> Iterator[Misfit]:
     yield from columns_fit(spec.columns)
     if PARTITION in spec.columns:
-        yield Misfit(("columns", PARTITION), "the snapshot keeps the day under this name; give it another")
+        yield Misfit(("columns", PARTITION), "the snapshot keeps the day under this name; rename the column")
 
 
 def _roles(spec: PipelineSpec) -> dict[str, Role | None]:
-    """The role of each column; None where it is wrong itself."""
+    """The role of each column; None where the role is invalid."""
     return {name: getattr(column, "role", None) for name, column in spec.columns.items()}
 
 
-def _having(roles: Mapping[str, Role | None], *wanted: Role) -> list[str]:
+def _columns_with(roles: Mapping[str, Role | None], *wanted: Role) -> list[str]:
     return [name for name, role in roles.items() if role in wanted]
 
 
 def _roles_fit(spec: PipelineSpec) -> Iterator[Misfit]:
     roles = _roles(spec)
     all_known = None not in roles.values()
-    labels = _having(roles, "label")
+    labels = _columns_with(roles, "label")
     if len(labels) > 1 or (all_known and not labels):
         named = f", not {len(labels)} ({', '.join(labels)})" if labels else ""
         yield Misfit(("columns",), f"exactly one column needs role label{named}")
     for role in _AT_MOST_ONE:
-        first, *others = _having(roles, role) or ("",)
+        first, *others = _columns_with(roles, role) or ("",)
         for name in others:
             yield Misfit(("columns", name, "role"), f"only one column may have role {role}; {first} has it")
-    if all_known and not _having(roles, *FEATURES):
+    if all_known and not _columns_with(roles, *FEATURES):
         yield Misfit(("columns",), "at least one column needs role numeric or categorical")
-    if all_known and not _having(roles, "group") and spec.train.objective == "ranking":
-        message = "ranking needs a column with role group (what is ranked together)"
+    if all_known and not _columns_with(roles, "group") and spec.train.objective == "ranking":
+        message = "ranking needs a column with role group, to rank the rows of a group together"
         yield Misfit(("train", "objective"), message)
 
 
 def _label_fits(spec: PipelineSpec) -> Iterator[Misfit]:
-    for name in _having(_roles(spec), "label"):
+    for name in _columns_with(_roles(spec), "label"):
         label, objective = spec.columns[name], spec.train.objective
         if objective == "binary" and label.type == "float64":
             yield Misfit(("columns", name, "type"), "a binary label is 0 or 1", "int64, bool")
@@ -149,7 +149,7 @@ def _label_fits(spec: PipelineSpec) -> Iterator[Misfit]:
             message = "a multiclass label needs type int64 and its classes, as in `in: [0, 1, 2]`"
             yield Misfit(("columns", name), message)
         elif objective == "multiclass" and set(label.allowed or ()) != set(range(len(label.allowed or ()))):
-            yield Misfit(("columns", name, "in"), "classes are numbered 0, 1, 2, ... without a gap")
+            yield Misfit(("columns", name, "in"), "classes must be 0, 1, 2, ... without a gap")
 
 
 def _metric_fits(spec: PipelineSpec) -> Iterator[Misfit]:
@@ -161,7 +161,7 @@ def _metric_fits(spec: PipelineSpec) -> Iterator[Misfit]:
 
 def _slices_fit(spec: PipelineSpec) -> Iterator[Misfit]:
     roles = _roles(spec)
-    allowed = _having(roles, "categorical")
+    allowed = _columns_with(roles, "categorical")
     for index, name in enumerate(spec.evaluate.slices):
         if roles.get(name, "ignore") not in {"categorical", None}:
             yield Misfit(
@@ -177,9 +177,9 @@ def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     needed = held + valid + 1
     if days < needed:
         shares = f"{held} held out, {valid} for validation, 1 to train"
-        message = f"{days} days leave none to train on; at least {needed} are needed: {shares}"
+        message = f"{days} days leave no day to train on; at least {needed} are needed: {shares}"
         yield Misfit(("source", "window_days"), message)
 
 
 RULES: tuple[Rule, ...] = (_columns_fit, _roles_fit, _label_fits, _metric_fits, _slices_fit, _window_fits)
-"""What has to be true between the keys of a pipeline."""
+"""The rules between the keys of a pipeline."""

@@ -1,4 +1,4 @@
-"""Quantities as people write them: `20%`, `1h30m`, `4g`. Values are plain numbers; dumps are readable and exact."""
+"""Quantities as people write them: `20%`, `1h30m`, `4g`. Values are plain numbers; dumps are exact text."""
 
 import math
 import re
@@ -12,12 +12,12 @@ _DURATION = re.compile(r"^(?:\d{1,12}[dhms])+$")
 _MEMORY = re.compile(r"^(\d+(?:\.\d+)?)([bkmgt])b?$")
 _PERCENT = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
 MAX_DURATION = 365 * _SECONDS["d"]
-"""Seconds. Sums of a few still are times that clocks and engines can keep."""
+"""Seconds. Clocks and container engines can still handle the sum of a few of these."""
 MAX_MEMORY = 1024 * _BYTES["t"]
 
 
 def parse_fraction(value: object) -> float:
-    """`20%` or 0.2 -> 0.2. Raises ValueError for anything else, and outside 0 to 1."""
+    """`20%` or 0.2 -> 0.2. Raises ValueError for other text, and for a number outside 0 to 1."""
     if isinstance(value, str) and (found := _PERCENT.match(value.strip())):
         fraction = float(found.group(1)) / 100
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -30,15 +30,15 @@ def parse_fraction(value: object) -> float:
 
 
 def show_fraction(value: float) -> str | float:
-    """0.2 -> `20%`; a number that would not come back the same as a percentage stays a number."""
+    """0.2 -> `20%`; a number that a percentage cannot represent exactly stays a number."""
     text = f"{value * 100:.12f}".rstrip("0").rstrip(".") + "%"
     return text if parse_fraction(text) == value else value
 
 
 def percent(value: float, *, signed: bool = False) -> str:
-    """A share or a relative change for people, never read back: 0.02 -> `2 %`, 0.46571 -> `46.6 %`.
+    """A share or a relative change as text for people: 0.02 -> `2 %`, 0.46571 -> `46.6 %`. No code parses it.
 
-    Exact where two decimals are enough, else rounded: three digits, two decimals below 1 %, up to four for tiny shares.
+    Exact if two decimals are enough, else rounded: three digits, two decimals below 1 %, up to four for tiny shares.
     signed: 0.44 -> `+44 %`.
     """
     scaled = 100 * value
@@ -53,13 +53,13 @@ def percent(value: float, *, signed: bool = False) -> str:
 
 
 def parse_duration(value: object) -> int:
-    """`1h30m` -> 5400 seconds; units d, h, m, s. Raises ValueError for anything else, for zero and above 365d."""
+    """`1h30m` -> 5400 seconds; units d, h, m, s. Raises ValueError for other text, for zero and above 365d."""
     text = value.strip() if isinstance(value, str) else ""
     if not _DURATION.match(text):
         raise ValueError(f"{value!r} is not a duration; write it like 20m, 4h or 1h30m")
     seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+)([dhms])", text))
     if seconds == 0:
-        raise ValueError(f"{value!r} is no time at all; write it like 20m, 4h or 1h30m")
+        raise ValueError(f"{value!r} is zero; write it like 20m, 4h or 1h30m")
     if seconds > MAX_DURATION:
         raise ValueError(f"{value!r} is too long; allowed: up to {show_duration(MAX_DURATION)}")
     return seconds
@@ -76,7 +76,7 @@ def show_duration(seconds: int) -> str:
 
 
 def parse_memory(value: object) -> int:
-    """`4g` -> bytes; units b, k, m, g, t (powers of 1024). Raises ValueError for all else, zero, and above 1024t."""
+    """`4g` -> bytes; units b, k, m, g, t (powers of 1024). Raises ValueError for other text, for zero, above 1024t."""
     found = _MEMORY.match(value.strip().lower()) if isinstance(value, str) else None
     if not found:
         raise ValueError(f"{value!r} is not an amount of memory; write it like 512m or 4g")
@@ -85,7 +85,7 @@ def parse_memory(value: object) -> int:
         raise ValueError(f"{value!r} is too much; allowed: up to {show_memory(MAX_MEMORY)}")
     size = int(exact)
     if size == 0:
-        raise ValueError(f"{value!r} is no memory at all; write it like 512m or 4g")
+        raise ValueError(f"{value!r} is zero; write it like 512m or 4g")
     return size
 
 

@@ -1,4 +1,4 @@
-"""What a run sets out to do, and what one stage of it is asked to do."""
+"""The plan of a run, and the request for one of its stages."""
 
 from datetime import date, datetime
 from typing import Literal
@@ -14,45 +14,47 @@ from ratchet.contracts.summaries import MAX_ACCUMULATION, Champion
 
 RunKind = Literal["scheduled", "manual", "backfill", "local"]
 AsOf = Literal["then", "now"]
-"""Whether a run about the past sees the source as its date's own night saw it, or as it is now."""
+"""Whether a run for a past date reads the source as it was on that night, or as it is now."""
 
 
 class SourceFile(Document):
-    """A source file as it stood when the run was planned. `identity` (ETag, or size and mtime) changes when it does."""
+    """A source file when the run was planned."""
 
     key: str = Field(description="Relative to the source's root.")
     bytes: int
-    identity: str
+    identity: str = Field(description="The ETag, or size and mtime. It changes when the file changes.")
 
 
 class SourceDay(Document):
-    """A day of the source; without files it is missing. For sql and delta, `files` names the query or the version."""
+    """A day of the source."""
 
     day: date
-    files: tuple[SourceFile, ...]
+    files: tuple[SourceFile, ...] = Field(
+        description="Without files the day is missing. For sql and delta the files name the query or the version."
+    )
 
 
 class Promotion(Document):
-    """Whether this run may move production."""
+    """Whether this run may change production."""
 
     mode: Literal["auto", "approve", "never"]
-    reason: str = Field("", description="Why not, where the mode is never.")
+    reason: str = Field("", description="The reason, if the mode is never.")
 
 
 class Pins(Document):
-    """What has to be the same for a run to come out the same."""
+    """The code and the libraries that a run needs to give the same result."""
 
-    commit: str = Field(description="Of the pipeline's repository; `unknown` outside of one.")
-    image: str = Field(description="Digest of the stage image, or `process`.")
+    commit: str = Field(description="The commit of the pipeline's repository; `unknown` outside a repository.")
+    image: str = Field(description="The digest of the stage image, or `process`.")
     python: str
     libraries: dict[str, str]
 
 
 class RunPlan(Document):
-    """A run: everything that is decided before its first stage. Kept at `paths.plan`."""
+    """A run: every decision before its first stage. Stored at `paths.plan`."""
 
     run_id: str
-    origin: str = Field("", description="What the orchestrator calls the run.")
+    origin: str = Field("", description="The orchestrator's id of the run.")
     kind: RunKind
     spec: PipelineSpec
     bundle: Artifact = Field(description="The pipeline's folder, packed.")
@@ -62,7 +64,7 @@ class RunPlan(Document):
     source: tuple[SourceDay, ...] = Field(description="Every day of the window, oldest first.")
     promotion: Promotion
     champion: Champion | None = Field(
-        description="The baseline of drift; evaluate resolves its own once there is a candidate."
+        description="The reference of the drift check; evaluate finds its baseline later, when there is a candidate."
     )
     store: str
     tracking_uri: str | None
@@ -80,7 +82,7 @@ class Input(Document):
 
 
 class StageRequest(Document):
-    """What a container runs: `ratchet stage REQUEST`."""
+    """The input of `ratchet stage REQUEST`, which a container runs."""
 
     stage: Stage
     run_id: str
@@ -99,19 +101,19 @@ class StageRequest(Document):
     pins: Pins
     overrides: dict[str, str] = Field(default_factory=dict)
     accumulation: int = Field(
-        1, ge=1, le=MAX_ACCUMULATION, description="Only for train: micro-batches in which a step is computed."
+        1, ge=1, le=MAX_ACCUMULATION, description="Only for train: the number of micro-batches of a step."
     )
     fingerprint: Sha256
-    parts: dict[str, str]
+    parts: dict[str, str] = Field(description="The parts of the fingerprint.")
 
     @property
     def prefix(self) -> str:
-        """Where the stage publishes."""
+        """The prefix below which the stage publishes."""
         return paths.published(self.spec.name, self.stage, self.fingerprint)
 
 
 class Outcome(Document):
-    """How a stage of a run ended; kept at `paths.outcome`, so that a run can be told apart from its cache."""
+    """How a stage of a run ended. Stored at `paths.outcome`: a cached result does not name the runs that use it."""
 
     stage: Stage
     state: Literal["done", "skipped", "failed"]
@@ -119,8 +121,8 @@ class Outcome(Document):
     seconds: float = 0
     manifest: str | None = None
     content: Sha256 | None = None
-    because: str = Field("", description="Why it was rebuilt, skipped or failed.")
-    last_lines: tuple[str, ...] = Field((), description="Of its log, where a container or a process ran for it.")
+    because: str = Field("", description="Why the stage was rebuilt, was skipped or failed.")
+    last_lines: tuple[str, ...] = Field((), description="The last lines of its log, if a container or a process ran.")
     result: StageResult | None = None
 
 
@@ -133,3 +135,4 @@ UPSTREAM: dict[Stage, tuple[Stage, ...]] = {
     "register": ("ingest", "train", "evaluate"),
     "report": STAGES[:-1],
 }
+"""The stages whose results a stage reads."""

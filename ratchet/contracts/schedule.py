@@ -1,7 +1,7 @@
-"""When a pipeline runs, and what is wrong with a cron expression.
+"""The schedule of a pipeline, and the check of its cron expression.
 
-A pipeline file is checked with croniter, Airflow's own reader, since an expression that Airflow refuses takes the DAG
-file down. Stored documents are not: they were checked when they were made, and the stage image has no croniter.
+A pipeline file is checked with croniter, which Airflow uses too, because Airflow cannot load a DAG file with an
+expression that it refuses. Stored documents are not checked again: the stage image has no croniter.
 """
 
 import re
@@ -29,12 +29,12 @@ _FIELDS = (
 _VALUE = r"(?:[0-9]+|[a-z]{2,})"
 _ITEM = rf"(?:\*|l|{_VALUE}(?:-{_VALUE})?)(?:/[0-9]+)?"
 _FIELD = re.compile(rf"{_ITEM}(?:,{_ITEM})*")
-"""What people know from crontab(5), and `l`; croniter has more, of which `R` is random."""
+"""The syntax of crontab(5), and `l`. croniter accepts more, such as `R`, which is random."""
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def check_cron(text: str) -> str:
-    """The expression with single blanks between its fields. Raises ValueError that names the wrong field."""
+    """Check an expression; returns it with single blanks. Raises ValueError that names the invalid field."""
     from croniter import CroniterBadDateError, croniter
 
     expression = _five_fields(text)
@@ -47,12 +47,12 @@ def check_cron(text: str) -> str:
         croniter(expression, _START).get_next()
     except CroniterBadDateError:
         day = min(croniter.expand(expression)[0][2])
-        raise ValueError(f"{text!r} never comes: no such month has day {day}") from None
+        raise ValueError(f"{text!r} never occurs: no such month has day {day}") from None
     return expression
 
 
 def schedule_fires(spec: Any) -> Iterator[Misfit]:
-    """The rule for pipeline files: Airflow takes the cron expression, and its time comes."""
+    """The rule for pipeline files: Airflow accepts the cron expression, and it occurs."""
     if spec.schedule is not None:
         cron = spec.schedule.cron
         try:
@@ -90,7 +90,7 @@ def _check_field(index: int, field: str) -> None:
 
 
 def _readable(index: int, field: str) -> bool:
-    """Whether croniter takes the field; it names no field in its errors."""
+    """Whether croniter accepts the field; its errors do not name the field."""
     from croniter import CroniterError, croniter
 
     try:
@@ -109,7 +109,7 @@ def _known_zone(name: str) -> str:
 
 
 class Schedule(Document):
-    """When runs start. A run is about the day that ended before it starts."""
+    """When runs start. The data date of a run is the day before."""
 
     cron: Annotated[str, AfterValidator(_five_fields)] = Field(
         description="A cron expression with five fields: minute hour day month weekday.",

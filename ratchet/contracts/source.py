@@ -1,4 +1,4 @@
-"""Where rows come from, day by day."""
+"""The sources of rows, day by day."""
 
 from typing import Annotated, Literal
 
@@ -11,16 +11,16 @@ MissingDays = Literal["fail", "skip"]
 
 def _names_the_date(uri: str) -> str:
     if "{date}" not in uri:
-        raise ValueError(f"{uri!r} does not say where a day is; put {{date}} into it (it becomes YYYY-MM-DD)")
+        raise ValueError(f"{uri!r} has no place for the day; put {{date}} into it (it becomes YYYY-MM-DD)")
     return uri
 
 
 class _Source(Document):
-    window_days: int = Field(30, ge=1, le=3660, description="Days of data in a run, the data date included.")
+    window_days: int = Field(30, ge=1, le=3660, description="The days of data in a run, including the data date.")
     missing_days: MissingDays = Field(
         "fail",
-        description="What to do when an earlier day has no data: stop the run, or go on without it. The data date "
-        "itself must always have data.",
+        description="What to do when an earlier day has no data: fail stops the run, skip goes on without the day. The "
+        "data date must always have data.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The stages of a run, what each may use, and how its failures are handled."""
+"""The stages of a run, with their resources, retries and time limits."""
 
 from typing import Literal
 
@@ -12,16 +12,16 @@ STAGES: tuple[Stage, ...] = ("ingest", "validate", "features", "train", "evaluat
 
 
 def stage_module(stage: Stage) -> str:
-    """The module that runs a stage. The library does not import the stages; it knows this name of theirs alone."""
+    """The module that runs a stage. The library knows this name, and imports no stage."""
     return f"tasks.{stage}.stage"
 
 
 class Resources(Document):
-    """What the container of a stage may use."""
+    """The resources of a stage's container."""
 
     gpus: int = Field(0, ge=0, le=64, description="Number of GPUs.")
     cpus: float = Field(2, gt=0, le=1024, description="The CPU quota, in cores.")
-    memory: Memory = Field(4 << 30, description="A hard limit. A stage that needs more ends as out of memory.")
+    memory: Memory = Field(4 << 30, description="A hard limit. A stage that needs more fails as out of memory.")
     shm: Memory = Field(256 << 20, description="The size of /dev/shm.")
     pids: int = Field(512, ge=16, le=65_536, description="The largest number of processes and threads.")
 
@@ -29,9 +29,9 @@ class Resources(Document):
 class StageSettings(Document):
     """Retries and time limits of a stage."""
 
-    retries: int = Field(2, ge=0, le=100, description="How often a failed stage is tried again.")
+    retries: int = Field(2, ge=0, le=100, description="The largest number of retries of a failed stage.")
     retry_delay: Duration = Field(30, description="The wait before the first retry. It grows with each retry.")
-    timeout: Duration = Field(3600, description="The time limit of one try.")
+    timeout: Duration = Field(3600, description="The time limit of one attempt.")
     grace: Duration = Field(30, description="The time between the notice to stop (SIGTERM) and the kill.")
 
 

@@ -1,7 +1,7 @@
-"""What each stage says to the next: the typed summaries of stage results.
+"""The typed summaries of stage results, which later stages read.
 
-A stage's summary is one of these, kept in its manifest; the bytes that it speaks of are the manifest's outputs, or
-artifacts named here. Days are data dates.
+The manifest of a stage contains its summary. The files of a result are the outputs in the manifest, and the artifacts
+in the summary. Days are data dates.
 """
 
 from datetime import date
@@ -18,17 +18,17 @@ class SnapshotDay(Document):
 
     day: date
     file: Artifact
-    source: Sha256 = Field(description="Digest over the source files' names and bytes.")
+    source: Sha256 = Field(description="The digest of the source files' names and bytes.")
 
 
 class Snapshot(Document):
-    """ingest: (table, version, digest of every file). Training names a snapshot, never "the latest"."""
+    """ingest: a version of the snapshot table, with the digest of every file. A training always names a version."""
 
     table: str = Field(description="The Delta table's key in the store.")
     version: int = Field(ge=0)
     days: tuple[SnapshotDay, ...]
     missing: tuple[date, ...] = Field(
-        (), description="Days of the window without data, skipped as source.missing_days says."
+        (), description="Days of the window without data, if source.missing_days is skip."
     )
 
     @property
@@ -38,30 +38,30 @@ class Snapshot(Document):
 
 
 class Check(Document):
-    """One rule, on one day, and how it went. Values are written as a person reads them."""
+    """The result of one rule on one day."""
 
     day: date
-    rule: str = Field(description="Such as volume, null, range, in, drift, or the expectation's name.")
+    rule: str = Field(description="Such as volume, null, min, max, in, drift, or the expectation's name.")
     column: str | None = None
     passed: bool
     severity: Literal["error", "warning"] = "error"
-    observed: str
-    allowed: str
+    observed: str = Field(description="The value that was found, as text for people.")
+    allowed: str = Field(description="The values that the rule allows, as text for people.")
     key: str = Field(description="The pipeline file's key that sets the rule.")
 
 
 class Validation(Document):
-    """validate: every check, and the earlier days that were left out for breaking a column's rule."""
+    """validate: every check, and the days that were excluded."""
 
     checks: tuple[Check, ...]
-    excluded: tuple[date, ...] = ()
+    excluded: tuple[date, ...] = Field((), description="Earlier days that break a rule of a column.")
     rows: dict[date, int] = Field(description="Rows by day.")
     labelled: dict[date, int] = Field(description="Rows with a label by day.")
-    psi: dict[str, float] = Field(default_factory=dict, description="By column, of the data date.")
+    psi: dict[str, float] = Field(default_factory=dict, description="The drift of the data date, by column.")
 
 
 class Split(Document):
-    """Which days do what. No day does two things."""
+    """The use of each day. No day has two uses."""
 
     train: tuple[date, ...]
     valid: tuple[date, ...]
@@ -69,21 +69,21 @@ class Split(Document):
 
 
 class FeatureDay(Document):
-    """One day as arrays (numpy .npy files), row i of each for the same row, sorted by group.
-
-    numeric: float32 [rows, numeric columns], NaN where missing. categorical: int64 [rows, categorical columns], stable
-    ids, 0 where missing. label: float32 [rows], or int64 for multiclass. weight: float32 [rows], only with a weight
-    column. group: int64 [groups + 1], offsets of the groups into the rows, only with a group column.
-    """
+    """One day as arrays. Row i of each array belongs to the same row of the day; rows are sorted by group."""
 
     day: date
     rows: int = Field(ge=0)
-    unlabelled: int = Field(0, ge=0, description="Rows dropped because they have no label.")
-    arrays: dict[str, Artifact]
+    unlabelled: int = Field(0, ge=0, description="Rows that were dropped because they have no label.")
+    arrays: dict[str, Artifact] = Field(
+        description="Files of numpy (.npy). numeric: float32 [rows, numeric columns], NaN where missing. categorical: "
+        "int64 [rows, categorical columns], stable ids, 0 where missing. label: float32 [rows], or int64 for "
+        "multiclass. weight: float32 [rows], only with a weight column. group: int64 [groups + 1], offsets of the "
+        "groups into the rows, only with a group column."
+    )
 
 
 class FeatureSet(Document):
-    """features: encoded days, how they are split, and what was fitted on the training days alone."""
+    """features: the encoded days and their split. What is fitted on the training days is the output `fitted`."""
 
     numeric: tuple[str, ...]
     categorical: tuple[str, ...]
@@ -108,44 +108,44 @@ class Epoch(Document):
 
 
 MAX_ACCUMULATION = 64
-"""Micro-batches of a step, at most: a training that needs more is not short of memory for its batch."""
+"""The largest number of micro-batches of a step. If it is not enough, the size of the batch is not the problem."""
 
 
 class Accumulation(Document):
-    """What the store remembers of a training that ran out of memory; later runs that need as much begin with it."""
+    """The micro-batches of a training after it ran out of memory. Later runs that need as much start with them."""
 
-    accumulation: int = Field(ge=1, le=MAX_ACCUMULATION, description="Micro-batches of a step.")
-    run_id: str = Field(description="The run that ran out of memory with half as many.")
+    accumulation: int = Field(ge=1, le=MAX_ACCUMULATION, description="The number of micro-batches of a step.")
+    run_id: str = Field(description="The run that ran out of memory with half as many micro-batches.")
 
 
 class TrainedModel(Document):
     """train: a model that scores raw rows. Outputs: `weights` (safetensors), `description` (JSON)."""
 
-    digest: Sha256 = Field(description="Over weights and description: the model's identity.")
+    digest: Sha256 = Field(description="The digest of weights and description: the identity of the model.")
     objective: str
     split: Split
     epochs: tuple[Epoch, ...]
     best_epoch: int = Field(ge=1)
     batch_size: int
-    accumulation: int = Field(1, ge=1, description="Micro-batches in which a step of batch_size rows was computed.")
+    accumulation: int = Field(1, ge=1, description="The number of micro-batches of a step of batch_size rows.")
     parameters: int
-    rows: int = Field(description="Rows trained on in an epoch.")
-    resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt went on from.")
+    rows: int = Field(description="The training rows of an epoch.")
+    resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt resumed from.")
 
 
 class Champion(Document):
-    """The model in production, live or as of a date, as the ledger names it."""
+    """The model in production according to the ledger, now or as of a date."""
 
     model: str
-    number: int = Field(ge=1, description="The ledger record's.")
+    number: int = Field(ge=1, description="The number of the ledger record.")
     version: str
     digest: Sha256
     data_date: date
-    manifests: dict[str, str] = Field(description="Keys of the manifests of the run that made it, by stage.")
+    manifests: dict[str, str] = Field(description="Keys of the manifests of the run that trained it, by stage.")
 
 
 class Interval(Document):
-    """A value and its confidence interval (one-sided lower bound, two-sided upper for show)."""
+    """A value and its confidence bounds, each one-sided with the gate's confidence."""
 
     value: float
     low: float
@@ -158,9 +158,9 @@ class SliceJudgement(Document):
     column: str
     value: str
     rows: int
-    candidate: float | None = Field(description="None where the slice cannot be measured, say without a positive.")
+    candidate: float | None = Field(description="None if the slice has no value, for example without a positive label.")
     baseline: float | None
-    gain: Interval | None = Field(description="Relative.")
+    gain: Interval | None = Field(description="The relative gain.")
     passed: bool
 
 
@@ -168,18 +168,18 @@ Verdict = Literal["promote", "reject", "inconclusive"]
 
 
 class Judgement(Document):
-    """evaluate: candidate and baseline on the same rows by the same code, and the verdict."""
+    """evaluate: the metrics of candidate and baseline on the same rows, and the verdict."""
 
     verdict: Verdict
     reason: str = Field(description="A short code, such as better, not-better, first-model, baseline-saw-holdout.")
-    explanation: str = Field(description="The same in one sentence with its figures.")
+    explanation: str = Field(description="The reason in one sentence with its figures.")
     metric: str
-    baseline_kind: Literal["champion", "constant"] = Field(description="constant where there is no champion.")
+    baseline_kind: Literal["champion", "constant"] = Field(description="constant if there is no champion.")
     baseline: Champion | None
     candidate_metrics: dict[str, float]
     baseline_metrics: dict[str, float]
-    gain: Interval = Field(description="Relative gain of the metric, positive is better.")
-    smallest_visible_gain: float = Field(description="The smallest relative gain that these rows could have shown.")
+    gain: Interval = Field(description="The relative gain of the metric; positive is better.")
+    smallest_visible_gain: float = Field(description="The smallest relative gain that these rows can detect.")
     min_gain: float
     confidence: float
     slices: tuple[SliceJudgement, ...] = ()
@@ -189,13 +189,13 @@ class Judgement(Document):
 
 
 class Registration(Document):
-    """register: the version, and whether production moved."""
+    """register: the version, and whether production changed."""
 
     model: str
     version: str
     mlflow_run_id: str
     promoted: bool
-    withheld: str = Field("", description="Why production did not move, if it did not.")
+    withheld: str = Field("", description="Why production did not change, if it did not.")
     ledger_number: int | None = None
 
 

@@ -36,39 +36,39 @@ BatchSize = Annotated[
 
 
 class Model(Document):
-    """The architecture. `dcn` is a deep and cross network (Wang et al. 2021), `mlp` the same without the crosses."""
+    """The architecture. `dcn` is a deep and cross network (Wang et al. 2021), `mlp` has no cross layers."""
 
     kind: ModelKind = Field(
-        "dcn", description="dcn, mlp, linear, or a class of the pipeline's own model.py, such as model.py:MyModule."
+        "dcn", description="dcn, mlp, linear, or a class in the pipeline's model.py, such as model.py:MyModule."
     )
-    embedding_dim: int = Field(16, ge=1, le=1024, description="Length of the vector of a category.")
+    embedding_dim: int = Field(16, ge=1, le=1024, description="The length of the vector of a category.")
     hidden: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] = Field(
-        (256, 128), description="Widths of the hidden layers."
+        (256, 128), description="The widths of the hidden layers."
     )
-    cross_layers: int = Field(2, ge=1, le=16, description="Number of cross layers (dcn only).")
-    dropout: float = Field(0.0, ge=0, lt=1, description="Share of activations set to zero during training.")
+    cross_layers: int = Field(2, ge=1, le=16, description="The number of cross layers (dcn only).")
+    dropout: float = Field(0.0, ge=0, lt=1, description="The share of activations set to zero during training.")
     min_count: int = Field(2, ge=1, description="A category with fewer training rows than this counts as unknown.")
 
 
 class Checkpoint(Document):
-    """How often training saves its state, besides the end of each epoch."""
+    """How often training saves its state, in addition to the end of each epoch."""
 
     every: Duration = Field(20 * 60, description="The longest time between two checkpoints.")
     keep: int = Field(
-        3, ge=1, le=100, description="How many of the newest checkpoints are kept. The best model is kept besides."
+        3, ge=1, le=100, description="The number of newest checkpoints to keep. The best model is kept in addition."
     )
 
 
 class Train(Document):
-    """What is trained, and for how long."""
+    """The model, and how it is trained."""
 
     objective: Objective = Field(description="What the model predicts. It decides the loss.")
     model: Model = Field(default_factory=Model)
     epochs: int = Field(3, ge=1, le=10_000, description="The largest number of epochs. Early stopping may end sooner.")
     batch_size: BatchSize = Field(
         "auto",
-        description="Rows in a step, at least 64. auto takes a power of two from 256 to 4096 that gives about fifty "
-        "steps in an epoch.",
+        description="The rows in a step, at least 64. auto takes a power of two from 256 to 4096 that gives about "
+        "fifty steps in an epoch.",
     )
     learning_rate: float = Field(1e-3, gt=0, le=10, description="The learning rate of AdamW.")
     weight_decay: float = Field(1e-5, ge=0, description="The weight decay of AdamW.")

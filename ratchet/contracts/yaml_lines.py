@@ -1,7 +1,7 @@
-"""YAML with a line for every key: the safe, strict reader of pipeline files.
+"""YAML with a line number for every key: the safe, strict reader of pipeline files.
 
-The scalars are those of YAML 1.2's core schema, so `NO` is a country, `1.10` a number, `3e-4` a number, and a date
-stays text. Duplicate keys, unknown tags, recursion and documents that unfold beyond a bound are refused.
+The scalars are those of YAML 1.2's core schema, so `NO` is text, `1.10` and `3e-4` are numbers, and a date stays text.
+It refuses duplicate keys, unknown tags, recursion, and documents that unfold beyond a bound.
 """
 
 import re
@@ -42,15 +42,15 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
 }
 
 
-class Located:
-    """Plain data, the line of each of its keys, and the problems met on the way."""
+class YamlDocument:
+    """Plain data, the line of each of its keys, and the problems of the text."""
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
         self.lines: dict[KeyPath, int] = {}
         self.problems: list[Problem] = []
         self.refused: set[KeyPath] = set()
-        """Keys whose value could not be read."""
+        """The keys whose values could not be read."""
         self._nodes = 0
         self.data = self._read(text)
 
@@ -84,7 +84,7 @@ class Located:
         if len(path) > MAX_DEPTH or self._nodes > MAX_NODES:
             if self._nodes <= MAX_NODES + 1:
                 self._nodes = MAX_NODES + 1
-                self._refuse(path[:3], line, "unfolds too far (an alias inside itself, or very many)")
+                self._refuse(path[:3], line, "unfolds too far (an alias inside itself, or too many aliases)")
             return None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
@@ -98,7 +98,7 @@ class Located:
         if convert is None:
             return self._refuse(path, line, f"tag {node.tag} is not allowed", "plain values, lists and mappings")
         if _CONTROL.search(node.value):
-            return self._refuse(path, line, "holds a control character, which not every database can keep")
+            return self._refuse(path, line, "has a control character, which not every database can store")
         try:
             return convert(node.value)
         except ValueError as error:
@@ -113,11 +113,11 @@ class Located:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                self._refuse(path, line, "a key has to be plain text")
+                self._refuse(path, line, "a key must be plain text")
                 continue
             key = str(key_node.value)
             if key in built:
-                self._refuse((*path, key), line, f"written twice (first at line {self.lines[(*path, key)]})")
+                self._refuse((*path, key), line, f"is a duplicate (first at line {self.lines[(*path, key)]})")
                 continue
             self.lines[(*path, key)] = line
             built[key] = self._build(value_node, (*path, key))
@@ -125,8 +125,8 @@ class Located:
 
 
 def parse_scalar(text: str) -> Any:
-    """A value as given on a command line, read as it would be in a file: `1` is a number, `auto` is text."""
-    located = Located(text, "value")
-    if located.problems:
-        raise ValueError(located.problems[0].message)
-    return located.data
+    """Parse a value of a command line as in a file: `1` is a number, `auto` is text. Raises ValueError."""
+    document = YamlDocument(text, "value")
+    if document.problems:
+        raise ValueError(document.problems[0].message)
+    return document.data

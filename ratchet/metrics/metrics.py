@@ -1,6 +1,6 @@
-"""Metrics, by which training stops and evaluation decides: one code for both.
+"""The metrics. Training uses them for early stopping, and evaluation for its decision.
 
-They are sums over units, so that they can be resampled. Equal scores count as in random order, never as they come.
+They are sums over units, so that they can be resampled. Rows with equal scores count as if in random order.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,16 @@ from ratchet.metrics.ranking import mrr, ndcg
 
 Floats = NDArray[np.float64]
 
-EPSILON = 1e-7  # as far as a probability may be from 0 and 1 before its logarithm is taken
+EPSILON = 1e-7  # the smallest distance of a probability from 0 and 1, so that its logarithm is finite
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Measured:
-    """A metric of one model, in a form that can be resampled.
+class Measurement:
+    """A metric of one model, as sums that can be resampled.
 
-    value: the metric on all rows. sums: [units, k], additive over units. combine: sums [..., k] to the metric [...];
-    of the column sums it gives `value`. effective: how many units carry information (for AUC, of the rarer label).
+    value: the metric on all rows. sums: [units, k], additive over units. combine: computes the metric [...] from sums
+    [..., k]; the sums of the columns give `value`. effective: the number of units that carry information (for AUC,
+    those with the rarer label).
     """
 
     value: float
@@ -34,34 +35,34 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """What models are measured on. label: [rows]. offsets: [groups + 1] into the rows, or None without groups."""
+    """The rows to measure models on. label: [rows]. offsets: [groups + 1] into the rows, or None without groups."""
 
     label: Floats
     offsets: NDArray[np.int64] | None
 
-    def chosen(self, mask: NDArray[np.bool_]) -> "Rows":
-        """Some of the rows; groups that lose all of theirs vanish."""
+    def select(self, mask: NDArray[np.bool_]) -> "Rows":
+        """Select rows by a mask; groups without a row are dropped."""
         if self.offsets is None:
             return Rows(label=self.label[mask], offsets=None)
         sizes = np.add.reduceat(mask, self.offsets[:-1], dtype=np.int64) if len(mask) else np.zeros(0, np.int64)
         return Rows(label=self.label[mask], offsets=np.concatenate([[0], np.cumsum(sizes[sizes > 0])]))
 
     def by_unit(self, values: Floats) -> Floats:
-        """Sums of row values [rows, k] over each unit [units, k]."""
+        """The sums of row values [rows, k] over each unit [units, k]."""
         return values if self.offsets is None else np.add.reduceat(values, self.offsets[:-1], axis=0)
 
 
 def names(objective: Objective, decisive: str) -> tuple[str, ...]:
-    """The metrics worth showing for an objective, the decisive one first; ranks are cut where it is cut, or at 10."""
+    """The metrics to show for an objective, the decisive one first, with its cutoff of ranks, or 10."""
     cut = decisive.partition("@")[2] or "10"
     shown = [name.replace("@K", f"@{cut}") for name in METRICS[objective]]
     if objective == "ranking":
-        shown.remove("logloss")  # the scores of a listwise loss are no probabilities
+        shown.remove("logloss")  # the scores of a listwise loss are not probabilities
     return tuple(dict.fromkeys([decisive, *shown]))
 
 
-def measure(metric: str, rows: Rows, score: Floats) -> Measured | None:
-    """One metric of one model, or None where it has no value on these rows, say without a positive.
+def measure(metric: str, rows: Rows, score: Floats) -> Measurement | None:
+    """Measure one metric of one model. None if it has no value on these rows, for example without a positive label.
 
     score: [rows], for multiclass [rows, classes] of probabilities; probabilities for a binary logloss.
     """
@@ -78,7 +79,7 @@ def measure(metric: str, rows: Rows, score: Floats) -> Measured | None:
 
 
 def constant(objective: Objective, metric: str, label: Floats) -> Floats:
-    """What the best scorer says that knows the labels' distribution, and nothing of the rows."""
+    """The scores of the best constant scorer, which knows only the distribution of the labels."""
     if objective == "multiclass":
         shares = np.bincount(label.astype(np.int64)) / len(label)
         return np.broadcast_to(shares, (len(label), len(shares)))
@@ -86,10 +87,10 @@ def constant(objective: Objective, metric: str, label: Floats) -> Floats:
     return np.full(len(label), level)
 
 
-def _mean(total: Floats, count: Floats) -> Measured:
+def _mean(total: Floats, count: Floats) -> Measurement:
     sums = np.stack([total, count], axis=1)
     whole = sums.sum(axis=0)
-    return Measured(value=float(whole[0] / whole[1]), sums=sums, combine=_ratio, effective=len(total))
+    return Measurement(value=float(whole[0] / whole[1]), sums=sums, combine=_ratio, effective=len(total))
 
 
 def _ratio(sums: Floats) -> Floats:
@@ -100,17 +101,17 @@ def _root(sums: Floats) -> Floats:
     return np.asarray(np.sqrt(sums[..., 0] / sums[..., 1]))
 
 
-def _averaged(loss: Callable[[Floats, Floats], Floats]) -> Callable[[Rows, Floats], Measured]:
-    def measured(rows: Rows, score: Floats) -> Measured:
+def _mean_of(loss: Callable[[Floats, Floats], Floats]) -> Callable[[Rows, Floats], Measurement]:
+    def measured(rows: Rows, score: Floats) -> Measurement:
         sums = rows.by_unit(np.stack([loss(rows.label, score), np.ones(len(rows.label))], axis=1))
         return _mean(sums[:, 0], sums[:, 1])
 
     return measured
 
 
-def _rmse(rows: Rows, score: Floats) -> Measured:
-    squares = _averaged(lambda label, guess: (label - guess) ** 2)(rows, score)
-    return Measured(value=squares.value**0.5, sums=squares.sums, combine=_root, effective=squares.effective)
+def _rmse(rows: Rows, score: Floats) -> Measurement:
+    squares = _mean_of(lambda label, guess: (label - guess) ** 2)(rows, score)
+    return Measurement(value=squares.value**0.5, sums=squares.sums, combine=_root, effective=squares.effective)
 
 
 def _logloss(label: Floats, score: Floats) -> Floats:
@@ -123,8 +124,8 @@ def _logloss(label: Floats, score: Floats) -> Floats:
     return np.asarray(-np.log(np.clip(chance, EPSILON, 1.0)))
 
 
-def _hit(label: Floats, score: Floats) -> Floats:
-    """1 for a right guess; of classes that are equally likely each is guessed equally often."""
+def _hits(label: Floats, score: Floats) -> Floats:
+    """1 for a correct class; a share of it if classes with equal scores include the correct one."""
     best = score == score.max(axis=1, keepdims=True)
     classes = label.astype(np.int64)
     known = classes < score.shape[1]
@@ -133,14 +134,14 @@ def _hit(label: Floats, score: Floats) -> Floats:
 
 
 def _runs(score: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Rows by falling score, the run of equal scores that each is in, and the last place of each run."""
+    """Rows by decreasing score, the run of equal scores of each row, and the last place of each run."""
     order = np.argsort(-score, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
     run = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=-1))
     return order, run, ends
 
 
-def _auc(rows: Rows, score: Floats) -> Measured | None:
+def _auc(rows: Rows, score: Floats) -> Measurement | None:
     """The area under the ROC curve, resampled through its placement values (DeLong et al. 1988), by unit."""
     positive = rows.label > 0
     positives, negatives = int(positive.sum()), int((~positive).sum())
@@ -155,12 +156,12 @@ def _auc(rows: Rows, score: Floats) -> Measured | None:
     place = np.empty(len(score))
     place[order] = np.where(positive[order], beaten[run] / negatives, beating[run] / positives)
     value = float(place[positive].mean())
-    pull = (place - value) / np.where(positive, positives, negatives)
-    return _pulled(value, pull, rows, positive)
+    influence = (place - value) / np.where(positive, positives, negatives)
+    return _from_influence(value, influence, rows, positive)
 
 
-def _pr_auc(rows: Rows, score: Floats) -> Measured | None:
-    """Average precision, resampled through the pull (influence) that each row has on it."""
+def _pr_auc(rows: Rows, score: Floats) -> Measurement | None:
+    """Average precision, resampled through the influence of each row on it."""
     positive = rows.label > 0
     positives = int(positive.sum())
     if not positives:
@@ -173,23 +174,23 @@ def _pr_auc(rows: Rows, score: Floats) -> Measured | None:
     onward = np.cumsum((gained / seen)[::-1])[::-1]
     drag = np.cumsum((gained * hits / seen**2)[::-1])[::-1]
     is_positive = positive[order]
-    pull = np.empty(len(score))
-    pull[order] = (is_positive * ((hits / seen)[run] - value + onward[run]) - drag[run]) / positives
-    return _pulled(value, pull, rows, positive)
+    influence = np.empty(len(score))
+    influence[order] = (is_positive * ((hits / seen)[run] - value + onward[run]) - drag[run]) / positives
+    return _from_influence(value, influence, rows, positive)
 
 
-def _pulled(value: float, pull: Floats, rows: Rows, positive: NDArray[np.bool_]) -> Measured:
-    """A metric near which a resample lies at `value` plus the weighted pulls of its units, which sum up to nothing."""
-    sums = rows.by_unit(np.stack([pull, positive, ~positive], axis=1))
+def _from_influence(value: float, influence: Floats, rows: Rows, positive: NDArray[np.bool_]) -> Measurement:
+    """A metric whose resample is about `value` plus the weighted influences of its units; these add up to zero."""
+    sums = rows.by_unit(np.stack([influence, positive, ~positive], axis=1))
     effective = int(min((sums[:, 1] > 0).sum(), (sums[:, 2] > 0).sum()))
-    return Measured(value=value, sums=sums[:, :1], combine=lambda total: value + total[..., 0], effective=effective)
+    return Measurement(value=value, sums=sums[:, :1], combine=lambda total: value + total[..., 0], effective=effective)
 
 
-_POOLED: dict[str, Callable[[Rows, Floats], Measured | None]] = {
+_POOLED: dict[str, Callable[[Rows, Floats], Measurement | None]] = {
     "auc": _auc,
     "pr_auc": _pr_auc,
-    "logloss": _averaged(_logloss),
-    "accuracy": _averaged(_hit),
-    "mae": _averaged(lambda label, score: np.abs(label - score)),
+    "logloss": _mean_of(_logloss),
+    "accuracy": _mean_of(_hits),
+    "mae": _mean_of(lambda label, score: np.abs(label - score)),
     "rmse": _rmse,
 }

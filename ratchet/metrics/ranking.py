@@ -1,6 +1,6 @@
-"""Metrics of ranked groups, as expected when rows of equal score come in random order (McSherry & Najork 2008).
+"""Metrics of ranked groups: their expected values if equal scores are in random order (McSherry & Najork 2008).
 
-A scorer that says the same of every row so gets what a random order gets, whatever order the rows were stored in.
+A scorer that gives every row the same score thus gets the value of a random order, whatever the order in the store.
 label, score: float64 [rows]. offsets: int64 [groups + 1] of the groups into the rows, none of them empty.
 """
 
@@ -14,14 +14,14 @@ Offsets = NDArray[np.int64]
 def ndcg(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
     """Normalised discounted cumulative gain of each group [groups]; NaN for groups without a positive label.
 
-    The gain of a row is its label, its discount 1 / log2(1 + rank); rows ranked below `cut` count nothing.
+    The gain of a row is its label, its discount 1 / log2(1 + rank); rows ranked below `cut` count zero.
     """
     values = np.full(len(offsets) - 1, np.nan)
     binary = bool(((label == 0) | (label == 1)).all())
-    for groups, rows in _alike(offsets):
-        gains, below = _padded(label, rows, 0.0), _padded(-score, rows, np.inf)
+    for groups, rows in _by_size(offsets):
+        gains, below = _pad(label, rows, 0.0), _pad(-score, rows, np.inf)
         discount = _discount(gains.shape[1], cut)
-        reached, ideal = _reached(gains, below, discount), _ideal(gains, discount, binary=binary)
+        reached, ideal = _dcg(gains, below, discount), _ideal_dcg(gains, discount, binary=binary)
         some = ideal > 0
         values[groups[some]] = reached[some] / ideal[some]
     return values
@@ -41,14 +41,14 @@ def mrr(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
     hits = np.add.reduceat(tied & positive, begins, dtype=np.int64)
     values = np.full(len(sizes), np.nan)
     some = hits > 0
-    values[some] = _first_of_tied(above[some], equal[some], hits[some], cut)
+    values[some] = _expected_reciprocal_rank(above[some], equal[some], hits[some], cut)
     return values
 
 
-def _alike(offsets: Offsets) -> list[tuple[Offsets, Offsets | tuple[int, int]]]:
-    """Groups of like size, to be worked on as matrices: (their numbers, their rows).
+def _by_size(offsets: Offsets) -> list[tuple[Offsets, Offsets | tuple[int, int]]]:
+    """Groups of similar size, to compute them as matrices: (their numbers, their rows).
 
-    Rows are [groups, width] with -1 for padding, at most as much as rows; or the shape, where all groups are of a size.
+    Rows are [groups, width] with -1 for padding, which is at most half; or the shape, if all groups have one size.
     """
     sizes = np.diff(offsets)
     if not len(sizes):
@@ -64,19 +64,19 @@ def _alike(offsets: Offsets) -> list[tuple[Offsets, Offsets | tuple[int, int]]]:
     return found
 
 
-def _padded(values: Floats, rows: Offsets | tuple[int, int], fill: float) -> Floats:
+def _pad(values: Floats, rows: Offsets | tuple[int, int], fill: float) -> Floats:
     padded: Floats = values.reshape(rows) if isinstance(rows, tuple) else np.append(values, fill)[rows]
     return padded
 
 
 def _discount(width: int, cut: int) -> Floats:
-    """Of the ranks that count, at most `cut` and `width`."""
+    """The discounts of the ranks that count, at most `cut` and `width`."""
     discount: Floats = 1 / np.log2(np.arange(min(width, cut)) + 2.0)
     return discount
 
 
-def _reached(gains: Floats, below: Floats, discount: Floats) -> Floats:
-    """Discounted gain of each group, best rows lowest. Only groups with ties that reach above the cut are sorted."""
+def _dcg(gains: Floats, below: Floats, discount: Floats) -> Floats:
+    """Discounted gain of each group; below: lower is better. Sorts only groups with ties above the cutoff."""
     cut, width = len(discount), below.shape[1]
     if cut < width:
         top = np.argpartition(below, cut, axis=1)[:, : cut + 1]
@@ -91,12 +91,12 @@ def _reached(gains: Floats, below: Floats, discount: Floats) -> Floats:
     equal = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] < np.inf)
     tied = np.flatnonzero(equal.any(axis=1))
     if len(tied):
-        reached[tied] = _shared(gains[tied], below[tied], discount)
+        reached[tied] = _dcg_of_ties(gains[tied], below[tied], discount)
     return reached
 
 
-def _shared(gains: Floats, below: Floats, discount: Floats) -> Floats:
-    """Discounted gain where every run of equal scores shares the discounts of its ranks."""
+def _dcg_of_ties(gains: Floats, below: Floats, discount: Floats) -> Floats:
+    """Discounted gain if the rows with equal scores share the discounts of their ranks."""
     order = np.argsort(below, axis=1)
     ordered = np.take_along_axis(below, order, axis=1)
     new = np.ones(ordered.shape, bool)
@@ -109,7 +109,7 @@ def _shared(gains: Floats, below: Floats, discount: Floats) -> Floats:
     return total
 
 
-def _ideal(gains: Floats, discount: Floats, *, binary: bool) -> Floats:
+def _ideal_dcg(gains: Floats, discount: Floats, *, binary: bool) -> Floats:
     if binary:
         summed = np.append(0.0, np.cumsum(discount))
         best: Floats = summed[np.minimum(gains.sum(axis=1).astype(np.int64), len(discount))]
@@ -118,8 +118,8 @@ def _ideal(gains: Floats, discount: Floats, *, binary: bool) -> Floats:
     return ideal
 
 
-def _first_of_tied(above: Offsets, equal: Offsets, hits: Offsets, cut: int) -> Floats:
-    """Expected reciprocal rank of the first of `hits` positives among `equal` rows in random order below `above`."""
+def _expected_reciprocal_rank(above: Offsets, equal: Offsets, hits: Offsets, cut: int) -> Floats:
+    """Expected reciprocal rank of the first of `hits` positives among `equal` rows in random order, after `above`."""
     expected = np.zeros(len(above))
     none_before = np.ones(len(above))
     for step in range(min(cut, int((equal - hits).max(initial=0)) + 1)):

@@ -72,11 +72,11 @@ def main(arguments: list[str]) -> None:
     """End one container, unless another attempt has taken it over."""
     handle, grace, store, lease, holder = arguments
     _ignore_signals(float(grace))
-    from ratchet.store.lease import conclude
+    from ratchet.store.lease import mark_ending
     from ratchet.store.opening import open_store
 
     with suppress(Unavailable):  # a container that nobody may follow any more is worse than one that was stopped
-        if not conclude(open_store(store), lease, holder):
+        if not mark_ending(open_store(store), lease, holder):
             return
     end_container(handle, float(grace))
 

@@ -12,7 +12,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import OutOfMemory, Preempted, RatchetError, Unavailable
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import Outcome
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
 from ratchet.runs.accumulation import remember_out_of_memory
@@ -53,7 +53,7 @@ class Attempt:
         """
         while True:
             begun = self._begin(earlier)
-            if isinstance(begun, Published):
+            if isinstance(begun, PublishedResult):
                 return outcome_of(begun, cached=True, because=f"another run built it (attempt {begun.result.attempt})")
             outcome = self._follow(begun)
             if outcome is not None:
@@ -74,12 +74,12 @@ class Attempt:
         if self._job is not None:
             self._job.interrupt()
 
-    def _begin(self, earlier: str | None) -> StageJob | Published:
+    def _begin(self, earlier: str | None) -> StageJob | PublishedResult:
         """Take the lease, then find or start the container, unless the result is published by then."""
         began = datetime.now(UTC)
         waiter = Waiter(self.work.store, self.work.lease, new_lease(self.work.plan.run_id, self.work.attempt))
         hold = self._wait(waiter, began)
-        if isinstance(hold, Published):
+        if isinstance(hold, PublishedResult):
             return hold
         try:
             found = self.work.result()
@@ -93,7 +93,7 @@ class Attempt:
         self._release(hold)
         return found
 
-    def _wait(self, waiter: Waiter, began: datetime) -> Hold | Published:
+    def _wait(self, waiter: Waiter, began: datetime) -> Hold | PublishedResult:
         """The lease, or the result that its holder has published."""
         stage, limit_s, reported = self.work.request.stage, self.work.timeout_s, False
         while (hold := waiter.take()) is None:

@@ -3,10 +3,10 @@
 from ratchet.contracts import paths
 from ratchet.contracts.fingerprint import differences
 from ratchet.contracts.request import Outcome, StageRequest
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.store.base import Store
-from ratchet.store.publishing import published
+from ratchet.store.publishing import find_result
 
 _SHOWN = 4
 
@@ -22,7 +22,7 @@ def outcomes(store: Store, pipeline: str, run_id: str) -> dict[Stage, Outcome]:
     return found
 
 
-def outcome_of(found: Published, *, cached: bool, because: str) -> Outcome:
+def outcome_of(found: PublishedResult, *, cached: bool, because: str) -> Outcome:
     """The outcome of a stage that has a published result."""
     return Outcome(
         stage=found.result.stage,
@@ -35,11 +35,11 @@ def outcome_of(found: Published, *, cached: bool, because: str) -> Outcome:
     )
 
 
-def newest_build(store: Store, pipeline: str, stage: Stage) -> Published | None:
+def newest_build(store: Store, pipeline: str, stage: Stage) -> PublishedResult | None:
     """The newest result of a stage, by any run."""
     history = store.list(paths.builds(pipeline, stage))
     newest = max(history, key=lambda entry: entry.modified_ns, default=None)
-    return published(store, paths.published(pipeline, stage, paths.last(newest.key))) if newest else None
+    return find_result(store, paths.published(pipeline, stage, paths.last(newest.key))) if newest else None
 
 
 def why_built(store: Store, request: StageRequest) -> str:

@@ -13,7 +13,7 @@ from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import compose, why_skipped
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
-from ratchet.store.publishing import published
+from ratchet.store.publishing import find_result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def _stages(store: Store, plan: RunPlan) -> list[StagePreview]:
                 state, because = "skip", reason
             else:
                 request = compose(store, plan, stage, outcomes, "preview")
-                if ready := published(store, request.prefix):
+                if ready := find_result(store, request.prefix):
                     state, because = "cached", "published before"
                     outcomes[stage] = outcome_of(ready, cached=True, because=because)
                 else:

@@ -7,7 +7,7 @@ from functools import cached_property
 from ratchet.contracts import paths
 from ratchet.contracts.labels import Label
 from ratchet.contracts.request import Outcome, RunPlan, StageRequest
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Stage
 from ratchet.runners.job import Job
 from ratchet.runs.events import Event
@@ -15,7 +15,7 @@ from ratchet.runs.jobs import job_for, store_label
 from ratchet.runs.outcomes import outcome_of, outcomes, why_built
 from ratchet.runs.requests import compose, why_skipped
 from ratchet.store.base import Store
-from ratchet.store.publishing import discard_damaged, published
+from ratchet.store.publishing import discard_damaged, find_result
 
 OnEvent = Callable[[Event], None]
 
@@ -64,9 +64,9 @@ class Work:
         }
         return labels if attempt is None else {**labels, Label.ATTEMPT: attempt}
 
-    def result(self) -> Published | None:
+    def result(self) -> PublishedResult | None:
         """What is published under the fingerprint, by whichever attempt."""
-        return published(self.store, self.request.prefix)
+        return find_result(self.store, self.request.prefix)
 
 
 def settle(store: Store, plan: RunPlan, stage: Stage, attempt: str, *, on_event: OnEvent) -> Outcome | Work:
@@ -83,6 +83,6 @@ def settle(store: Store, plan: RunPlan, stage: Stage, attempt: str, *, on_event:
     if damaged := discard_damaged(store, request.prefix):
         message = f"{request.prefix}: {', '.join(damaged)} damaged, so it is built again"
         on_event(Event(name="warning", level="warning", message=message))
-    if (found := published(store, request.prefix)) is not None:
+    if (found := find_result(store, request.prefix)) is not None:
         return outcome_of(found, cached=True, because="published before")
     return Work(store=store, plan=plan, request=request, because=why_built(store, request))

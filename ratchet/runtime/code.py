@@ -1,4 +1,4 @@
-"""Digests of our own source: a module and all of ours that it imports, found by reading, not by importing."""
+"""Digests of our source code: of a module and of all our modules that it imports. Reads the files, imports nothing."""
 
 import re
 from functools import cache
@@ -10,30 +10,30 @@ _IMPORT = re.compile(
     r"^[ \t]*(?:import ((?:ratchet|tasks)\b[\w.]*)|from ((?:ratchet|tasks)\b[\w.]*) import (?:\(([^)]*)\)|(.*)))",
     re.MULTILINE,
 )
-"""An import of ours as it is written here: one module a statement. A parser takes a tenth of a second for them all."""
+"""An import of our modules, one module in each statement. A parser would take a tenth of a second for all files."""
 _COMMENT = re.compile("#.*")
 
 
 def code_parts(module: str) -> dict[str, str]:
-    """`{"code.tasks.train.loop": sha256, ...}` for a module of ours and all modules of ours that it needs."""
+    """`{"code.tasks.train.loop": sha256, ...}` for one of our modules and all our modules that it needs."""
     found: dict[str, str] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
         if f"code.{name}" not in found and (source := _source(name)) is not None:
             found[f"code.{name}"] = digest(source)
-            waiting += imported(source)
+            waiting += imports(source)
     return dict(sorted(found.items()))
 
 
 @cache
-def imported(source: bytes) -> tuple[str, ...]:
-    """Modules of ours that a source names in any import, inside functions too; and what it takes from them."""
+def imports(source: bytes) -> tuple[str, ...]:
+    """Our modules that a source imports, also inside functions, and the names that it imports from them."""
     names: set[str] = set()
     for alone, module, listed, line in _IMPORT.findall(source.decode()):
         names.add(alone or module)
-        taken = _COMMENT.sub("", listed or line).split(",")
-        names.update(f"{module}.{name.split()[0]}" for name in taken if name.strip())
+        members = _COMMENT.sub("", listed or line).split(",")
+        names.update(f"{module}.{name.split()[0]}" for name in members if name.strip())
     return tuple(sorted(names))
 
 

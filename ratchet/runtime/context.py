@@ -1,4 +1,4 @@
-"""What a stage is given, and what it gives back."""
+"""The input of a stage, its context, and its output."""
 
 import tempfile
 import time
@@ -16,7 +16,7 @@ from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import StageRequest
-from ratchet.contracts.result import Published, StageResult
+from ratchet.contracts.result import PublishedResult, StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.runtime.logs import StageLog
 from ratchet.store.base import Store
@@ -26,10 +26,10 @@ from ratchet.store.publishing import Transaction, read_manifest
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """What a stage has to say when its outputs are in the transaction.
+    """The output of a stage, whose files are in the transaction.
 
-    content: sha256 of what the outcome means, free of places and times. summary: the stage's document.
-    metrics: numbers to track, by name.
+    content: sha256 of the result's meaning, without paths and times. summary: the stage's document. metrics: numbers to
+    track, by name.
     """
 
     content: str
@@ -39,12 +39,12 @@ class Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class StageContext:
-    """A stage's request and the few things it may touch.
+    """A stage's request, and everything that the stage may use.
 
-    scratch: an empty private folder that vanishes with the stage; in a container what lies there counts as memory.
-    disk: one for big files of data, on the cache's disk where there is a cache. Code of other pipelines can reach that
-    one, so nothing that is executed goes there. folder: the pipeline's folder, read-only.
-    transaction: where outputs go until `commit`. stopping: set when the stage has received a notice to stop.
+    scratch: an empty private folder, deleted at the end of the stage; in a container its files count as memory. disk: a
+    folder for large files of data, on the cache's disk if there is a cache. Code of other pipelines may write there, so
+    no code may be executed from it. folder: the pipeline's folder, read-only. transaction: the outputs until `commit`.
+    stopping: set when the stage receives a notice to stop. timings: seconds by phase.
     """
 
     request: StageRequest
@@ -62,7 +62,7 @@ class StageContext:
     def open(
         cls, request: StageRequest, *, store: Store, log: StageLog, stopping: Event | None = None
     ) -> Iterator[Self]:
-        """A context for a request: the pipeline's folder unpacked, empty scratch folders, an open transaction.
+        """Open a context for a request: unpack the pipeline's folder, create scratch folders, start a transaction.
 
         If the block raises, what is in the transaction and not published is deleted. Raises ConfigurationError if the
         bundle is damaged.
@@ -91,7 +91,7 @@ class StageContext:
                 context.transaction.abandon()
                 raise
 
-    def commit(self, finished: Finished) -> Published:
+    def commit(self, finished: Finished) -> PublishedResult:
         """Publish the outputs in the transaction as the result of this request."""
         return self.transaction.commit(
             stage=self.request.stage,
@@ -105,29 +105,29 @@ class StageContext:
 
     @property
     def spec(self) -> PipelineSpec:
-        """The pipeline, overrides applied."""
+        """The pipeline, with the overrides."""
         return self.request.spec
 
     def upstream(self, stage: Stage) -> StageResult:
-        """The result of an earlier stage, checked to be the one that the request names."""
+        """The result of an earlier stage. Raises CorruptArtifact if it is not the one that the request names."""
         named = self.request.inputs[stage]
         published = read_manifest(self.store, named.manifest)
         if published.result.content != named.content:
             raise CorruptArtifact(
                 f"{named.manifest} is not the {stage} result that this run was planned with",
-                remedy=f"run again with rebuild, or restore {named.manifest}",
+                remedy=f"run again with --rebuild, or restore {named.manifest}",
             )
         return published.result
 
     def keep(self, name: str, path: Path) -> str:
-        """Keep a file with the run's records, whatever becomes of the stage. Returns its key."""
+        """Store a file with the run's records, where it stays if the stage fails. Returns its key."""
         key = paths.kept(self.spec.name, self.request.run_id, self.request.stage, name)
         self.store.upload(path, key)
         return key
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time a part of the stage; phases of the same name add up. Seconds go into the manifest."""
+        """Measure the time of a part of the stage; phases of the same name add up. The manifest lists the seconds."""
         start = time.perf_counter()
         try:
             yield

@@ -1,7 +1,7 @@
-"""A day's part: what a stage makes of one day, published under a fingerprint of its own, so that later runs reuse it.
+"""A day's part: the result of a stage for one day, published under its fingerprint, so that later runs reuse it.
 
 A change here violates the promise of the project when a damaged part is reused, a published part is replaced without a
-rebuild or without a trace, or a run that was made from a replaced part can no longer read it. See docs/adr/015.
+rebuild or without a trace, or a run that used a replaced part can no longer read it. See docs/adr/015.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,17 +17,17 @@ from ratchet.contracts import paths
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, PublishConflict
 from ratchet.contracts.fingerprint import fingerprint
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import StageContext
 from ratchet.store.file import FileStore
-from ratchet.store.publishing import Transaction, discard_damaged, published, supersede, verify
+from ratchet.store.publishing import Transaction, discard_damaged, find_result, supersede, verify
 
-_OVERLAP = 2  # even one processor has work for two days: one waits for the store while the other computes
+_OVERLAP = 2  # two days overlap even on one processor: one waits for the store while the other computes
 
 
-class Dated(Protocol):
-    """What a part is made of: the source's files of a day, or its rows."""
+class DaySource(Protocol):
+    """The input of a part: the source's files of a day, or its rows."""
 
     @property
     def day(self) -> date:
@@ -35,16 +35,16 @@ class Dated(Protocol):
         ...
 
 
-Source = TypeVar("Source", bound=Dated)
+Source = TypeVar("Source", bound=DaySource)
 Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
-    """A part whose outputs are in the transaction.
+class NewPart:
+    """A new part, whose outputs are in the transaction.
 
-    content: sha256 of what the part means, free of places and times. rows: the day's rows, for the log.
-    summary: the part's document, where it has one.
+    content: sha256 of the part's meaning, without paths and times. rows: the day's rows, for the log. summary: the
+    part's document, if it has one.
     """
 
     content: str
@@ -54,12 +54,12 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class DayParts(Generic[Source, Part]):
-    """The parts of one kind that a stage needs, each from the store or made now.
+    """The parts of one kind that a stage needs, each read from the store or computed now.
 
-    name: the kind, such as `ingest.day`. verb: what making one is called in the log, such as `ingested`.
-    common: what every part depends on. identity: what the part of one day depends on besides.
-    make: puts a part's outputs into the transaction; its folder is empty, private and gone afterwards.
-    read: the part from its manifest. Raises CorruptArtifact if it is damaged.
+    name: the kind, such as `ingest.day`. verb: the word in the log for a new part, such as `ingested`. common: the
+    parts of the fingerprint that all days share. identity: the parts of one day's fingerprint. make: adds the outputs
+    of a part to the transaction; its folder is empty, private and deleted afterwards. read: reads the part of a
+    manifest; raises CorruptArtifact if it is damaged.
     """
 
     ctx: StageContext
@@ -67,20 +67,20 @@ class DayParts(Generic[Source, Part]):
     verb: str
     common: Mapping[str, str]
     identity: Callable[[Source], Mapping[str, str]]
-    make: Callable[[Source, Transaction, Path], Made]
-    read: Callable[[Published], Part]
+    make: Callable[[Source, Transaction, Path], NewPart]
+    read: Callable[[PublishedResult], Part]
 
     def build(self, days: Iterable[Source], *, memory: int) -> dict[date, Part]:
-        """Every day's part, oldest first. memory: what making the largest of them takes, in bytes.
+        """Find or compute every day's part, oldest first. memory: the bytes that the largest of them needs.
 
-        In threads: reading, hashing and encoding release Python's lock. Raises what `make` raises, PublishConflict if a
-        day's content is not the published one, and CorruptArtifact.
+        Uses threads: reading, hashing and encoding release Python's lock. Raises the errors of `make`, PublishConflict
+        if a day's content differs from the published one, and CorruptArtifact.
         """
         found: dict[date, Part] = {}
         wanted = list(days)
         pool = ThreadPoolExecutor(workers(self.ctx.spec.resources[self.ctx.request.stage], memory))
         try:
-            futures = {pool.submit(self._one, day): day.day for day in wanted}
+            futures = {pool.submit(self._find_or_make, day): day.day for day in wanted}
             for done, future in enumerate(as_completed(futures), start=1):
                 day = futures[future]
                 found[day], rows = future.result()
@@ -91,10 +91,10 @@ class DayParts(Generic[Source, Part]):
         return dict(sorted(found.items()))
 
     def find(self, day: Source) -> Part | None:
-        """The published part of a day, verified. A damaged one is reported, and moved aside to be made again."""
+        """Find the published part of a day, verified. Logs a damaged one and moves it aside, to compute it again."""
         prefix = self._prefix(self._parts(day))
         try:
-            found = published(self.ctx.store, prefix)
+            found = find_result(self.ctx.store, prefix)
             if found is None:
                 return None
             if not verify(self.ctx.store, found, quick=self._quick):
@@ -102,16 +102,16 @@ class DayParts(Generic[Source, Part]):
         except CorruptArtifact:
             pass
         if damaged := discard_damaged(self.ctx.store, prefix):
-            message = f"{prefix}: {', '.join(damaged)} damaged; the part is made again"
+            message = f"{prefix}: {', '.join(damaged)} damaged; the stage computes the part again"
             self.ctx.log.event("damaged", message, level="warning")
         return None
 
     @cached_property
     def _quick(self) -> bool:
-        """Whether sizes alone are compared: in a store over the network, while there is no reason to doubt it.
+        """Whether to compare only sizes: in a store over the network, without a reason for doubt.
 
-        Every byte is read from a local disk, where that takes seconds; once this stage's result was found damaged; and
-        in a rebuild, which a person asks for who trusts nothing. Readers check every digest in any case.
+        Reads every byte on a local disk, where that takes seconds; if this stage's result was damaged before; and in a
+        rebuild, which a person requests to trust nothing. Readers check every digest in any case.
         """
         doubted = self._rebuild or any(self.ctx.store.list(f"{self.ctx.request.prefix}/damaged"))
         return not doubted and not isinstance(self.ctx.store, FileStore)
@@ -126,8 +126,8 @@ class DayParts(Generic[Source, Part]):
     def _prefix(self, parts: Mapping[str, str]) -> str:
         return paths.published(self.ctx.spec.name, self.name, fingerprint(parts))
 
-    def _one(self, day: Source) -> tuple[Part, int | None]:
-        """A day's part, and its rows if it was made now."""
+    def _find_or_make(self, day: Source) -> tuple[Part, int | None]:
+        """A day's part, and its rows if it is new."""
         found = self.find(day)
         if found is not None and not self._rebuild:
             return found, None
@@ -137,8 +137,8 @@ class DayParts(Generic[Source, Part]):
             made = self.make(day, transaction, Path(folder))
         return self.read(self._publish(transaction, parts, made)), made.rows
 
-    def _publish(self, transaction: Transaction, parts: Mapping[str, str], made: Made) -> Published:
-        """The part in the store: ours, or the same of an attempt that was quicker."""
+    def _publish(self, transaction: Transaction, parts: Mapping[str, str], made: NewPart) -> PublishedResult:
+        """Publish the part: ours, or the equal one of an attempt that was faster."""
         prefix = self._prefix(parts)
         commit = partial(
             transaction.commit,
@@ -154,19 +154,17 @@ class DayParts(Generic[Source, Part]):
             if not self._rebuild:
                 raise
             if kept := supersede(self.ctx.store, prefix):
-                message = f"{prefix}: the rebuild made other content, which later runs take; the old manifest is {kept}"
+                message = f"{prefix}: the rebuild gave other content, which later runs use; the old manifest is {kept}"
                 self.ctx.log.event("superseded", message, level="warning")
             done = commit()
         if verify(self.ctx.store, done, quick=True):
-            raise CorruptArtifact(
-                f"{self.ctx.store.uri}/{prefix}: what was just published is damaged", remedy="run again"
-            )
+            raise CorruptArtifact(f"{self.ctx.store.uri}/{prefix}: the new part is damaged", remedy="run again")
         return done
 
 
 def workers(resources: Resources, memory: int) -> int:
-    """How many days to make at once: one for each processor, two at least, while they fit into half of the memory.
+    """The number of days to compute at once: one for each processor, at least two, if they fit into half the memory.
 
-    memory: what making the largest day takes, in bytes.
+    memory: the bytes that the largest day needs.
     """
     return max(1, min(max(_OVERLAP, int(resources.cpus)), int(resources.memory / 2 / max(memory, 1))))

@@ -1,6 +1,6 @@
-"""The log of a stage: one JSON object a line, on standard output, for orchestrators to read.
+"""The log of a stage: one JSON object for each line, on standard output. Orchestrators read it.
 
-Every line has `time` (UTC), `level`, `stage`, `event` and `message`; progress and failures have fields of their own.
+Every line has `time` (UTC), `level`, `stage`, `event` and `message`; progress and failures have further fields.
 """
 
 import json
@@ -18,7 +18,7 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 class StageLog:
-    """Writes events of one stage. Safe to use from several threads."""
+    """Writes the events of one stage. Several threads may use it."""
 
     def __init__(self, stage: str, stream: TextIO | None = None) -> None:
         self.stage = stage
@@ -26,7 +26,7 @@ class StageLog:
         self._lock = threading.Lock()
 
     def event(self, event: str, message: str, *, level: Level = "info", **fields: Any) -> None:
-        """One line. `fields` have to be plain JSON values; anything else is written as its text."""
+        """Write one line. fields: JSON values; any other value is written as its text."""
         line = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "level": level,
@@ -39,19 +39,19 @@ class StageLog:
             print(json.dumps(line, default=str, ensure_ascii=False), file=self._stream, flush=True)
 
     def info(self, message: str, **fields: Any) -> None:
-        """What a person may want to know."""
+        """Log information for a person."""
         self.event("info", message, **fields)
 
     def warning(self, message: str, **fields: Any) -> None:
-        """What a person should look at, though the stage goes on."""
+        """Log a problem that a person should check, although the stage goes on."""
         self.event("warning", message, level="warning", **fields)
 
     def progress(self, message: str, *, done: float, total: float, **fields: Any) -> None:
-        """How far the stage is: `done` of `total`, in any unit; rates and losses as fields."""
+        """Log the progress of the stage: `done` of `total`, in any unit; fields: such as rates and losses."""
         self.event("progress", message, done=done, total=total, **fields)
 
     def failure(self, error: BaseException) -> ExitCode:
-        """Say why the stage ends, with its traceback where that helps, and return the exit code to end with."""
+        """Log why the stage fails, with the traceback of a bug. Returns the exit code to end with."""
         code = _code_of(error)
         cause = error.cause if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
         remedy = error.remedy if isinstance(error, RatchetError) else MEANINGS[code].remedy
@@ -69,7 +69,7 @@ def _code_of(error: BaseException) -> ExitCode:
 
 
 class _Forward(logging.Handler):
-    """Python's own log records as events."""
+    """Writes Python's log records as events."""
 
     def __init__(self, log: StageLog) -> None:
         super().__init__(logging.WARNING)
@@ -81,6 +81,6 @@ class _Forward(logging.Handler):
 
 
 def forward_library_logs(log: StageLog) -> None:
-    """Send what libraries log or warn of, from WARNING on, through the stage's log."""
+    """Write the log records and warnings of libraries, from level WARNING on, to the stage's log."""
     logging.captureWarnings(capture=True)
     logging.getLogger().addHandler(_Forward(log))

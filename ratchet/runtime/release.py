@@ -1,10 +1,10 @@
-"""What planning has to know of the stages: the digests of their code, and the versions of their libraries.
+"""The facts about the stages that planning needs: the digests of their code, and the versions of their libraries.
 
-A checkout and an image hold the files themselves. A wheel of the library does not: the stages are a distribution of
-their own, which Airflow's environment does not have. So the build of the wheel writes what it needs to `release.json`.
+A checkout and an image contain the files themselves. A wheel of the library does not: the stages are another
+distribution, which Airflow's environment does not have. So the build of the wheel writes these facts to `release.json`.
 
 A change here violates the promise of the project when a wheel and the checkout that it was built from plan the same run
-under two fingerprints.
+with different fingerprints.
 """
 
 import json
@@ -26,7 +26,7 @@ _DECISIVE = frozenset(
 
 
 def stage_code(stage: Stage) -> dict[str, str]:
-    """`{"code.tasks.train.loop": sha256, ...}`: a stage's own modules, and those of the library that it needs."""
+    """`{"code.tasks.train.loop": sha256, ...}`: the modules of a stage, and those of the library that it needs."""
     if (ROOT / "tasks").is_dir():
         return code_parts(stage_module(stage))
     found: dict[str, str] = _record()["code"][stage]
@@ -35,7 +35,7 @@ def stage_code(stage: Stage) -> dict[str, str]:
 
 @cache
 def stage_libraries() -> dict[str, str]:
-    """Versions of the libraries that decide results, from the lock file that the stage image is built from."""
+    """Versions of the libraries that results depend on, from the lock file of the stage image."""
     if not STAGE_LOCK.is_file():
         recorded: dict[str, str] = _record()["libraries"]
         return recorded
@@ -44,7 +44,7 @@ def stage_libraries() -> dict[str, str]:
 
 
 def write_record(folder: Path) -> None:
-    """Write the record into the package's folder in a wheel; setup.py calls this in the checkout."""
+    """Write the record into the package's folder in a wheel. setup.py calls this in the checkout."""
     record = {"code": {stage: stage_code(stage) for stage in STAGES}, "libraries": stage_libraries()}
     (folder / FILE).write_text(json.dumps(record, indent=1, sort_keys=True), encoding="utf-8")
 

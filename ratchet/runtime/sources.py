@@ -1,10 +1,10 @@
-"""What a source holds for each day, without reading a row: used when a run is planned, so it stays light.
+"""The contents of a source by day, without reading a row. Planning uses it, so it imports no heavy library.
 
-What identifies a day, and so decides whether it is read again:
+The identity of a day decides whether ingest reads it again:
 - files: each file's name, size and ETag (S3) or modification time.
-- delta: the table's files of that day where the table is partitioned by the day, else the table's version.
-- sql: the query and the date alone. A database does not say whether rows have changed, so a day is read once, when it
-  first falls into a window; `rebuild` reads it again. A night asks the database for the new day only.
+- delta: the table's files of that day if the table is partitioned by the day, else the table's version.
+- sql: the query and the date. A database does not report whether rows have changed, so ingest reads a day once, when it
+  is first in a window; `rebuild` reads it again. A nightly run thus queries the database only for the new day.
 """
 
 import os
@@ -30,10 +30,10 @@ _PARALLEL_LISTINGS = 8
 
 
 def list_days(source: Source, days: Sequence[date]) -> tuple[str, tuple[SourceDay, ...]]:
-    """The URI below which a source's files lie, and what it holds for each day; a day without files is missing.
+    """The URI of a source's root, and the files of each day; a day without files is missing.
 
-    For sql the URI is the one of the pipeline file with its ${NAME} unexpanded, since it may hold a password.
-    Raises ConfigurationError (a variable that is not set, a root that is not there, `..`) and Unavailable.
+    For sql the URI is that of the pipeline file without the values of ${NAME}, which may contain a password. Raises
+    ConfigurationError (a variable that is not set, a root that does not exist, `..`) and Unavailable.
     """
     uri = expand(source.uri)
     if isinstance(source, SqlSource):
@@ -46,13 +46,13 @@ def list_days(source: Source, days: Sequence[date]) -> tuple[str, tuple[SourceDa
 
 
 def expand(uri: str, environment: Mapping[str, str] = os.environ) -> str:
-    """A source URI with each ${NAME} taken from the environment. Raises ConfigurationError where one is not set."""
+    """Replace each ${NAME} of a source URI by its value. Raises ConfigurationError if a variable is not set."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1]
         if not environment.get(name):
             raise ConfigurationError(
-                f"source.uri: ${{{name}}} is not set in the environment", remedy=f"set {name}, or write its value out"
+                f"source.uri: ${{{name}}} is not set in the environment", remedy=f"set {name}, or write its value"
             )
         return environment[name]
 
@@ -60,7 +60,7 @@ def expand(uri: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def split(uri: str) -> tuple[str, str]:
-    """A files URI as the root that all days share, and the pattern of a day's files below it.
+    """Split a files URI into the root that all days share, and the pattern of a day's files below it.
 
     `/data/clicks/date={date}/*.parquet` -> (`file:///data/clicks`, `date={date}/*.parquet`).
     """
@@ -68,7 +68,7 @@ def split(uri: str) -> tuple[str, str]:
     varying = next((i for i, step in enumerate(steps) if _DATE in step or "*" in step or "?" in step), len(steps))
     if _DATE in base or not any(_DATE in step for step in steps):
         raise ConfigurationError(
-            f"source.uri: {uri!r} does not say where a day is", remedy="put {date} into the path, below the bucket"
+            f"source.uri: {uri!r} has no place for the day", remedy="put {date} into the path, below the bucket"
         )
     return _join(scheme, base, steps[:varying]), "/".join(steps[varying:])
 
@@ -79,7 +79,7 @@ def table_uri(uri: str) -> str:
 
 
 def _parse(uri: str) -> tuple[str, str, list[str]]:
-    """Scheme, bucket (files: empty) and path. A relative path is taken from the working directory."""
+    """Scheme, bucket (files: empty) and path. A relative path starts at the working directory."""
     scheme, separator, rest = uri.partition("://")
     if not separator:
         scheme, rest = "file", str(Path(uri).absolute())
@@ -87,13 +87,13 @@ def _parse(uri: str) -> tuple[str, str, list[str]]:
         rest = unquote(rest)
     if scheme not in {"file", "s3", "mem"}:
         raise ConfigurationError(
-            f"source.uri: {scheme}:// is not a place for files",
+            f"source.uri: {scheme}:// is not supported",
             remedy="use a path, file:///folder or s3://bucket/folder",
         )
     base, _, path = rest.partition("/")
     steps = [step for step in path.split("/") if step not in {"", "."}]
     if ".." in steps:
-        raise ConfigurationError(f"source.uri: {uri!r} has .. in it", remedy="write the path out")
+        raise ConfigurationError(f"source.uri: {uri!r} contains ..", remedy="write the path without ..")
     if (scheme == "file") == bool(base):
         raise ConfigurationError(
             f"source.uri: {uri!r} is not complete", remedy="use a path, file:///folder or s3://bucket/folder"
@@ -108,24 +108,24 @@ def _join(scheme: str, base: str, steps: Sequence[str]) -> str:
 
 
 def open_root(root: str) -> Store:
-    """The store of a files source. Raises ConfigurationError where it is not there."""
+    """Open the store of a files source. Raises ConfigurationError if its folder does not exist."""
     if root.startswith("file://") and not Path(unquote(root.removeprefix("file://"))).is_dir():
         raise ConfigurationError(
             f"source.uri: the folder {unquote(root.removeprefix('file://'))} does not exist",
-            remedy="check source.uri and the variables in it, and that the data are mounted here",
+            remedy="check source.uri and its variables, and that the data are mounted here",
         )
     return open_store(root)
 
 
 def identity(root: str, entry: Entry) -> str:
-    """What changes when a file does: size and modification time of local files, the ETag elsewhere."""
+    """The identity of a file, which changes with it: size and modification time of a local file, else the ETag."""
     return f"{entry.bytes}-{entry.modified_ns}" if root.startswith("file://") else entry.etag
 
 
 def _file_days(root: str, pattern: str, days: Sequence[date]) -> tuple[SourceDay, ...]:
     store = open_root(root)
     wanted = {day: pattern.replace(_DATE, paths.day(day)) for day in days}
-    # One listing for each folder that lies above a day's first wildcard.
+    # One listing for each folder above a day's first wildcard.
     folders = sorted({_folder(text) for text in wanted.values()})
     with ThreadPoolExecutor(_PARALLEL_LISTINGS) as pool:
         listings = dict(zip(folders, pool.map(partial(_listing, store), folders), strict=True))
@@ -145,7 +145,7 @@ def _folder(pattern: str) -> str:
 
 
 def _matching(root: str, listing: Iterable[Entry], pattern: str) -> Iterable[SourceFile]:
-    # As in Spark and Hive, a leading wildcard passes over markers such as _SUCCESS and hidden files.
+    # As in Spark and Hive, a leading wildcard does not match hidden files and markers such as _SUCCESS.
     steps = [re.escape(step).replace(r"\*", "[^/]*").replace(r"\?", "[^/]") for step in pattern.split("/")]
     expression = re.compile("/".join(f"(?![._]){step}" if step.startswith("[^/]") else step for step in steps))
     for entry in listing:
@@ -154,13 +154,13 @@ def _matching(root: str, listing: Iterable[Entry], pattern: str) -> Iterable[Sou
 
 
 def _query(source: SqlSource, day: date) -> SourceFile:
-    # The URL goes in as it is written: a password that is rotated does not change the rows.
+    # The URL as it is written in the file: a new password does not change the rows.
     identity_ = digest_of([source.uri, source.query])
     return SourceFile(key=f"query/{paths.day(day)}", bytes=0, identity=f"query:{identity_}")
 
 
 def delta_days(root: str, date_column: str, days: Sequence[date]) -> tuple[SourceDay, ...]:
-    """What a Delta table holds for each day, from its log alone. Raises ConfigurationError where it is not there."""
+    """The files of a Delta table by day, from its log. Raises ConfigurationError if the table does not exist."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -170,7 +170,7 @@ def delta_days(root: str, date_column: str, days: Sequence[date]) -> tuple[Sourc
         partitioned = date_column in table.metadata().partition_columns
         actions = table.get_add_actions(flatten=True) if partitioned else None
     except TableNotFoundError as error:
-        raise ConfigurationError(f"source.uri: there is no Delta table at {root}", remedy="check source.uri") from error
+        raise ConfigurationError(f"source.uri: no Delta table exists at {root}", remedy="check source.uri") from error
     except (DeltaError, OSError) as error:
         raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
     if date_column not in columns:
@@ -204,7 +204,7 @@ def _partition(table_id: str, date_column: str, day: date, files: list[tuple[str
 
 
 def delta_options(root: str) -> dict[str, str]:
-    """How to reach a source's Delta table: as the store of that root would."""
+    """The storage options of a source's Delta table: those of a store in the same place."""
     scheme, base, steps = _parse(root)
     if scheme != "s3":
         return {}

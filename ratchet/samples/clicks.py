@@ -1,7 +1,7 @@
-"""A search log: what was shown for each query, and what was clicked.
+"""A search log: the items shown for each query, and the clicks on them.
 
-Each item has a quality that walks slowly, so that fresh clicks tell more than old ones, and new items come every night.
-A day depends on the seed, its date and rows_per_day alone: one more night never changes the nights before.
+The quality of each item changes slowly, so that recent clicks predict better than old ones, and every day adds items.
+A day depends only on the seed, its date and rows_per_day: a further day never changes the days before it.
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 COUNTRIES = ("DE", "FR", "US")
 COUNTRY_SHARES = (0.25, 0.15, 0.60)
-EPOCH = date(2025, 1, 1)  # the catalogue's first night; the days before it have the old items alone
+EPOCH = date(2025, 1, 1)  # the first day with a new item; earlier days have only the old items
 _OLD_ITEMS = 150
 _NEW_A_DAY = 10
-_LAUNCH = 4.0  # how much more often than an old item a new one is shown
+_LAUNCH = 4.0  # impressions of a new item, relative to an old one
 _HALF_LIFE = 6.0  # days
-_FLOOR = 0.002  # of an old item's showings: what even a forgotten item keeps
+_FLOOR = 0.002  # the smallest impressions of an item, relative to an old one
 _NULL_PRICES = 0.005
-_SHORTEST, _LONGEST = 8, 16  # rows of a query; a share of showings below 1 / _LONGEST keeps items once a query
+_SHORTEST, _LONGEST = 8, 16  # rows of a query; an item with a share below 1 / _LONGEST appears once in a query
 _PERIODS = np.array([20.0, 45.0, 110.0])  # days
 _AMPLITUDES = np.array([0.6, 0.9, 0.9])
 
@@ -44,26 +44,26 @@ class Catalogue:
 
 
 def write(out: Path, *, days: int, rows_per_day: int, end: date, seed: int) -> Iterator[Path]:
-    """Write `<out>/clicks/date=YYYY-MM-DD/part-0.parquet` for the `days` days up to and with `end`, yielding each.
+    """Write `<out>/clicks/date=YYYY-MM-DD/part-0.parquet` for the last `days` days, `end` included. Yields each path.
 
     rows_per_day: give or take 4%. Raises ConfigurationError if days or rows_per_day is below 1.
     """
-    make = partial(clicks_of, seed=seed, rows_per_day=rows_per_day)
+    make = partial(day_clicks, seed=seed, rows_per_day=rows_per_day)
     return write_days(out / "clicks", days=days, end=end, table=make)
 
 
-def clicks_of(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
+def day_clicks(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
     """One day's rows, by query in order of time, and by position within a query."""
-    items, rng = catalogue_of(day, seed=seed), generator(seed, "clicks", day)
+    items, rng = day_catalogue(day, seed=seed), generator(seed, "clicks", day)
     rows = volume(seed, day, rows_per_day)
     sizes = rng.integers(_SHORTEST, _LONGEST + 1, size=rows // _SHORTEST + 1)
     query = np.repeat(np.arange(len(sizes)), sizes)[:rows]
     slot = np.arange(rows) - np.searchsorted(query, query)
-    # evenly spaced points on the items' shares: each item by its share, none twice in a query
+    # evenly spaced points on the items' shares: an item appears by its share, and once in a query
     order = rng.permutation(len(items.share))
     point = (rng.random(len(sizes))[query] + slot) / sizes[query]
     item = order[np.minimum(np.searchsorted(np.cumsum(items.share[order]), point), len(order) - 1)]
-    # the old ranker knows little of quality, so that there is much to learn
+    # the old ranker hardly knows the quality, so that a model can learn much
     score = 0.3 * items.quality[item] + rng.normal(size=rows)
     item = item[np.lexsort((-score, query))]
 
@@ -94,8 +94,8 @@ def clicks_of(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
     )
 
 
-def catalogue_of(day: date, *, seed: int) -> Catalogue:
-    """The items that there are on a day. Draws go item by item, so that later items never change earlier ones."""
+def day_catalogue(day: date, *, seed: int) -> Catalogue:
+    """The items of a day. Random numbers are drawn item by item, so that later items never change earlier ones."""
     age = max(0, (day - EPOCH).days)
     count = _OLD_ITEMS + _NEW_A_DAY * age
     draws = generator(seed, "items").normal(size=(count, 16))

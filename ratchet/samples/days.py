@@ -1,4 +1,4 @@
-"""A made-up log on disk: one Parquet file a day, written whole or not at all."""
+"""A synthetic log on disk: one Parquet file for each day, written in one step."""
 
 import math
 import os
@@ -15,9 +15,9 @@ from ratchet.contracts.errors import ConfigurationError
 
 
 def write_days(out: Path, *, days: int, end: date, table: Callable[[date], pa.Table]) -> Iterator[Path]:
-    """Write `<out>/date=YYYY-MM-DD/part-0.parquet` for the `days` days up to and with `end`, yielding each when done.
+    """Write `<out>/date=YYYY-MM-DD/part-0.parquet` for the last `days` days, `end` included. Yields each path.
 
-    table: a day's rows. A file that already has the same bytes keeps its time of change.
+    table: returns a day's rows. A file that already has the same bytes keeps its modification time.
     Raises ConfigurationError if days is below 1.
     """
     if days < 1:
@@ -32,12 +32,12 @@ def write_days(out: Path, *, days: int, end: date, table: Callable[[date], pa.Ta
 
 
 def generator(seed: int, purpose: str, day: date | None = None) -> np.random.Generator:
-    """Random numbers that depend on nothing but a seed (0 or more), what they are for, and a day if one is given."""
+    """Random numbers that depend only on a seed (0 or more), a purpose, and a day if there is one."""
     return np.random.default_rng([seed, *purpose.encode(), 0 if day is None else day.toordinal()])
 
 
 def volume(seed: int, day: date, rows_per_day: int) -> int:
-    """Rows of a day: rows_per_day, give or take 4%, at least 1.
+    """The rows of a day: rows_per_day, plus or minus 4%, at least 1.
 
     Raises ConfigurationError if rows_per_day is below 1.
     """
@@ -47,7 +47,7 @@ def volume(seed: int, day: date, rows_per_day: int) -> int:
 
 
 def moments(day: date, seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> pa.Array:
-    """Timestamps (us, no zone) at these seconds after the day's midnight."""
+    """Timestamps (us, no zone) at seconds after the day's midnight."""
     micros = (seconds * 1e6).astype("timedelta64[us]")
     return pa.array(np.datetime64(day.isoformat(), "us") + micros, type=pa.timestamp("us"))
 

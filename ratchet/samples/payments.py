@@ -1,7 +1,7 @@
-"""Card payments, of which about one in fifty is fraud.
+"""Card payments. About one in fifty is fraud.
 
-What gives fraud away moves slowly: the merchants and countries that it prefers are others after some months. A day
-depends on the seed, its date and rows_per_day alone.
+The signs of fraud change slowly: after some months it prefers other merchants and countries. A day depends only on the
+seed, its date and rows_per_day.
 """
 
 from collections.abc import Iterator
@@ -25,20 +25,20 @@ COUNTRIES = ("BR", "DE", "ES", "FR", "GB", "NL", "PL", "US")
 CHANNELS = ("chip", "contactless", "online")
 _CHANNEL_SHARES = (0.25, 0.40, 0.35)
 _NULL_SECONDS = 0.03
-_FRAUDS = 0.024  # less what is lost where a risk is cut at 0.9: 0.02
+_FRAUDS = 0.024  # 0.02 after the limit of 0.9 for the risk of a payment
 _DAY = 86_400
 
 
 def write(out: Path, *, days: int, rows_per_day: int, end: date, seed: int) -> Iterator[Path]:
-    """Write `<out>/payments/date=YYYY-MM-DD/part-0.parquet` for the `days` days up to and with `end`, yielding each.
+    """Write `<out>/payments/date=YYYY-MM-DD/part-0.parquet` for the last `days` days, `end` included. Yields each path.
 
     rows_per_day: give or take 4%. Raises ConfigurationError if days or rows_per_day is below 1.
     """
-    make = partial(payments_of, seed=seed, rows_per_day=rows_per_day)
+    make = partial(day_payments, seed=seed, rows_per_day=rows_per_day)
     return write_days(out / "payments", days=days, end=end, table=make)
 
 
-def payments_of(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
+def day_payments(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
     """One day's payments in order of time."""
     rng, rows = generator(seed, "payments", day), volume(seed, day, rows_per_day)
     start = np.sort(rng.beta(2.5, 2.0, size=rows)) * (_DAY - 1)
@@ -77,7 +77,7 @@ def payments_of(day: date, *, seed: int, rows_per_day: int) -> pa.Table:
 
 
 def _taste(seed: int, purpose: str, day: date, size: int) -> Floats:
-    """How much fraud prefers each of `size` values on a day: waves of 100 to 200 days, mean 0 and variance about 1."""
+    """The preference of fraud for each of `size` values on a day: waves of 100 to 200 days, mean 0, variance near 1."""
     draws = generator(seed, purpose).random((size, 2))
     waves: Floats = np.sqrt(2) * np.sin(2 * np.pi * (day.toordinal() / (100 + 100 * draws[:, 0]) + draws[:, 1]))
     waves -= waves.mean()

@@ -1,4 +1,4 @@
-"""Reading artifacts: a reader gets no byte that does not match its digest."""
+"""Reading artifacts: a reader gets only bytes that match their digest."""
 
 import hashlib
 import secrets
@@ -24,10 +24,10 @@ def sha256_file(path: Path) -> str:
 
 
 def fetch(store: Store, artifact: Artifact, scratch: Path) -> Path:
-    """A local file with the artifact's bytes, verified: the store's own file in a folder store, else one in `scratch`.
+    """A local file with the artifact's bytes, verified: the file itself in a folder store, else one in `scratch`.
 
-    The one in `scratch` comes from this machine's cache if it is there; then the store is not asked. Read the file, and
-    do not write it. Raises CorruptArtifact if it is gone, cut or changed.
+    A file in `scratch` is taken from this machine's cache if it is cached; then no request goes to the store. Read the
+    file, and do not write to it. Raises CorruptArtifact if it is missing, cut or changed.
     """
     local = store.local(artifact.key)
     if local is not None:
@@ -53,32 +53,32 @@ def fetch(store: Store, artifact: Artifact, scratch: Path) -> Path:
 
 
 def cache_copy(store: Store, artifact: Artifact, path: Path) -> None:
-    """Keep a file that was just stored in this machine's cache, so that no stage here downloads it again."""
+    """Add a file that was just stored to this machine's cache, so that no stage here downloads it again."""
     if (cache := open_cache()) is not None and store.local(artifact.key) is None:
         cache.adopt(path, artifact.sha256)
 
 
 def read_bytes(store: Store, artifact: Artifact) -> bytes:
-    """The artifact's bytes, verified; for artifacts that fit into memory. Raises CorruptArtifact."""
+    """Read the artifact's bytes, verified; for artifacts that fit into memory. Raises CorruptArtifact."""
     try:
         data = store.read(artifact.key)
     except FileNotFoundError:
-        raise gone(store, artifact) from None
+        raise missing_error(store, artifact) from None
     _compare(store, artifact, len(data), hashlib.sha256(data).hexdigest())
     return data
 
 
 def read_json(store: Store, artifact: Artifact, model: type[_Model]) -> _Model:
-    """A document that was published as JSON, verified. Raises CorruptArtifact."""
+    """Read a document that was published as JSON, verified. Raises CorruptArtifact."""
     try:
         return model.model_validate_json(read_bytes(store, artifact))
     except ValidationError as error:
         raise CorruptArtifact(
-            f"{store.uri}/{artifact.key} is no {model.__name__}: {error.errors()[0]['msg']}", remedy=_REMEDY
+            f"{store.uri}/{artifact.key} is not valid as {model.__name__}: {error.errors()[0]['msg']}", remedy=_REMEDY
         ) from error
 
 
-def gone(store: Store, artifact: Artifact) -> CorruptArtifact:
+def missing_error(store: Store, artifact: Artifact) -> CorruptArtifact:
     """The error for an artifact that does not exist."""
     return CorruptArtifact(f"{store.uri}/{artifact.key} is gone", remedy=_REMEDY)
 
@@ -88,7 +88,7 @@ def _fetch(store: Store, artifact: Artifact, path: Path) -> None:
     try:
         _check(store, artifact, path)
     except CorruptArtifact:
-        # Bytes can also change on their way. If they are damaged in the store, the second download is damaged too.
+        # Bytes can also change during the download. If they are damaged in the store, the second download is too.
         _download(store, artifact, path)
         _check(store, artifact, path)
 
@@ -97,7 +97,7 @@ def _download(store: Store, artifact: Artifact, path: Path) -> None:
     try:
         store.download(artifact.key, path)
     except FileNotFoundError:
-        raise gone(store, artifact) from None
+        raise missing_error(store, artifact) from None
 
 
 def _check(store: Store, artifact: Artifact, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The one seam between Ratchet and where its bytes lie: a folder, an S3 bucket, or memory.
+"""The only interface between Ratchet and its storage: a folder, an S3 bucket, or memory.
 
 A change here violates the promise of the project when: a conditional create can succeed twice for one key; a reader can
 see half of a write; or a write returns before its bytes would survive a crash.
@@ -18,7 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Entry(NamedTuple):
-    """A file in the store. etag: opaque, another after every write. modified_ns: since 1970, by the store's clock."""
+    """A file in the store. etag: opaque; every write changes it. modified_ns: since 1970, by the store's clock."""
 
     key: str
     bytes: int
@@ -29,18 +29,18 @@ class Entry(NamedTuple):
 class Store(Protocol):
     """Files by key. Keys are relative paths with `/`; prefixes are folders, and "" is the whole store.
 
-    Every call raises ConfigurationError for a key that leads elsewhere, for a store that is not there and for rights
-    that are missing, and Unavailable for a store that does not answer or is full. Writing makes folders as needed, and
+    Every call raises ConfigurationError for a key that leads out of the store, for a store that does not exist and for
+    missing rights, and Unavailable for a store that does not answer or is full. Writing creates folders as needed;
     reading never does, so that a store can be opened on any root, writable or not.
     """
 
     @property
     def uri(self) -> str:
-        """Where the store is; `open_store` of it gives the same store in another process (memory: in this one)."""
+        """The URI of the store. `open_store` opens the same store by it in any process (memory: in this one)."""
         ...
 
     def prepare(self) -> None:
-        """Make the root ready for stages to write to, or say why it cannot be."""
+        """Prepare the root so that stages can write to it. Raises ConfigurationError if that is impossible."""
         ...
 
     def read(self, key: str) -> bytes:
@@ -48,15 +48,15 @@ class Store(Protocol):
         ...
 
     def create(self, key: str, data: bytes) -> bool:
-        """Write a file that must not exist yet, durably. False if it exists: of many writers exactly one gets True."""
+        """Write a file that does not exist yet, durably. False if it exists: of many writers exactly one gets True."""
         ...
 
     def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        """Write a file if its etag is still `expected` (None: if there is none), durably. False if it is not."""
+        """Write a file if its etag is still `expected` (None: if it does not exist), durably. False otherwise."""
         ...
 
     def upload(self, path: Path, key: str) -> None:
-        """Write a local file, durably and whole; what had the key before is replaced. Raises FileNotFoundError."""
+        """Write a local file in one step, durably; it replaces an old file of the key. Raises FileNotFoundError."""
         ...
 
     def download(self, key: str, path: Path) -> None:
@@ -64,23 +64,23 @@ class Store(Protocol):
         ...
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """All files below a folder, sorted by key. An absent folder is an empty one."""
+        """All files below a folder, sorted by key. A folder that does not exist counts as empty."""
         ...
 
     def head(self, key: str) -> Entry | None:
-        """What is known of a file without reading it."""
+        """The entry of a file; None if it does not exist. Does not read the file."""
         ...
 
     def delete(self, key: str, *, expected: str | None = None) -> bool:
-        """Remove a file; with `expected`, only while that is its etag. Whether there was such a file."""
+        """Delete a file; with `expected`, only if that is its etag. Returns whether it was deleted."""
         ...
 
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
-        """Remove what crashed writers left half-written below a folder. How many pieces that was."""
+        """Delete the unfinished files of crashed writers below a folder. Returns how many it deleted."""
         ...
 
     def local(self, key: str) -> Path | None:
-        """The file itself where it can be mapped into memory in place, else None."""
+        """The path of the file, if it is on this machine; else None."""
         ...
 
     def table(self, key: str) -> tuple[str, dict[str, str]]:
@@ -88,12 +88,12 @@ class Store(Protocol):
         ...
 
     def adopt(self, prefix: str) -> None:
-        """Give what another library has written below a folder the same owner as what the store writes itself."""
+        """Give the files that another library wrote below a folder the owner that the store's files have."""
         ...
 
 
 def check_key(key: str) -> str:
-    """A key that stays below the root in every store. Raises ConfigurationError."""
+    """Check that a key stays below the root in every store; returns it. Raises ConfigurationError."""
     problem = _problem(key)
     if problem:
         raise ConfigurationError(
@@ -104,7 +104,7 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """A folder as "" or with a slash at its end, ready to be put before names."""
+    """Check a folder; returns "" or the folder with a slash at its end."""
     return f"{check_key(prefix.removesuffix('/'))}/" if prefix else ""
 
 
@@ -116,12 +116,12 @@ def _problem(key: str) -> str | None:  # noqa: PLR0911 - one line for each rule
     if not key or length > MAX_KEY_BYTES:
         return "is empty" if not key else "is too long"
     if _CONTROL.search(key) or "\\" in key:
-        return "has a control character or a backslash in it"
+        return "has a control character or a backslash"
     for segment in key.split("/"):
         if segment in {"", ".", ".."}:
-            return "is absolute" if key.startswith("/") else f"has {segment!r} as a step"
+            return "is absolute" if key.startswith("/") else f"has {segment!r} as a segment"
         if len(segment.encode()) > MAX_SEGMENT_BYTES:
-            return "has a step that is too long"
+            return "has a segment that is too long"
         if TEMPORARY.fullmatch(segment):
             return "is the name of a temporary file of the store"
     return None

@@ -1,14 +1,14 @@
-"""Artifacts on this machine's disk, by their sha256, so that nothing is downloaded twice: shared by all stages here.
+"""A cache of artifacts on this machine's disk, by sha256. All stages here share it, so that each file comes once.
 
-Its files are never trusted, since any pipeline's own code may write there: a file is compared with its digest before
-it is used. It may still change while it is read: code that may write to the folder may write to the file. So pipelines
-that do not trust each other have separate caches.
+The cache does not trust its files, because the code of any pipeline may write there: it compares a file with its digest
+before each use. The file may still change while a stage reads it, because code that may write to the folder may write
+to the file. So pipelines that do not trust each other need separate caches.
 
-Nothing here fails a stage: a stage goes on without a cache that is full, read-only or damaged, and logs that once.
-There are no locks to wait for. A folder that names the bytes to come reserves room for them, so that each writer sees
-the others. A file in use has a second name (a hard link), and is not evicted.
+No stage fails because of the cache: if it is full, read-only or damaged, the stage goes on without it, and logs that
+once. There are no locks to wait for. A folder that names a number of bytes reserves space for them, so that each writer
+sees the others. A file in use has a second name (a hard link), and is not evicted.
 
-A change here violates the promise of the project when bytes are given out that were not compared with their digest, or
+A change here violates the promise of the project when a stage gets bytes that were not compared with their digest, or
 when the files and the reservations together can exceed the limit.
 """
 
@@ -43,7 +43,7 @@ class _Entry(NamedTuple):
 
 
 class Cache:
-    """A folder with `files` by digest, `incoming` downloads, and `scratch` folders of stages. limit: bytes of files."""
+    """A folder with `files` by digest, `incoming` downloads and `scratch` folders of stages. limit: of files, bytes."""
 
     def __init__(self, root: Path, limit: int) -> None:
         self._root = root
@@ -52,7 +52,7 @@ class Cache:
         self._warned = False
 
     def take(self, sha256: str, size: int, target: Path) -> bool:
-        """Give `target` the bytes with this digest, by a hard link where possible. False if they are not cached."""
+        """Link or copy the file with this digest to `target`. False if it is not cached."""
         entry = self._files / sha256
         try:
             _link(entry, target)
@@ -60,7 +60,7 @@ class Cache:
                 with suppress(OSError):
                     os.utime(entry)
                 return True
-            _log.warning("the cache at %s held other bytes under %s; they are fetched again", self._root, sha256[:12])
+            _log.warning("the cache at %s: %s is damaged; the stage downloads it again", self._root, sha256[:12])
             _remove(entry)
         except FileNotFoundError:
             return False
@@ -71,7 +71,7 @@ class Cache:
 
     @contextmanager
     def room(self, size: int) -> Iterator[Path | None]:
-        """A private path to write `size` bytes to, within the limit; None where there is no room for them."""
+        """A private path for `size` bytes, within the limit; None if there is no space for them."""
         reserved = self._reserve(size)
         if reserved is None:
             yield None
@@ -79,10 +79,10 @@ class Cache:
         try:
             yield reserved[0] / "data"
         finally:
-            owned_folder.leave(*reserved)
+            owned_folder.release(*reserved)
 
     def keep(self, path: Path, sha256: str, target: Path) -> None:
-        """Give a file of `room`, whose bytes have this digest, to `target`, and keep it here under its digest."""
+        """Link a file of `room`, whose bytes have this digest, to `target`, and keep it here under its digest."""
         try:
             path.chmod(0o444)
             os.link(path, target)  # first: a file with a second name is not evicted
@@ -92,7 +92,7 @@ class Cache:
             path.replace(self._files / sha256)
 
     def adopt(self, path: Path, sha256: str) -> None:
-        """Keep a file that a stage has made, if it is on the same disk: its bytes are not copied."""
+        """Keep a file that a stage wrote, without a copy, if it is on the same disk."""
         with suppress(OSError):
             if path.stat().st_dev != self._root.stat().st_dev or (self._files / sha256).exists():
                 return
@@ -103,9 +103,9 @@ class Cache:
 
     @contextmanager
     def scratch(self) -> Iterator[Path | None]:
-        """An empty private folder on the cache's disk that vanishes with the block, or with the process; None if none.
+        """An empty private folder on the cache's disk, deleted at the end of the block; None if it is impossible.
 
-        The next process removes the folder of one that was killed.
+        If the process is killed, the next one deletes the folder.
         """
         claimed = None
         try:
@@ -120,7 +120,7 @@ class Cache:
         try:
             yield claimed[0]
         finally:
-            owned_folder.leave(*claimed)
+            owned_folder.release(*claimed)
 
     def _reserve(self, size: int) -> tuple[Path, int] | None:
         claimed = None
@@ -134,12 +134,12 @@ class Cache:
         except OSError as error:
             self._warn(f"cannot be written: {error}")
         if claimed is not None:
-            owned_folder.leave(*claimed)
+            owned_folder.release(*claimed)
         return None
 
     def _make_room(self, size: int) -> bool:
-        """Evict the files used longest ago until files and reservations, ours among them, are within the limit."""
-        # Reservations first: one that becomes a file meanwhile is counted twice, and never missed.
+        """Evict the least recently used files until files and reservations, ours included, are within the limit."""
+        # Reservations first: one that becomes a file in between is counted twice; the other order could miss it.
         reserved = sum(self._reservations())
         entries = sorted(self._entries())
         excess = reserved + sum(entry.bytes for entry in entries) - self._limit
@@ -169,7 +169,7 @@ class Cache:
                         _remove(Path(one.path))
 
     def _prepare(self) -> None:
-        """Make the folders, and remove those of dead processes. Raises OSError where that is impossible."""
+        """Create the folders, and delete those of dead processes. Raises OSError."""
         for folder in (self._files, self._incoming, self._scratch):
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 _remove(folder)
@@ -199,7 +199,7 @@ def _open(root: Path, limit: int) -> Cache:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """An empty private folder, on the cache's disk where there is a cache: a container's /tmp counts as its memory."""
+    """An empty private folder, on the cache's disk if there is a cache: a container's /tmp counts as its memory."""
     found = open_cache()
     if found is not None:
         with found.scratch() as folder:
@@ -211,7 +211,7 @@ def scratch() -> Iterator[Path]:
 
 
 def _link(entry: Path, target: Path) -> None:
-    """Give a file a second name; a copy, on another disk and in a folder that is read-only."""
+    """Create a hard link; a copy on another disk, or if the folder is read-only."""
     try:
         os.link(entry, target, follow_symlinks=False)
     except FileNotFoundError:
@@ -233,7 +233,7 @@ def _is_whole(path: Path, size: int, sha256: str) -> bool:
 
 
 def _descriptor(path: Path) -> int:
-    """A descriptor of the file itself: not of the target of a link, nor of a pipe that never answers."""
+    """A descriptor of the file itself. Does not follow a link, and does not wait for a pipe."""
     return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 

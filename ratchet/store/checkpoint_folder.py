@@ -1,4 +1,4 @@
-"""The checkpoints of a training in the store: a folder that the current attempt alone may write."""
+"""The checkpoints of a training in the store: a folder that only the current attempt may write."""
 
 from collections.abc import Iterable
 
@@ -12,8 +12,8 @@ from ratchet.store.lease import holder_of
 class StoreCheckpointFolder:
     """A folder of the store that holds the checkpoints of one fingerprint.
 
-    Refuses to write for an attempt that another has replaced: one that was frozen and wakes up must not write between
-    the checkpoints of its successor.
+    Refuses to write for an attempt that another has replaced: a frozen attempt that wakes up must not write between the
+    checkpoints of its successor.
     """
 
     def __init__(self, store: Store, request: StageRequest) -> None:

@@ -1,21 +1,21 @@
-"""Clearing up after crashed and beaten attempts."""
+"""Deletes the files that crashed and superseded attempts left."""
 
 import time
 
 from ratchet.contracts import paths
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.store.base import Store
-from ratchet.store.publishing import published, read_manifest
+from ratchet.store.publishing import find_result, read_manifest
 
 
 def collect(store: Store, prefix: str, *, older_than_s: float) -> list[str]:
-    """Delete what crashed or beaten attempts left under a prefix. Keys of what went.
+    """Delete the files that crashed or superseded attempts left under a prefix. Returns the keys of deleted files.
 
-    Only what is older than any running attempt can be may be deleted. Runs that were made before a rebuild read what
-    its superseded manifests name, so that stays too. Raises CorruptArtifact, and deletes nothing, if a manifest that
-    says what is in use is damaged.
+    older_than_s: more than the age of any running attempt. Files that a superseded manifest names stay, because runs
+    before the rebuild read them. Raises CorruptArtifact, and deletes nothing, if a manifest that names files in use is
+    damaged.
     """
-    found = published(store, prefix)
+    found = find_result(store, prefix)
     kept = [read_manifest(store, entry.key) for entry in list(store.list(paths.superseded(prefix)))]
     used = {key for one in [*kept, *([found] if found else [])] for key in _named(one)}
     before = time.time_ns() - int(older_than_s * 1e9)
@@ -26,5 +26,5 @@ def collect(store: Store, prefix: str, *, older_than_s: float) -> list[str]:
     return gone
 
 
-def _named(found: Published) -> set[str]:
+def _named(found: PublishedResult) -> set[str]:
     return {found.key, *(artifact.key for artifact in found.result.outputs.values())}

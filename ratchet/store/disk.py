@@ -1,4 +1,4 @@
-"""What a folder needs to be a store: durable folders, owners, locks, and the system's errors in plain words."""
+"""Folders on a disk for the folder store: durable folders, owners, locks, and the system's errors as ours."""
 
 import errno
 import fcntl
@@ -34,28 +34,28 @@ def store_errors(path: Path, *, writing: bool = False) -> Iterator[None]:
     except OSError as error:
         if not writing and error.errno in _ABSENT:
             raise FileNotFoundError(errno.ENOENT, "not in the store", str(path)) from error
-        raise _plain(error, path) from error
+        raise _explain(error, path) from error
 
 
-def _plain(error: OSError, path: Path) -> RatchetError:
+def _explain(error: OSError, path: Path) -> RatchetError:
     what = f"{path}: {os.strerror(error.errno) if error.errno else error}"
     if error.errno in _FULL:
         free = shutil.disk_usage(_existing(path)).free
         return Unavailable(
             f"{path}: the disk is full, {free:,} bytes are free; nothing was changed",
-            remedy="free space on the store's disk, or move the store; it is tried again",
+            remedy="free space on the store's disk, or move the store; Ratchet retries",
         )
     if error.errno in _RIGHTS:
         return ConfigurationError(
             f"{what} (as user {os.geteuid()})", remedy="let this user own the store's folder, or choose another store"
         )
     if error.errno in _SHAPE:
-        return ConfigurationError(what, remedy="move away what stands in this place of the store")
-    return Unavailable(what, remedy="look at the store's disk and the system's log; it is tried again")
+        return ConfigurationError(what, remedy="move the file or folder at this path of the store away")
+    return Unavailable(what, remedy="check the store's disk and the system's log; Ratchet retries")
 
 
-def outside(key: str, uri: str) -> ConfigurationError:
-    """The error for a key that a link leads out of the store."""
+def link_error(key: str, uri: str) -> ConfigurationError:
+    """The error for a key whose path leaves the store through a link."""
     return ConfigurationError(
         f"{key!r} leads out of {uri} through a symbolic link", remedy="put the file itself in the store's folder"
     )
@@ -68,13 +68,13 @@ def _existing(path: Path) -> Path:
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and those above it, durably, each with the owner of the one above."""
+    """Create a folder and its parents, durably, each with the owner of its parent."""
     if folder.is_dir():
         return
     make_folders(folder.parent)
     owner = folder.parent.stat()
-    if _gives(owner):
-        _make_given(folder, owner)
+    if _changes_owner(owner):
+        _make_owned(folder, owner)
     else:
         try:
             folder.mkdir(mode=0o755)
@@ -84,35 +84,35 @@ def make_folders(folder: Path) -> None:
     sync_folder(folder.parent)
 
 
-def _make_given(folder: Path, owner: os.stat_result) -> None:
-    """Make a folder that has its owner from the first moment: others write into it as soon as they see it."""
+def _make_owned(folder: Path, owner: os.stat_result) -> None:
+    """Create a folder that has its owner at once, since other processes write into it as soon as they see it."""
     new = folder.parent / f".ratchet-{secrets.token_hex(8)}.tmp"
     new.mkdir(mode=0o755)
     try:
-        give(new, owner)
-        new.rename(folder)  # over an empty folder too, which changes nothing
+        set_owner(new, owner)
+        new.rename(folder)  # it may replace an empty folder, which changes nothing
     except OSError as error:
         new.rmdir()
         if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
             raise
 
 
-def give(what: Path | int, owner: os.stat_result) -> None:
-    """As root, hand a file, a folder or an open file to an owner. Links themselves, not what they lead to."""
-    if _gives(owner):
+def set_owner(what: Path | int, owner: os.stat_result) -> None:
+    """As root, set the owner of a file, a folder or an open file. Sets that of a link itself, not of its target."""
+    if _changes_owner(owner):
         if isinstance(what, int):
             os.fchown(what, owner.st_uid, owner.st_gid)
         else:
             os.chown(what, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
-def _gives(owner: os.stat_result) -> bool:
+def _changes_owner(owner: os.stat_result) -> bool:
     return os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0)
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[int]:
-    """A folder's descriptor; it stays good for fsync when the folder's last file goes, and the folder with it."""
+def open_folder(folder: Path) -> Iterator[int]:
+    """A folder's descriptor. It stays valid for fsync if the folder is deleted with its last file."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield handle
@@ -121,30 +121,30 @@ def opened(folder: Path) -> Iterator[int]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a crash."""
-    with opened(folder) as handle:
+    """Flush a folder, so that the names in it survive a crash."""
+    with open_folder(folder) as handle:
         os.fsync(handle)
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[int]:
-    """Hold a folder's lock against other processes and threads; it ends with the process at the latest.
+def lock_folder(folder: Path) -> Iterator[int]:
+    """Hold a folder's lock against other processes and threads. The kernel releases it when the process ends.
 
     Yields the folder's descriptor. Raises Unavailable if another holds the lock for longer than LOCK_TIMEOUT_S seconds.
     """
-    with opened(folder) as handle:
+    with open_folder(folder) as handle:
         deadline = time.monotonic() + LOCK_TIMEOUT_S
-        while not _taken(handle):
+        while not _try_lock(handle):
             if time.monotonic() > deadline:
                 raise Unavailable(
                     f"{folder}: another process has held its lock for {LOCK_TIMEOUT_S:.0f} s",
-                    remedy="see who it is with `lslocks`; it is tried again",
+                    remedy="find the process with `lslocks`; Ratchet retries",
                 )
             time.sleep(_LOCK_POLL_S)
         yield handle
 
 
-def _taken(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -153,9 +153,9 @@ def _taken(handle: int) -> bool:
 
 
 def walk(top: Path) -> Iterator[str]:
-    """Names of all files below a folder, relative to it, links to files among them, in no order.
+    """Names of all files below a folder, relative to it, links to files included, in no order.
 
-    A folder that was never finished counts as a file.
+    An unfinished folder of `make_folders` counts as a file.
     """
     waiting = [""]
     while waiting:

@@ -1,7 +1,7 @@
 """The store in a folder.
 
-A file appears under its name in one step, when all of its bytes are on the disk: it is written under a private name in
-the same folder, fsynced, and then linked (create) or renamed (replace, upload); the folder is fsynced last.
+A file appears under its name in one step, after all of its bytes are on the disk: the store writes it under a private
+name in the same folder, syncs it, and then links it (create) or renames it (replace, upload); it syncs the folder last.
 """
 
 import os
@@ -17,21 +17,21 @@ from typing_extensions import override
 from ratchet.store.base import TEMPORARY, Entry, Store, check_key, check_prefix
 from ratchet.store.disk import (
     STAGE_OWNER,
-    give,
-    locked,
+    link_error,
+    lock_folder,
     make_folders,
-    opened,
-    outside,
+    open_folder,
+    set_owner,
     store_errors,
     sync_folder,
     walk,
 )
 
-_PLACES = 100  # tries at a folder that deletes of its last file may take away meanwhile
+_TRIES = 100  # to write to a folder that a concurrent delete of its last file may remove
 
 
 class FileStore(Store):
-    """Files below a folder. What root writes takes the owner of its folder: stages, not root, write there too."""
+    """Files below a folder. A file that root writes gets the owner of its folder, because stages write there too."""
 
     def __init__(self, root: Path) -> None:
         self._root = Path(os.path.realpath(root))
@@ -47,14 +47,14 @@ class FileStore(Store):
         return self._root
 
     def prepare(self) -> None:
-        """Make the root; as root, hand a new or empty one to the user that stage containers run as."""
+        """Create the root; as root, give a new or empty one to the user that stage containers run as."""
         with store_errors(self._root, writing=True):
             make_folders(self._root)
             if os.geteuid() == 0 and not any(self._root.iterdir()):
                 os.chown(self._root, *STAGE_OWNER)
 
     def owner(self) -> tuple[int, int]:
-        """User and group that own the root. Raises ConfigurationError where there is no root."""
+        """User and group that own the root. Raises FileNotFoundError if the root does not exist."""
         with store_errors(self._root):
             found = self._root.stat()
         return found.st_uid, found.st_gid
@@ -68,14 +68,14 @@ class FileStore(Store):
     @override
     def create(self, key: str, data: bytes) -> bool:
         path = self._path(key)
-        with store_errors(path, writing=True), _written(path, lambda file: _write(file, data)) as temporary:
+        with store_errors(path, writing=True), _temporary_file(path, lambda file: _write(file, data)) as temporary:
             try:
                 os.link(temporary, path)
             except FileExistsError:
                 created = False
             else:
                 created = True
-            # Also for who comes second: what it reads now has to be there after a crash.
+            # Also if another writer was first: the caller reads that file now, so it has to survive a crash.
             sync_folder(path.parent)
             return created
 
@@ -86,8 +86,8 @@ class FileStore(Store):
         path = self._path(key)
         with (
             store_errors(path, writing=True),
-            _written(path, lambda file: _write(file, data)) as new,
-            locked(path.parent) as folder,
+            _temporary_file(path, lambda file: _write(file, data)) as new,
+            lock_folder(path.parent) as folder,
         ):
             found = _entry(key, path)
             if found is None or found.etag != expected:
@@ -102,8 +102,8 @@ class FileStore(Store):
         path.stat()
         with (
             store_errors(target, writing=True),
-            _written(target, lambda file: shutil.copyfile(path, file)) as new,
-            opened(target.parent) as folder,
+            _temporary_file(target, lambda file: shutil.copyfile(path, file)) as new,
+            open_folder(target.parent) as folder,
         ):
             new.replace(target)
             os.fsync(folder)
@@ -118,7 +118,7 @@ class FileStore(Store):
 
     @override
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """Links to folders are not followed; a link to a file outside of the store is refused."""
+        """Does not follow links to folders. Raises ConfigurationError for a link to a file outside the store."""
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
         with store_errors(top):
@@ -135,11 +135,11 @@ class FileStore(Store):
 
     @override
     def delete(self, key: str, *, expected: str | None = None) -> bool:
-        """Folders that become empty go too."""
+        """Deletes folders that become empty too."""
         path = self._path(key)
         with store_errors(path):
             try:
-                with locked(path.parent) as folder:
+                with lock_folder(path.parent) as folder:
                     found = _entry(key, path)
                     if found is None or expected not in {None, found.etag}:
                         return False
@@ -147,7 +147,7 @@ class FileStore(Store):
                     os.fsync(folder)
             except (FileNotFoundError, NotADirectoryError):
                 return False
-            with suppress(OSError):  # not empty, or somebody else was quicker
+            with suppress(OSError):  # not empty, or another process deleted it
                 for empty in path.parents:
                     if empty == self._root:
                         break
@@ -170,7 +170,7 @@ class FileStore(Store):
         return swept
 
     def local(self, key: str) -> Path | None:
-        """The file, if it is there."""
+        """The path of the file, if it exists."""
         path = self._path(key)
         return path if path.is_file() else None
 
@@ -180,7 +180,7 @@ class FileStore(Store):
 
     @override
     def adopt(self, prefix: str) -> None:
-        """Nothing to do unless root."""
+        """Does nothing unless the process runs as root."""
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
         if os.geteuid() != 0 or not top.exists():
@@ -188,17 +188,17 @@ class FileStore(Store):
         with store_errors(top):
             owner = self._root.stat()
             for path in (*reversed(top.relative_to(self._root).parents), top.relative_to(self._root)):
-                give(self._root / path, owner)
+                set_owner(self._root / path, owner)
             for place, folders, files in os.walk(top):
                 for name in (*folders, *files):
-                    give(Path(place, name), owner)
+                    set_owner(Path(place, name), owner)
 
     def _path(self, key: str) -> Path:
         """The path of a key. Raises ConfigurationError if a link on the way leads out of the root."""
         path = self._root / check_key(key)
         resolved = Path(os.path.realpath(path))
         if resolved != path and self._root not in resolved.parents:
-            raise outside(key, self.uri)
+            raise link_error(key, self.uri)
         return path
 
 
@@ -209,7 +209,7 @@ def _entry(key: str, path: Path) -> Entry | None:
         return None
     if not path.is_file():
         return None
-    # The inode tells two writes apart that end within one tick of the clock: both exist at once for a moment.
+    # The inode distinguishes two writes within one tick of the clock: both files exist at once for a moment.
     etag = f"{found.st_size:x}-{found.st_mtime_ns:x}-{found.st_ino:x}"
     return Entry(key, found.st_size, etag, found.st_mtime_ns)
 
@@ -220,14 +220,14 @@ def _write(file: Path, data: bytes) -> None:
 
 
 @contextmanager
-def _written(path: Path, write: Callable[[Path], object]) -> Iterator[Path]:
-    """A private file beside `path` with its bytes on the disk; gone when the block ends, unless it was renamed."""
+def _temporary_file(path: Path, write: Callable[[Path], object]) -> Iterator[Path]:
+    """A private file beside `path` with its bytes on the disk; deleted at the end of the block, unless renamed."""
     temporary = path.parent / f".ratchet-{secrets.token_hex(8)}.tmp"
     handle = _open(temporary)
     try:
         try:
             write(temporary)
-            give(handle, path.parent.stat())
+            set_owner(handle, path.parent.stat())
             os.fsync(handle)
         finally:
             os.close(handle)
@@ -237,7 +237,7 @@ def _written(path: Path, write: Callable[[Path], object]) -> Iterator[Path]:
 
 
 def _open(temporary: Path) -> int:
-    for left in reversed(range(_PLACES)):
+    for left in reversed(range(_TRIES)):
         try:
             make_folders(temporary.parent)
             return os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)

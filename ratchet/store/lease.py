@@ -1,8 +1,8 @@
-"""The lease of a fingerprint: a file in the store, kept alive by a beat, so that two attempts never compute the same.
+"""The lease of a fingerprint: a file in the store with a heartbeat, so that two attempts never compute the same work.
 
-A waiter needs no clock but its own: if it sees no change of the beat for STALE_S seconds, the holder is dead, and the
-waiter may take the lease over. Within one run the orchestrator knows better: a later try of the same run takes over at
-once.
+A waiter needs only its own clock: if the beat does not change for STALE_S seconds, the holder is dead, and the waiter
+may take the lease over. A later try of the same run takes over at once, because the orchestrator started it after the
+earlier one ended.
 
 A change here violates the promise of the project when two callers can both believe for longer than a beat that they
 hold one lease.
@@ -15,6 +15,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 
+from pydantic import Field
+
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, Unavailable
 from ratchet.store.base import Store
@@ -25,24 +27,22 @@ STALE_S = 30.0
 
 
 class Lease(Document):
-    """run_id: the run that computes. attempt: the attempt whose job computes; its container has it as a label.
+    """The right to compute one fingerprint."""
 
-    holder: the attempt that follows the job. beat: grows while the holder lives. ending: whether the job has received a
-    notice to stop; then no attempt goes on with it.
-    """
-
-    run_id: str
-    attempt: str
-    holder: str
+    run_id: str = Field(description="The run that computes.")
+    attempt: str = Field(description="The attempt whose job computes; its container has it as a label.")
+    holder: str = Field(description="The attempt that follows the job.")
     started: datetime
-    beat: int = 0
-    ending: bool = False
+    beat: int = Field(0, description="Grows while the holder is alive.")
+    ending: bool = Field(
+        default=False, description="Whether the job received a notice to stop; then no attempt continues it."
+    )
 
 
 class Hold:
-    """A lease of ours, kept alive by a thread until it is released.
+    """A lease that this process holds. A thread keeps it alive until `release`.
 
-    lost: set when another attempt has taken it over; then the job belongs to that attempt.
+    lost: set when another attempt takes it over; then the job belongs to that attempt.
     """
 
     def __init__(self, store: Store, key: str, lease: Lease) -> None:
@@ -50,18 +50,18 @@ class Hold:
         self._lease = lease
         self._store, self._key = store, key
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._live, name="lease", daemon=True)
+        self._thread = threading.Thread(target=self._keep_alive, name="lease", daemon=True)
         self._thread.start()
 
     def point_at(self, attempt: str, started: datetime, *, ending: bool = False) -> None:
-        """Name the attempt whose job computes: an earlier one, or the holder. Does nothing if the lease names it."""
+        """Set the attempt whose job computes: an earlier one, or the holder. Does nothing if the lease names it."""
         if self._lease.attempt != attempt:
             changed = {"attempt": attempt, "started": started, "ending": ending}
             self._lease = self._lease.model_copy(update=changed)
             self._beat(changed)
 
     def is_ours(self) -> bool:
-        """Whether no other attempt has taken it over, by the store. True if the store does not answer."""
+        """Whether no other attempt has taken the lease over in the store. True if the store does not answer."""
         with suppress(Unavailable):
             found = _read(self._store, self._key)
             if found is not None and found[0].holder != self._lease.holder:
@@ -69,7 +69,7 @@ class Hold:
         return not self.lost.is_set()
 
     def release(self) -> bool:
-        """Give the lease back. Returns whether it was still ours."""
+        """Release the lease. Returns whether it was still ours."""
         self._over.set()
         self._thread.join()
         while True:
@@ -80,15 +80,15 @@ class Hold:
             if self._store.delete(self._key, expected=found[1]):
                 return True
 
-    def _live(self) -> None:
+    def _keep_alive(self) -> None:
         while not self._over.wait(BEAT_S) and not self.lost.is_set():
             try:
                 self._beat()
             except Unavailable:
-                continue  # it is still ours; if the store stays away, others see no beat
+                continue  # it is still ours; if the store does not answer for long, others see no beat
 
     def _beat(self, changed: Mapping[str, object] = MappingProxyType({})) -> None:
-        while True:  # until it is stored: our own thread's beat must not undo a change of the attempt
+        while True:  # until it is stored: the beat of our thread must not undo a change of the attempt
             found = _read(self._store, self._key)
             if found is None or found[0].holder != self._lease.holder:
                 self.lost.set()
@@ -107,10 +107,10 @@ class Waiter:
         self._seen: Lease | None = None
         self._since = 0.0
         self.predecessor: Lease | None = None
-        """The lease that was taken over: its job may still run."""
+        """The old lease, after a takeover: its job may still run."""
 
     def take(self) -> Hold | None:
-        """The lease, if it is free, stale, or of an earlier try of our own run. None: another holds it; call again."""
+        """Take the lease if it is free, stale, or of an earlier try of the same run. None: call again later."""
         while True:
             found = _read(self._store, self._key)
             if found is None:
@@ -123,11 +123,11 @@ class Waiter:
             if self._store.replace(self._key, seal(ours), expected=etag):
                 self.predecessor = current
                 return Hold(self._store, self._key, ours)
-            # It changed since it was read. A beat in between changes nothing about our right to it: read again.
+            # It changed since it was read. A beat does not change our right to the lease: read again.
 
     @property
     def holder(self) -> Lease | None:
-        """The lease at the last `take` that failed."""
+        """The lease of another attempt, at the last `take`."""
         return self._seen
 
     def _is_stale(self, current: Lease) -> bool:
@@ -138,12 +138,12 @@ class Waiter:
 
 
 def new_lease(run_id: str, attempt: str) -> Lease:
-    """A lease that starts now, held by the attempt itself."""
+    """A lease that starts now, with the attempt as its holder."""
     return Lease(run_id=run_id, attempt=attempt, holder=attempt, started=datetime.now(UTC))
 
 
-def conclude(store: Store, key: str, holder: str) -> bool:
-    """Mark a holder's job as ending. False if another attempt has taken the lease over: then the job goes on."""
+def mark_ending(store: Store, key: str, holder: str) -> bool:
+    """Record that a holder's job is ending. False if another attempt has taken the lease over: the job continues."""
     while (found := _read(store, key)) is not None:
         current, etag = found
         if current.holder != holder:
@@ -154,13 +154,13 @@ def conclude(store: Store, key: str, holder: str) -> bool:
 
 
 def holder_of(store: Store, key: str) -> Lease | None:
-    """The lease as it is stored, if there is one."""
+    """The lease in the store, if there is one."""
     found = _read(store, key)
     return found[0] if found else None
 
 
 def _read(store: Store, key: str) -> tuple[Lease, str] | None:
-    """The lease and its etag. A damaged one counts as a lease without a beat: it becomes stale."""
+    """The lease and its etag. A damaged lease has no beat, so it becomes stale."""
     entry = store.head(key)
     if entry is None:
         return None
@@ -170,7 +170,7 @@ def _read(store: Store, key: str) -> tuple[Lease, str] | None:
         return None
     try:
         return unseal(
-            data, Lease, where=f"{store.uri}/{key}", remedy="wait until it is stale and taken over"
+            data, Lease, where=f"{store.uri}/{key}", remedy="wait until it is stale and another attempt takes it over"
         ), entry.etag
     except CorruptArtifact:
         unknown = Lease(run_id="?", attempt="?", holder="?", started=datetime.fromtimestamp(0, UTC))

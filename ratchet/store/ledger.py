@@ -1,7 +1,7 @@
-"""Who was champion when: an append-only ledger for each model, one record by one conditional create.
+"""The history of champions: an append-only ledger for each model. One conditional create writes one record.
 
 A change here violates the promise of the project when: a record can change or vanish; numbers can have a gap; or two
-writers can both believe that they moved production from the same state.
+writers can both believe that they changed production from the same state.
 """
 
 from datetime import date, datetime
@@ -22,16 +22,16 @@ class Change(Document):
 
     model: str
     action: Literal["promote", "rollback"]
-    version: str = Field(description="The registry's.")
-    fingerprint: Sha256 = Field(description="Of the training.")
-    model_digest: Sha256 = Field(description="The model's identity, see TrainedModel.digest.")
-    manifests: dict[str, str] = Field(description="Keys of the manifests of the run that made the model, by stage.")
-    data_date: date = Field(description="The newest day that the model was made of.")
-    window_start: date = Field(description="The oldest day that the model was made of.")
+    version: str = Field(description="The version in the registry.")
+    fingerprint: Sha256 = Field(description="The fingerprint of the training.")
+    model_digest: Sha256 = Field(description="The identity of the model, see TrainedModel.digest.")
+    manifests: dict[str, str] = Field(description="Keys of the manifests of the run that trained it, by stage.")
+    data_date: date = Field(description="The newest day of the model's data.")
+    window_start: date = Field(description="The oldest day of the model's data.")
     pipeline: str
     run_id: str
     reason: str
-    baseline: int | None = Field(description="Number of the record whose model this one was measured against.")
+    baseline: int | None = Field(description="The number of the record of the baseline in evaluate.")
     recorded: datetime
 
 
@@ -42,19 +42,19 @@ class Record(Change):
 
 
 class LedgerMoved(PublishConflict):
-    """Another writer has recorded a change first: `winner`. Decide again with it in view."""
+    """Another writer has recorded a change first: `winner`. Decide again, with the new champion."""
 
     def __init__(self, winner: Record) -> None:
         self.winner = winner
         super().__init__(
             f"ledger of {winner.model}: run {winner.run_id} was first: it recorded {winner.action} of version "
             f"{winner.version} as number {winner.number}",
-            remedy="run register again: it measures against the new champion",
+            remedy="run again: evaluate compares with the new champion",
         )
 
 
 def append(store: Store, change: Change, *, after: int) -> Record:
-    """Record a change as number `after` + 1, durably; `after` is the newest number that the writer knows, 0 if none.
+    """Record a change as number `after` + 1, durably. after: the newest number that the writer knows, 0 if none.
 
     Raises LedgerMoved if the ledger has a newer record, CorruptArtifact if record `after` is missing or damaged.
     """
@@ -73,9 +73,9 @@ def records(store: Store, model: str) -> tuple[Record, ...]:
 
 
 def champion(store: Store, model: str, *, before: date | None = None) -> Record | None:
-    """The newest record; with `before`, the newest one whose model was made of data of earlier days alone.
+    """The newest record; with `before`, the newest one whose model was trained only on data of earlier days.
 
-    Raises CorruptArtifact if a record on the way there is missing or damaged: who is champion is never guessed.
+    Raises CorruptArtifact if that record or a newer one is missing or damaged: Ratchet never guesses the champion.
     """
     for number in range(_newest(store, model), 0, -1):
         record = _read(store, model, number)
@@ -85,7 +85,7 @@ def champion(store: Store, model: str, *, before: date | None = None) -> Record 
 
 
 def _newest(store: Store, model: str) -> int:
-    """How many records there are."""
+    """The number of the newest record; 0 if there is none."""
     keys = [entry.key for entry in store.list(paths.ledger(model))]
     expected = [paths.ledger_record(model, number) for number in range(1, len(keys) + 1)]
     for key, due in zip(keys, expected, strict=True):
@@ -102,7 +102,7 @@ def _read(store: Store, model: str, number: int) -> Record:
         raise _damaged(store, key, "is missing") from None
     record = unseal(data, Record, where=f"{store.uri}/{key}", remedy=_remedy(key))
     if (record.model, record.number) != (model, number):
-        raise _damaged(store, key, f"is the record {record.number} of {record.model}")
+        raise _damaged(store, key, f"contains record {record.number} of {record.model}")
     return record
 
 
@@ -111,4 +111,4 @@ def _damaged(store: Store, key: str, what: str) -> CorruptArtifact:
 
 
 def _remedy(key: str) -> str:
-    return f"restore {key} from a backup, or by the registry's aliases and tags; nothing is promoted until then"
+    return f"restore {key} from a backup, or from the registry's aliases and tags; until then Ratchet promotes nothing"

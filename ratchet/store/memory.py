@@ -1,4 +1,4 @@
-"""The store that lives in this process: the fake that ships, and that tests use."""
+"""The store in the memory of this process, which tests use."""
 
 import hashlib
 import itertools
@@ -23,7 +23,7 @@ class _File(NamedTuple):
 
 @dataclass
 class _Space:
-    """What all stores of one name share."""
+    """The files that all stores of one name share."""
 
     files: dict[str, _File] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
@@ -46,7 +46,7 @@ class MemoryStore(Store):
         return f"mem://{self._name}"
 
     def prepare(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     @override
     def read(self, key: str) -> bytes:
@@ -105,18 +105,18 @@ class MemoryStore(Store):
         return 0
 
     def local(self, key: str) -> Path | None:
-        """None: there is no file."""
+        """Returns None: there is no file on a disk."""
         check_key(key)
         return None
 
     def table(self, key: str) -> tuple[str, dict[str, str]]:
-        """Refused: a Delta table needs a folder or a bucket."""
+        """Raises ConfigurationError: a Delta table needs a folder or a bucket."""
         raise ConfigurationError(
-            f"{self.uri}/{check_key(key)}: a Delta table cannot live in memory", remedy="use a file:// or s3:// store"
+            f"{self.uri}/{check_key(key)}: a Delta table cannot be in memory", remedy="use a file:// or s3:// store"
         )
 
     def adopt(self, prefix: str) -> None:
-        """Nothing to do."""
+        """Does nothing: files in memory have no owner."""
         check_prefix(prefix)
 
     def _etag(self, key: str) -> str | None:

@@ -1,4 +1,4 @@
-"""From a URI to the store that it names."""
+"""Opens the store of a URI."""
 
 import re
 from pathlib import Path
@@ -15,9 +15,9 @@ _CREDENTIALS = re.compile(r"//[^/@]*@")
 
 
 def open_store(uri: str) -> Store:
-    """The store at `file:///folder` or a plain path, `s3://bucket/prefix`, or `mem://name`.
+    """Open the store at `file:///folder` or a plain path, `s3://bucket/prefix`, or `mem://name`.
 
-    Opening neither reads nor writes. Raises ConfigurationError for a URI that names no store.
+    Does not read or write. Raises ConfigurationError for any other URI.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator:
@@ -40,6 +40,6 @@ def open_store(uri: str) -> Store:
 
 def _refuse(uri: str) -> Store:
     raise ConfigurationError(
-        f"{_CREDENTIALS.sub('//***@', uri)!r} names no store",
+        f"{_CREDENTIALS.sub('//***@', uri)!r} is not the URI of a store",
         remedy="use a folder's path, file:///folder, s3://bucket/prefix, or mem://name in tests",
     )

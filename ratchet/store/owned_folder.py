@@ -1,6 +1,6 @@
-"""Folders that belong to a process for as long as it lives, wherever it runs: each can tell those of the dead.
+"""Folders that belong to a living process, in any container. Every process can find the folders of dead ones.
 
-Numbers of processes say nothing in other containers. A lock does: the kernel frees it with the process that held it.
+A process number means nothing in another container. A lock does: the kernel releases it when its process ends.
 """
 
 import fcntl
@@ -13,11 +13,11 @@ from pathlib import Path
 
 
 def make(parent: Path, what: str) -> tuple[Path, int]:
-    """A new folder of the caller's own, and the descriptor that holds its lock; `leave` takes both."""
+    """Create a private folder. Returns it, and the descriptor that holds its lock; `release` takes both."""
     while True:
         folder = parent / f"{secrets.token_hex(8)}-{what}"
         folder.mkdir(mode=0o700)
-        with suppress(FileNotFoundError, BlockingIOError):  # a sweeper came before the lock
+        with suppress(FileNotFoundError, BlockingIOError):  # `sweep` in another process came before the lock
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -30,14 +30,14 @@ def make(parent: Path, what: str) -> tuple[Path, int]:
             os.close(handle)
 
 
-def leave(folder: Path, handle: int) -> None:
-    """Remove a folder of one's own."""
+def release(folder: Path, handle: int) -> None:
+    """Delete the caller's folder."""
     shutil.rmtree(folder, ignore_errors=True)
     os.close(handle)
 
 
 def sweep(parent: Path) -> None:
-    """Remove what belongs to nobody who lives. What cannot be removed stays."""
+    """Delete the folders of dead processes. Errors are ignored."""
     for found in parent.iterdir():
         with suppress(OSError):
             if not stat.S_ISDIR(found.lstat().st_mode):

@@ -1,4 +1,4 @@
-"""Publishing a stage's result: a transaction whose last act, one conditional create, makes everything visible.
+"""Publishing a stage's result: the last step of a transaction, one conditional create, makes all outputs visible.
 
 A change here violates the promise of the project when: an output can be seen before all outputs of its manifest are
 durable; a published result can change; or two attempts can publish different results under one fingerprint. A rebuild
@@ -17,7 +17,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, PublishConflict, Unavailable
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.result import Artifact, Published, StageResult
+from ratchet.contracts.result import Artifact, PublishedResult, StageResult
 from ratchet.store.artifacts import cache_copy, fetch, sha256_file
 from ratchet.store.base import Store
 from ratchet.store.cache import scratch
@@ -30,13 +30,13 @@ _THREADS = 2
 
 
 class Transaction:
-    """The outputs of one attempt, in a private place below the prefix until `commit` makes them the result."""
+    """The outputs of one attempt, in a private folder below the prefix until `commit` publishes them."""
 
     def __init__(self, store: Store, prefix: str, attempt: str) -> None:
         self._store = store
         self._prefix = prefix
         self._attempt = paths.segment(attempt)
-        # An attempt that is started twice, say after a lost answer, must not write over what its first start published.
+        # An attempt may start twice, for example after a lost answer. It must not overwrite what its first start wrote.
         self._place = f"{prefix}/{paths.segment(f'{attempt}-{secrets.token_hex(4)}')}"
         self._outputs: dict[str, Artifact] = {}
         self._sent = False  # whether a store may have the manifest, though it has not answered
@@ -49,7 +49,7 @@ class Transaction:
     def add(self, name: str, path: Path, rows: int | None = None) -> Artifact:
         """Store a file as an output; it is durable when this returns, and visible when the transaction commits."""
         key = self._key(name)
-        with ThreadPoolExecutor(1) as pool:  # reading for the digest and writing take a core each
+        with ThreadPoolExecutor(1) as pool:  # the digest and the upload take a core each
             sha256 = pool.submit(sha256_file, path)
             self._store.upload(path, key)
         artifact = Artifact(key=key, sha256=sha256.result(), bytes=path.stat().st_size, rows=rows)
@@ -60,11 +60,11 @@ class Transaction:
         """Store bytes as an output, as `add` does a file."""
         key = self._key(name)
         if not self._store.create(key, data):
-            raise AssertionError(f"{key} is in a private place, and yet another process wrote it")
+            raise AssertionError(f"{key} is in a private folder, but another process wrote it")
         return self._add(name, Artifact(key=key, sha256=digest(data), bytes=len(data), rows=rows))
 
     def refer(self, name: str, artifact: Artifact) -> Artifact:
-        """Make a file that is published already an output too, so that verifying the result verifies it."""
+        """Add a file that is published already as an output, so that `verify` checks it with the result."""
         self._key(name)
         return self._add(name, artifact)
 
@@ -78,10 +78,10 @@ class Transaction:
         metrics: Mapping[str, float] | None = None,
         summary: Document | Mapping[str, JsonValue] | None = None,
         timings: Mapping[str, float] | None = None,
-    ) -> Published:
-        """Publish the outputs as the result. If another attempt has published the same, ours are deleted.
+    ) -> PublishedResult:
+        """Publish the outputs as the result. If another attempt has published the same content, delete ours.
 
-        Raises PublishConflict if another attempt has published something else, CorruptArtifact if that is damaged.
+        Raises PublishConflict if another attempt has published other content, CorruptArtifact if that is damaged.
         """
         result = StageResult(
             stage=stage,
@@ -102,12 +102,12 @@ class Transaction:
         for _ in range(_TRIES):
             self._sent = True
             if self._store.create(key, manifest):
-                return Published(key=key, result=result, reused=False)
-            existing = published(self._store, self._prefix)
+                return PublishedResult(key=key, result=result, reused=False)
+            existing = find_result(self._store, self._prefix)
             if existing is not None:
                 return self._yield_to(existing, content)
-            # It was damaged, and has been moved aside since: now it can be ours.
-        raise Unavailable(f"{self._store.uri}/{key} is published and removed again and again by other processes")
+            # It was damaged, and another process has moved it aside since: try to create ours.
+        raise Unavailable(f"{self._store.uri}/{key}: other processes keep publishing and removing it")
 
     def abandon(self) -> None:
         """Delete what was added, except what a published result names or may come to name.
@@ -115,13 +115,13 @@ class Transaction:
         The manifest can be there although `commit` has raised: its answer was lost, or a notice to stop came then.
         """
         try:
-            existing = published(self._store, self._prefix)
+            existing = find_result(self._store, self._prefix)
         except CorruptArtifact:
             return  # nobody can say what it names; what it does not name is collected later
         if existing is not None or not self._sent:
             self._delete(existing)
 
-    def _delete(self, existing: Published | None) -> None:
+    def _delete(self, existing: PublishedResult | None) -> None:
         outputs = existing.result.outputs.values() if existing else ()
         named = {artifact.key for artifact in outputs}
         for entry in list(self._store.list(self._place)):
@@ -129,13 +129,13 @@ class Transaction:
                 self._store.delete(entry.key)
         self._outputs.clear()
 
-    def _yield_to(self, existing: Published, content: str) -> Published:
+    def _yield_to(self, existing: PublishedResult, content: str) -> PublishedResult:
         if any(artifact.key.startswith(f"{self._place}/") for artifact in existing.result.outputs.values()):
             return existing.model_copy(update={"reused": False})  # our own, committed before
         if existing.result.content != content:
             raise PublishConflict(
                 f"{self._store.uri}/{existing.key}: attempt {existing.result.attempt} has published content "
-                f"{existing.result.content[:12]} under this fingerprint, {self._attempt} has made {content[:12]}",
+                f"{existing.result.content[:12]} under this fingerprint, {self._attempt} computed {content[:12]}",
                 remedy=f"make the stage deterministic; compare {self._place} with the published outputs",
             )
         self._delete(existing)
@@ -143,7 +143,7 @@ class Transaction:
 
     def _key(self, name: str) -> str:
         if name in self._outputs:
-            raise ValueError(f"output {name!r} was added before")
+            raise ValueError(f"output {name!r} was already added")
         return f"{self._place}/{paths.segment(name)}"
 
     def _add(self, name: str, artifact: Artifact) -> Artifact:
@@ -151,8 +151,8 @@ class Transaction:
         return artifact
 
 
-def published(store: Store, prefix: str) -> Published | None:
-    """The result that is published under a prefix, if any. Raises CorruptArtifact if its manifest is damaged."""
+def find_result(store: Store, prefix: str) -> PublishedResult | None:
+    """Find the result that is published under a prefix. Raises CorruptArtifact if its manifest is damaged."""
     key = paths.manifest(prefix)
     try:
         data = store.read(key)
@@ -161,8 +161,8 @@ def published(store: Store, prefix: str) -> Published | None:
     return _parse(store, key, data)
 
 
-def read_manifest(store: Store, key: str) -> Published:
-    """The manifest of a result that has to exist. Raises CorruptArtifact if it is gone or damaged."""
+def read_manifest(store: Store, key: str) -> PublishedResult:
+    """Read the manifest of a result that has to exist. Raises CorruptArtifact if it is missing or damaged."""
     try:
         data = store.read(key)
     except FileNotFoundError:
@@ -170,10 +170,10 @@ def read_manifest(store: Store, key: str) -> Published:
     return _parse(store, key, data)
 
 
-def verify(store: Store, found: Published, *, quick: bool = False) -> list[str]:
-    """Names of the outputs that are gone, cut or changed. quick: compare sizes alone; readers check digests anyway.
+def verify(store: Store, found: PublishedResult, *, quick: bool = False) -> list[str]:
+    """Names of the outputs that are missing, cut or changed. quick: compare only sizes; readers check digests anyway.
 
-    For a file in this machine's cache the size in the store is compared too, since readers here do not ask the store.
+    For a file in this machine's cache, also compares the size in the store, because readers here do not access it.
     """
 
     def whole(artifact: Artifact) -> bool:
@@ -193,17 +193,17 @@ def verify(store: Store, found: Published, *, quick: bool = False) -> list[str]:
 
 
 def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[str]:
-    """Verify the result under a prefix; if it is damaged, move its manifest aside, so that it is computed again.
+    """Verify the result under a prefix; if it is damaged, move its manifest aside, so that a run computes it again.
 
-    Returns the names of the damaged outputs, or MANIFEST; nothing if all is well. Nothing is overwritten: the manifest
-    goes to `damaged/` below the prefix, and the outputs stay where they are until they are collected.
+    Returns the names of the damaged outputs, or MANIFEST; an empty list if the result is intact. Overwrites nothing:
+    the manifest goes to `damaged/` below the prefix, and the outputs stay in place until `collect` deletes them.
     """
     key = paths.manifest(prefix)
     entry = store.head(key)
     if entry is None:
         return []
     try:
-        found = published(store, prefix)
+        found = find_result(store, prefix)
         damaged = verify(store, found, quick=quick) if found else []
     except CorruptArtifact:
         damaged = [MANIFEST]
@@ -219,9 +219,9 @@ def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[s
 
 
 def supersede(store: Store, prefix: str) -> str | None:
-    """Make room for other content under a prefix; None if nothing is published there, else the old manifest's new key.
+    """Move the manifest under a prefix aside for other content. Returns its new key; None if there is no manifest.
 
-    For a rebuild alone. Nothing is lost: runs that were made from the old result read its outputs where they were.
+    Only for a rebuild. Nothing is lost: runs that used the old result find its outputs in the same place.
     """
     key = paths.manifest(prefix)
     entry = store.head(key)
@@ -233,11 +233,11 @@ def supersede(store: Store, prefix: str) -> str | None:
         return None
     kept = paths.superseded_manifest(prefix, digest(data))
     store.create(kept, data)
-    # Somebody else may have published meanwhile: only what was kept goes.
+    # Another process may have published since: delete only the manifest that was copied.
     store.delete(key, expected=entry.etag)
     return kept
 
 
-def _parse(store: Store, key: str, data: bytes) -> Published:
+def _parse(store: Store, key: str, data: bytes) -> PublishedResult:
     result = unseal(data, StageResult, where=f"{store.uri}/{key}", remedy=_REMEDY)
-    return Published(key=key, result=result, reused=True)
+    return PublishedResult(key=key, result=result, reused=True)

@@ -1,4 +1,4 @@
-"""The store in an S3 bucket, or in anything that speaks its protocol with conditional writes."""
+"""The store in an S3 bucket, or on another server with the S3 protocol and conditional writes."""
 
 import secrets
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ from typing_extensions import override
 
 from ratchet.store.base import Entry, Store, check_key, check_prefix
 from ratchet.store.disk import store_errors as disk_errors
-from ratchet.store.s3_client import ABSENT, TRIES, Connection, code_of, pause, retry_unavailable
+from ratchet.store.s3_client import ABSENT, TRIES, Connection, error_code, pause, retry_unavailable
 
 _MIB = 1 << 20
 _TRANSFER = TransferConfig(
     multipart_threshold=16 * _MIB, multipart_chunksize=16 * _MIB, max_concurrency=8, num_download_attempts=5
 )
-_WRITER = "ratchet-writer"  # metadata: which call wrote the object
+_WRITER = "ratchet-writer"  # metadata: the call that wrote the object
 _BUSY = frozenset({"ConditionalRequestConflict", "409", "OperationAborted"})
 _CHANGED = frozenset({"PreconditionFailed", "412"})
 
 
 class S3Store(Store):
-    """Objects below a prefix of a bucket. Region, endpoint and credentials come from the usual AWS settings."""
+    """Objects below a prefix of a bucket. Region, endpoint and credentials come from the standard AWS settings."""
 
     def __init__(self, bucket: str, prefix: str = "") -> None:
         self._bucket = bucket
@@ -39,7 +39,7 @@ class S3Store(Store):
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
 
     def prepare(self) -> None:
-        """Check that the bucket is there and may be used; it is never made."""
+        """Check that the bucket exists and allows access. Never creates a bucket."""
         with self._store_errors():
             self._client.head_bucket(Bucket=self._bucket)
 
@@ -67,9 +67,9 @@ class S3Store(Store):
                 try:
                     put(IfNoneMatch="*") if expected is None else put(IfMatch=expected)
                 except ClientError as error:
-                    code = code_of(error)
+                    code = error_code(error)
                     if code in _CHANGED or (code in ABSENT and expected is not None):
-                        # A first try of the client may have been written and its answer lost.
+                        # An earlier try of the client may have succeeded, with a lost answer.
                         return self._writer(key) == writer
                     if code not in _BUSY or attempt == TRIES:
                         raise
@@ -80,7 +80,7 @@ class S3Store(Store):
 
     @override
     def upload(self, path: Path, key: str) -> None:
-        """Parts of 16 MiB go up in parallel."""
+        """Uploads parts of 16 MiB in parallel."""
         name = self._name(key)
         path.stat()
         with self._store_errors(key):
@@ -88,7 +88,7 @@ class S3Store(Store):
 
     @override
     def download(self, key: str, path: Path) -> None:
-        """Ranges of 16 MiB come down in parallel."""
+        """Downloads ranges of 16 MiB in parallel."""
         name = self._name(key)
         with self._store_errors(key), disk_errors(path, writing=True):
             self._client.download_file(self._bucket, name, str(path), Config=_TRANSFER)
@@ -121,17 +121,17 @@ class S3Store(Store):
         delete = partial(self._client.delete_object, Bucket=self._bucket, Key=self._name(key))
         with self._store_errors(key):
             try:
-                # For servers that do not know this condition there was the look above.
+                # Some servers ignore this condition; the check above serves them.
                 delete() if expected is None else delete(IfMatch=expected)
             except ClientError as error:
-                if code_of(error) in _CHANGED | ABSENT:
+                if error_code(error) in _CHANGED | ABSENT:
                     return False
                 raise
         return True
 
     @override
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
-        """Ends multipart uploads that nobody finished."""
+        """Aborts unfinished multipart uploads."""
         folder = self._prefix + check_prefix(prefix)
         before = datetime.now(UTC) - timedelta(seconds=older_than_s)
         swept = 0
@@ -146,20 +146,20 @@ class S3Store(Store):
         return swept
 
     def local(self, key: str) -> Path | None:
-        """None: objects have to be fetched."""
+        """Returns None: objects have to be downloaded."""
         check_key(key)
         return None
 
     def table(self, key: str) -> tuple[str, dict[str, str]]:
-        """The URI; commits are conditional puts. The options hold credentials: never log them."""
+        """The URI and options; commits are conditional puts. The options contain credentials: never log them."""
         return f"{self.uri}/{check_key(key)}", self._connection.delta_options()
 
     def adopt(self, prefix: str) -> None:
-        """Nothing to do: objects have no owner of their own."""
+        """Does nothing: objects have no owner on a disk."""
         check_prefix(prefix)
 
     def _writer(self, key: str) -> str | None:
-        """Which call wrote what stands under a key."""
+        """The call that wrote the object of a key."""
         try:
             with self._store_errors(key):
                 return self._client.head_object(Bucket=self._bucket, Key=self._name(key))["Metadata"].get(_WRITER)

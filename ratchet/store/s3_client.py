@@ -1,4 +1,4 @@
-"""A connection to S3: settings, bounded retries, and its errors in plain words."""
+"""A connection to S3: settings, bounded retries, and its errors as ours."""
 
 import os
 import random
@@ -42,9 +42,9 @@ _Result = TypeVar("_Result")
 
 
 class Connection:
-    """A client of one bucket's service. Settings are the usual AWS ones: environment, shared files, instance roles.
+    """A client of one bucket's service, with the standard AWS settings: environment, shared files, instance roles.
 
-    With AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL set, buckets are named in the path: servers that are not AWS want it.
+    With AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL the path names the bucket, as servers other than AWS expect.
     """
 
     def __init__(self, bucket: str) -> None:
@@ -62,24 +62,24 @@ class Connection:
             region = self._session.region_name or "us-east-1"
             self.client: S3Client = self._session.client("s3", region_name=region, config=config)
         except (BotoCoreError, ValueError) as error:
-            raise ConfigurationError(f"S3 cannot be set up: {error}", remedy="mend the AWS settings") from error
+            raise ConfigurationError(f"S3 cannot be set up: {error}", remedy="correct the AWS settings") from error
 
     @property
     def endpoint(self) -> str:
-        """Where requests go."""
+        """The address of the service."""
         return self.client.meta.endpoint_url
 
     def delta_options(self) -> dict[str, str]:
-        """Storage options for a Delta table. They hold credentials."""
+        """Storage options for a Delta table. They contain credentials."""
         credentials = self._session.get_credentials()
         if credentials is None:
-            raise self.plain(NoCredentialsError())
+            raise self.explain(NoCredentialsError())
         frozen = credentials.get_frozen_credentials()
         options = {
             "AWS_REGION": self.client.meta.region_name,
             "AWS_ACCESS_KEY_ID": frozen.access_key or "",
             "AWS_SECRET_ACCESS_KEY": frozen.secret_key or "",
-            # Without it commits to S3 need a lock table elsewhere.
+            # Without it, commits to S3 need a lock table in another service.
             "aws_conditional_put": "etag",
         }
         if frozen.token:
@@ -98,19 +98,19 @@ class Connection:
             yield
         except (BotoCoreError, ClientError, Boto3Error) as error:
             cause = _cause(error)
-            if key and isinstance(cause, ClientError) and code_of(cause) in ABSENT:
+            if key and isinstance(cause, ClientError) and error_code(cause) in ABSENT:
                 raise FileNotFoundError(f"s3://{self._bucket}/{key} is not in the store") from error
-            raise self.plain(cause) from error
+            raise self.explain(cause) from error
 
-    def plain(self, error: BaseException) -> RatchetError:
-        """What an error of the client means to a person."""
+    def explain(self, error: BaseException) -> RatchetError:
+        """The error for people that an error of the client means."""
         where = f"bucket {self._bucket} at {self.endpoint}"
         if isinstance(error, ClientError):
-            code, status = code_of(error), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            code, status = error_code(error), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             message = error.response.get("Error", {}).get("Message", "")
             if code == "NoSuchBucket" or code in ABSENT:
                 return ConfigurationError(
-                    f"{where}: there is no such bucket", remedy="make the bucket, or mend its name"
+                    f"{where}: the bucket does not exist", remedy="create the bucket, or correct its name"
                 )
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _TRANSIENT:
                 return Unavailable(f"{where}: answered {code}: {message}")
@@ -122,18 +122,19 @@ class Connection:
             return Unavailable(f"{where}: does not answer: {error}")
         if isinstance(error, NoCredentialsError):
             return ConfigurationError(
-                f"{where}: there are no credentials", remedy="set AWS_ACCESS_KEY_ID and the rest, or a shared file"
+                f"{where}: there are no credentials",
+                remedy="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write a shared credentials file",
             )
-        return ConfigurationError(f"{where}: {error}", remedy="mend the AWS settings")
+        return ConfigurationError(f"{where}: {error}", remedy="correct the AWS settings")
 
 
-def code_of(error: ClientError) -> str:
-    """The service's code for an error; a bare status where there was no body."""
+def error_code(error: ClientError) -> str:
+    """The service's code for an error; the HTTP status if the answer had no body."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def retry_unavailable(once: Callable[[], _Result]) -> _Result:
-    """Do something again that was cut off half-way; the client itself retries only up to an answer's first byte."""
+    """Retry a download that was cut off. The client itself retries only until the first byte of an answer."""
     for attempt in range(1, TRIES):
         try:
             return once()
@@ -143,11 +144,11 @@ def retry_unavailable(once: Callable[[], _Result]) -> _Result:
 
 
 def pause(attempt: int) -> None:
-    """Wait longer after each attempt, and not in step with others. Seconds: up to 0.2, 0.4, 0.8, ..."""
+    """Wait a random time, longer after each attempt: up to 0.2, 0.4, 0.8, ... seconds."""
     time.sleep(random.uniform(0, 0.1 * 2**attempt))
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Transfers wrap what went wrong in an error of their own."""
+    """The cause of an error; boto3's transfers wrap it in another error."""
     inner = error.__cause__ or error.__context__
     return inner if isinstance(error, Boto3Error) and isinstance(inner, (ClientError, BotoCoreError)) else error

@@ -1,4 +1,4 @@
-"""Documents in the store with a digest inside that shows whether a byte of them has changed."""
+"""Documents in the store that contain their digest, so that a reader detects every change."""
 
 import json
 from typing import Any, TypeVar
@@ -13,13 +13,13 @@ _Model = TypeVar("_Model", bound=Document)
 
 
 def seal(document: Document) -> bytes:
-    """A document as JSON with its own sha256."""
+    """A document as JSON with its sha256."""
     plain = document.model_dump(mode="json", by_alias=True)
     return _render({"sha256": digest_of(plain), "document": plain})
 
 
 def unseal(data: bytes, model: type[_Model], *, where: str, remedy: str) -> _Model:
-    """The document that was sealed. Raises CorruptArtifact, which names `where`, if a single byte has changed."""
+    """Read a sealed document. Raises CorruptArtifact, which names `where`, if a single byte has changed."""
     try:
         found = json.loads(data)
         document = found["document"]
@@ -35,7 +35,7 @@ def unseal(data: bytes, model: type[_Model], *, where: str, remedy: str) -> _Mod
     except ValidationError as error:
         first = error.errors()[0]
         raise CorruptArtifact(
-            f"{where} was written by another version of Ratchet: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            f"{where}: another version of Ratchet wrote it: {'.'.join(map(str, first['loc']))}: {first['msg']}",
             remedy=remedy,
         ) from error
 

@@ -1,4 +1,4 @@
-"""What MLflow is told of a trained candidate, whether it is registered or rejected: one run for each training."""
+"""Logs each trained candidate to MLflow, also a rejected one: one MLflow run for each training."""
 
 import json
 import time
@@ -13,14 +13,14 @@ from ratchet.contracts.stages import Stage
 from ratchet.tracking.mlflow import Tracker
 
 TRAINING = "ratchet.train_fingerprint"
-_BATCH = 100  # of parameters, by MLflow's own limit
+_BATCH = 100  # MLflow's limit of parameters in a request
 _LONGEST = 500
 
 
 def log_candidate(tracker: Tracker, request: StageRequest, results: Mapping[Stage, StageResult]) -> str:
-    """The id of the MLflow run of a training, with everything that is known of it by now. Safe to call again.
+    """Log a training to its MLflow run, as far as it is known; returns the id of the run. Safe to call again.
 
-    results: those of ingest and train at least; evaluate's judgement is added where there is one.
+    results: at least those of ingest and train; the judgement of evaluate is logged if there is one.
     """
     training = results["train"]
     run = tracker.run(
@@ -41,7 +41,7 @@ def log_candidate(tracker: Tracker, request: StageRequest, results: Mapping[Stag
 
 
 def metric_name(name: str) -> str:
-    """A metric's name as MLflow allows it: ndcg@10 -> ndcg_at_10."""
+    """The name of a metric in MLflow, which does not allow @: ndcg@10 -> ndcg_at_10."""
     return name.replace("@", "_at_")
 
 
@@ -73,7 +73,7 @@ def _tags(request: StageRequest, results: Mapping[Stage, StageResult]) -> dict[s
 
 
 def _log_params(client: Any, run: str, request: StageRequest, known: Mapping[str, str]) -> None:
-    """The pipeline's leaves. A parameter cannot change in MLflow: what an earlier night has written stays."""
+    """Log each key of the pipeline. MLflow cannot change a parameter, so one of an earlier run stays."""
     leaves = flatten(request.spec, "config")
     params = {
         name.removeprefix("config."): value[:_LONGEST]
@@ -86,7 +86,7 @@ def _log_params(client: Any, run: str, request: StageRequest, known: Mapping[str
 
 
 def _log_metrics(client: Any, run: str, results: Mapping[Stage, StageResult], known: Mapping[str, float]) -> None:
-    """Numbers that are not known yet, or known otherwise; the history of epochs as it was."""
+    """Log the metrics that are new or have changed, and the history of epochs if it is new."""
     now = int(time.time() * 1000)
     points: list[tuple[str, float, int]] = []
     for epoch in summaries.trained(results["train"]).epochs:
@@ -113,8 +113,8 @@ def _log_metrics(client: Any, run: str, results: Mapping[Stage, StageResult], kn
 
 
 def _entities(kind: str, values: Mapping[str, str]) -> list[Any]:
-    made = _entity(kind)
-    return [made(name, value) for name, value in values.items()]
+    entity = _entity(kind)
+    return [entity(name, value) for name, value in values.items()]
 
 
 def _entity(kind: str) -> Any:

@@ -1,8 +1,8 @@
-"""MLflow behind one seam: where runs and versions are kept, and how to write to them without losing or doubling any.
+"""The interface to MLflow: the storage of runs and versions, and writes that neither lose nor duplicate any.
 
-With a tracking URI it is a server's business. Without one they live in the store: a SQLite file and a folder of
-artifacts in a folder store; in an S3 store the same file, brought here, written to, and put back only if nobody else
-has put back another meanwhile.
+With a tracking URI, a server stores them. Without one, they are in the store: a SQLite file and a folder of artifacts
+in a folder store. In an S3 store, a writer downloads that file, writes to it, and uploads it if no other writer has
+replaced it since.
 
 A change here violates the promise of the project when two writers of one store can lose each other's runs.
 """
@@ -23,16 +23,16 @@ from ratchet.contracts import paths
 from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.store.base import Store
-from ratchet.store.disk import locked, make_folders
+from ratchet.store.disk import lock_folder, make_folders
 from ratchet.store.file import FileStore
 
 _T = TypeVar("_T")
 _DATABASE = "mlflow.db"
 _PASSWORD = re.compile(r"//[^/@\s]*@")
 _TRIES = 8
-_WAIT_S = 0.2  # at most, after the first conflict; twice as long after each further one
-_LOCK_TRIES = 6  # of 30 s each: a first migration takes seconds, and many pipelines may start at once
-# No statistics sent, no git looked for, no bars drawn, and an answer within seconds or none.
+_WAIT_S = 0.2  # the longest wait after the first conflict; it doubles after each further one
+_LOCK_TRIES = 6  # of 30 s each: the first migration takes seconds, and many pipelines may start at once
+# Send no statistics, do not look for git, draw no progress bars, and give up on an answer after seconds.
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
@@ -52,14 +52,17 @@ _NO_ANSWER = frozenset({"TEMPORARILY_UNAVAILABLE", "INTERNAL_ERROR", "REQUEST_LI
 
 @dataclass(frozen=True, kw_only=True)
 class Tracker:
-    """A way to MLflow. client: an MlflowClient. address: for people. artifacts: where new experiments keep theirs."""
+    """A connection to MLflow.
+
+    client: an MlflowClient. address: for messages. artifacts: the URI for the artifacts of new experiments.
+    """
 
     client: Any
     address: str
     artifacts: str | None = None
 
     def experiment(self, name: str) -> str:
-        """The id of an experiment, made if it is not there."""
+        """The id of an experiment, which is created if it does not exist."""
         from mlflow.exceptions import MlflowException
 
         found = self.client.get_experiment_by_name(name)
@@ -76,13 +79,13 @@ class Tracker:
         return str(found.experiment_id)
 
     def run(self, experiment: str, *, tag: str, value: str, name: str) -> str:
-        """The id of the run that bears a tag, made if it is not there. However many writers ask, they get the same."""
+        """The id of the run with a tag, which is created if it does not exist. Concurrent writers get the same run."""
         found = self._runs(experiment, tag, value)
         if not found:
-            made = self.client.create_run(experiment, run_name=name, tags={tag: value}).info.run_id
+            created = self.client.create_run(experiment, run_name=name, tags={tag: value}).info.run_id
             found = self._runs(experiment, tag, value)
-            if found and made != found[0]:
-                self.client.delete_run(made)
+            if found and created != found[0]:
+                self.client.delete_run(created)
         return found[0]
 
     def _runs(self, experiment: str, tag: str, value: str) -> list[str]:
@@ -92,11 +95,11 @@ class Tracker:
 
 
 def track(store: Store, tracking_uri: str | None, scratch: Path, work: Callable[[Tracker], _T]) -> _T:
-    """Do some work with MLflow. `work` may be called several times and has to find what it did before.
+    """Do work with MLflow. `work` may be called several times, and has to find the results of an earlier call.
 
-    Raises Unavailable, with the address, if MLflow does not answer within seconds, or if others keep writing.
+    Raises Unavailable, with the address, if MLflow does not answer within seconds, or if other writers keep writing.
     """
-    _quieten()
+    _silence_libraries()
     if tracking_uri:
         with _tracking_errors(_without_password(tracking_uri)):
             return work(_tracker(tracking_uri, artifacts=None, address=_without_password(tracking_uri)))
@@ -104,7 +107,7 @@ def track(store: Store, tracking_uri: str | None, scratch: Path, work: Callable[
         return _in_folder(store, work)
     if store.uri.startswith("s3://"):
         return _in_bucket(store, scratch, work)
-    raise ConfigurationError(f"{store.uri}: MLflow cannot keep its data there", remedy="set MLFLOW_TRACKING_URI")
+    raise ConfigurationError(f"{store.uri}: MLflow cannot store its data there", remedy="set MLFLOW_TRACKING_URI")
 
 
 def local_uri(store: FileStore) -> str:
@@ -115,7 +118,7 @@ def local_uri(store: FileStore) -> str:
 def _in_folder(store: FileStore, work: Callable[[Tracker], _T]) -> _T:
     folder = store.root / paths.tracking()
     make_folders(folder)
-    with _held(folder), _tracking_errors(str(folder)):
+    with _hold_lock(folder), _tracking_errors(str(folder)):
         try:
             return work(_tracker(local_uri(store), artifacts=(folder / "artifacts").as_uri(), address=local_uri(store)))
         finally:
@@ -128,7 +131,7 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
         os.environ.setdefault("MLFLOW_S3_ENDPOINT_URL", endpoint)
     key, artifacts = f"{paths.tracking()}/{_DATABASE}", f"{store.uri}/{paths.tracking()}/artifacts"
     for attempt in range(_TRIES):
-        # Each try has its own file, since MLflow keeps the connections of an address for as long as the process lives.
+        # Each try has its own file, because MLflow keeps the connections to an address until the process ends.
         database = scratch / f"mlflow-{attempt}-{random.getrandbits(32):08x}.db"
         entry = store.head(key)
         if entry:
@@ -141,12 +144,15 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
         if after == before or store.replace(key, after, expected=entry.etag if entry else None):
             return done
         time.sleep(random.uniform(0, _WAIT_S * 2**attempt))
-    raise Unavailable(f"{store.uri}/{key}: others kept writing to it", remedy="it is tried again; a server helps")
+    raise Unavailable(
+        f"{store.uri}/{key}: other writers kept writing to it",
+        remedy="run fewer runs at once, or use an MLflow server; Ratchet retries",
+    )
 
 
 def _tracker(uri: str, *, artifacts: str | None, address: str) -> Tracker:
     with warnings.catch_warnings():
-        # MLflow's own use of other libraries, seen when it is loaded; nothing that a reader of our log could mend.
+        # MLflow's import causes warnings about other libraries, which a reader of our log cannot correct.
         warnings.simplefilter("ignore", DeprecationWarning)
         from mlflow.tracking import MlflowClient
 
@@ -154,10 +160,10 @@ def _tracker(uri: str, *, artifacts: str | None, address: str) -> Tracker:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock: one writer at a time, so that nobody migrates a database that another is making."""
+def _hold_lock(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock: one writer at a time, so that no process migrates a database that another creates."""
     for left in reversed(range(_LOCK_TRIES)):
-        lock = locked(folder)
+        lock = lock_folder(folder)
         try:
             lock.__enter__()
         except Unavailable:
@@ -173,11 +179,11 @@ def _held(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _tracking_errors(address: str) -> Iterator[None]:
-    """Turn what MLflow raises when it cannot be reached into Unavailable; what it refuses stays as it is."""
+    """Turn MLflow's errors without an answer into Unavailable; its refusals stay MlflowException."""
     from mlflow.exceptions import MlflowException, RestException
     from requests.exceptions import RequestException
 
-    remedy = "see that MLflow runs at this address and can be reached from here; it is tried again"
+    remedy = "check that MLflow runs at this address and can be reached from here; Ratchet retries"
     try:
         yield
     except RequestException as error:
@@ -185,17 +191,17 @@ def _tracking_errors(address: str) -> Iterator[None]:
     except MlflowException as error:
         unanswered = not isinstance(error, RestException) and "API request to" in str(error)
         if unanswered or (error.error_code in _NO_ANSWER and address.startswith("http")):
-            said = _PASSWORD.sub("//***@", str(error).splitlines()[0]).rpartition("Caused by ")[2][:200]
-            raise Unavailable(f"MLflow at {address} does not answer: {said}", remedy=remedy) from error
+            cause = _PASSWORD.sub("//***@", str(error).splitlines()[0]).rpartition("Caused by ")[2][:200]
+            raise Unavailable(f"MLflow at {address} does not answer: {cause}", remedy=remedy) from error
         raise
 
 
-def _quieten() -> None:
+def _silence_libraries() -> None:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # It misses pip in images that have none, and says so of every model.
+    # In images without pip it logs a warning for every model.
     logging.getLogger("mlflow.utils.environment").setLevel(logging.ERROR)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.contracts.summaries import Interval
-from ratchet.metrics.metrics import Floats, Measured
+from ratchet.metrics.metrics import Floats, Measurement
 
 RESAMPLES = 1000
 POWER = 0.8
@@ -66,8 +66,8 @@ def relative_gain(candidate: Floats, baseline: Floats, *, lower_is_better: bool)
 
 
 def compare(
-    candidate: Measured,
-    baseline: Measured,
+    candidate: Measurement,
+    baseline: Measurement,
     *,
     lower_is_better: bool,
     confidence: float,

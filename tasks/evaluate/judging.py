@@ -9,7 +9,7 @@ from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Interval, Judgement, SliceJudgement
 from ratchet.metrics import metrics
-from ratchet.metrics.metrics import Floats, Measured
+from ratchet.metrics.metrics import Floats, Measurement
 from ratchet.model.derivation import load_derive
 from tasks.evaluate.baseline import Baseline
 from tasks.evaluate.comparison import Comparison, compare
@@ -115,12 +115,12 @@ def _obstacle(case: Case, baseline: Baseline | None, candidate: Floats, digest: 
     return None
 
 
-def _values(held: Holdout, scores: Mapping[str, Floats]) -> dict[str, Measured]:
+def _values(held: Holdout, scores: Mapping[str, Floats]) -> dict[str, Measurement]:
     found = {name: metrics.measure(name, held.rows, score) for name, score in scores.items()}
     return {name: measured for name, measured in found.items() if measured}
 
 
-def _plain(table: Mapping[str, Measured]) -> dict[str, float]:
+def _plain(table: Mapping[str, Measurement]) -> dict[str, float]:
     return {name: round(measured.value, 10) for name, measured in table.items()}
 
 

@@ -30,7 +30,7 @@ def compare_slices(
     lower = family(metric) in LOWER_IS_BETTER
     found = []
     for name, mask in _masks(values):
-        here = rows.chosen(mask)
+        here = rows.select(mask)
         ours, theirs = measure(metric, here, candidate[mask]), measure(metric, here, baseline[mask])
         compared = (
             compare(ours, theirs, lower_is_better=lower, confidence=confidence, seed=seed) if ours and theirs else None

@@ -1,4 +1,4 @@
-"""One day's rows as arrays and statistics. It is cached by day, so it depends on nothing but its inputs."""
+"""One day's rows as arrays and statistics. The result is cached by day, so it depends only on the inputs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +13,17 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.derivation import Derive
 from ratchet.model.encoding import encode
 from ratchet.model.rows import read_rows
-from tasks.features.statistics import Moments, counted, moments
+from tasks.features.statistics import Moments, count_ids, moments
 
 Array = NDArray[np.generic]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EncodedDay:
-    """arrays: as documents.FeatureDay says, and `categories` (statistics.counted). numeric: moments of each column."""
+    """An encoded day.
+
+    arrays: those of summaries.FeatureDay, and `categories` of statistics.count_ids. numeric: moments of each column.
+    """
 
     rows: int
     unlabelled: int
@@ -40,10 +43,10 @@ def categorical(spec: PipelineSpec) -> dict[str, ColumnType]:
 
 
 def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) -> EncodedDay:
-    """Encode a day's Parquet file: rows without a label are dropped, the others sorted by group.
+    """Encode a day's Parquet file: drop rows without a label, and sort the others by group.
 
-    derive sees neither label nor weight, as it will not when the model serves. where: the day, for messages.
-    Raises DataRejected and ConfigurationError.
+    derive gets neither label nor weight, because a served model has none. where: the day, for messages. Raises
+    DataRejected and ConfigurationError.
     """
     df = read_rows(path, spec.columns)
     labelled = df[spec.label].notna().to_numpy()
@@ -54,17 +57,17 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) ->
     hidden = [spec.label, *spec.with_role("weight")]
     for name in spec.with_role("weight"):
         arrays["weight"] = _weight(df[name], where)
-    made = derive(df.drop(columns=hidden))
-    arrays["numeric"], arrays["categorical"] = encode(made, numeric=numeric(spec), categorical=categorical(spec))
+    derived = derive(df.drop(columns=hidden))
+    arrays["numeric"], arrays["categorical"] = encode(derived, numeric=numeric(spec), categorical=categorical(spec))
     if spec.group is not None:
         codes = _group_codes(df[spec.group], where, alone=spec.train.objective != "ranking")
-        del df, made
+        del df, derived
         order = np.argsort(codes, kind="stable")
         arrays = {name: array[order] for name, array in arrays.items()}
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
         arrays["group"] = np.append(starts, len(codes)).astype(np.int64)
     numbers = arrays["numeric"].astype(np.float32, copy=False)
-    arrays["categories"] = counted(arrays["categorical"].astype(np.int64, copy=False))
+    arrays["categories"] = count_ids(arrays["categorical"].astype(np.int64, copy=False))
     return EncodedDay(
         rows=len(arrays["label"]),
         unlabelled=unlabelled,
@@ -101,20 +104,20 @@ def _weight(values: pd.Series, where: str) -> Array:
 def _refuse(values: pd.Series, bad: NDArray[np.bool_], role: str, allowed: str, where: str) -> None:
     if bad.any():
         raise DataRejected(
-            f"{where}: column {values.name}: {int(bad.sum())} rows have no value that {role} can have,"
+            f"{where}: column {values.name}: {int(bad.sum())} rows have values that {role} cannot have,"
             f" such as {values[bad].iloc[0]}; allowed: {allowed}",
-            remedy=f"mend the source, or state columns.{values.name}'s rule so that validate leaves such days out",
+            remedy=f"correct the source, or set a rule in columns.{values.name}, so that validate excludes such days",
         )
 
 
 def _group_codes(values: pd.Series, where: str, *, alone: bool) -> NDArray[np.int64]:
-    """The rank of each row's group among the day's. Rows without one stand alone, or are refused."""
+    """The rank of each row's group in the day. alone: a row without a group is its own group; else it is refused."""
     codes, unique = pd.factorize(values, sort=True)
     missing = codes < 0
     if missing.any() and not alone:
         raise DataRejected(
-            f"{where}: column {values.name}: {int(missing.sum())} rows belong to no group, so they cannot be ranked",
-            remedy=f"mend the source, or set columns.{values.name}.max_null: 0% so that validate leaves such days out",
+            f"{where}: column {values.name}: {int(missing.sum())} rows have no group, so they cannot be ranked",
+            remedy=f"correct the source, or set columns.{values.name}.max_null: 0% so that validate excludes such days",
         )
     codes = codes.astype(np.int64)
     codes[missing] = len(unique) + np.arange(missing.sum())

@@ -1,4 +1,4 @@
-"""Every day of the window as arrays and statistics, from the store or encoded now."""
+"""Every day of the window as arrays and statistics, read from the store or encoded now."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from ratchet.contracts import bundle, paths
 from ratchet.contracts.document import Document
@@ -16,28 +17,28 @@ from ratchet.contracts.summaries import FeatureDay, SnapshotDay
 from ratchet.model.derivation import FILE, Derive, load_derive
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import StageContext
-from ratchet.runtime.days import DayParts, Made
+from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.artifacts import fetch
 from ratchet.store.publishing import Transaction
 from tasks.features.day import EncodedDay, encode_day
 from tasks.features.statistics import Moments
 
 CATEGORIES = "categories"
-"""The array from which the vocabulary is made; it is for the fit alone."""
-_BYTES_PER_VALUE = 48  # of one value while its day is encoded: 20 were measured, and derive may copy all of them
+"""The array for the vocabulary; only the fit uses it."""
+_BYTES_PER_VALUE = 48  # while a day is encoded: 20 were measured, and derive may copy all values
 
 
 class KeptDay(Document):
-    """What is kept of a day: its arrays, and what the fit needs to know."""
+    """The stored part of a day: its arrays, and the statistics for the fit."""
 
     day: FeatureDay
-    numeric: tuple[Moments, ...]
+    numeric: tuple[Moments, ...] = Field(description="The moments of each numeric column.")
     label: Moments
-    categories: Artifact
+    categories: Artifact = Field(description="The counts of ids, see statistics.count_ids.")
 
 
-def encoded_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDay]:
-    """Every day's arrays and statistics, oldest first. Raises DataRejected and ConfigurationError."""
+def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDay]:
+    """Encode every day that is not stored; all days, oldest first. Raises DataRejected and ConfigurationError."""
     columns = ctx.spec.columns
     derive = load_derive(ctx.folder, {name: column.type for name, column in columns.items() if column.derived})
     parts = DayParts(
@@ -54,7 +55,7 @@ def encoded_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptD
 
 
 def _parts(ctx: StageContext) -> dict[str, str]:
-    """What every day's arrays depend on, besides its rows."""
+    """The parts of the fingerprint that all days share."""
     columns = {
         name: column.model_dump(mode="json", include={"role", "type", "transform", "derived"})
         for name, column in ctx.spec.columns.items()
@@ -73,10 +74,10 @@ def _parts(ctx: StageContext) -> dict[str, str]:
     }
 
 
-def _make(ctx: StageContext, derive: Derive, day: SnapshotDay, transaction: Transaction, scratch: Path) -> Made:
+def _make(ctx: StageContext, derive: Derive, day: SnapshotDay, transaction: Transaction, scratch: Path) -> NewPart:
     encoded = encode_day(fetch(ctx.store, day.file, scratch), ctx.spec, derive, where=f"{day.day}")
     arrays = {name: _add(transaction, scratch / f"{name}.npy", name, array) for name, array in encoded.arrays.items()}
-    return Made(
+    return NewPart(
         content=digest_of({name: array.sha256 for name, array in arrays.items()}),
         rows=encoded.rows,
         summary=_document(day.day, encoded, arrays),

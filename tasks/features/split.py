@@ -1,4 +1,4 @@
-"""Which days are trained on, which stop training early, and which are held out."""
+"""The split of the days: for training, for early stopping, and for the holdout."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -10,9 +10,9 @@ from ratchet.contracts.summaries import Split
 
 
 def split(spec: PipelineSpec, data_date: date, available: Sequence[date]) -> Split:
-    """The newest calendar days are held out, the nearest available days before them validate, the rest trains.
+    """Split the days: the newest calendar days for the holdout, then available days for validation, then for training.
 
-    Raises DataRejected if nothing is left to train on, or nothing to be judged by.
+    Raises DataRejected if there is no day for training, or none for the holdout.
     """
     last = set(dates.window(data_date, spec.evaluate.holdout_days))
     holdout = tuple(sorted(day for day in available if day in last))
@@ -23,6 +23,6 @@ def split(spec: PipelineSpec, data_date: date, available: Sequence[date]) -> Spl
         raise DataRejected(
             f"{data_date}: of the window's {spec.source.window_days} days {len(available)} can be used, and with"
             f" {spec.evaluate.holdout_days} held out and {spec.train.valid_days} for validation there {lack}",
-            remedy="deliver more days, see which ones validate left out and why, or lower train.valid_days",
+            remedy="deliver more days, check the days that validate excluded, or lower train.valid_days",
         )
     return Split(train=tuple(before[:kept]), valid=tuple(before[kept:]), holdout=holdout)

@@ -1,4 +1,4 @@
-"""features: every day of the window as arrays, made once, and what is fitted on the training days."""
+"""features: encodes every day of the window once, and fits statistics on the training days."""
 
 from collections.abc import Sequence
 
@@ -11,19 +11,19 @@ from ratchet.model.fitted import Fitted
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch
 from tasks.features.day import categorical, numeric
-from tasks.features.days import CATEGORIES, KeptDay, encoded_days
+from tasks.features.days import CATEGORIES, KeptDay, encode_days
 from tasks.features.split import split
-from tasks.features.statistics import merged, vocabulary
+from tasks.features.statistics import merge, vocabulary
 
 
 def run(ctx: StageContext) -> Finished:
-    """Encode the days that are new, and fit. Raises DataRejected and ConfigurationError."""
+    """Encode the new days, and fit. Raises DataRejected and ConfigurationError."""
     spec = ctx.spec
     snapshot = summaries.snapshot(ctx.upstream("ingest"))
     excluded = set(summaries.validation(ctx.upstream("validate")).excluded)
     wanted = [day for day in snapshot.days if day.day not in excluded]
     with ctx.phase("days"):
-        days = encoded_days(ctx, wanted)
+        days = encode_days(ctx, wanted)
     for day in days:
         for name, array in {**day.day.arrays, CATEGORIES: day.categories}.items():
             ctx.transaction.refer(f"{paths.day(day.day.day)}-{name}.npy", array)
@@ -65,9 +65,9 @@ def run(ctx: StageContext) -> Finished:
 
 
 def _fit(ctx: StageContext, days: Sequence[KeptDay]) -> Fitted:
-    columns = [merged(column) for column in zip(*(day.numeric for day in days), strict=True)]
+    columns = [merge(column) for column in zip(*(day.numeric for day in days), strict=True)]
     counts = [np.load(fetch(ctx.store, day.categories, ctx.disk), mmap_mode="r") for day in days]
-    label = merged(day.label for day in days)
+    label = merge(day.label for day in days)
     return Fitted(
         mean=np.array([column.mean for column in columns]),
         std=np.array([column.std for column in columns]),

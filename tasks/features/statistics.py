@@ -1,47 +1,48 @@
-"""What is counted on one day, and merged over days: exact, and in any grouping nearly the same."""
+"""Statistics of one day, and their sum over days: exact counts, and moments up to rounding."""
 
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ratchet.contracts.columns import Transform
 from ratchet.contracts.document import Document
 
 
 class Moments(Document):
-    """Of the values that are there. m2: summed squared distances from the mean, stable where plain squares are not."""
+    """The moments of the values that are not missing."""
 
     count: int
     mean: float
-    m2: float
+    m2: float = Field(description="The sum of squared distances from the mean, which is numerically stable.")
 
     @property
     def std(self) -> float:
-        """Population standard deviation; 1 for a column that does not vary, so that it can be divided by."""
+        """Population standard deviation; 1 for a constant column, to allow a division by it."""
         deviation = (self.m2 / self.count) ** 0.5 if self.count else 0.0
         return deviation if deviation > 1e-9 * max(1.0, abs(self.mean)) else 1.0
 
 
-NOTHING = Moments(count=0, mean=0.0, m2=0.0)
+EMPTY = Moments(count=0, mean=0.0, m2=0.0)
 
 
 def moments(values: NDArray[np.floating], transform: Transform | None = None) -> Moments:
-    """Of one column; NaN, and what a transform has no value for, counts as missing."""
+    """The moments of a column. NaN, and values outside the transform's domain, count as missing."""
     wide = values.astype(np.float64)
     if transform == "log1p":
         with np.errstate(divide="ignore", invalid="ignore"):
             wide = np.log1p(wide)
     wide = wide[np.isfinite(wide)]
     if not len(wide):
-        return NOTHING
+        return EMPTY
     mean = float(wide.mean())
     return Moments(count=len(wide), mean=mean, m2=float(np.square(wide - mean).sum()))
 
 
-def merged(parts: Iterable[Moments]) -> Moments:
-    """The moments of all values together (Chan et al. 1979)."""
-    whole = NOTHING
+def merge(parts: Iterable[Moments]) -> Moments:
+    """Merge moments into those of all values together (Chan et al. 1979)."""
+    whole = EMPTY
     for part in parts:
         count = whole.count + part.count
         if not count:
@@ -55,8 +56,8 @@ def merged(parts: Iterable[Moments]) -> Moments:
     return whole
 
 
-def counted(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each id occurs in each column of [rows, columns]: int64 [n, 3] of (column, id, count), sorted."""
+def count_ids(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Count each id in each column of [rows, columns]: int64 [n, 3] of (column, id, count), sorted."""
     found = [np.zeros((0, 3), np.int64)]
     for column in range(ids.shape[1]):
         unique, counts = np.unique(ids[:, column], return_counts=True)

@@ -1,4 +1,4 @@
-"""Casts that lose nothing: from whatever type a source has to the declared one, or not at all."""
+"""Lossless casts from the type of a source to the declared type."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from ratchet.contracts.columns import ColumnType
 from tasks.ingest.schema import ARROW
 
 
-class NotLossless(Exception):
-    """A column cannot become its declared type without loss: `why` in words."""
+class LossyCast(Exception):
+    """A column cannot become its declared type without loss. why: the reason."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -18,12 +18,12 @@ class NotLossless(Exception):
 
 
 def cast(values: Any, declared: ColumnType, *, text: bool = False) -> Any:
-    """An Arrow array as the declared type, every value unchanged. Raises NotLossless.
+    """Cast an Arrow array to the declared type, with every value unchanged. Raises LossyCast.
 
     Allowed: any width of the same kind; whole numbers between integers, floats, decimals and bools (0, 1); any unit
-    and zone of timestamps; dates to timestamps, and back at midnight; nulls to anything. Decimals become floats where
-    the float reads back as the same decimal. `text` also reads ISO timestamps and dates from strings, for databases
-    that lack such types.
+    and zone of timestamps; dates to timestamps, and back at midnight; nulls to anything. A decimal becomes a float if
+    the float converts back to the same decimal. text: also read ISO timestamps and dates from strings, for databases
+    without such types.
     """
     target = ARROW[declared]
     if pa.types.is_dictionary(values.type):
@@ -31,13 +31,13 @@ def cast(values: Any, declared: ColumnType, *, text: bool = False) -> Any:
     if values.type == target:
         return values
     if not _same_kind(values.type, declared, text=text):
-        raise NotLossless("another kind of value")
+        raise LossyCast("another kind of value")
     try:
         cast_ = _convert(values, target)
         if _needs_proof(values.type, declared) and not pc.cast(cast_, values.type).equals(values):
-            raise NotLossless("values would change")
+            raise LossyCast("values would change")
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise NotLossless(str(error).partition("\n")[0]) from error
+        raise LossyCast(str(error).partition("\n")[0]) from error
     return cast_
 
 
@@ -69,13 +69,13 @@ def _convert(values: Any, target: Any) -> Any:
     if pa.types.is_float16(values.type):
         values = pc.cast(values, pa.float32())
     if pa.types.is_timestamp(values.type) and values.type.tz:
-        # To microseconds first, then off with the zone: what stays is UTC.
+        # To microseconds first, then without the zone: the result is UTC.
         return pc.cast(pc.cast(values, pa.timestamp(target.unit, values.type.tz)), target)
     return pc.cast(values, target)
 
 
 def _needs_proof(found: Any, declared: ColumnType) -> bool:
-    """Arrow's safe casts look at most pairs; these it lets through with loss."""
+    """Whether Arrow's safe cast of this pair of types can lose something."""
     is_ = pa.types
     return (
         (declared == "bool" and is_.is_integer(found))

@@ -16,41 +16,41 @@ from ratchet.store.artifacts import sha256_file
 from ratchet.store.base import Store
 from tasks.ingest.reading import read
 from tasks.ingest.schema import arrow_schema
-from tasks.ingest.writing import Written, write
+from tasks.ingest.writing import DayFile, write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltDay:
-    """A day's file in scratch, the digest of what it was made from, and the columns that were left there."""
+    """A day's file in scratch. source: the digest of its source. extra: columns of the source that are not declared."""
 
-    file: Written
+    file: DayFile
     source: str
-    left: set[str]
+    extra: set[str]
 
 
 def build(source: Source, root: str, planned: SourceDay, *, columns: dict[str, ColumnType], scratch: Path) -> BuiltDay:
     """Read a day, cast it, and write its file into an empty scratch folder.
 
-    Raises DataRejected: a file that is empty, unreadable, lacks a column, has another type, or is not what it was when
-    the run was planned, both before and after it is read.
+    Raises DataRejected for a file that is empty, cannot be read, lacks a column, has another type, or has changed since
+    the run was planned; checks the last one before and after it reads the file.
     """
     target = scratch / "day.parquet"
     schema = arrow_schema(columns)
     if isinstance(source, SqlSource | DeltaSource):
         written = write(_rows(source, root, planned, columns), schema, target)
         origin = [file.model_dump(mode="json") for file in planned.files]
-        return BuiltDay(file=written, source=digest_of([origin, written.sha256]), left=set())
+        return BuiltDay(file=written, source=digest_of([origin, written.sha256]), extra=set())
     store = open_root(root)
-    left: set[str] = set()
+    extra: set[str] = set()
     local = [_take(store, root, planned, file, scratch / str(i)) for i, file in enumerate(planned.files)]
     digests = [[file.key, sha256_file(path)] for file, path in zip(planned.files, local, strict=True)]
     try:
-        written = write(_files(planned, local, columns, left), schema, target)
+        written = write(_files(planned, local, columns, extra), schema, target)
     finally:
-        # What a half-written file raises is not worth telling; that it changed is.
+        # If a file changed while it was read, report that, and not the error of a partial file.
         for file in planned.files:
-            _unchanged(store, root, planned, file)
-    return BuiltDay(file=written, source=digest_of(digests), left=left)
+            _check_unchanged(store, root, planned, file)
+    return BuiltDay(file=written, source=digest_of(digests), extra=extra)
 
 
 def _rows(
@@ -65,35 +65,35 @@ def _rows(
     return read_table(root, source.date_column, planned, columns)
 
 
-def _files(planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], left: set[str]) -> Iterator[Any]:
+def _files(planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], extra: set[str]) -> Iterator[Any]:
     return chain.from_iterable(
-        read(path, day=planned.day, name=file.key, columns=columns, left=left)
+        read(path, day=planned.day, name=file.key, columns=columns, extra=extra)
         for file, path in zip(planned.files, local, strict=True)
     )
 
 
 def _take(store: Store, root: str, planned: SourceDay, file: SourceFile, target: Path) -> Path:
-    """A source file on this machine: in place where it can be, else a copy."""
-    _unchanged(store, root, planned, file)
+    """A source file on this machine: in place if possible, else a copy."""
+    _check_unchanged(store, root, planned, file)
     if path := store.local(file.key):
         return path
     try:
         store.download(file.key, target)
     except FileNotFoundError:
-        raise _changed(root, planned, file) from None
+        raise _change_error(root, planned, file) from None
     if target.stat().st_size != file.bytes:
-        raise CorruptArtifact(f"{root}/{file.key}: {target.stat().st_size} bytes came, {file.bytes} were promised")
+        raise CorruptArtifact(f"{root}/{file.key}: {target.stat().st_size} bytes instead of {file.bytes} were read")
     return target
 
 
-def _unchanged(store: Store, root: str, planned: SourceDay, file: SourceFile) -> None:
+def _check_unchanged(store: Store, root: str, planned: SourceDay, file: SourceFile) -> None:
     entry = store.head(file.key)
     if entry is None or identity(root, entry) != file.identity:
-        raise _changed(root, planned, file)
+        raise _change_error(root, planned, file)
 
 
-def _changed(root: str, planned: SourceDay, file: SourceFile) -> DataRejected:
+def _change_error(root: str, planned: SourceDay, file: SourceFile) -> DataRejected:
     return DataRejected(
-        f"{planned.day}: {root}/{file.key} changed or went away after the run was planned",
-        remedy="let whoever writes it finish, then start a new run for this date",
+        f"{planned.day}: {root}/{file.key} changed or disappeared after the run was planned",
+        remedy="wait until its writer has finished, then start a new run for this date",
     )

@@ -1,4 +1,4 @@
-"""The rows of one day of a database."""
+"""Reads the rows of one day from a database."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date
@@ -14,23 +14,23 @@ from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.contracts.source import SqlSource
 from ratchet.runtime.sources import expand
-from tasks.ingest.reading import rejected, require, to_snapshot
+from tasks.ingest.reading import rejection, require, to_snapshot
 
 _ROWS_AT_A_TIME = 65_536
 _NAME = "source.query"
 
 
 def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType]) -> Iterator[Any]:
-    """The query's rows for :date as batches in the snapshot's schema; their order is the query's.
+    """Run the query for :date; its rows as batches in the snapshot's schema, in the order of the query.
 
-    Raises DataRejected, ConfigurationError (a URL, driver or query that cannot be), Unavailable.
+    Raises DataRejected, ConfigurationError (an invalid URL, driver or query) and Unavailable.
     """
     try:
         engine = create_engine(expand(source.uri), poolclass=NullPool, hide_parameters=True)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         why = str(error) if isinstance(error, ImportError) else "not a URL of a known kind"
         raise ConfigurationError(
-            f"source.uri: {source.uri!r} opens no database: {why}",
+            f"source.uri: {source.uri!r} is not the URL of a database: {why}",
             remedy="write it like postgresql+psycopg://${DB_USER}:${DB_PASSWORD}@host/name, and install its driver",
         ) from None
     try:
@@ -43,30 +43,30 @@ def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType]) -> 
             for rows in result.partitions(_ROWS_AT_A_TIME):
                 yield to_snapshot(_batch(rows, names, day, columns), day, _NAME, columns, text=True)
     except (DBAPIError, InvalidRequestError) as error:
-        raise _told(error, source) from None
+        raise _explain(error, source) from None
     finally:
         engine.dispose()
 
 
 def _batch(rows: Sequence[Any], names: list[str], day: date, columns: dict[str, ColumnType]) -> Any:
-    """Rows as a batch, each column in the Arrow type that its values suggest."""
+    """Rows as a batch, each column in the Arrow type of its values."""
     arrays = []
     for column in columns:
         place = names.index(column)
         try:
             arrays.append(pa.array([row[place] for row in rows]))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise rejected(
+            raise rejection(
                 day, _NAME, f"column {column} mixes types: {error}", remedy=f"cast {column} in source.query"
             ) from error
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def _told(error: DBAPIError | InvalidRequestError, source: SqlSource) -> RatchetError:
-    """An error of the database in one line, without the URL, which may hold a password."""
-    said = str(getattr(error, "orig", None) or error).partition("\n")[0]
+def _explain(error: DBAPIError | InvalidRequestError, source: SqlSource) -> RatchetError:
+    """An error of the database in one line, without the URL, which may contain a password."""
+    message = str(getattr(error, "orig", None) or error).partition("\n")[0]
     # SQLite has one error for everything; elsewhere OperationalError is about the connection or the server.
     sqlite = "sqlite" in type(getattr(error, "orig", None)).__module__
-    if isinstance(error, OperationalError) and (not sqlite or "locked" in said or "unable to open" in said):
-        return Unavailable(f"source.uri: the database {source.uri!r} does not answer: {said}")
-    return ConfigurationError(f"source.query: {said}", remedy="mend the query, or the rights of its user")
+    if isinstance(error, OperationalError) and (not sqlite or "locked" in message or "unable to open" in message):
+        return Unavailable(f"source.uri: the database {source.uri!r} does not answer: {message}")
+    return ConfigurationError(f"source.query: {message}", remedy="correct the query, or the rights of its user")

@@ -1,6 +1,6 @@
-"""The snapshot's columns: what is taken from the source, in which Arrow types.
+"""The snapshot's columns and their Arrow types.
 
-A timestamp has no zone: values with one are converted to UTC, values without one stay as the source has them.
+A timestamp has no zone: values with a zone are converted to UTC, values without a zone stay unchanged.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ ARROW: dict[ColumnType, pa.DataType] = {
 }
 
 
-def taken(spec: PipelineSpec) -> dict[str, ColumnType]:
+def source_columns(spec: PipelineSpec) -> dict[str, ColumnType]:
     """The columns that come from the source, in the file's order."""
     return {name: column.type for name, column in spec.columns.items() if not column.derived}
 

@@ -1,4 +1,4 @@
-"""ingest: the days of a source into the snapshot table, each read once."""
+"""ingest: writes the days of a source into the snapshot table, and reads each day once."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -17,21 +17,21 @@ from ratchet.contracts.result import Artifact
 from ratchet.contracts.summaries import Snapshot, SnapshotDay
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import Finished, StageContext
-from ratchet.runtime.days import DayParts, Made
+from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
-from tasks.ingest.schema import arrow_schema, taken
+from tasks.ingest.schema import arrow_schema, source_columns
 from tasks.ingest.table import commit, file_key
 from tasks.ingest.writing import ROW_GROUP
 
-_BYTES_PER_VALUE = 110  # of one value while its row group is cast and written: 79 to 107 were measured
+_BYTES_PER_VALUE = 110  # while a row group is cast and written: 79 to 107 were measured
 _EMPTY = "no rows"
 _NONE = "no files"
 
 
 def run(ctx: StageContext) -> Finished:
-    """Bring every day of the window into the snapshot table. Raises DataRejected, Unavailable, ConfigurationError."""
-    columns = taken(ctx.spec)
+    """Write every day of the window into the snapshot table. Raises DataRejected, Unavailable, ConfigurationError."""
+    columns = source_columns(ctx.spec)
     table = paths.table(ctx.spec.name, digest_of(list(columns.items())))
     absent = {day.day: _NONE for day in ctx.request.source if not day.files}
     _refuse_absent(ctx, absent)
@@ -47,7 +47,7 @@ def run(ctx: StageContext) -> Finished:
         ctx.transaction.refer(f"{paths.day(day.day)}.parquet", day.file)
     snapshot = Snapshot(table=table, version=version, days=tuple(days), missing=tuple(sorted(absent)))
     if absent:
-        ctx.log.event("missing_days", f"days of the window without data: {_listed(absent)}", level="warning")
+        ctx.log.event("missing_days", f"days of the window without data: {_list(absent)}", level="warning")
     return Finished(
         content=digest_of([[paths.day(day.day), day.file.sha256] for day in days]),
         summary=snapshot,
@@ -70,12 +70,12 @@ def _refuse_absent(ctx: StageContext, absent: dict[date, str]) -> None:
     if absent and ctx.spec.source.missing_days == "fail":
         share = f"{len(absent)} of {len(ctx.request.source)} days"
         raise DataRejected(
-            f"source.missing_days is fail, and {share} have no data: {_listed(absent)}",
-            remedy="deliver them, or set source.missing_days: skip",
+            f"source.missing_days is fail, and {share} have no data: {_list(absent)}",
+            remedy="deliver these days, or set source.missing_days: skip",
         )
 
 
-def _listed(days: Iterable[date], most: int = 10) -> str:
+def _list(days: Iterable[date], most: int = 10) -> str:
     ordered = sorted(days)
     more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
     return ", ".join(map(paths.day, ordered[:most])) + more
@@ -83,7 +83,7 @@ def _listed(days: Iterable[date], most: int = 10) -> str:
 
 def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted: list[SourceDay]) -> list[SnapshotDay]:
     """Every day's file, oldest first."""
-    left: set[str] = set()
+    extra: set[str] = set()
     parts = DayParts(
         ctx=ctx,
         name=paths.day_part("ingest"),
@@ -95,12 +95,12 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
             "library.pyarrow": pa.__version__,
         },
         identity=lambda planned: {f"source.{file.key}": f"{file.bytes} {file.identity}" for file in planned.files},
-        make=partial(_make, ctx, columns, table, left),
+        make=partial(_make, ctx, columns, table, extra),
         read=lambda found: SnapshotDay.model_validate(found.result.summary),
     )
     days = parts.build(wanted, memory=ROW_GROUP * len(columns) * _BYTES_PER_VALUE)
-    if left:
-        ctx.log.event("not_taken", f"columns of the source that are not declared: {', '.join(sorted(left))}")
+    if extra:
+        ctx.log.event("not_taken", f"columns of the source that are not declared: {', '.join(sorted(extra))}")
     return list(days.values())
 
 
@@ -108,12 +108,12 @@ def _make(
     ctx: StageContext,
     columns: dict[str, ColumnType],
     table: str,
-    left: set[str],
+    extra: set[str],
     planned: SourceDay,
     transaction: Transaction,
     scratch: Path,
-) -> Made:
-    """A day's Parquet file in the table's folder. Its name is its digest, so that no file is ever written over."""
+) -> NewPart:
+    """Write a day's Parquet file into the table's folder. Its name is its digest, so that no file is overwritten."""
     built = build(ctx.spec.source, ctx.request.source_root, planned, columns=columns, scratch=scratch)
     file = Artifact(
         key=file_key(table, planned.day, built.file.sha256),
@@ -121,8 +121,8 @@ def _make(
         bytes=built.file.bytes,
         rows=built.file.rows,
     )
-    left |= built.left
+    extra |= built.extra
     ctx.store.upload(built.file.path, file.key)
     transaction.refer("rows.parquet", file)
     day = SnapshotDay(day=planned.day, file=file, source=built.source)
-    return Made(content=file.sha256, rows=built.file.rows, summary=day)
+    return NewPart(content=file.sha256, rows=built.file.rows, summary=day)

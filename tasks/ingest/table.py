@@ -1,4 +1,4 @@
-"""The snapshot table: a Delta Lake table with one immutable Parquet file a day."""
+"""The snapshot table: a Delta Lake table with one immutable Parquet file for each day."""
 
 import json
 import random
@@ -20,7 +20,7 @@ from ratchet.store.base import Store
 _ATTEMPTS = 20
 _LONGEST_WAIT_S = 1.0
 _PROPERTIES = {
-    # A registered model names a version: the log is kept whole, and no file that a version names is ever removed.
+    # A registered model names a version: keep the whole log, and never remove a file that a version names.
     "delta.enableExpiredLogCleanup": "false",
     "delta.logRetentionDuration": "interval 36500 days",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
@@ -28,15 +28,15 @@ _PROPERTIES = {
 
 
 def file_key(table: str, day: date, sha256: str) -> str:
-    """Where a day's file lies."""
+    """The key of a day's file."""
     return f"{table}/{_partition(day)}/{sha256}.parquet"
 
 
 def commit(store: Store, table: str, schema: Any, files: Mapping[date, Artifact]) -> int:
-    """Make the table hold exactly these files for these days, in one commit, and return the version that does.
+    """Set the files of these days in one commit. Returns the version of the table with exactly these files.
 
-    Days that hold their file already are not touched; if all do, there is no commit. Other days stay as they are.
-    Of concurrent writers each sees what the one before it wrote. Raises Unavailable after many lost races.
+    Does not change days that have their file already, nor other days; without a change there is no commit. Each of
+    several concurrent writers sees the commit before its own. Raises Unavailable after many conflicts.
     """
     uri, options = store.table(table)
     lost: Exception | None = None
@@ -45,14 +45,14 @@ def commit(store: Store, table: str, schema: Any, files: Mapping[date, Artifact]
             opened = _open(uri, options, schema)
             version = _replace(opened, files)
         except DeltaError as error:
-            # Another writer was first: look at what it left, after a wait that keeps rivals apart.
+            # Another writer was first: read its commit, after a random wait that separates the writers.
             lost = error
             time.sleep(random.uniform(0, min(_LONGEST_WAIT_S, 0.01 * 2**attempt)))
         else:
             store.adopt(f"{table}/_delta_log")
             return version
     raise Unavailable(
-        f"the snapshot table {table} took no commit in {_ATTEMPTS} tries: {lost}", remedy="run fewer runs at once"
+        f"the snapshot table {table} refused {_ATTEMPTS} commits: {lost}", remedy="run fewer runs at once"
     )
 
 
@@ -67,21 +67,21 @@ def _open(uri: str, options: dict[str, str], schema: Any) -> DeltaTable:
             partition_by=[PARTITION],
             configuration=_PROPERTIES,
             storage_options=options,
-            # Else a rival's creation in between would be followed by a second one.
+            # Otherwise a second creation would follow that of a concurrent writer.
             commit_properties=CommitProperties(max_commit_retries=0),
         )
 
 
 def _replace(table: DeltaTable, files: Mapping[date, Artifact]) -> int:
-    """One attempt. Raises DeltaError if the table has moved on since it was opened."""
-    standing = _standing(table)
+    """One attempt to commit. Raises DeltaError if the table has changed since it was opened."""
+    current = _current_files(table)
     now_ms = time.time_ns() // 1_000_000
     actions: list[AddAction | RemoveAction] = []
     for day, file in sorted(files.items()):
         path = f"{_partition(day)}/{file.sha256}.parquet"
-        others = {old: size for old, size in standing.get(day, {}).items() if old != path}
+        others = {old: size for old, size in current.get(day, {}).items() if old != path}
         actions += [RemoveAction(old, True, now_ms, size, {PARTITION: paths.day(day)}) for old, size in others.items()]  # noqa: FBT003 - data_change
-        if path not in standing.get(day, {}):
+        if path not in current.get(day, {}):
             stats = json.dumps({"numRecords": file.rows})
             actions.append(AddAction(path, file.bytes, {PARTITION: paths.day(day)}, now_ms, True, stats))  # noqa: FBT003 - data_change
     version: int = table.version()
@@ -92,13 +92,13 @@ def _replace(table: DeltaTable, files: Mapping[date, Artifact]) -> int:
         "append",
         table.schema(),
         [PARTITION],
-        # No retries inside: they would not look at what the rival has written.
+        # No retries inside: they would not read the commit of the concurrent writer.
         commit_properties=CommitProperties(max_commit_retries=0),
     )
     return version + 1
 
 
-def _standing(table: DeltaTable) -> dict[date, dict[str, int]]:
+def _current_files(table: DeltaTable) -> dict[date, dict[str, int]]:
     """The table's files by day: path to size in bytes."""
     found: dict[date, dict[str, int]] = {}
     actions = table.get_add_actions(flatten=True)

@@ -1,4 +1,4 @@
-"""The rows of one day of a Delta table."""
+"""Reads the rows of one day from a Delta table."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -18,9 +18,9 @@ from tasks.ingest.writing import ROW_GROUP
 
 
 def read_table(root: str, date_column: str, planned: SourceDay, columns: dict[str, ColumnType]) -> Iterator[Any]:
-    """A day's rows as batches in the snapshot's schema, in the order of the table's file names.
+    """Read a day's rows as batches in the snapshot's schema, in the order of the table's file names.
 
-    Raises DataRejected if the table is not what it was when the run was planned.
+    Raises DataRejected if the day's files have changed since the run was planned.
     """
     day = planned.day
     kind, _, number = planned.files[0].identity.rpartition(":")
@@ -46,7 +46,7 @@ def read_table(root: str, date_column: str, planned: SourceDay, columns: dict[st
 
 
 def _equals(kind: Any, date_column: str, day: date) -> Any:
-    """`date_column = day`, as a date or as text. Raises ConfigurationError for a column that is neither."""
+    """The filter `date_column = day`, for a date or text. Raises ConfigurationError for a column of another type."""
     if str(kind) == "date32[day]":
         return ds.field(date_column) == day
     if "string" in str(kind):

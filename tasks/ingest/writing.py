@@ -1,4 +1,4 @@
-"""One Parquet file for a day, the same bytes for the same rows."""
+"""Writes one Parquet file for a day. The same rows give the same bytes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ ROW_GROUP = 131_072
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class DayFile:
     """A finished file."""
 
     path: Path
@@ -23,17 +23,17 @@ class Written:
     rows: int
 
 
-def write(batches: Iterable[Any], schema: Any, path: Path) -> Written:
-    """Write record batches as row groups of a fixed size, however they were cut, and digest the file.
+def write(batches: Iterable[Any], schema: Any, path: Path) -> DayFile:
+    """Write record batches as row groups of a fixed size, whatever the size of the batches, and digest the file.
 
     Memory is bounded by about two row groups.
     """
     rows = 0
     waiting: list[Any] = []
     held = 0
-    # Dictionaries pay for text alone: numbers are written twice as fast without, and smaller.
+    # Only text profits from dictionaries: without them numbers are smaller and written twice as fast.
     text = [field.name for field in schema if pa.types.is_string(field.type)]
-    # No Arrow schema and no pandas metadata inside: the bytes depend on rows and types alone.
+    # Without Arrow schema and pandas metadata the bytes depend only on rows and types.
     with pq.ParquetWriter(
         path, schema, compression="zstd", compression_level=1, store_schema=False, use_dictionary=text
     ) as writer:
@@ -48,9 +48,9 @@ def write(batches: Iterable[Any], schema: Any, path: Path) -> Written:
                 held -= ROW_GROUP
         if held or not rows:
             _write_group(writer, pa.Table.from_batches(waiting, schema))
-    return Written(path=path, sha256=sha256_file(path), bytes=path.stat().st_size, rows=rows)
+    return DayFile(path=path, sha256=sha256_file(path), bytes=path.stat().st_size, rows=rows)
 
 
 def _write_group(writer: Any, table: Any) -> None:
-    # In one chunk each, since chunk borders would show in the pages.
+    # In one chunk, because chunk borders would change the pages of the file.
     writer.write_table(table.combine_chunks(), row_group_size=ROW_GROUP)

@@ -1,4 +1,4 @@
-"""The pictures of a run's page."""
+"""The charts of a run's page."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -26,16 +26,16 @@ from ratchet.pages.words import count, interval, seconds
 
 ROLES = {
     "unused": "in the window",
-    "train": "trained on",
+    "train": "training",
     "valid": "early stopping",
     "holdout": "held out",
-    "excluded": "left out",
+    "excluded": "excluded",
 }
-"""What a day was used for, by its class in a picture."""
+"""The use of a day, by its class in a chart."""
 
 
 def gain(judged: Judgement) -> Markup:
-    """The gain with its bounds, against the margin that its lower bound has to pass."""
+    """The gain with its bounds, and the margin that its lower bound must exceed."""
     found, margin = judged.gain, judged.min_gain
     axis = GainAxis([found.low, found.high, margin, 0.0], 10, WIDE - 10)
     mood = "good" if found.low > margin else "bad" if found.high < margin else ""
@@ -54,7 +54,7 @@ def gain(judged: Judgement) -> Markup:
 
 
 def slices(found: Sequence[SliceJudgement], max_loss: float) -> Markup:
-    """The gain on each value of a column with its bounds, against the loss that is allowed."""
+    """The gain on each value of a column with its bounds, and the largest loss allowed."""
     left, right, row = 250.0, WIDE - 210, 24.0
     values = [bound for one in found if one.gain for bound in (one.gain.low, one.gain.high)]
     axis = GainAxis([*values, 0.0, -max_loss], left, right)
@@ -90,13 +90,13 @@ def losses(epochs: Sequence[Epoch], best: int) -> Markup:
 
 
 def metric(epochs: Sequence[Epoch], best: int) -> Markup:
-    """The metric on the validation days by epoch; nothing without validation days."""
+    """The metric on the validation days by epoch; empty without validation days."""
     points = [(epoch.epoch, epoch.valid_metric) for epoch in epochs if epoch.valid_metric is not None]
     return _curves("Metric by epoch", {"": points}, best) if points else Markup("")
 
 
 def days(rows: Mapping[date, int], roles: Mapping[date, str]) -> Markup:
-    """Rows by day, coloured by what the day was used for."""
+    """Rows by day, coloured by the use of the day."""
     used = {day: roles.get(day, "unused") for day in rows}
     return day_chart(
         [
@@ -111,7 +111,7 @@ def days(rows: Mapping[date, int], roles: Mapping[date, str]) -> Markup:
 
 
 def stage_bars(taken: Sequence[tuple[str, float, str]]) -> Markup:
-    """(stage, seconds, built | cached | failed) as bars one after the other, as the run went."""
+    """(stage, seconds, built | cached | failed) as bars in the order of the run."""
     total = sum(one[1] for one in taken) or 1.0
     parts, x = [], 0.0
     for name, value, kind in taken:

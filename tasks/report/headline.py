@@ -1,4 +1,4 @@
-"""The headline of a run's page: what happened, in a few words and one sentence."""
+"""The headline of a run's page: the result, in a few words and one sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _REASONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Headline:
-    """The first thing that a person reads. mood: its colour; detail: a sentence below it."""
+    """The headline. mood: its colour; detail: a sentence below it."""
 
     title: str
     mood: Mood
@@ -31,7 +31,7 @@ class Headline:
 
 
 def headline(outcomes: Mapping[Stage, Outcome], judged: Judgement | None, registered: Registration | None) -> Headline:
-    """How the run ended, from what there is of it."""
+    """The headline for how the run ended."""
     failed = next((outcome for outcome in outcomes.values() if outcome.state == "failed"), None)
     if failed is not None:
         return Headline(title=f"Stopped at {failed.stage}", mood="bad", detail=failed.because)
@@ -53,6 +53,6 @@ def headline(outcomes: Mapping[Stage, Outcome], judged: Judgement | None, regist
 def _sentence(text: str) -> str:
     """Text with a capital letter and a full stop."""
     ended = text if text.endswith((".", "!", "?")) else f"{text}."
-    # Names of metrics stay as they are written everywhere else.
+    # The name of a metric keeps its small letters.
     first = text.partition(" ")[0]
     return ended if not first.isalpha() else f"{ended[:1].upper()}{ended[1:]}"

@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file that needs nothing else, from whatever of the run there is."""
+"""The page of a run, also of an incomplete one: one HTML file without references to others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ _CONSTANT = "constant."
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """What is known of a run. Anything may be missing, since a run can stop anywhere.
+    """The facts of a run. Each may be missing, because a run can stop in any stage.
 
-    numbers: the evaluation's metrics by name. unlabelled: rows dropped without a label.
+    numbers: the metrics of evaluate by name. unlabelled: rows that were dropped without a label.
     """
 
     request: StageRequest
@@ -68,7 +68,7 @@ def render(facts: RunFacts) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One metric of all that were measured. best: `candidate`, `baseline`, or empty."""
+    """One metric of all models. best: `candidate`, `baseline`, or empty."""
 
     name: str
     candidate: float
@@ -94,7 +94,7 @@ def metric_table(judged: Judgement, numbers: Mapping[str, float]) -> list[Line]:
 
 
 def lineage(facts: RunFacts) -> list[tuple[str, str]]:
-    """What made what, as names and values."""
+    """The origins of the model, as names and values."""
     request, found = facts.request, []
     if facts.snapshot:
         found.append(("Snapshot", f"{facts.snapshot.table} version {facts.snapshot.version}"))
@@ -108,7 +108,7 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
         named = "a constant scorer, as there was no champion"
         if baseline:
             named = f"version {baseline.version}, data up to {baseline.data_date}, model {baseline.digest[:12]}"
-        found.append(("Measured against", named))
+        found.append(("Compared with", named))
     pins = request.pins
     found += [
         ("Pipeline bundle", request.bundle.sha256),
@@ -128,7 +128,7 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
 
 
 def roles(facts: RunFacts) -> dict[date, str]:
-    """What each day was used for."""
+    """The use of each day."""
     split = facts.split
     used: dict[date, str] = {}
     if split:

@@ -1,4 +1,6 @@
-"""report: the page of a run, also of one that failed, and an MLflow run for every candidate that was judged."""
+"""report: writes the page of a run, also of a failed one, and logs every judged candidate to MLflow."""
+
+from pydantic import Field
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.document import Document
@@ -15,13 +17,13 @@ from tasks.report.page import RunFacts, render
 
 
 class Report(Document):
-    """report: where the page is stored for people, beside the output `page.html`."""
+    """report: the page of the run."""
 
-    kept: str
+    kept: str = Field(description="The key of the page in the run's records, in addition to the output `page.html`.")
 
 
 def run(ctx: StageContext) -> Finished:
-    """Output `page.html`, also kept with the run's records. A result that cannot be read is left out and logged."""
+    """Write `page.html`, as an output and with the run's records. Logs and leaves out a result that cannot be read."""
     results = _results(ctx)
     with ctx.phase("page"):
         path = ctx.scratch / "report.html"
@@ -31,12 +33,12 @@ def run(ctx: StageContext) -> Finished:
     if {"ingest", "train", "evaluate"} <= set(results) and "register" not in results:
         with ctx.phase("tracking"):
             _log(ctx, results)
-    # Times and places differ from one try to the next: the page means the outcomes that it shows.
+    # The bytes of the page differ between attempts, in times and paths. Its content is the outcomes in the fingerprint.
     return Finished(content=digest_of(ctx.request.fingerprint), summary=Report(kept=kept))
 
 
 def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
-    """What is known of the run."""
+    """The facts of the run."""
     features = summaries.features(results["features"]) if "features" in results else None
     trained = summaries.trained(results["train"]) if "train" in results else None
     split: Split | None = trained.split if trained else features.split if features else None
@@ -78,7 +80,7 @@ def _outcomes(ctx: StageContext) -> dict[Stage, Outcome]:
 
 
 def _log(ctx: StageContext, results: dict[Stage, StageResult]) -> None:
-    """Log a candidate that was not registered to MLflow. If that fails, the page is still published."""
+    """Log a candidate to MLflow that was not registered. If that fails, the stage still publishes the page."""
     try:
         track(
             ctx.store,

@@ -1,4 +1,4 @@
-"""The pictures of the validation page."""
+"""The charts of the validation page."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -21,7 +21,7 @@ _NARROW = 300.0
 
 
 def volume(today: date, validation: Validation) -> Markup:
-    """Rows a day, the labelled part of them solid, the data date in its own colour, excluded days pale."""
+    """Rows by day: the labelled rows solid, the data date in another colour, excluded days pale."""
     days = []
     for day, rows in sorted(validation.rows.items()):
         mark = "today" if day == today else "excluded" if day in validation.excluded else ""
@@ -51,13 +51,13 @@ def drift(indices: Mapping[str, float], limit: float) -> Markup:
         parts.append(text(left - 10, y + 12, cut(name, 26), "end", "label"))
         parts.append(bar("bad" if value > limit else "part", left, y, max(1.0, width * value / top), 14))
         end = left + width * value / top
-        # Not across the limit.
+        # Do not write the number across the limit.
         parts.append(text(x + 6 if end < x < end + 50 else end + 8, y + 12, f"{value:.3f}", "start"))
     return svg(WIDE, height, parts, "Population stability index by feature")
 
 
 def column(today: ColumnProfile, reference: ColumnProfile) -> Markup:
-    """A column of the data date (bars) against the reference (line, or thin bars for categories)."""
+    """A column of the data date (bars) and of the reference (a line, or thin bars for categories)."""
     if today.histogram or reference.histogram:
         return _numbers(today.histogram, reference.histogram)
     if today.values or reference.values:
@@ -73,7 +73,7 @@ def _numbers(today: dict[int, int], reference: dict[int, int]) -> Markup:
     step = _NARROW / len(ours)
     parts = [line("grid", 0, base, _NARROW, base)]
     for i, share in enumerate(ours):
-        tip = f"{short(cuts[i])} to {short(cuts[i + 1])}: {_against(share, theirs[i])}"
+        tip = f"{short(cuts[i])} to {short(cuts[i + 1])}: {_compare_shares(share, theirs[i])}"
         high = tall * share / top
         parts.append(
             group("", tip, bar("hit", i * step, 4, step, 100), bar("part", i * step + 0.5, base - high, step - 1, high))
@@ -85,12 +85,12 @@ def _numbers(today: dict[int, int], reference: dict[int, int]) -> Markup:
     return svg(_NARROW, 130.0, parts, "Distribution")
 
 
-def _against(ours: float, theirs: float) -> str:
+def _compare_shares(ours: float, theirs: float) -> str:
     return f"{percent(ours)} of the day, {percent(theirs)} of the reference"
 
 
 def _cuts(histograms: Sequence[dict[int, int]]) -> list[float]:
-    """Edges of the bars: the bulk of the rows of each histogram, on a logarithmic scale where they span far."""
+    """Edges of the bars around the bulk of the rows of each histogram; on a logarithmic scale for a wide range."""
     bulks = [_bulk(histogram) for histogram in histograms]
     first, last = min(bulk[0] for bulk in bulks), max(bulk[1] for bulk in bulks)
     low, high = grid.edges(first)[0], grid.edges(last)[1]
@@ -102,7 +102,7 @@ def _cuts(histograms: Sequence[dict[int, int]]) -> list[float]:
 
 
 def _bulk(histogram: dict[int, int]) -> tuple[int, int]:
-    """The first and the last bin of all but the rows in the tails."""
+    """The first and the last bin without the rows in the tails."""
     rows = sum(histogram.values())
     inner, below = [], 0
     for number in sorted(histogram):
@@ -113,7 +113,7 @@ def _bulk(histogram: dict[int, int]) -> tuple[int, int]:
 
 
 def _shares(histogram: dict[int, int], cuts: Sequence[float]) -> list[float]:
-    """Share of the rows in each bar; a grid bin is spread evenly over the bars that it touches."""
+    """The share of the rows in each bar; the rows of a grid bin are spread evenly over the bars that it overlaps."""
     rows = sum(histogram.values()) or 1
     shares = [0.0] * (len(cuts) - 1)
     for number, found in histogram.items():
@@ -139,12 +139,12 @@ def _categories(today: ColumnProfile, reference: ColumnProfile) -> Markup:
     parts: list[Markup] = []
     for i, (name, mine, base) in enumerate(pairs):
         y, a, b = i * 22.0, mine / ours, base / theirs
-        # The rest may be most of the rows: its bars end where those of the longest value do.
+        # The rest may be most of the rows: its bars are at most as long as the longest of a value.
         wide = [150 * min(1.0, share / top) for share in (a, b)]
         parts.append(
             group(
                 "",
-                f"{name}: {_against(a, b)}",
+                f"{name}: {_compare_shares(a, b)}",
                 text(92, y + 13, cut(name, 14), "end", "label"),
                 bar("part", 100, y + 2, max(0.5, wide[0]), 9),
                 bar("against", 100, y + 12, max(0.5, wide[1]), 4),
@@ -155,7 +155,7 @@ def _categories(today: ColumnProfile, reference: ColumnProfile) -> Markup:
 
 
 def missing(share: float, reference: float) -> Markup:
-    """A small bar of a share of missing rows, with a tick where the reference has it."""
+    """A small bar for the share of missing rows, with a tick at the share of the reference."""
     parts = [
         bar("track", 0, 3, 100, 8),
         bar("part" if share <= max(0.05, 2 * reference) else "bad", 0, 3, 100 * share, 8),

@@ -1,4 +1,4 @@
-"""Every day of the window as a profile, from the store or measured now."""
+"""The profile of every day of the window, read from the store or measured now."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -11,18 +11,18 @@ from ratchet.contracts.fingerprint import flatten
 from ratchet.contracts.summaries import SnapshotDay
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import StageContext
-from ratchet.runtime.days import DayParts, Made
+from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.artifacts import fetch, read_json
 from ratchet.store.publishing import Transaction
 from tasks.validate import profile
 from tasks.validate.profile import Profile, measure
 
 _PROFILE = "profile"
-_BYTES_PER_ROW = 200  # while a column is measured: 185 were, of texts that hardly repeat; one column at a time
+_BYTES_PER_ROW = 200  # while a column is measured, one at a time: 185 were measured for texts that hardly repeat
 
 
-def profiled_days(ctx: StageContext, days: Sequence[SnapshotDay]) -> dict[date, Profile]:
-    """Every day's profile, oldest first."""
+def profile_days(ctx: StageContext, days: Sequence[SnapshotDay]) -> dict[date, Profile]:
+    """Measure every day that is not stored; the profiles of all days, oldest first."""
     parts = DayParts(
         ctx=ctx,
         name=paths.day_part("validate"),
@@ -40,7 +40,7 @@ def profiled_days(ctx: StageContext, days: Sequence[SnapshotDay]) -> dict[date, 
     return parts.build(days, memory=rows * _BYTES_PER_ROW)
 
 
-def _measure(ctx: StageContext, day: SnapshotDay, transaction: Transaction, scratch: Path) -> Made:
+def _measure(ctx: StageContext, day: SnapshotDay, transaction: Transaction, scratch: Path) -> NewPart:
     measured = measure(fetch(ctx.store, day.file, scratch), ctx.spec)
     artifact = transaction.add_bytes(_PROFILE, measured.model_dump_json(by_alias=True).encode(), rows=measured.rows)
-    return Made(content=artifact.sha256, rows=measured.rows)
+    return NewPart(content=artifact.sha256, rows=measured.rows)

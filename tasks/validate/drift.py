@@ -1,9 +1,9 @@
-"""The population stability index of each feature: has the day's distribution moved away from a reference?
+"""The population stability index (PSI) of each feature: how much the day's distribution differs from a reference.
 
-PSI = sum over bins of (p - q) ln(p / q), p and q the shares of the day and of the reference; missing rows are a bin of
-their own. Numbers are cut at quantiles of the reference, categories are its most frequent ones and the rest. Of few
-rows only few bins are made: with B bins and n and m rows, chance alone gives about (B - 1)(1/n + 1/m), and that is
-kept below a tenth of the limit.
+PSI = sum over bins of (p - q) ln(p / q), with p and q the shares of the day and of the reference. Missing rows are a
+bin. Bins of numbers are quantiles of the reference; bins of categories are its most frequent ones and the rest. Few
+rows give few bins: with B bins and n and m rows, chance gives about (B - 1)(1/n + 1/m), which must stay below a tenth
+of the limit.
 """
 
 import math
@@ -26,7 +26,7 @@ _KEY = "validate.drift"
 def check_drift(
     day: date, today: Profile, reference: Profile, rule: Drift, spec: PipelineSpec, name: str
 ) -> tuple[list[Check], dict[str, float]]:
-    """A check for each feature, and its index. `name` says what the reference is."""
+    """Check each feature; returns the checks and the indices. name: of the reference, for people."""
     severity = "error" if rule.on_breach == "fail" else "warning"
     checks: list[Check] = []
     indices: dict[str, float] = {}
@@ -36,7 +36,7 @@ def check_drift(
         allowed = f"PSI at most {rule.psi:g} against {name}"
         ours, theirs = today.columns[column], reference.columns.get(column, ColumnProfile())
         if not ours.rows or not theirs.rows:
-            observed = "not compared: the reference has no rows of it"
+            observed = "not compared: the reference has no rows of this column"
             passed = True
         else:
             index = psi(ours, theirs, rule.psi)
@@ -81,7 +81,7 @@ def _numeric(today: ColumnProfile, reference: ColumnProfile, bins: int) -> list[
     pairs = [[0, 0] for _ in starts] or [[0, 0]]
     for side, histogram in enumerate((today.histogram, reference.histogram)):
         for number, rows in histogram.items():
-            # What lies below the least value of the reference goes with its first bin.
+            # A value below the least one of the reference counts in its first bin.
             pairs[max(0, bisect_right(starts, number) - 1)][side] += rows
     pairs.append([today.infinite, reference.infinite])
     return [(pair[0], pair[1]) for pair in pairs]

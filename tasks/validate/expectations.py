@@ -1,4 +1,4 @@
-"""A person's own expectations, by great-expectations, on the rows of one day."""
+"""Checks the expectations of a pipeline with great-expectations, on the rows of one day."""
 
 import difflib
 import os
@@ -10,22 +10,22 @@ from typing import Any
 
 from ratchet.contracts.checks import Expectation
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.contracts.expectations import LIBRARYS_OWN, columns_named
+from ratchet.contracts.expectations import COMMON_ARGUMENTS, column_arguments
 from ratchet.contracts.summaries import Check
 
 _KEY = "validate.expectations"
 
 
 def check_expectations(day: date, path: Path, expectations: Sequence[Expectation]) -> list[Check]:
-    """Each expectation on the rows of a day's file. great-expectations is imported only if there are any.
+    """Check each expectation on the rows of a day's file. Imports great-expectations only if there are any.
 
-    One with `severity: warning` (great-expectations' own argument) does not stop the run.
+    One with `severity: warning` (an argument of great-expectations) does not stop the run.
 
     Raises ConfigurationError for an expectation, an argument or a column that does not exist.
     """
     if not expectations:
         return []
-    # Both are read when the library is imported: no calls home, and no bars on the stage's log.
+    # The import of the library reads both: send no statistics, and draw no progress bars in the stage's log.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     os.environ["TQDM_DISABLE"] = "1"
     with warnings.catch_warnings():
@@ -55,7 +55,7 @@ def _build(place: int, expectation: Expectation, columns: list[str]) -> Any:
         hint = f"did you mean {near[0]}?" if near else f"use one of great-expectations' {len(known)} expectations"
         raise ConfigurationError(f"{_KEY}.{place}.type: {expectation.type} is not an expectation", remedy=hint)
     arguments = expectation.arguments()
-    for inside, name in columns_named(arguments):
+    for inside, name in column_arguments(arguments):
         if name not in columns:
             near = difflib.get_close_matches(str(name), columns, n=1)
             raise ConfigurationError(
@@ -75,7 +75,7 @@ def _build(place: int, expectation: Expectation, columns: list[str]) -> Any:
 
 
 def known_expectations() -> dict[str, Any]:
-    """Every expectation that the library has, by the name that a pipeline file calls it."""
+    """Every expectation of the library, by its name in a pipeline file."""
     import great_expectations.expectations as gxe
 
     names = [name for name in dir(gxe) if name.startswith("Expect") and name != "Expectation"]
@@ -83,8 +83,8 @@ def known_expectations() -> dict[str, Any]:
 
 
 def own_arguments(kind: Any) -> list[str]:
-    """What an expectation takes besides what every one does."""
-    return sorted(name for name in kind.__fields__ if name not in LIBRARYS_OWN)
+    """The arguments of an expectation, without those that every expectation takes."""
+    return sorted(name for name in kind.__fields__ if name not in COMMON_ARGUMENTS)
 
 
 def _snake(name: str) -> str:
@@ -106,15 +106,15 @@ def _check(day: date, place: int, expectation: Expectation, outcome: Any) -> Che
         column=column if isinstance(column, str) else None,
         passed=bool(outcome.success),
         severity="warning" if arguments.get("severity") in {"warning", "info"} else "error",
-        observed=_observed(outcome),
-        allowed=", ".join(f"{key} {value}" for key, value in rest.items()) or "as its name says",
+        observed=_observation(outcome),
+        allowed=", ".join(f"{key} {value}" for key, value in rest.items()) or "see the name of the rule",
         key=f"{_KEY}.{place}",
     )
 
 
-def _observed(outcome: Any) -> str:
-    """What the library found, in a line."""
-    raised = _raised(outcome.exception_info)
+def _observation(outcome: Any) -> str:
+    """The finding of the library, in one line."""
+    raised = _exception_message(outcome.exception_info)
     if raised:
         return f"could not be checked: {raised.partition(chr(10))[0][:200]}"
     result = outcome.result or {}
@@ -128,10 +128,10 @@ def _observed(outcome: Any) -> str:
     return "holds" if outcome.success else "does not hold"
 
 
-def _raised(info: Any) -> str:
-    """The message of an exception inside the library, if there was one; it nests them by metric."""
+def _exception_message(info: Any) -> str:
+    """The message of an exception inside the library, if there was one; the library nests them by metric."""
     if not isinstance(info, dict):
         return ""
     if info.get("raised_exception"):
         return str(info.get("exception_message"))
-    return next((found for value in info.values() if (found := _raised(value))), "")
+    return next((found for value in info.values() if (found := _exception_message(value))), "")

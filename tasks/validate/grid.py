@@ -1,8 +1,8 @@
-"""One grid for all histograms: fixed edges, so that histograms of any two days add up.
+"""One grid with fixed edges for all histograms, so that histograms of different days can be added.
 
-A double is binned by its sign, its exponent and the first five bits of its mantissa: 32 bins of equal width to each
-power of two, at most 3 % of the value wide, found without a logarithm. Zero has the bin 0, which also takes what is
-too small to be a normal number and negative. Bins are numbered in the order of their values.
+The bin of a double is its sign, its exponent and the first five bits of its mantissa: 32 bins of equal width for each
+power of two, at most 3 % of the value wide, computed without a logarithm. Zero has the bin 0, which also contains
+negative numbers too small for a normal double. Bins are numbered in the order of their values.
 """
 
 import struct
@@ -16,7 +16,7 @@ _BLOCK = 1 << 18
 
 
 def count(values: npt.NDArray[np.float64]) -> dict[int, int]:
-    """How many finite values lie in each bin that has any."""
+    """Count the finite values in each bin; bins without a value are left out."""
     totals = np.zeros(2 * _NEGATIVE, dtype=np.int64)
     for start in range(0, len(values), _BLOCK):
         bits = np.ascontiguousarray(values[start : start + _BLOCK], dtype=np.float64).view(np.uint64)
@@ -32,7 +32,7 @@ def _number(place: int) -> int:
 
 
 def edges(number: int) -> tuple[float, float]:
-    """The least and the greatest value between which a bin lies."""
+    """The lower and the upper edge of a bin."""
     low, high = _double(abs(number)), _double(abs(number) + 1)
     return (low, high) if number >= 0 else (-high, -low)
 

@@ -1,4 +1,4 @@
-"""The result page of a validation: one HTML file that needs nothing else."""
+"""The result page of a validation: one HTML file without references to others."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ _TEMPLATE = Path(__file__).with_name("validation.html")
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found: the checks, the data date's profile, and the reference with its name."""
+    """The content of the page: the checks, the data date's profile, and the reference with its name."""
 
     validation: Validation
     today: Profile
@@ -54,7 +54,7 @@ def _drift(request: StageRequest, psi: dict[str, float]) -> Markup | None:
 
 
 def _columns(request: StageRequest, findings: Findings) -> list[dict[str, Any]]:
-    """What the template says of each column."""
+    """The template's values for each column."""
     failed: dict[str, list[Check]] = {}
     for check in findings.validation.checks:
         if not check.passed and check.column and check.day == request.data_date:

@@ -1,4 +1,4 @@
-"""What a day's rows look like, in a form that adds up: the profile of a window is the sum of its days'."""
+"""The profile of a day's rows. Profiles can be added: that of a window is the sum of those of its days."""
 
 import heapq
 from collections import Counter
@@ -22,18 +22,18 @@ _HASH_BITS = 53
 
 
 class ColumnProfile(Document):
-    """One column. `rows` counts all of them; NaN counts as missing."""
+    """The profile of one column."""
 
-    rows: int = 0
-    missing: int = 0
-    infinite: int = 0
-    low: float | int | str | None = Field(None, description="Least finite value; times as ISO text.")
-    high: float | int | str | None = None
-    histogram: dict[int, int] = Field(default_factory=dict, description="Of finite numbers, by bin of the grid.")
-    values: dict[str, int] = Field(default_factory=dict, description="The most frequent values, most frequent first.")
-    others: int = Field(0, description="Rows with values that are not kept.")
+    rows: int = Field(0, description="All rows, also those without a value.")
+    missing: int = Field(0, description="Rows without a value; NaN counts as missing.")
+    infinite: int = Field(0, description="Rows with an infinite number.")
+    low: float | int | str | None = Field(None, description="The least finite value; times as ISO text.")
+    high: float | int | str | None = Field(None, description="The greatest finite value.")
+    histogram: dict[int, int] = Field(default_factory=dict, description="Counts of finite numbers, by bin of the grid.")
+    values: dict[str, int] = Field(default_factory=dict, description="Counts of the most frequent values, in order.")
+    others: int = Field(0, description="Rows with values that are not in `values`.")
     hashes: tuple[int, ...] = Field(
-        (), description="The smallest hashes of distinct values, from which they are counted."
+        (), description="The smallest hashes of distinct values, which estimate the number of distinct values."
     )
 
     @property
@@ -43,19 +43,19 @@ class ColumnProfile(Document):
 
     @property
     def missing_share(self) -> float:
-        """Missing rows of all rows."""
+        """The share of missing rows."""
         return self.missing / self.rows if self.rows else 0.0
 
     @property
     def distinct(self) -> int:
-        """How many distinct values there are: exact below 128, else within about 9 %."""
+        """The number of distinct values: exact below 128, else within about 9 %."""
         if len(self.hashes) < KEPT_HASHES:
             return len(self.hashes)
         return round((KEPT_HASHES - 1) * (1 << _HASH_BITS) / self.hashes[-1])
 
 
 class Profile(Document):
-    """A day, or several."""
+    """The profile of a day, or the sum of several."""
 
     rows: int = 0
     labelled: int = 0
@@ -63,7 +63,7 @@ class Profile(Document):
 
 
 def total(profiles: Iterable[Profile]) -> Profile:
-    """The sum of profiles. A column that some of them lack is taken as the others have it."""
+    """The sum of profiles. A column may be missing in some of them."""
     days = list(profiles)
     names = dict.fromkeys(name for day in days for name in day.columns)
     return Profile(
@@ -74,7 +74,7 @@ def total(profiles: Iterable[Profile]) -> Profile:
 
 
 def column_total(profiles: Sequence[ColumnProfile]) -> ColumnProfile:
-    """The sum of a column's profiles. Counts are exact; of values, those beyond KEPT_VALUES fall to `others`."""
+    """The sum of a column's profiles. Counts are exact; values beyond the KEPT_VALUES most frequent are `others`."""
     values: Counter[str] = Counter()
     bins: Counter[int] = Counter()
     hashes: set[int] = set()
@@ -97,7 +97,7 @@ def column_total(profiles: Sequence[ColumnProfile]) -> ColumnProfile:
 
 
 def measure(path: Path, spec: PipelineSpec) -> Profile:
-    """The profile of a day's file. Reads it once, a column at a time, so that memory holds one column."""
+    """Measure the profile of a day's file. Reads one column at a time, so that memory needs to hold only one."""
     columns = {
         name: _measure(pl.read_parquet(path, columns=[name]).to_series(), column)
         for name, column in spec.columns.items()
@@ -109,7 +109,7 @@ def measure(path: Path, spec: PipelineSpec) -> Profile:
 
 
 def parts(spec: PipelineSpec) -> dict[str, dict[str, str]]:
-    """What of the columns' settings a profile depends on."""
+    """The settings of the columns that a profile depends on."""
     return {
         name: {"type": column.type, "role": column.role, "values": str(_counts_values(column))}
         for name, column in spec.columns.items()
@@ -148,22 +148,22 @@ def _numbers(series: pl.Series, column: Column) -> ColumnProfile:
 
 
 def _values(series: pl.Series) -> dict[str, object]:
-    """Values with their counts, and the hashes of all that are distinct."""
+    """The counts of values, and the hashes of distinct values."""
     counts = series.drop_nulls().value_counts(name="rows").rename({series.name: "value"})
     top = counts.top_k(KEPT_VALUES * 2, by="rows") if counts.height > KEPT_VALUES * 2 else counts
-    kept, dropped = _most_frequent(dict(zip(map(shown, top["value"]), top["rows"], strict=True)))
+    kept, dropped = _most_frequent(dict(zip(map(value_key, top["value"]), top["rows"], strict=True)))
     dropped += int(counts["rows"].sum()) - int(top["rows"].sum())
     hashes = (counts["value"].hash() // 2 ** (64 - _HASH_BITS)).bottom_k(KEPT_HASHES).sort()
     return {"values": kept, "others": dropped, "hashes": tuple(sorted(set(hashes.to_list())))}
 
 
-def shown(value: object) -> str:
-    """A value as the key under which it is counted."""
+def value_key(value: object) -> str:
+    """The key of a value in `values`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _most_frequent(values: Mapping[str, int]) -> tuple[dict[str, int], int]:
-    """The values to keep, ties by name, and how many rows the rest has."""
+    """The values to keep, ties in the order of names, and the number of rows of the others."""
     kept = dict(heapq.nsmallest(KEPT_VALUES, values.items(), key=lambda item: (-item[1], item[0])))
     return kept, sum(values.values()) - sum(kept.values())
 

@@ -1,4 +1,4 @@
-"""The rules of single columns, checked on a day's profile."""
+"""Checks the rules of single columns on a day's profile."""
 
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -8,14 +8,14 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
-from tasks.validate.profile import ColumnProfile, Profile, shown
+from tasks.validate.profile import ColumnProfile, Profile, value_key
 
 _LISTED = 5
 _CLASSES = 2
 
 
 def check_columns(day: date, profile: Profile, spec: PipelineSpec, *, is_data_date: bool) -> list[Check]:
-    """Every rule of every column, on one day. That labels differ is asked of the data date alone."""
+    """Check every rule of every column on one day. Only the data date needs different labels."""
     checks: list[Check] = []
     for name, column in spec.columns.items():
         if column.derived:
@@ -71,8 +71,8 @@ def _in(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[
         return
     allowed = {_key(value, column) for value in column.allowed}
     strange = {value: rows for value, rows in found.values.items() if value not in allowed}
-    # Values are kept by frequency. If some were dropped, there are more of them than the rule allows, or they are
-    # allowed ones that are rare; with fewer allowed values than kept ones it can only be the former.
+    # The profile keeps the most frequent values. A dropped value is not allowed, or it is allowed and rare; if fewer
+    # values are allowed than kept, it cannot be allowed.
     passed = not strange and (not found.others or len(allowed) > len(found.values))
     rows = sum(strange.values())
     some = ", ".join(f"{value[:40]!r}" for value in list(strange)[:_LISTED])
@@ -83,8 +83,8 @@ def _in(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[
 
 
 def _key(value: object, column: Column) -> str:
-    """An allowed value as the profile writes it: 1 in a float column is 1.0 there."""
-    return shown(float(value)) if column.type == "float64" and isinstance(value, (int, float)) else shown(value)
+    """An allowed value as the profile writes it: 1 in a float column is 1.0."""
+    return value_key(float(value)) if column.type == "float64" and isinstance(value, (int, float)) else value_key(value)
 
 
 def _finite(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
@@ -94,7 +94,7 @@ def _finite(day: date, name: str, column: Column, found: ColumnProfile) -> Itera
 
 
 def _label(day: date, name: str, spec: PipelineSpec, found: ColumnProfile, *, is_data_date: bool) -> Iterator[Check]:
-    """A label has to be there, to be of the objective's kind, and to differ between rows."""
+    """Check that there are labels, that they fit the objective, and that they differ between rows."""
     objective = spec.train.objective
     yield _check(
         day, "label", name, "role", found.present > 0, f"{count(found.present, 'row')} with a label", "at least one row"
@@ -118,7 +118,7 @@ def _label(day: date, name: str, spec: PipelineSpec, found: ColumnProfile, *, is
     )
 
 
-def _between(least: float, greatest: float | None) -> Callable[[ColumnProfile], bool]:
+def _within(least: float, greatest: float | None) -> Callable[[ColumnProfile], bool]:
     def holds(found: ColumnProfile) -> bool:
         if found.low is None or found.high is None:  # a bool column has values only
             return True
@@ -128,15 +128,15 @@ def _between(least: float, greatest: float | None) -> Callable[[ColumnProfile], 
 
 
 _LABELS: dict[str, Callable[[ColumnProfile], tuple[bool, str]]] = {
-    "binary": lambda found: (_between(0, 1)(found), "0 or 1"),
-    "ranking": lambda found: (_between(0, None)(found), "0 or more"),
-    "multiclass": lambda found: (_between(0, None)(found), "classes from 0"),
+    "binary": lambda found: (_within(0, 1)(found), "0 or 1"),
+    "ranking": lambda found: (_within(0, None)(found), "0 or more"),
+    "multiclass": lambda found: (_within(0, None)(found), "classes from 0"),
     "regression": lambda found: (found.infinite == 0, "finite numbers"),
 }
 
 
 def show(value: float | str | None) -> str:
-    """A number, or an ISO time, as a person reads it."""
+    """A number or an ISO time as text for people."""
     if value is None:
         return "none"
     return f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value

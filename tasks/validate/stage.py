@@ -1,4 +1,4 @@
-"""validate: is the data date fit to train on, and which earlier days are not?"""
+"""validate: checks the data date, and excludes earlier days that break a rule."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -10,7 +10,7 @@ from ratchet.contracts.summaries import Check, Snapshot, Validation
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch, read_json
 from ratchet.store.publishing import read_manifest
-from tasks.validate.days import profiled_days
+from tasks.validate.days import profile_days
 from tasks.validate.drift import check_drift
 from tasks.validate.expectations import check_expectations
 from tasks.validate.page import Findings, render
@@ -21,11 +21,11 @@ from tasks.validate.window import check_copy, check_excluded
 
 
 def run(ctx: StageContext) -> Finished:
-    """Check the window. Raises DataRejected that names every failed check; the result page is kept either way."""
+    """Check the window. Raises DataRejected that names every failed check. Stores the result page in both cases."""
     snapshot = summaries.snapshot(ctx.upstream("ingest"))
     today = ctx.request.data_date
     with ctx.phase("profiles"):
-        profiles = profiled_days(ctx, snapshot.days)
+        profiles = profile_days(ctx, snapshot.days)
     before = {day: found for day, found in profiles.items() if day != today}
     broken = {
         day: failed
@@ -36,7 +36,7 @@ def run(ctx: StageContext) -> Finished:
     summed = total(good.values())
     reference, name, notes = _reference(ctx, summed, len(good))
     with ctx.phase("checks"):
-        checks, psi = _today(ctx, snapshot, profiles[today], good, (reference, name))
+        checks, psi = _check_data_date(ctx, snapshot, profiles[today], good, (reference, name))
     severity = "warning" if ctx.spec.validate_.bad_days == "exclude" else "error"
     earlier = [check.model_copy(update={"severity": severity}) for failed in broken.values() for check in failed]
     checks += notes + earlier + check_excluded(today, len(broken), len(before) + 1)
@@ -51,26 +51,26 @@ def run(ctx: StageContext) -> Finished:
         kept = _keep_page(ctx, Findings(validation, profiles[today], reference, name))
     failed = [check for check in checks if not check.passed and check.severity == "error"]
     if failed:
-        raise _rejected(ctx, failed, len(checks), kept)
+        raise _rejection(ctx, failed, len(checks), kept)
     for day in validation.excluded:
-        ctx.log.event("excluded", f"{day} is left out: {_line(broken[day][0])}", level="warning")
+        ctx.log.event("excluded", f"{day} is excluded: {_line(broken[day][0])}", level="warning")
     artifact = ctx.transaction.add_bytes("reference", summed.model_dump_json(by_alias=True).encode(), rows=summed.rows)
     return Finished(
-        # Not the checks: what comes after depends on which days are good, not on how far from a limit they are.
+        # Without the checks: later stages depend on the good days, not on their distance from a limit.
         content=digest_of([[paths.day(day) for day in validation.excluded], artifact.sha256]),
         summary=validation,
         metrics=_metrics(validation, profiles[today]),
     )
 
 
-def _today(
+def _check_data_date(
     ctx: StageContext,
     snapshot: Snapshot,
     today: Profile,
     good: Mapping[date, Profile],
     reference: tuple[Profile, str],
 ) -> tuple[list[Check], dict[str, float]]:
-    """Every check of the data date, and the drift of its features."""
+    """Run every check of the data date. Returns the checks, and the drift of its features."""
     day, rules = ctx.request.data_date, ctx.spec.validate_
     checks = [check_copy(snapshot, day), *check_columns(day, today, ctx.spec, is_data_date=True)]
     psi: dict[str, float] = {}
@@ -87,17 +87,17 @@ def _today(
 
 
 def _reference(ctx: StageContext, summed: Profile, days: int) -> tuple[Profile, str, list[Check]]:
-    """What drift is measured against, its name, and what a person should know about it. `summed`: the window's days."""
+    """The reference of drift, its name, and warnings about it. summed: the profile of the window's other days."""
     rule, champion = ctx.spec.validate_.drift, ctx.request.champion
     window = f"the window's {days} other days"
     if rule is None or rule.against == "window" or champion is None or "validate" not in champion.manifests:
         return summed, window, []
-    name = f"what {champion.model} version {champion.version} was trained on"
+    name = f"the training data of {champion.model} version {champion.version}"
     try:
         result = read_manifest(ctx.store, champion.manifests["validate"]).result
         return read_json(ctx.store, result.outputs["reference"], Profile), name, []
     except (CorruptArtifact, KeyError) as error:
-        gone = Check(
+        warning = Check(
             day=ctx.request.data_date,
             rule="drift reference",
             passed=False,
@@ -106,22 +106,22 @@ def _reference(ctx: StageContext, summed: Profile, days: int) -> tuple[Profile, 
             allowed=name,
             key="validate.drift.against",
         )
-        return summed, window, [gone]
+        return summed, window, [warning]
 
 
 def _keep_page(ctx: StageContext, findings: Findings) -> str:
-    """The result page: an output of the stage, and kept with the run even if the stage fails."""
+    """Write the result page as an output, and with the run's records, where it stays if the stage fails."""
     path = ctx.scratch / "validation.html"
     path.write_text(render(ctx.request, findings), encoding="utf-8")
     ctx.transaction.add("page.html", path)
     return ctx.keep("validation.html", path)
 
 
-def _rejected(ctx: StageContext, failed: Sequence[Check], count: int, page: str) -> DataRejected:
+def _rejection(ctx: StageContext, failed: Sequence[Check], count: int, page: str) -> DataRejected:
     lines = "\n".join(f"- {_line(check)}" for check in failed)
     return DataRejected(
         f"{ctx.request.data_date}: {len(failed)} of {count} checks failed\n{lines}",
-        remedy=f"look at {page} in the store; mend the data and run again, or change the rule",
+        remedy=f"read {page} in the store; correct the data and run again, or change the rule",
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of the data date, and rows with a label, against what is usual."""
+"""Compares the rows of the data date, and those with a label, with earlier days."""
 
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -13,8 +13,8 @@ _KEY = "validate.volume"
 
 
 def check_volume(day: date, today: Profile, before: Mapping[date, Profile], rule: Volume, label: str) -> list[Check]:
-    """Two checks, one on rows and one on labelled rows: a storm can leave a day its rows and take its labels."""
-    name, days = usual(day, before, rule)
+    """Check the number of rows, and of labelled rows: a day may have all its rows, but too few labels."""
+    name, days = comparison_days(day, before, rule)
     if not days:
         observed, allowed = f"{today.rows:,} rows; nothing to compare with", f"any, as there is no data of {name}"
         return [Check(day=day, rule="volume", passed=True, observed=observed, allowed=allowed, key=_KEY)]
@@ -25,8 +25,8 @@ def check_volume(day: date, today: Profile, before: Mapping[date, Profile], rule
     return [_check(day, *count, name=name, tolerance=rule.tolerance) for count in counts]
 
 
-def usual(day: date, before: Mapping[date, Profile], rule: Volume) -> tuple[str, list[date]]:
-    """What the rule compares with, in words, and the days of the window that it is made of."""
+def comparison_days(day: date, before: Mapping[date, Profile], rule: Volume) -> tuple[str, list[date]]:
+    """The name of what the rule compares with, and the days of the window that it uses."""
     if rule.against == "previous_day":
         yesterday = day - timedelta(days=1)
         return f"the day before, {yesterday}", [yesterday] if yesterday in before else []

@@ -1,4 +1,4 @@
-"""What is checked of the window as a whole: that no day is a copy of another, and that enough days are good."""
+"""Checks the window as a whole: no day is a copy of another, and enough days are good."""
 
 from datetime import date
 
@@ -8,21 +8,21 @@ _MOST_EXCLUDED = 0.5
 
 
 def check_copy(snapshot: Snapshot, day: date) -> Check:
-    """A day that is another day's file delivered twice."""
+    """Check that the day is not a copy of another day's file."""
     digests = {part.day: part.file.sha256 for part in snapshot.days}
     twins = [other for other, sha256 in digests.items() if sha256 == digests[day] and other != day]
     return Check(
         day=day,
         rule="duplicate",
         passed=not twins,
-        observed=f"the same rows as {twins[0]}" if twins else "rows of its own",
+        observed=f"the same rows as {twins[0]}" if twins else "different rows",
         allowed="rows that no other day has",
         key="source.uri",
     )
 
 
 def check_excluded(data_date: date, broken: int, days: int) -> list[Check]:
-    """More than half of the window left out is no longer the data that was asked for."""
+    """A failed check if more than half of the window is excluded."""
     if broken <= _MOST_EXCLUDED * days:
         return []
     return [

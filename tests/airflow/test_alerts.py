@@ -97,7 +97,7 @@ def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(
     first, last = messages(webhook, "unlucky 20", "features")
     assert "features failed and will be retried" in first["title"]
     assert "Try: 1 of 3" in first["message"]
-    assert "Decision: tried again after a growing delay, since something" in first["message"]
+    assert "Decision: retry after a growing delay, because a service" in first["message"]
     assert "as try 2 of 3" in first["message"]
     assert last["title"].endswith("features failed")
     assert "Try: 3 of 3" in last["message"]

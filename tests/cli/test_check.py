@@ -1,4 +1,4 @@
-"""`ratchet check` and `ratchet schema`: what a person sees."""
+"""`ratchet check` and `ratchet schema`: their output."""
 
 import io
 import json
@@ -32,11 +32,11 @@ def test_a_bad_file_lists_every_problem_and_ends_with_64(tmp_path: Path, capsys:
     said = capsys.readouterr()
     assert said.out == ""
     assert [line.partition(": ")[0] for line in said.err.splitlines()[:-1]] == [f"{file}:26", f"{file}:31"]
-    assert said.err.splitlines()[-1] == "2 problems; nothing was run"
+    assert said.err.splitlines()[-1] == "2 problems; no stage has run"
 
 
 def pipeline(folder: Path, old: str = "", new: str = "", **code: str) -> list[str]:
-    """What `ratchet check` says of a pipeline with a change and with Python files, without the folder's name."""
+    """The output of `ratchet check` for a changed pipeline with Python files, without the folder's name."""
     text = RANKING.read_text(encoding="utf-8")
     assert old in text
     (folder / "pipeline.yaml").write_text(text.replace(old, new), encoding="utf-8")
@@ -64,14 +64,14 @@ DERIVED = ("{role: numeric, type: float64, min: 0, max: 5}", "{role: numeric, ty
         "from elsewhere import *",
     ],
 )
-def test_a_model_of_the_pipeline_s_own_is_found_and_not_run(tmp_path: Path, model: str) -> None:
+def test_the_pipelines_model_is_found_and_not_run(tmp_path: Path, model: str) -> None:
     assert pipeline(tmp_path, *OWN, model=f"{model}\n1 / 0\n") == FINE
 
 
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ({}, "there is no model.py beside the pipeline file"),
+        ({}, "no model.py exists beside the pipeline file"),
         ({"model": ""}, "model.py does not define Mine; allowed: nothing, as it is empty"),
         (
             {"model": "import torch.nn\nclass Mien:\n    Mine = 1\n"},
@@ -82,23 +82,23 @@ def test_a_model_of_the_pipeline_s_own_is_found_and_not_run(tmp_path: Path, mode
         ({"model": "\0"}, "model.py: is not Python: source code string cannot contain null bytes"),
     ],
 )
-def test_a_model_that_is_not_there_is_told(tmp_path: Path, code: dict[str, str], said: str) -> None:
+def test_a_missing_model_is_reported(tmp_path: Path, code: dict[str, str], said: str) -> None:
     assert pipeline(tmp_path, *OWN, **code)[0] == f"pipeline.yaml:25: train.model.kind: {said}"
 
 
 def test_a_derived_column_needs_code_that_makes_it(tmp_path: Path) -> None:
     where = "pipeline.yaml:15: columns.rating.derived"
-    assert pipeline(tmp_path, *DERIVED)[0] == f"{where}: there is no features.py beside the pipeline file"
-    told = pipeline(tmp_path, *DERIVED, features="def drive(df): ...")[0]
-    assert told == f"{where}: features.py does not define derive; allowed: drive; did you mean drive?"
+    assert pipeline(tmp_path, *DERIVED)[0] == f"{where}: no features.py exists beside the pipeline file"
+    error = pipeline(tmp_path, *DERIVED, features="def drive(df): ...")[0]
+    assert error == f"{where}: features.py does not define derive; allowed: drive; did you mean drive?"
     assert pipeline(tmp_path, *DERIVED, features="def derive(df): ...") == FINE
 
 
-def test_code_that_makes_nothing_is_told_too(tmp_path: Path) -> None:
+def test_code_without_a_derived_column_is_reported(tmp_path: Path) -> None:
     assert pipeline(tmp_path, features="x = 1")[0] == "pipeline.yaml:1: features.py does not define derive; allowed: x"
 
 
-def test_check_tells_of_keys_of_expectations_and_of_code_at_once(tmp_path: Path) -> None:
+def test_check_reports_keys_expectations_and_code_at_once(tmp_path: Path) -> None:
     text = RANKING.read_text(encoding="utf-8")
     for old, new in (
         ("epochs: 3", "epoch: 3"),
@@ -158,7 +158,7 @@ def test_a_pipeline_is_found_by_folder_file_and_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pair", ["train.epochs", "=3", "a=["])
-def test_a_flag_that_is_no_key_and_value_is_refused(pair: str) -> None:
+def test_a_flag_that_is_not_key_and_value_is_refused(pair: str) -> None:
     with pytest.raises(ConfigurationError, match="--set"):
         overrides([pair])
 

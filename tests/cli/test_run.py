@@ -1,4 +1,4 @@
-"""`ratchet run`: which days it is about, and what `--json` prints. Whole runs are in tests/runs."""
+"""`ratchet run`: its days, and the output of `--json`. Whole runs are in tests/runs."""
 
 import argparse
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ def test_a_run_with_a_verdict_has_these_keys_and_no_other(planned: LocalRun) -> 
     }
 
 
-def test_a_run_that_failed_has_the_same_keys_and_says_why(planned: LocalRun) -> None:
+def test_a_failed_run_has_the_same_keys_and_the_cause(planned: LocalRun) -> None:
     failed = {"ingest": Outcome(stage="ingest", state="failed", because="no rows")}
     error = DataRejected("no rows", remedy="mend it")
     said = as_json(LocalRun(plan=planned.plan, outcomes=failed, error=error, report=None))
@@ -110,7 +110,7 @@ def test_help_explains_every_key(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
-def test_without_a_date_it_is_yesterday_where_the_pipeline_lives(zone: str) -> None:
+def test_the_default_date_is_yesterday_in_the_pipelines_time_zone(zone: str) -> None:
     before = datetime.now(ZoneInfo(zone)).date()
     days = _days(argparse.Namespace(first=None, last=None, date=None), zone)
     after = datetime.now(ZoneInfo(zone)).date()

@@ -16,9 +16,7 @@ from ratchet.runs.events import Event
 
 
 @pytest.mark.parametrize("kind", ["clicks", "payments"])
-def test_sample_writes_the_days_that_were_asked_for(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sample_writes_the_requested_days(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["sample", kind, "--days", "2", "--rows-per-day", "200", "--end", "2026-03-20", "--out", str(tmp_path)]
     assert main(arguments) == 0
     assert f"2 days of {kind} up to 2026-03-20" in capsys.readouterr().out
@@ -28,12 +26,12 @@ def test_sample_writes_the_days_that_were_asked_for(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--days", "0"), "--days has to be above 0"),
-        (("--rows-per-day", "0"), "--rows-per-day has to be above 0"),
+        (("--days", "0"), "--days must be above 0"),
+        (("--rows-per-day", "0"), "--rows-per-day must be above 0"),
         (("--end", "soon"), "--end: 'soon' is not a date"),
     ],
 )
-def test_sample_refuses_what_cannot_be(
+def test_sample_refuses_invalid_flags(
     more: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sample", "clicks", "--out", str(tmp_path), *more]) == 64
@@ -55,7 +53,7 @@ def test_a_terminal_shows_a_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
         assert text in shown
 
 
-def test_processes_are_chosen_when_asked_for_and_said_loudly_where_there_is_no_engine(
+def test_processes_are_chosen_on_request_and_with_a_warning_without_an_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runner, how = choose_runner("process")

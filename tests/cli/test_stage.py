@@ -24,7 +24,7 @@ from ratchet.runs.requests import compose
 from ratchet.runtime.stage import _stop
 from ratchet.samples import clicks
 from ratchet.store.opening import open_store
-from ratchet.store.publishing import published
+from ratchet.store.publishing import find_result
 from ratchet.tracking.mlflow import track
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,7 +75,7 @@ def test_a_request_becomes_a_published_result(request_file: Path, capsys: pytest
     assert main(["stage", str(request_file)]) == 0
     assert last_line(capsys)["event"] == "published"
     request = StageRequest.model_validate_json(request_file.read_bytes())
-    found = published(open_store(request.store), request.prefix)
+    found = find_result(open_store(request.store), request.prefix)
     assert found is not None
     assert found.result.parts == request.parts
     assert main(["stage", str(request_file)]) == 0
@@ -91,7 +91,7 @@ def test_other_code_does_not_publish_under_this_fingerprint(
     assert "they differ in tasks.ingest.stage" in str(last_line(capsys)["message"])
 
 
-def test_data_that_is_not_there_is_rejected(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_data_is_rejected(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = json.loads(request_file.read_text(encoding="utf-8"))["source"]
     changed(request_file, source=[*source[:-1], {**source[-1], "files": []}])
     assert main(["stage", str(request_file)]) == 65
@@ -110,7 +110,7 @@ def test_a_bundle_that_was_changed_is_refused(request_file: Path, capsys: pytest
     assert "is damaged" in str(last_line(capsys)["cause"])
 
 
-def test_a_request_that_is_none_is_our_bug(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_request_is_our_bug(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "r.json").write_text("{}", encoding="utf-8")
     assert main(["stage", str(tmp_path / "r.json")]) == 70
     assert "traceback" in last_line(capsys)
@@ -134,21 +134,21 @@ def test_secrets_beside_the_request_reach_the_libraries(request_file: Path, monk
 def test_a_notice_to_stop_ends_every_stage_but_training_at_once() -> None:
     from threading import Event
 
-    told = Event()
+    stopping = Event()
     with pytest.raises(Preempted, match="ingest received a notice to stop"):
-        _stop("ingest", told)
-    told.clear()
-    _stop("train", told)
-    assert told.is_set()
+        _stop("ingest", stopping)
+    stopping.clear()
+    _stop("train", stopping)
+    assert stopping.is_set()
 
 
-def test_a_run_that_was_never_planned_is_named(tmp_path: Path) -> None:
+def test_an_unknown_run_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no run 'nobody' in"):
         load_plan(str(tmp_path), "search-ranking", "nobody")
 
 
 class _Mlflow(BaseHTTPRequestHandler):
-    """Knows no experiment, and remembers who asked."""
+    """Knows no experiment, and records the credentials of the requests."""
 
     asked: ClassVar[list[str | None]] = []
 
@@ -164,7 +164,7 @@ class _Mlflow(BaseHTTPRequestHandler):
         pass
 
 
-def test_the_secret_files_come_before_what_a_stage_inherits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_secret_files_override_inherited_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "aws-credentials").write_text("[default]\naws_access_key_id = own\naws_secret_access_key = s\n")
     (tmp_path / "mlflow-credentials").write_text(
         "[mlflow]\nmlflow_tracking_username = stage\nmlflow_tracking_password = a%%b\n"

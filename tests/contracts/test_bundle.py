@@ -28,7 +28,7 @@ def test_the_same_files_pack_to_the_same_bytes_whenever_and_wherever(tmp_path: P
     assert bundle.pack(one) == bundle.pack(other)
 
 
-def test_what_was_packed_comes_back_read_only(tmp_path: Path) -> None:
+def test_a_packed_folder_unpacks_to_the_same_files_read_only(tmp_path: Path) -> None:
     packed = bundle.pack(folder_with(tmp_path / "in", {"lib/more.py": "2"}))
     bundle.unpack(packed, tmp_path / "out")
     back = tmp_path / "out" / "lib" / "more.py"
@@ -36,7 +36,7 @@ def test_what_was_packed_comes_back_read_only(tmp_path: Path) -> None:
     assert back.stat().st_mode & 0o222 == 0
 
 
-def test_python_files_are_told_apart(tmp_path: Path) -> None:
+def test_python_files_have_different_digests(tmp_path: Path) -> None:
     folder_with(tmp_path, {"pipeline.yaml": "x", "model.py": "y"})
     assert list(bundle.python_files(tmp_path)) == ["model.py"]
 
@@ -70,7 +70,7 @@ def test_a_bundle_cannot_write_outside_of_its_folder(tmp_path: Path, name: str) 
     assert not os.path.lexists("/etc/evil")
 
 
-def test_bytes_that_are_no_bundle_are_refused(tmp_path: Path) -> None:
+def test_bytes_that_are_not_a_bundle_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be unpacked"):
         bundle.unpack(b"x" * 1000, tmp_path)
 

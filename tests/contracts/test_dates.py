@@ -13,8 +13,8 @@ from ratchet.contracts.errors import ConfigurationError
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def test_a_person_s_wish_comes_first() -> None:
-    assert data_date(run_after=NOON, timezone="UTC", asked="2026-10-01", partition_key="2026-10-02") == date(
+def test_the_date_of_a_person_comes_first() -> None:
+    assert data_date(run_after=NOON, timezone="UTC", chosen_date="2026-10-01", partition_key="2026-10-02") == date(
         2026, 10, 1
     )
 
@@ -28,7 +28,7 @@ def test_an_interval_means_the_day_in_which_it_starts() -> None:
     assert data_date(run_after=NOON, timezone="UTC", interval=(start, start + timedelta(days=1))) == date(2026, 11, 19)
 
 
-def test_an_empty_interval_says_nothing() -> None:
+def test_an_empty_interval_is_ignored() -> None:
     assert data_date(run_after=NOON, timezone="UTC", interval=(NOON, NOON)) == date(2026, 11, 20)
 
 
@@ -38,18 +38,18 @@ def test_a_logical_date_of_now_means_the_last_day_that_is_over() -> None:
     assert data_date(run_after=NOON, timezone="UTC", logical_date=past) == date(2026, 10, 5)
 
 
-def test_without_any_hint_it_is_yesterday_where_the_pipeline_lives() -> None:
+def test_the_default_is_yesterday_in_the_pipelines_time_zone() -> None:
     late = datetime(2026, 11, 21, 23, 30, tzinfo=UTC)
     assert data_date(run_after=late, timezone="UTC") == date(2026, 11, 20)
     assert data_date(run_after=late, timezone="Asia/Tokyo") == date(2026, 11, 21)
 
 
-def test_a_day_that_has_not_come_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="date: 2026-11-22 has not come yet"):
-        data_date(run_after=NOON, timezone="UTC", asked="2026-11-22")
+def test_a_future_day_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="date: 2026-11-22 is in the future"):
+        data_date(run_after=NOON, timezone="UTC", chosen_date="2026-11-22")
 
 
-def test_text_that_is_no_date_is_refused_by_its_key() -> None:
+def test_text_that_is_not_a_date_is_refused_by_its_key() -> None:
     with pytest.raises(ConfigurationError, match="partition_key: 'x' is not a date; to do: write it like 2026-11-20"):
         data_date(run_after=NOON, timezone="UTC", partition_key="x")
     assert parse_date("2026-11-20") == date(2026, 11, 20)
@@ -70,6 +70,6 @@ def test_a_window_ends_with_the_data_date_and_has_no_gap(day: date, days: int) -
     assert all(later - earlier == timedelta(days=1) for earlier, later in pairwise(found))
 
 
-def test_dates_the_wrong_way_round_are_refused() -> None:
+def test_dates_in_the_wrong_order_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="--from 2026-11-20 is after --to 2026-11-19"):
         between(date(2026, 11, 20), date(2026, 11, 19))

@@ -11,9 +11,9 @@ def test_every_code_has_a_cause_a_remedy_and_a_decision() -> None:
     assert all(entry.cause and entry.remedy for entry in MEANINGS.values())
 
 
-def test_what_cannot_succeed_is_not_tried_again() -> None:
-    assert not MEANINGS[ExitCode.BAD_CONFIGURATION].retry.again
-    assert not MEANINGS[ExitCode.DATA_REJECTED].retry.again
+def test_a_failure_that_a_retry_cannot_solve_is_not_retried() -> None:
+    assert not MEANINGS[ExitCode.BAD_CONFIGURATION].retry.possible
+    assert not MEANINGS[ExitCode.DATA_REJECTED].retry.possible
     assert MEANINGS[ExitCode.UNAVAILABLE].retry == (True, True, False)
     assert MEANINGS[ExitCode.TRY_AGAIN].retry == (True, False, False)
 
@@ -21,20 +21,20 @@ def test_what_cannot_succeed_is_not_tried_again() -> None:
 @pytest.mark.parametrize(
     ("code", "attempt", "attempts", "again", "said"),
     [
-        (64, 1, 3, False, "the configuration is wrong"),
-        (69, 1, 3, True, "tried again after a growing delay"),
+        (64, 1, 3, False, "the configuration is invalid"),
+        (69, 1, 3, True, "retry after a growing delay"),
         (69, 3, 3, False, "all 3 tries are used"),
         (69, 1, 1, False, "its only try is used"),
-        (75, 2, 3, True, "tried again at once"),
+        (75, 2, 3, True, "retry at once"),
         (137, 2, 3, True, "ran out of memory"),
         (70, 1, 3, True, "a bug"),
-        (70, 2, 3, False, "not tried a third time"),
+        (70, 2, 3, False, "no second retry"),
         (139, 1, 3, True, "signal 11"),
     ],
 )
 def test_a_decision_and_its_reason(code: int, attempt: int, attempts: int, again: object, said: str) -> None:
     made = decide(code, attempt=attempt, attempts=attempts)
-    assert made.again is again
+    assert made.retry is again
     assert said in made.reason
 
 

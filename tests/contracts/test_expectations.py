@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from ratchet.contracts.errors import PipelineInvalid
-from ratchet.contracts.expectations import CATALOGUE, columns_are_there, types_are_known
+from ratchet.contracts.expectations import CATALOGUE, columns_exist, types_exist
 from ratchet.contracts.loading import loads
 from tasks.validate.expectations import known_expectations, own_arguments
 
@@ -27,7 +27,7 @@ KEY = "p.yaml:11: validate.expectations.0"
 
 def said(expectation: str) -> list[str]:
     try:
-        loads(SPEC.format(expectation=expectation), "p.yaml", rules=(types_are_known, columns_are_there))
+        loads(SPEC.format(expectation=expectation), "p.yaml", rules=(types_exist, columns_exist))
     except PipelineInvalid as error:
         return str(error).splitlines()
     return []
@@ -41,7 +41,7 @@ def said(expectation: str) -> list[str]:
         "type: expect_compound_columns_to_be_unique, column_list: [x, date]",
     ],
 )
-def test_what_the_library_takes_is_fine(expectation: str) -> None:
+def test_arguments_of_the_library_are_valid(expectation: str) -> None:
     assert said(expectation) == []
 
 
@@ -71,15 +71,15 @@ def test_what_the_library_takes_is_fine(expectation: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_it_does_not_take_is_told_at_its_line(expectation: str, lines: list[str]) -> None:
+def test_an_unknown_argument_is_reported_at_its_line(expectation: str, lines: list[str]) -> None:
     assert said(expectation) == lines
 
 
-def test_they_are_told_beside_what_else_is_wrong() -> None:
+def test_expectations_are_reported_together_with_other_problems() -> None:
     text = SPEC.format(expectation="type: expect_xyz, column: z").replace("binary", "binry")
     text += "    - {type: drop}\n    - 3\n"
     with pytest.raises(PipelineInvalid) as raised:
-        loads(text, "p.yaml", rules=(types_are_known, columns_are_there))
+        loads(text, "p.yaml", rules=(types_exist, columns_exist))
     assert [problem.key for problem in raised.value.problems] == [
         "train.objective", "validate.expectations.0.type", "validate.expectations.0.column",
         "validate.expectations.1.type", "validate.expectations.2",

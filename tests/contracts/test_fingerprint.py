@@ -1,4 +1,4 @@
-"""Same parts, same fingerprint; any difference, another; and the difference can be told."""
+"""The same parts give the same fingerprint, other parts another; the difference is readable."""
 
 from hypothesis import given
 from hypothesis import strategies as st

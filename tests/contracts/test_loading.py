@@ -1,4 +1,4 @@
-"""Pipeline files: what loads, and how everything that is wrong is said, at its line, all at once."""
+"""Pipeline files: valid files load, and all problems of an invalid one are reported at once, with their lines."""
 
 import contextlib
 from pathlib import Path
@@ -40,7 +40,7 @@ def changed(old: str, new: str) -> str:
     return TEXT.replace(old, new)
 
 
-def test_the_documented_file_loads_as_it_stands() -> None:
+def test_the_documented_file_loads_unchanged() -> None:
     spec = load(FILE)
     assert spec.name == "search-ranking"
     assert spec.columns["price"].max_null == 0.01
@@ -77,7 +77,7 @@ def test_a_stage_keeps_its_own_defaults_for_the_keys_that_are_left_out() -> None
     assert spec.resources["ingest"].cpus == 2
 
 
-def test_what_explain_shows_loads_to_the_same_pipeline() -> None:
+def test_the_output_of_explain_loads_to_the_same_pipeline() -> None:
     for text in (TEXT, MINIMAL, TEXT.replace("  drift: {against: champion, psi: 0.2}", "  drift: null")):
         spec = loads(text)
         again = loads(explain(spec))
@@ -89,7 +89,7 @@ def test_a_spec_survives_json() -> None:
     assert PipelineSpec.model_validate_json(spec.model_dump_json(by_alias=True)) == spec
 
 
-def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
+def test_every_problem_is_reported_at_once_in_the_order_of_the_file() -> None:
     text = changed("window_days", "window_day").replace("role: time", "role: tme").replace("epochs: 3", "epochs: many")
     assert problems(text + "colour: blue\n") == [
         "p.yaml:8: source.window_day: unknown key; allowed: kind, missing_days, uri, window_days; "
@@ -102,7 +102,7 @@ def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
     ]
 
 
-def test_what_does_not_fit_together_is_told_beside_what_is_wrong_alone() -> None:
+def test_misfits_are_reported_together_with_invalid_keys() -> None:
     text = (
         changed("  epochs: 3", "  epoch: 3").replace("metric: ndcg@10", "metric: rmse").replace("[country]", "[price]")
     )
@@ -114,7 +114,7 @@ def test_what_does_not_fit_together_is_told_beside_what_is_wrong_alone() -> None
     ]
 
 
-def test_a_column_tells_all_that_is_wrong_with_it() -> None:
+def test_all_problems_of_a_column_are_reported() -> None:
     text = changed(
         "{role: ignore, type: int64}",
         "{role: time, type: string, min: 3, max: 2, derived: true, in: [1, x, 2], transform: log1p}",
@@ -131,8 +131,8 @@ def test_a_column_tells_all_that_is_wrong_with_it() -> None:
     ]
 
 
-def test_nothing_is_said_of_what_may_be_right_once_another_key_is_mended() -> None:
-    """The label's role, the group's role, a bound, the objective, a slice's role, the days: each is wrong itself."""
+def test_no_problem_is_reported_that_another_correction_may_solve() -> None:
+    """The label's role, the group's role, a bound, the objective, a slice's role, the days: each is invalid itself."""
     text = (
         changed("role: label", "role: lable")
         .replace("role: group", "role: grop")
@@ -154,7 +154,7 @@ def test_nothing_is_said_of_what_may_be_right_once_another_key_is_mended() -> No
      "validate: {expectations: [{type: x}, 3], volume: 3}", "evaluate: 3", "columns: {1x: {role: label, type: bool, min: 0}}",
      "resources: {train: 3}", "columns: {y: {role: label, type: !x int64}}"],
 )  # fmt: skip
-def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
+def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
     key = wrong.partition(":")[0]
     text = MINIMAL + "gate: {min_gain: x}\nevaluate: {metric: rmse, holdout_days: 40}\n"
     kept = [line for line in text.splitlines() if not line.startswith(f"{key}:")]
@@ -166,7 +166,7 @@ def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
     if key not in {"evaluate", "train"}:
         assert "rmse does not measure a binary model" in said
     if key not in {"evaluate", "source"}:
-        assert "30 days leave none to train on; at least 42 are needed" in said
+        assert "30 days leave no day to train on; at least 42 are needed" in said
 
 
 @pytest.mark.parametrize(
@@ -180,11 +180,11 @@ def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
         ("memory: 4g", "memory: 9999t", "'9999t' is too much; allowed: up to 1024t"),
         ("timezone: UTC", "timezone: Mars/Base", "p.yaml:4: schedule.timezone: 'Mars/Base' is not a time zone"),
         ("finish_by: 4h", "finish_by: 4", "p.yaml:4: schedule.finish_by: 4 is not a duration; write it like 20m"),
-        ("finish_by: 4h", "finish_by: 0h", "p.yaml:4: schedule.finish_by: '0h' is no time at all"),
+        ("finish_by: 4h", "finish_by: 0h", "p.yaml:4: schedule.finish_by: '0h' is zero"),
         ("kind: files ", "kind: fils ", "p.yaml:5: source: 'fils' is not allowed; allowed: files, sql, delta; did you"),
         ("  kind: files", "  #", "p.yaml:5: source: kind is missing; allowed: files, sql, delta"),
-        ("date={date}", "date=today", "does not say where a day is; put {date} into it"),
-        ("window_days: 30", "window_days: 2", "p.yaml:8: source.window_days: 2 days leave none to train on; at least 3"),
+        ("date={date}", "date=today", "has no place for the day; put {date} into it"),
+        ("window_days: 30", "window_days: 2", "p.yaml:8: source.window_days: 2 days leave no day to train on; at least 3"),
         ("max_null: 1%", "max_null: 120%", "p.yaml:14: columns.price.max_null: '120%' is not between 0% and 100%"),
         ("max_null: 1%", "max_null: some", "'some' is not a share; write it like 20% or 0.2"),
         ("max_null: 1%", "max_null: []", "[] is not a share; write it like 20% or 0.2"),
@@ -195,7 +195,7 @@ def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
         ("{role: ignore, type: int64}", "{role: id, type: int64, transform: log1p}", "transform needs role numeric, not id"),
         ("in: [DE, FR, US]", "in: [DE, 3]", "p.yaml:13: columns.country: in: 3 is not a string"),
         ("{role: ignore, type: int64}", "{role: id, type: int64, derived: true}", "a derived column is a feature, not id"),
-        ("position: {role", "date: {role", "columns.date: the snapshot keeps the day under this name; give it another"),
+        ("position: {role", "date: {role", "columns.date: the snapshot keeps the day under this name; rename the column"),
         ("in: [0, 1]", "in: [true, false]", "columns.clicked: in: True is not a int64"),
         ("role: label", "role: weight", "p.yaml:9: columns: exactly one column needs role label"),
         ("role: ignore", "role: label", "exactly one column needs role label, not 2 (position, clicked)"),
@@ -211,7 +211,7 @@ def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
         ("metric: ndcg@10", "metric: rmse", "p.yaml:30: evaluate.metric: rmse does not measure a ranking model"),
         ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is not a categorical column"),
         ("memory: 4g", "memory: lots", "p.yaml:33: resources.train.memory: 'lots' is not an amount of memory"),
-        ("memory: 4g", "memory: 0g", "'0g' is no memory at all"),
+        ("memory: 4g", "memory: 0g", "'0g' is zero"),
         ("{train: {gpus: 0", "{trian: {gpus: 0", "p.yaml:33: resources.trian: 'trian' is not allowed; allowed: ingest"),
         ("retries: 3", "retry: 3", "p.yaml:34: stages.train.retry: unknown key; allowed: grace, retries, retry_delay"),
         ("stages: {train:", "stages: [train] #", "p.yaml:34: stages: ['train'] is the wrong type; allowed: a mapping"),
@@ -221,7 +221,7 @@ def test_whatever_is_wrong_does_not_hide_what_does_not_fit(wrong: str) -> None:
         ("promote: auto", "promote: yes", "p.yaml:32: register.promote: 'yes' is not allowed; allowed: auto, approve, nev"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_line_key_and_what_is_allowed(old: str, new: str, said: str) -> None:
+def test_a_problem_names_line_key_and_allowed_values(old: str, new: str, said: str) -> None:
     found = problems(changed(old, new))
     assert any(said in line for line in found), found
 
@@ -253,12 +253,12 @@ def test_a_mistake_is_told_with_line_key_and_what_is_allowed(old: str, new: str,
         ("memory: 4g", "memory: 4", "resources.train.memory: 4 is not an amount of memory"),
     ],
 )  # fmt: skip
-def test_a_value_of_another_type_is_refused_and_not_made_to_fit(old: str, new: str, said: str) -> None:
+def test_a_value_of_another_type_is_refused_and_not_converted(old: str, new: str, said: str) -> None:
     found = problems(changed(old, new))
     assert any(said in line for line in found), found
 
 
-def test_whole_numbers_stand_for_numbers_and_lists_for_tuples() -> None:
+def test_whole_numbers_are_numbers_and_lists_are_tuples() -> None:
     spec = loads(changed("1.0e-3", "1").replace("max_null: 1%", "max_null: 0"))
     assert (spec.train.learning_rate, spec.columns["price"].max_null, spec.train.model.hidden) == (1.0, 0.0, (256, 128))
 
@@ -271,7 +271,7 @@ def test_whole_numbers_stand_for_numbers_and_lists_for_tuples() -> None:
         ("register:", "register_:", "register_: unknown key; allowed: alerts, columns"),
     ],
 )
-def test_the_code_s_own_names_are_no_keys(old: str, new: str, said: str) -> None:
+def test_field_names_of_the_code_are_not_keys(old: str, new: str, said: str) -> None:
     found = problems(changed(old, new))
     assert any(said in line for line in found), found
 
@@ -280,14 +280,14 @@ def test_objectives_and_labels_have_to_fit() -> None:
     assert "a binary label is 0 or 1" in problems(MINIMAL.replace("type: int64", "type: float64"))[0]
     many = MINIMAL.replace("binary", "multiclass")
     assert "a multiclass label needs type int64 and its classes" in problems(many)[0]
-    assert "classes are numbered 0, 1, 2" in problems(many.replace("type: int64", "type: int64, in: [1, 2]"))[0]
+    assert "classes must be 0, 1, 2" in problems(many.replace("type: int64", "type: int64, in: [1, 2]"))[0]
     assert loads(many.replace("type: int64", "type: int64, in: [0, 1, 2]")).metric == "accuracy"
     assert "at least one column needs role numeric" in problems(MINIMAL.replace("numeric", "id"))[0]
     no_choice = MINIMAL + "evaluate: {slices: [x]}\n"
     assert "none, as no column has role categorical" in problems(no_choice)[0]
 
 
-def test_yaml_is_read_without_its_old_traps() -> None:
+def test_scalars_are_those_of_yaml_1_2() -> None:
     text = changed("in: [DE, FR, US]", "in: [NO, on, 1:30, 2026-11-20]").replace("1.0e-3", "3e-4")
     spec = loads(text)
     assert spec.columns["country"].allowed == ("NO", "on", "1:30", "2026-11-20")
@@ -298,7 +298,7 @@ def test_yaml_is_read_without_its_old_traps() -> None:
     ("text", "said"),
     [
         ("", "p.yaml:1: the file is empty"),
-        ("just text", "p.yaml:1: has to be a mapping"),
+        ("just text", "p.yaml:1: must be a mapping"),
         ("a: [1, 2", "p.yaml:2: not valid YAML"),
         ("a: \x00", "p.yaml:1: not valid YAML"),
         ("a: !!python/object/apply:os.system [id]", "tag tag:yaml.org,2002:python/object/apply:os.system is not allowed"),
@@ -306,12 +306,12 @@ def test_yaml_is_read_without_its_old_traps() -> None:
         ("a: !mine {b: 1}", "tag !mine is not allowed"),
         ("a: !!binary aGk=", "is not allowed"),
         ("a: !!int x", "invalid literal"),
-        ('a: "x\\0"', "p.yaml:1: a: holds a control character"),
-        ('a: "\\e[31m"', "p.yaml:1: a: holds a control character"),
+        ('a: "x\\0"', "p.yaml:1: a: has a control character"),
+        ('a: "\\e[31m"', "p.yaml:1: a: has a control character"),
         ('a: "\\ud800"', "p.yaml:1: not valid YAML"),
-        ("? [1]\n: 2", "a key has to be plain text"),
+        ("? [1]\n: 2", "a key must be plain text"),
         ("<<: {a: 1}", "p.yaml:1: <<: unknown key"),
-        ("name: a\nname: b", "p.yaml:2: name: written twice (first at line 1)"),
+        ("name: a\nname: b", "p.yaml:2: name: is a duplicate (first at line 1)"),
         ("a: &x [*x]", "unfolds too far"),
         ("x: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
             f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(8)
@@ -331,12 +331,12 @@ def test_hostile_yaml_is_refused_in_one_line_each(text: str, said: str) -> None:
         ["name", "source", "columns", "train", "kind", "uri", "role", "type", "validate", "stages", "objective", "x"]
     ), inner, max_size=6)
 ), max_leaves=30))  # fmt: skip
-def test_whatever_the_file_says_the_answer_is_a_spec_or_problems(document: object) -> None:
+def test_any_text_gives_a_spec_or_problems(document: object) -> None:
     with contextlib.suppress(PipelineInvalid):
         assert isinstance(loads(yaml.safe_dump(document)), PipelineSpec)
 
 
-def test_overrides_count_like_the_file_and_their_mistakes_name_the_flag() -> None:
+def test_overrides_are_checked_like_the_file_and_their_problems_name_the_flag() -> None:
     spec = loads(TEXT, overrides={"train.epochs": 1, "gate.confidence": "90%", "train.model.dropout": 0.1})
     assert (spec.train.epochs, spec.gate.confidence, spec.train.model.dropout) == (1, 0.9, 0.1)
     assert loads(TEXT, overrides={"source.window_days": 30, "train.learning_rate": 1}).train.learning_rate == 1.0
@@ -352,7 +352,7 @@ def test_a_value_on_a_command_line_reads_as_in_a_file() -> None:
         parse_scalar("[")
 
 
-def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PipelineInvalid, match=r"no such file; allowed: a pipeline.yaml or its folder"):
         load(tmp_path)
     (tmp_path / "pipeline.yaml").write_bytes(b"\xff\xfe\x00")

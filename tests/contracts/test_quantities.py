@@ -1,4 +1,4 @@
-"""Quantities come back from their text exactly as they were."""
+"""Quantities survive a round trip through their text exactly."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Schedules: a cron expression that passes here passes in Airflow too, and its time comes."""
+"""Schedules: Airflow accepts every cron expression that passes here, and the expression occurs."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ STEP = st.sampled_from(["", "", "", "/1", "/2", "/7", "/31"])
 
 
 def field(least: int, most: int, *names: str) -> st.SearchStrategy[str]:
-    """A field with values that it has; also what makes no sense, as 5-5, or * beside others."""
+    """A field with its values; also invalid forms, such as 5-5, or * beside other values."""
     value = st.sampled_from([*map(str, range(least, most + 1)), *names])
     item = st.one_of(
         st.builds("*{}".format, STEP),
@@ -35,7 +35,7 @@ WEEKDAYS = field(0, 7, "sun", "Mon", "SAT")
 
 
 @given(st.tuples(field(0, 59), field(0, 23), field(1, 31, "l"), field(1, 12, "jan", "DEC"), WEEKDAYS).map(" ".join))
-def test_what_passes_has_a_next_and_a_last_time(text: str) -> None:
+def test_a_valid_expression_has_a_next_and_a_last_time(text: str) -> None:
     try:
         passed = check_cron(text)
     except ValueError as error:
@@ -49,12 +49,12 @@ def test_what_passes_has_a_next_and_a_last_time(text: str) -> None:
     ["0 2 * * *", "*/15 * * * *", "0 22-6/2 * * *", "0 2 1,15 * *", "0 2 L * *", "0 2 29 feb *", "0 2 * JAN-mar MON-FRI",
      "0 2 * * fri-mon", "5/10 * * * *", "0 2 30 2 mon", "0 2 * * 7", "59 23 31 12 sat"],
 )  # fmt: skip
-def test_what_people_write_passes(text: str) -> None:
+def test_common_expressions_are_valid(text: str) -> None:
     assert check_cron(text) == text
     assert croniter(text, NEW_YEAR).get_next() > NEW_YEAR.timestamp()
 
 
-def test_blanks_are_made_single() -> None:
+def test_blanks_become_single() -> None:
     assert check_cron(" 0  2 * *\t*\n") == "0 2 * * *"
 
 
@@ -78,8 +78,8 @@ def test_blanks_are_made_single() -> None:
         ("0 2 * * mon-1", "weekday mon-1: mon-1 is a single weekday; write mon"),
         ("*/0 * * * *", "minute */0 is not allowed"),
         ("*/90 * * * *", "minute */90: a step is at most 60"),
-        ("0 2 30 2 *", "never comes: no such month has day 30"),
-        ("0 2 31 apr,jun *", "never comes: no such month has day 31"),
+        ("0 2 30 2 *", "never occurs: no such month has day 30"),
+        ("0 2 31 apr,jun *", "never occurs: no such month has day 31"),
         ("0" + 40 * ",0" + " 2 * * *", "has 89 characters; allowed: up to 80"),
         ("daily", "is not five fields (minute hour day month weekday); write it like 0 2 * * *"),
         ("0 2 * * * *", "is not five fields"),
@@ -89,7 +89,7 @@ def test_blanks_are_made_single() -> None:
         ("0 2 1-l * *", "day 1-l is not allowed"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named_with_its_field(text: str, said: str) -> None:
+def test_an_error_names_the_field(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(text[:20])[:-1]) + ".*" + re.escape(said)):
         check_cron(text)
 
@@ -98,7 +98,7 @@ def test_a_file_is_checked_and_a_stored_schedule_still_reads(tmp_path: Path) -> 
     text = (ROOT / "dags" / "pipelines" / "search-ranking" / "pipeline.yaml").read_text(encoding="utf-8")
     assert 'cron: "0 2 * * *"' in text
     (tmp_path / "pipeline.yaml").write_text(text.replace("0 2 * * *", "0 2 30 2 *"), encoding="utf-8")
-    with pytest.raises(PipelineInvalid, match=r"schedule.cron: '0 2 30 2 \*' never comes: no such month has day 30"):
+    with pytest.raises(PipelineInvalid, match=r"schedule.cron: '0 2 30 2 \*' never occurs: no such month has day 30"):
         load(tmp_path)
     assert Schedule.model_validate_json('{"cron": "0 2 30 2 *"}').cron == "0 2 30 2 *"
 

@@ -178,7 +178,7 @@ def test_times_that_airflow_cannot_keep_break_no_other_pipeline(pipelines: Path,
             "0 2 * * MONDY",
         ),
         "schedule.cron: 'a b c d e': minute a is not allowed": ("0 2 * * *", "a b c d e"),
-        "schedule.cron: '0 2 30 2 *' never comes": ("0 2 * * *", "0 2 30 2 *"),
+        "schedule.cron: '0 2 30 2 *' never occurs": ("0 2 * * *", "0 2 30 2 *"),
         "stages.train.timeout: '999999999d' is too long; allowed: up to 365d": ("timeout: 2h", "timeout: 999999999d"),
     }
     for number, (old, new) in enumerate(changes.values()):

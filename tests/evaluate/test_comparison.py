@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.metrics.metrics import Floats, Measured, Rows, measure
+from ratchet.metrics.metrics import Floats, Measurement, Rows, measure
 from tasks.evaluate import comparison
 from tasks.evaluate.comparison import (
     Comparison,
@@ -18,9 +18,9 @@ from tasks.evaluate.comparison import (
 )
 
 
-def mean_of(values: Floats) -> Measured:
+def mean_of(values: Floats) -> Measurement:
     sums = np.stack([values, np.ones(len(values))], axis=1)
-    return Measured(
+    return Measurement(
         value=float(values.mean()),
         sums=sums,
         combine=lambda total: total[..., 0] / total[..., 1],

@@ -9,7 +9,7 @@ import pytest
 
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Champion, Judgement
 from ratchet.store.memory import MemoryStore
 from tasks.evaluate import stage
@@ -25,7 +25,7 @@ def shop(tmp_path: Path) -> Shop:
 OWN = "def derive(df):\n    return df\n"
 
 
-def judge(shop: Shop, training: Published, champion: Champion | None = None) -> Judgement:
+def judge(shop: Shop, training: PublishedResult, champion: Champion | None = None) -> Judgement:
     return shop.evaluate(training, champion)[0]
 
 
@@ -160,7 +160,7 @@ HELPERS = {"mapping.py": "def of(x):\n    return x.fillna(0.5)\n", "helpers.py":
 OTHER_HELPERS = {"mapping.py": "def of(x):\n    return x.fillna(-0.5) ** 3\n", "helpers.py": "SIGN = -1\n"}
 
 
-def column(shop: Shop, evaluated: Published, name: str) -> list[float]:
+def column(shop: Shop, evaluated: PublishedResult, name: str) -> list[float]:
     path = shop.folder / f"{name}-{evaluated.result.fingerprint[:8]}"
     shop.store.download(evaluated.result.outputs["scores"].key, path)
     return pq.read_table(path)[name].to_pylist()

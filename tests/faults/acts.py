@@ -6,11 +6,11 @@ from pathlib import Path
 
 from ratchet.contracts import paths
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.store.collecting import collect
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import Change, Record, append, records
-from ratchet.store.publishing import Transaction, published, verify
+from ratchet.store.publishing import Transaction, find_result, verify
 
 FINGERPRINT = "f" * 64
 PREFIX = paths.published("example", "train", FINGERPRINT)
@@ -22,7 +22,7 @@ def store_of(folder: Path) -> FileStore:
     return FileStore(folder / "store")
 
 
-def publish(folder: Path, attempt: str = "one") -> Published:
+def publish(folder: Path, attempt: str = "one") -> PublishedResult:
     """A stage's result with two outputs."""
     transaction = Transaction(store_of(folder), PREFIX, attempt)
     source = folder / f"rows-{attempt}"
@@ -35,7 +35,7 @@ def publish(folder: Path, attempt: str = "one") -> Published:
 def check_published(folder: Path) -> bool:
     """Whether the result stands; it is whole if it does, and can be made if it does not."""
     store = store_of(folder)
-    found = published(store, PREFIX)
+    found = find_result(store, PREFIX)
     if found is not None:
         assert verify(store, found) == []
         assert set(found.result.outputs) == {"rows", "description"}

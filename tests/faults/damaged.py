@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from ratchet.contracts import paths
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.store.file import FileStore
 from ratchet.store.publishing import Transaction
 
@@ -18,7 +18,7 @@ PREFIX = paths.published("example", "features", FINGERPRINT)
 KINDS = ("array.npy", "rows.parquet", "weights.bin")
 
 
-def publish(store: FileStore, attempt: str) -> Published:
+def publish(store: FileStore, attempt: str) -> PublishedResult:
     """An array, a Parquet file and plain bytes."""
     array, rows = io.BytesIO(), io.BytesIO()
     np.save(array, np.arange(1000, dtype=np.float32))
@@ -29,7 +29,7 @@ def publish(store: FileStore, attempt: str) -> Published:
     return transaction.commit(stage="features", fingerprint=FINGERPRINT, parts={}, content=digest(b"same"))
 
 
-def file_of(store: FileStore, found: Published, name: str) -> Path:
+def file_of(store: FileStore, found: PublishedResult, name: str) -> Path:
     """The file of an output, or of the manifest."""
     path = store.local(found.key if name == "manifest" else found.result.outputs[name].key)
     assert path is not None

@@ -11,7 +11,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.store.file import FileStore
-from ratchet.store.publishing import Transaction, published, verify
+from ratchet.store.publishing import Transaction, find_result, verify
 
 MIB = 1 << 20
 
@@ -58,7 +58,7 @@ def test_a_full_disk_is_said_plainly_and_harms_nothing(small_disk: Path, tmp_pat
 
     assert list(store.list()) == before
     assert store.read("run/outcome.json") == b"before"
-    assert published(store, prefix("new")) is None
+    assert find_result(store, prefix("new")) is None
     assert verify(store, found) == []
     assert not list(small_disk.rglob("*.tmp"))
 
@@ -78,10 +78,10 @@ def test_a_manifest_that_finds_no_room_leaves_the_result_unpublished_until_there
 
     with pytest.raises(Unavailable, match="the disk is full"):
         commit()
-    assert published(store, prefix("new")) is None
+    assert find_result(store, prefix("new")) is None
     filler.unlink()
     assert not commit()
-    found = published(store, prefix("new"))
+    found = find_result(store, prefix("new"))
     assert found is not None
     assert verify(store, found) == []
 

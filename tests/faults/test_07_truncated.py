@@ -7,7 +7,7 @@ import pytest
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.store.artifacts import fetch
 from ratchet.store.file import FileStore
-from ratchet.store.publishing import MANIFEST, discard_damaged, published, verify
+from ratchet.store.publishing import MANIFEST, discard_damaged, find_result, verify
 from tests.faults.damaged import KINDS, PREFIX, file_of, places, publish
 
 
@@ -36,6 +36,6 @@ def test_a_truncated_manifest_is_refused_by_name_and_made_anew(tmp_path: Path) -
         with path.open("r+b") as file:
             file.truncate(size)
         with pytest.raises(CorruptArtifact, match=rf"{path} is damaged: its {size:,} bytes"):
-            published(store, PREFIX)
+            find_result(store, PREFIX)
     assert discard_damaged(store, PREFIX) == [MANIFEST]
     assert not publish(store, "two").reused

@@ -7,7 +7,7 @@ import pytest
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.store.artifacts import fetch
 from ratchet.store.file import FileStore
-from ratchet.store.publishing import MANIFEST, discard_damaged, published, verify
+from ratchet.store.publishing import MANIFEST, discard_damaged, find_result, verify
 from tests.faults.damaged import KINDS, PREFIX, file_of, places, publish
 
 
@@ -44,9 +44,9 @@ def test_a_flipped_bit_anywhere_in_a_manifest_is_refused_by_name(tmp_path: Path)
     for offset in range(path.stat().st_size):
         flip(path, offset, bit=offset % 8)
         with pytest.raises(CorruptArtifact, match=f"{path} is damaged"):
-            published(store, PREFIX)
+            find_result(store, PREFIX)
         flip(path, offset, bit=offset % 8)
-    assert published(store, PREFIX) is not None
+    assert find_result(store, PREFIX) is not None
     flip(path, path.stat().st_size // 2)
     assert discard_damaged(store, PREFIX) == [MANIFEST]
     assert not publish(store, "two").reused

@@ -10,7 +10,7 @@ import pytest
 from ratchet.contracts import paths
 from ratchet.contracts.fingerprint import digest
 from ratchet.store.opening import open_store
-from ratchet.store.publishing import published, verify
+from ratchet.store.publishing import find_result, verify
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 15
@@ -49,7 +49,7 @@ def test_of_two_writers_of_the_same_one_publishes_and_the_other_reuses(shared_ur
     store = open_store(shared_uri)
     for number in range(ROUNDS):
         prefix = paths.published("example", "ingest", digest(str(number).encode()))
-        found = published(store, prefix)
+        found = find_result(store, prefix)
         assert found is not None
         assert verify(store, found) == []
         # The one who came second has cleared up.
@@ -61,7 +61,7 @@ def test_of_two_writers_that_differ_one_publishes_and_the_other_is_refused(share
     assert {tuple(sorted(words)) for words in rounds} == {("published", "refused")}
     store = open_store(shared_uri)
     for number, words in enumerate(rounds):
-        found = published(store, paths.published("example", "ingest", digest(str(number).encode())))
+        found = find_result(store, paths.published("example", "ingest", digest(str(number).encode())))
         assert found is not None
         assert found.result.content == digest(b"this" if words[0] == "published" else b"that")
         assert verify(store, found) == []

@@ -1,4 +1,4 @@
-"""A pipeline up to features, on rows in which everything occurs that an encoder meets."""
+"""A pipeline up to features, on rows with every kind of value that an encoder reads."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from ratchet.contracts import summaries
 from ratchet.contracts.fingerprint import digest_of
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Validation
 from ratchet.runtime.context import Finished
 from tests.world import LAST, World, clicks
@@ -47,7 +47,7 @@ def at(folder: Path) -> World:
     return made
 
 
-def validated(world: World, snapshot: Published, excluded: tuple[date, ...] = ()) -> Published:
+def validated(world: World, snapshot: PublishedResult, excluded: tuple[date, ...] = ()) -> PublishedResult:
     """A validation in which these days failed."""
     days = summaries.snapshot(snapshot.result).days
     summary = Validation(checks=(), excluded=excluded, rows={day.day: day.file.rows or 0 for day in days}, labelled={})
@@ -56,6 +56,6 @@ def validated(world: World, snapshot: Published, excluded: tuple[date, ...] = ()
         return world.commit(ctx, Finished(content=digest_of(summary), summary=summary))
 
 
-def encoded(world: World, data_date: date = LAST, excluded: tuple[date, ...] = ()) -> Published:
+def encoded(world: World, data_date: date = LAST, excluded: tuple[date, ...] = ()) -> PublishedResult:
     snapshot = world.run("ingest", data_date)
     return world.run("features", data_date, {"ingest": snapshot, "validate": validated(world, snapshot, excluded)})

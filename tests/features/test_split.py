@@ -25,7 +25,7 @@ def spec(window: int = 6, holdout: int = 1, valid: int = 1) -> PipelineSpec:
 
 
 @given(st.sets(st.integers(0, 9)), st.integers(1, 3), st.integers(0, 2))
-def test_no_day_does_two_things_and_time_runs_forward(back: set[int], holdout: int, valid: int) -> None:
+def test_no_day_has_two_uses_and_the_holdout_is_newest(back: set[int], holdout: int, valid: int) -> None:
     available = [LAST - timedelta(days=days) for days in back]
     try:
         found = split(spec(10, holdout, valid), LAST, available)
@@ -38,7 +38,7 @@ def test_no_day_does_two_things_and_time_runs_forward(back: set[int], holdout: i
     assert set(found.holdout) <= set(dates.window(LAST, holdout))
 
 
-def test_too_few_days_are_told_with_their_number() -> None:
+def test_too_few_days_are_reported_with_their_number() -> None:
     with pytest.raises(DataRejected, match=r"of the window's 6 days 2 can be used.*no day left to train on"):
         split(spec(), LAST, [LAST, LAST - timedelta(days=1)])
     with pytest.raises(DataRejected, match="no day to hold out"):

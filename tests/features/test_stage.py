@@ -51,7 +51,7 @@ def test_a_day_becomes_arrays_sorted_by_group_without_its_unlabelled_rows(world:
     assert made["categorical"][4, 1] == 0
 
 
-def test_what_is_fitted_knows_the_training_days_alone(world: World) -> None:
+def test_the_fit_uses_only_the_training_days(world: World) -> None:
     dear = {**day_rows(), "price": [1e6] * 12, "country": ["XX"] * 12}
     world.put(D1, day_rows())
     world.put(D2, dear)
@@ -128,8 +128,8 @@ def test_excluded_days_are_left_out_and_the_nearest_ones_validate(world: World) 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"clicked": [2] * 12}, f"{D1}: column clicked: 12 rows have no value that a binary label"),
-        ({"trust": [-1.0] * 12}, f"{D1}: column trust: 11 rows have no value that a weight"),
+        ({"clicked": [2] * 12}, f"{D1}: column clicked: 12 rows have values that a binary label"),
+        ({"trust": [-1.0] * 12}, f"{D1}: column trust: 11 rows have values that a weight"),
     ],
 )
 def test_labels_and_weights_that_cannot_be_learnt_from_are_refused(
@@ -142,17 +142,17 @@ def test_labels_and_weights_that_cannot_be_learnt_from_are_refused(
         encoded(world)
 
 
-def test_rows_without_a_group_stand_alone_unless_they_have_to_be_ranked(world: World) -> None:
+def test_a_row_without_a_group_is_its_own_group_unless_rows_are_ranked(world: World) -> None:
     for day in (D1, D2, D3):
         world.put(day, {**day_rows(), "query_id": ["q"] * 9 + [None] * 3})
     found = summaries.features(encoded(world).result)
     assert arrays(world, found.days[0])["group"].tolist() == [0, 8, 9, 10, 11]
     world.document["train"] = {"objective": "ranking"}
-    with pytest.raises(DataRejected, match="column query_id: 3 rows belong to no group"):
+    with pytest.raises(DataRejected, match="column query_id: 3 rows have no group"):
         encoded(world)
 
 
-def test_an_error_in_features_py_is_told_with_its_line(world: World) -> None:
+def test_an_error_in_features_py_is_reported_with_its_line(world: World) -> None:
     for day in (D1, D2, D3):
         world.put(day, day_rows())
     (world.pipeline / "features.py").write_text("def derive(df):\n    return df['prize']\n", encoding="utf-8")

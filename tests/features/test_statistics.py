@@ -3,14 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.features.statistics import counted, merged, moments, vocabulary
+from tasks.features.statistics import count_ids, merge, moments, vocabulary
 
 DAYS = st.lists(st.lists(st.floats(-1e6, 1e6, width=32), max_size=30), min_size=1, max_size=5)
 
 
 @given(DAYS)
 def test_days_merge_to_the_moments_of_all_values(days: list[list[float]]) -> None:
-    whole = merged(moments(np.array(day, np.float32)) for day in days)
+    whole = merge(moments(np.array(day, np.float32)) for day in days)
     values = np.array([value for day in days for value in day])
     assert whole.count == len(values)
     if len(values):
@@ -24,14 +24,14 @@ def test_a_transform_comes_first_and_missing_values_do_not_count() -> None:
     assert found.mean == pytest.approx(0.5)
 
 
-def test_a_column_that_does_not_vary_can_be_divided_by() -> None:
+def test_the_deviation_of_a_constant_column_is_1() -> None:
     assert moments(np.float32([5, 5])).std == 1
     assert moments(np.float32([])).std == 1
 
 
 @given(st.lists(st.lists(st.integers(-3, 3)), min_size=1, max_size=4), st.integers(1, 4))
 def test_the_vocabulary_holds_what_occurs_often_enough_over_all_days(days: list[list[int]], least: int) -> None:
-    counts = [counted(np.array([[value, 0] for value in day], np.int64).reshape(-1, 2)) for day in days]
+    counts = [count_ids(np.array([[value, 0] for value in day], np.int64).reshape(-1, 2)) for day in days]
     values = [value for day in days for value in day]
     assert vocabulary(counts, 0, least).tolist() == sorted({v for v in values if values.count(v) >= least})
     assert vocabulary(counts, 1, least).tolist() == ([0] if len(values) >= least else [])

@@ -20,7 +20,7 @@ def table(count: int) -> pa.Table:
 
 @settings(deadline=None, max_examples=20)
 @given(cuts=st.lists(st.integers(0, 1000), max_size=6), step=st.integers(1, 400))
-def test_the_same_rows_make_the_same_bytes_however_they_come(
+def test_the_same_rows_give_the_same_bytes_whatever_the_batches(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], step: int
 ) -> None:
     folder = tmp_path_factory.mktemp("written")
@@ -42,7 +42,7 @@ def test_row_groups_have_a_fixed_size(tmp_path: Path, monkeypatch: pytest.Monkey
     assert ROW_GROUP == 131_072
 
 
-def test_the_digest_is_that_of_the_file_and_nothing_tells_the_time(tmp_path: Path) -> None:
+def test_the_digest_is_that_of_the_file_and_no_byte_depends_on_the_time(tmp_path: Path) -> None:
     written = write(table(10).to_batches(), SCHEMA, tmp_path / "day.parquet")
     assert written.sha256 == sha256_file(written.path)
     assert written.bytes == written.path.stat().st_size

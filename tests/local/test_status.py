@@ -1,4 +1,4 @@
-"""`ratchet status`: what a person sees of the servers, in each of their states."""
+"""`ratchet status`: its output and exit code, for each state of the servers."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def test_all_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_one_that_was_given_up_is_not_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_was_given_up_fails_the_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, known(server("mlflow", "running"), server("scheduler", "given up", cause="x")))
     assert main(["status", "--home", str(tmp_path)]) == 69
     assert (
@@ -45,7 +45,7 @@ def test_one_that_was_given_up_is_not_fine(tmp_path: Path, capsys: pytest.Captur
     )
 
 
-def test_a_killed_supervisor_is_seen_and_its_servers_are_checked(
+def test_a_killed_supervisor_is_reported_and_its_servers_are_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     living = server("mlflow", "running", process=identity(os.getpid()))

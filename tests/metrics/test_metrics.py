@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn import metrics as reference
 
-from ratchet.metrics.metrics import Measured, Rows, constant, measure
+from ratchet.metrics.metrics import Measurement, Rows, constant, measure
 from ratchet.metrics.ranking import mrr, ndcg
 
 Groups = list[list[tuple[int, int]]]
@@ -18,7 +18,7 @@ GROUPED = st.lists(
 )
 
 
-def whole(metric: str, label: Any, score: Any, offsets: NDArray[np.int64] | None = None) -> Measured:
+def whole(metric: str, label: Any, score: Any, offsets: NDArray[np.int64] | None = None) -> Measurement:
     found = measure(metric, Rows(label=np.asarray(label, float), offsets=offsets), np.asarray(score, float))
     assert found is not None
     return found
@@ -105,7 +105,7 @@ def test_a_class_that_a_model_does_not_know_is_a_miss() -> None:
 
 
 @pytest.mark.parametrize("metric", ["auc", "pr_auc"])
-def test_pulls_say_where_a_reweighted_metric_goes(metric: str) -> None:
+def test_influences_predict_a_reweighted_metric(metric: str) -> None:
     generator = np.random.default_rng(4)
     label = generator.random(4000) < 0.1
     score = np.round(generator.random(4000) + 0.5 * label, 2)
@@ -127,11 +127,11 @@ def test_a_metric_without_a_value_is_none() -> None:
 
 
 @given(GROUPED, st.integers(0, 3))
-def test_choosing_rows_keeps_their_groups_and_drops_empty_ones(groups: Groups, kept: int) -> None:
+def test_selecting_rows_keeps_their_groups_and_drops_empty_ones(groups: Groups, kept: int) -> None:
     offsets = np.cumsum([0, *map(len, groups)])
     value = np.array([row[1] for group in groups for row in group], float)
     mask = value == kept
-    chosen = Rows(label=value, offsets=offsets).chosen(mask)
+    chosen = Rows(label=value, offsets=offsets).select(mask)
     sizes = [sum(row[1] == kept for row in group) for group in groups]
     assert np.diff(chosen.offsets).tolist() == [size for size in sizes if size]
     assert len(chosen.label) == mask.sum()

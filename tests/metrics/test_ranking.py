@@ -52,7 +52,7 @@ def test_without_groups_there_are_no_values() -> None:
     assert mrr(nothing, nothing, np.zeros(1, np.int64), 10).shape == (0,)
 
 
-def test_the_order_of_stored_rows_says_nothing() -> None:
+def test_the_order_of_stored_rows_does_not_matter() -> None:
     label, score, offsets = ranked([5, 5, 5], 1, 2, 3)
     turned = np.concatenate([np.arange(end - 1, begin - 1, -1) for begin, end in itertools.pairwise(offsets)])
     np.testing.assert_allclose(ndcg(label, score, offsets, 3), ndcg(label[turned], score[turned], offsets, 3))

@@ -66,5 +66,5 @@ def test_an_asset_or_a_person_is_a_manual_run() -> None:
 
 
 def test_a_date_to_come_is_refused_by_name() -> None:
-    with pytest.raises(ConfigurationError, match="date: 2026-11-22 has not come yet"):
+    with pytest.raises(ConfigurationError, match="date: 2026-11-22 is in the future"):
         data_date(context("2026-11-22"), "UTC")

@@ -4,21 +4,21 @@ import json
 import sys
 from pathlib import Path
 
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Registration
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import champion
 from tests.shop import Shop
 
 
-def register(shop: Shop, training: Published, evaluated: Published, attempt: str = "a1") -> Registration:
+def register(shop: Shop, training: PublishedResult, evaluated: PublishedResult, attempt: str = "a1") -> Registration:
     """Run the register stage."""
     finished, _ = shop.finish(shop.registration(training, evaluated, attempt))
     assert isinstance(finished.summary, Registration)
     return finished.summary
 
 
-def evaluate(shop: Shop, training: Published) -> Published:
+def evaluate(shop: Shop, training: PublishedResult) -> PublishedResult:
     """Evaluate against the champion, if there is one."""
     live = champion(shop.store, shop.spec.model_name)
     against = None
@@ -29,7 +29,7 @@ def evaluate(shop: Shop, training: Published) -> Published:
     return shop.evaluate(training, against)[1]
 
 
-def night(shop: Shop, training: Published) -> Registration:
+def night(shop: Shop, training: PublishedResult) -> Registration:
     """Evaluate against the champion, and register."""
     return register(shop, training, evaluate(shop, training))
 

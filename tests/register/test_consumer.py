@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.contracts import summaries
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.model.files import lay_out
 from ratchet.model.scoring import load
 from ratchet.store.file import FileStore
@@ -97,8 +97,8 @@ class Versions:
 
     store: FileStore
     scratch: Path
-    trainings: tuple[Published, Published]
-    evaluated: tuple[Published, Published]
+    trainings: tuple[PublishedResult, PublishedResult]
+    evaluated: tuple[PublishedResult, PublishedResult]
 
     def scores(self, of: int, column: str) -> np.ndarray:
         """Scores as an evaluation published them."""

@@ -14,7 +14,7 @@ from mlflow.tracking import MlflowClient
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.request import Promotion
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Registration
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import records
@@ -227,7 +227,9 @@ numpy.save(sys.argv[3], scores)
 """
 
 
-def scores_of_a_fresh_process(shop: Shop, uri: str, tmp_path: Path, evaluated: Published) -> tuple[object, object]:
+def scores_of_a_fresh_process(
+    shop: Shop, uri: str, tmp_path: Path, evaluated: PublishedResult
+) -> tuple[object, object]:
     """Scores of the registered model, served where this checkout is not, and those of evaluation."""
     held = holdout.read(shop.store, shop.spec, summaries.snapshot(shop.ingest.result), (shop.data_date,), shop.folder)
     held.frame.to_pickle(tmp_path / "rows.pkl")

@@ -29,7 +29,7 @@ DAYS = tuple(date(2026, 11, 20) - timedelta(days=back) for back in range(5, -1, 
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its tags, and its text."""
+    """The tags and the text of a page, as a browser parses it."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -79,19 +79,19 @@ def changed(facts: RunFacts, **values: object) -> RunFacts:
     return RunFacts(**{**{name: getattr(facts, name) for name in facts.__dataclass_fields__}, **values})  # type: ignore[arg-type]
 
 
-def test_the_page_tells_the_verdict_the_figures_the_data_and_the_lineage(facts: RunFacts) -> None:
+def test_the_page_has_the_verdict_the_figures_the_data_and_the_lineage(facts: RunFacts) -> None:
     page = render(facts)
     assert facts.judged is not None
     assert facts.trained is not None
     for expected in ("ndcg@10", "country = DE", "0.5000", facts.trained.digest, "tables/shop/1 version 3", "c0ffee"):
         assert expected in page
     assert "60 without a label were dropped" in page
-    assert "left out: 2026-11-16" in page
+    assert "excluded: 2026-11-16" in page
     assert "1 of 2 checks hold" in page
     assert page.count("<svg") == 6
 
 
-def test_the_page_needs_nothing_from_anywhere(facts: RunFacts) -> None:
+def test_the_page_refers_to_no_other_file(facts: RunFacts) -> None:
     page = Page(render(facts))
     names = {tag for tag, _ in page.tags}
     assert not names & {"script", "link", "img", "iframe", "object", "embed"}
@@ -104,7 +104,7 @@ def test_a_page_of_the_same_run_has_the_same_bytes(facts: RunFacts) -> None:
     assert render(facts) == render(facts)
 
 
-def test_hostile_text_is_shown_and_not_obeyed(facts: RunFacts) -> None:
+def test_hostile_text_is_shown_and_not_executed(facts: RunFacts) -> None:
     assert facts.judged is not None
     spec = facts.request.spec.model_copy(update={"description": HOSTILE})
     pins = facts.request.pins.model_copy(update={"commit": HOSTILE, "libraries": {HOSTILE: HOSTILE}})
@@ -152,7 +152,7 @@ def test_a_run_that_stopped_anywhere_has_a_page_that_says_where(facts: RunFacts,
     assert "columns.price: too many are null" in page
 
 
-def test_a_run_of_which_nothing_is_known_has_a_page(facts: RunFacts) -> None:
+def test_a_run_without_any_result_has_a_page(facts: RunFacts) -> None:
     assert "Not judged" in render(RunFacts(request=facts.request))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Stage
 from ratchet.store.file import FileStore
 from ratchet.tracking.mlflow import local_uri
@@ -18,7 +18,7 @@ def shop(tmp_path: Path, mlflow_database: Path) -> Shop:
     return Shop.make(prepare(FileStore(tmp_path / "store"), mlflow_database), tmp_path / "scratch")
 
 
-def report(shop: Shop, inputs: dict[Stage, Published]) -> tuple[str, str]:
+def report(shop: Shop, inputs: dict[Stage, PublishedResult]) -> tuple[str, str]:
     """(page, log) of a report on these results."""
     shop = replace(shop, log=io.StringIO())
     _, published = shop.finish(shop.request("report", inputs=inputs, attempt="a1"))
@@ -41,7 +41,7 @@ def test_a_rejected_candidate_has_a_page_and_an_mlflow_run(shop: Shop) -> None:
     assert client.search_model_versions("name = 'shop'") == []
 
 
-def test_mlflow_being_down_is_said_and_the_page_is_there(shop: Shop) -> None:
+def test_without_mlflow_a_warning_is_logged_and_the_page_published(shop: Shop) -> None:
     training = shop.train(0.3, 1.0)
     _, evaluated = shop.evaluate(training, shop.crown(shop.train(1.0)))
     down = replace(shop, tracking_uri="http://127.0.0.1:9")
@@ -50,7 +50,7 @@ def test_mlflow_being_down_is_said_and_the_page_is_there(shop: Shop) -> None:
     assert "this candidate is not in MLflow: MLflow at http://127.0.0.1:9 does not answer" in log
 
 
-def test_a_result_that_is_damaged_is_left_out_and_said(shop: Shop) -> None:
+def test_a_damaged_result_is_left_out_and_logged(shop: Shop) -> None:
     training = shop.train(1.0)
     _, evaluated = shop.evaluate(training)
     data, entry = bytearray(shop.store.read(training.key)), shop.store.head(training.key)

@@ -18,7 +18,7 @@ from ratchet.runners.detached import end_container, end_later
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 from ratchet.store.base import Store
-from ratchet.store.lease import Waiter, conclude, holder_of, new_lease
+from ratchet.store.lease import Waiter, holder_of, mark_ending, new_lease
 from ratchet.store.opening import open_store
 from tests.waiting import until
 
@@ -178,9 +178,9 @@ def test_what_another_has_taken_over_is_left_alone(submit: Callable[[str], str],
     standing = holder_of(store, LEASE)
     assert standing is not None
     assert not standing.ending
-    assert not conclude(store, LEASE, "me")
+    assert not mark_ending(store, LEASE, "me")
     assert hold.release()
-    assert conclude(store, LEASE, "me")
+    assert mark_ending(store, LEASE, "me")
 
 
 def test_a_container_that_is_gone_is_no_matter() -> None:

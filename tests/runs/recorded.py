@@ -3,7 +3,7 @@
 from ratchet.contracts import paths
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.request import Outcome, RunPlan
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Stage
 from ratchet.runs.requests import compose
 from ratchet.runs.work import Work
@@ -37,7 +37,7 @@ def training(store: Store, made: RunPlan, attempt: str = "a") -> Work:
     return Work(store=store, plan=made, request=request, because="nothing published yet")
 
 
-def publish(work: Work, attempt: str = "another", **parts: str) -> Published:
+def publish(work: Work, attempt: str = "another", **parts: str) -> PublishedResult:
     """Publish some result of the work, and mark it as built."""
     transaction = Transaction(work.store, work.request.prefix, attempt)
     transaction.add_bytes("weights", b"0123456789")

@@ -23,7 +23,7 @@ from ratchet.runs.outcomes import outcomes
 from ratchet.runs.reaping import orphans, reap
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.work import Work, settle
-from ratchet.store.lease import conclude
+from ratchet.store.lease import mark_ending
 from ratchet.store.opening import open_store
 from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings
@@ -247,7 +247,7 @@ def test_a_container_that_is_ended_behind_its_back_is_named_and_tried_again(made
     with pytest.raises(RatchetError, match="killed from outside" if act == "kill" else "is gone") as raised:
         attempt_stage(plan, "train", DockerRunner(), name="first", on_event=listen)
     assert len(ended) == 1
-    assert decide(raised.value.code, attempt=1, attempts=3).again
+    assert decide(raised.value.code, attempt=1, attempts=3).retry
     failed = outcomes(made.store, "faulty", plan.run_id)["train"]
     assert (failed.state, failed.because) == ("failed", raised.value.cause)
     assert containers(made) == []
@@ -258,7 +258,7 @@ def test_a_container_that_comes_to_its_end_is_not_gone_on_with(made: Trainings) 
     plan = plan_of(made, "ending", 10)
     follower_killed(made, plan)
     request = next(entry.key for entry in made.store.list("leases/faulty"))
-    assert conclude(made.store, request, "first")
+    assert mark_ending(made.store, request, "first")
     said: list[str] = []
     outcome = execute(attempt(plan, "second", said), earlier="first")
     assert "the container of an earlier attempt is ended first" in said

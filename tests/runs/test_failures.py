@@ -33,11 +33,11 @@ def ended(exit_code: int, *lines: str, out_of_memory: bool = False, timed_out: b
 @pytest.mark.parametrize(
     ("end", "said", "followed_up"),
     [
-        (ended(64, SAID), "price: 40 % null", "not tried again"),
-        (ended(65, SAID), "price: 40 % null", "not tried again"),
+        (ended(64, SAID), "price: 40 % null", "no retry"),
+        (ended(65, SAID), "price: 40 % null", "no retry"),
         (ended(69, SAID), "price: 40 % null", "after a growing delay"),
         (ended(70, SAID), "price: 40 % null", "after a growing delay"),
-        (ended(75), "told to stop and saved its work", "at once"),
+        (ended(75), "received a notice to stop and saved its work", "at once"),
         (ended(137, out_of_memory=True), "train needed more than its 4096 MiB of memory", "at once"),
         (ended(137), "train was killed from outside", "after a growing delay"),
         (

@@ -58,7 +58,7 @@ def test_the_same_lines_give_the_same_bytes_and_no_lines_a_page() -> None:
     assert "<b>0</b>" in page("shop", [])
 
 
-def test_hostile_text_is_shown_and_not_obeyed() -> None:
+def test_hostile_text_is_shown_and_not_executed() -> None:
     found = page("shop", [night(16, cause=HOSTILE, version=HOSTILE)])
     assert "<script" not in found
     assert found.count("{{ 7 * 7 }}") == 2

@@ -127,7 +127,7 @@ def test_a_second_attempt_on_the_same_host_downloads_nothing_again_and_believes_
     said = training(team, plan, "second")
     second = {array.key: team.asked.read(array.key) - before[array.key] - first[array.key] for array in arrays}
     assert {key for key, count in second.items() if count} == {poisoned.key}
-    assert any(f"held other bytes under {poisoned.sha256[:12]}" in line for line in said)
+    assert any(f"{poisoned.sha256[:12]} is damaged" in line for line in said)
 
     assert looked[0]["owner"] == STAGE_USER
     assert {array.sha256 for array in used} <= set(looked[0]["cached"])  # type: ignore[arg-type, call-overload] # a list

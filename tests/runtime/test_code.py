@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.stages import STAGES
-from ratchet.runtime.code import code_parts, imported
+from ratchet.runtime.code import code_parts, imports
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = sorted(path for package in ("ratchet", "tasks") for path in (ROOT / package).rglob("*.py"))
@@ -26,9 +26,9 @@ def by_a_parser(source: bytes) -> set[str]:
 def test_of_every_file_of_ours_a_parser_finds_the_same_imports() -> None:
     assert len(OURS) > 100
     assert not {
-        path.relative_to(ROOT).as_posix(): by_a_parser(path.read_bytes()) ^ set(imported(path.read_bytes()))
+        path.relative_to(ROOT).as_posix(): by_a_parser(path.read_bytes()) ^ set(imports(path.read_bytes()))
         for path in OURS
-        if by_a_parser(path.read_bytes()) != set(imported(path.read_bytes()))
+        if by_a_parser(path.read_bytes()) != set(imports(path.read_bytes()))
     }
 
 
@@ -43,7 +43,7 @@ def test_of_every_file_of_ours_a_parser_finds_the_same_imports() -> None:
     ],
 )
 def test_a_parser_finds_the_same_however_an_import_is_written(source: str) -> None:
-    assert set(imported(source.encode())) == by_a_parser(source.encode())
+    assert set(imports(source.encode())) == by_a_parser(source.encode())
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -15,10 +15,10 @@ from ratchet.contracts import paths
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, PublishConflict
 from ratchet.contracts.request import StageRequest
-from ratchet.contracts.result import Artifact, Published
+from ratchet.contracts.result import Artifact, PublishedResult
 from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import Finished
-from ratchet.runtime.days import DayParts, Made, workers
+from ratchet.runtime.days import DayParts, NewPart, workers
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.collecting import collect
 from ratchet.store.publishing import Transaction, discard_damaged
@@ -83,16 +83,16 @@ class Parts:
         assert entry
         assert self.world.store.replace(kept.text.key, change(data), expected=entry.etag)
 
-    def _make(self, delivery: Delivery, transaction: Transaction, scratch: Path) -> Made:
+    def _make(self, delivery: Delivery, transaction: Transaction, scratch: Path) -> NewPart:
         assert not list(scratch.iterdir())
         self.scratch.append(scratch)
         self.made.append(delivery.day)
         path = scratch / "text"
         path.write_text(self.answer(delivery), encoding="utf-8")
         artifact = transaction.add("text", path)
-        return Made(content=artifact.sha256, rows=1, summary=Kept(text=artifact))
+        return NewPart(content=artifact.sha256, rows=1, summary=Kept(text=artifact))
 
-    def _read(self, found: Published) -> Kept:
+    def _read(self, found: PublishedResult) -> Kept:
         kept = Kept.model_validate(found.result.summary)
         if self.checks:
             read_bytes(self.world.store, kept.text)
@@ -196,7 +196,10 @@ def test_what_is_damaged_is_reported_and_made_again(parts: Parts, damage: str) -
     assert len(parts.made) == 4
     (event,) = parts.events("damaged")
     assert event["level"] == "warning"
-    assert f"{'manifest' if damage == 'manifest' else 'text'} damaged; the part is made again" in event["message"]
+    assert (
+        f"{'manifest' if damage == 'manifest' else 'text'} damaged; the stage computes the part again"
+        in event["message"]
+    )
 
 
 def test_on_a_local_disk_a_changed_byte_is_found_at_once(local: Parts) -> None:

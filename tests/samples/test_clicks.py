@@ -1,4 +1,4 @@
-"""The search log is worth learning from, and worth learning from again the next night."""
+"""A model can learn from the search log, and learn more from each further day."""
 
 from datetime import date, timedelta
 from itertools import pairwise
@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # has no stubs
 
-from ratchet.samples.clicks import COUNTRIES, COUNTRY_SHARES, clicks_of
+from ratchet.samples.clicks import COUNTRIES, COUNTRY_SHARES, day_clicks
 
 END = date(2026, 3, 10)
 DAYS = 24
@@ -18,11 +18,11 @@ DAYS = 24
 def log() -> list[pd.DataFrame]:
     """DAYS days of 20 000 rows, the oldest first."""
     days = [END - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
-    return [clicks_of(day, seed=3, rows_per_day=20_000).to_pandas() for day in days]
+    return [day_clicks(day, seed=3, rows_per_day=20_000).to_pandas() for day in days]
 
 
 def rates(days: list[pd.DataFrame]) -> "pd.Series[float]":
-    """Each item's click rate, drawn towards a tenth where there is little to go by."""
+    """Each item's click rate, shrunk towards a tenth for an item with few impressions."""
     shown = pd.concat(days).groupby("item_id")["clicked"].agg(["sum", "count"])
     return (shown["sum"] + 2) / (shown["count"] + 20)
 
@@ -78,7 +78,7 @@ def test_popular_items_are_clicked_again(log: list[pd.DataFrame]) -> None:
     assert skill(log[-8:-1], log[-1]) > 0.65
 
 
-def test_fresh_clicks_tell_more_than_old_ones(log: list[pd.DataFrame]) -> None:
+def test_recent_clicks_predict_better_than_old_ones(log: list[pd.DataFrame]) -> None:
     fresh = [skill(log[at - 5 : at], log[at]) for at in range(15, DAYS)]
     day_older = [skill(log[at - 6 : at - 1], log[at]) for at in range(15, DAYS)]
     stale = [skill(log[at - 15 : at - 10], log[at]) for at in range(15, DAYS)]

@@ -1,4 +1,4 @@
-"""What all made-up logs have in common: pure days, written whole, and left alone when nothing changes."""
+"""All synthetic logs: days depend only on their inputs, are written in one step, and unchanged files are kept."""
 
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
@@ -11,7 +11,7 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import load
 from ratchet.samples import clicks, payments
-from tasks.ingest.schema import arrow_schema, taken
+from tasks.ingest.schema import arrow_schema, source_columns
 
 PIPELINES = Path(__file__).resolve().parents[2] / "dags" / "pipelines"
 END = date(2026, 3, 10)
@@ -37,7 +37,7 @@ def test_each_day_is_a_file_of_its_own_yielded_in_order(
 
 
 @pytest.mark.parametrize(("write", "_kind", "_pipeline"), KINDS)
-def test_same_seed_same_bytes_another_seed_another_world(
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(
     tmp_path: Path, write: Write, _kind: str, _pipeline: str
 ) -> None:
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
@@ -48,9 +48,7 @@ def test_same_seed_same_bytes_another_seed_another_world(
 
 
 @pytest.mark.parametrize(("write", "_kind", "_pipeline"), KINDS)
-def test_another_night_leaves_the_nights_before_untouched(
-    tmp_path: Path, write: Write, _kind: str, _pipeline: str
-) -> None:
+def test_a_further_day_does_not_change_earlier_days(tmp_path: Path, write: Write, _kind: str, _pipeline: str) -> None:
     before = {path: path.stat() for path in write(tmp_path, days=3, rows_per_day=300, end=END, seed=1)}
     after = list(write(tmp_path, days=4, rows_per_day=300, end=END + timedelta(days=1), seed=1))
     assert set(before) < set(after)
@@ -72,7 +70,7 @@ def test_a_damaged_day_is_written_again(tmp_path: Path, write: Write, _kind: str
 def test_columns_and_types_are_those_of_the_pipeline(tmp_path: Path, write: Write, _kind: str, pipeline: str) -> None:
     (path,) = write(tmp_path, days=1, rows_per_day=100, end=END, seed=1)
     spec = load(PIPELINES / pipeline / "pipeline.yaml")
-    assert pq.read_schema(path).remove_metadata() == arrow_schema(taken(spec))
+    assert pq.read_schema(path).remove_metadata() == arrow_schema(source_columns(spec))
 
 
 @pytest.mark.parametrize(("write", "_kind", "_pipeline"), KINDS)

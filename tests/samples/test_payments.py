@@ -1,4 +1,4 @@
-"""Frauds are rare, and can be told from the rest, by what the pipeline's features say."""
+"""Fraud is rare, and the features of the pipeline predict it."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # has
 
 from ratchet.contracts.loading import load
 from ratchet.model.derivation import load_derive
-from ratchet.samples.payments import payments_of
+from ratchet.samples.payments import day_payments
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "payments-fraud"
 END = date(2026, 3, 10)
@@ -19,7 +19,7 @@ END = date(2026, 3, 10)
 
 def log(*, days: int, end: date) -> pd.DataFrame:
     dates = [end - timedelta(days=back) for back in range(days)]
-    tables = [payments_of(day, seed=3, rows_per_day=20_000) for day in dates]
+    tables = [day_payments(day, seed=3, rows_per_day=20_000) for day in dates]
     df: pd.DataFrame = pa.concat_tables(tables).to_pandas()
     return df
 
@@ -30,7 +30,7 @@ def recent() -> pd.DataFrame:
 
 
 def features(df: pd.DataFrame) -> pd.DataFrame:
-    """What the pipeline's derive makes of rows, as ones and zeros and rough numbers."""
+    """The columns that the pipeline's derive computes, as ones, zeros and rough numbers."""
     spec = load(FOLDER / "pipeline.yaml")
     derive = load_derive(FOLDER, {name: column.type for name, column in spec.columns.items() if column.derived})
     rows = derive(df)
@@ -50,7 +50,7 @@ def test_about_one_in_fifty_is_fraud_and_every_rule_holds(recent: pd.DataFrame) 
     assert set(recent["channel"]) == {"chip", "contactless", "online"}
 
 
-def test_frauds_can_be_told_and_how_drifts(recent: pd.DataFrame) -> None:
+def test_fraud_can_be_predicted_and_its_signs_drift(recent: pd.DataFrame) -> None:
     today = log(days=2, end=END + timedelta(days=2))
     long_ago = log(days=4, end=END - timedelta(days=45))
     skill = {}

@@ -1,4 +1,4 @@
-"""A store in memory that remembers what was downloaded from it."""
+"""A store in memory that records its downloads."""
 
 from pathlib import Path
 

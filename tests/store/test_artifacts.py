@@ -28,7 +28,7 @@ def test_the_digest_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
     assert sha256_file(tmp_path / "file") == hashlib.sha256(b"x" * 3_000_000).hexdigest()
 
 
-def test_what_is_fetched_is_what_was_stored(store: Store, tmp_path: Path) -> None:
+def test_fetched_bytes_are_the_stored_bytes(store: Store, tmp_path: Path) -> None:
     artifact = stored(store, b"0123456789")
     path = fetch(store, artifact, tmp_path)
     assert path.read_bytes() == b"0123456789"
@@ -68,11 +68,11 @@ def test_a_file_that_is_gone_is_named(store: Store, tmp_path: Path) -> None:
 def test_documents_are_read_verified(store: Store) -> None:
     inner = Artifact(key="x", sha256="0" * 64, bytes=1)
     assert read_json(store, stored(store, inner.model_dump_json().encode()), Artifact) == inner
-    with pytest.raises(CorruptArtifact, match="b is no Artifact"):
+    with pytest.raises(CorruptArtifact, match="b is not valid as Artifact"):
         read_json(store, stored(store, b"{}", "b"), Artifact)
 
 
-def test_bytes_that_were_spoiled_on_their_way_are_fetched_again(tmp_path: Path) -> None:
+def test_bytes_damaged_during_the_download_are_fetched_again(tmp_path: Path) -> None:
     class Spoiling(MemoryStore):
         spoiled = 0
 

@@ -1,4 +1,4 @@
-"""The cache of artifacts: what it never gives out, what it never holds, and that nobody fails because of it."""
+"""The cache of artifacts: it gives out no damaged bytes, stays within its limit, and never fails a stage."""
 
 import hashlib
 import multiprocessing
@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> CountingStore:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the cache is, as a stage is told."""
+    """The folder of the cache, as in the environment of a stage."""
     monkeypatch.setenv("RATCHET_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -46,7 +46,7 @@ def stored(store: MemoryStore, data: bytes = DATA, key: str = "a/file.npy") -> A
 
 
 def stage(store: MemoryStore, *artifacts: Artifact) -> list[bytes]:
-    """What a stage reads that fetches some artifacts."""
+    """The bytes that a stage reads when it fetches artifacts."""
     with cache.scratch() as folder:
         return [fetch(store, artifact, folder).read_bytes() for artifact in artifacts]
 
@@ -73,7 +73,7 @@ def test_without_the_setting_there_is_no_cache(store: CountingStore, monkeypatch
     assert len(store.downloads) == 2
 
 
-def test_what_a_stage_has_stored_need_not_be_downloaded_by_the_next(store: CountingStore, root: Path) -> None:
+def test_the_next_stage_does_not_download_a_stored_file(store: CountingStore, root: Path) -> None:
     with cache.scratch() as folder:
         (folder / "made.npy").write_bytes(DATA)
         artifact = Transaction(store, "p/train/f", "a1").add("weights", folder / "made.npy")
@@ -111,7 +111,7 @@ def _folder(entry: Path) -> None:
 
 
 @pytest.mark.parametrize("poison", [_flipped, _cut, _link, _pipe, _folder])
-def test_what_others_have_put_there_is_refused_and_fetched_again(
+def test_a_file_of_others_in_the_cache_is_refused_and_fetched_again(
     store: CountingStore, root: Path, poison: Callable[[Path], None]
 ) -> None:
     artifact = stored(store)
@@ -132,7 +132,7 @@ def test_bytes_that_are_damaged_in_the_store_are_not_kept(store: CountingStore, 
     assert list((root / "incoming").iterdir()) == []
 
 
-def test_a_result_is_verified_once_and_a_changed_size_is_seen_all_the_same(store: CountingStore, root: Path) -> None:
+def test_a_result_is_verified_once_and_a_changed_size_is_still_detected(store: CountingStore, root: Path) -> None:
     (root.parent / "made.npy").write_bytes(DATA)
     transaction = Transaction(store, "p/train/f", "a1")
     artifact = transaction.add("weights", root.parent / "made.npy")
@@ -145,7 +145,9 @@ def test_a_result_is_verified_once_and_a_changed_size_is_seen_all_the_same(store
     assert verify(store, found) == ["weights"]
 
 
-def test_what_was_used_longest_ago_goes_first_and_what_is_in_use_stays(store: CountingStore, root: Path) -> None:
+def test_the_least_recently_used_file_is_evicted_first_and_a_file_in_use_stays(
+    store: CountingStore, root: Path
+) -> None:
     artifacts = [stored(store, bytes([i]) * 1000, f"a/{i}") for i in range(4)]
     limited = Cache(root, 3000)
     with limited.scratch() as folder:
@@ -171,7 +173,7 @@ def _brought(limited: Cache, store: MemoryStore, artifact: Artifact, target: Pat
         return True
 
 
-def test_what_is_open_stays_readable_when_it_is_evicted(store: CountingStore, root: Path, tmp_path: Path) -> None:
+def test_an_open_file_stays_readable_when_it_is_evicted(store: CountingStore, root: Path, tmp_path: Path) -> None:
     first, second = stored(store, b"1" * 1000, "a/1"), stored(store, b"2" * 1000, "a/2")
     limited = Cache(root, 1500)
     assert _brought(limited, store, first, tmp_path / "first")
@@ -190,19 +192,19 @@ def test_more_than_fits_goes_to_scratch_with_one_warning(
     assert stage(store, *artifacts) == [bytes([i]) * 10_000 for i in range(3)]
     assert files(root) == [artifacts[0].sha256]
     assert [record.message for record in caplog.records] == [
-        f"the cache at {root} has no room for 10,000 bytes, with RATCHET_CACHE_LIMIT = 15,360, or its disk is full; "
+        f"the cache at {root} has no space for 10,000 bytes, with RATCHET_CACHE_LIMIT = 15,360, or its disk is full; "
         "the stage goes on without it"
     ]
 
 
-def test_a_limit_that_is_none_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_limit_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_CACHE_LIMIT", "much")
     with pytest.raises(ConfigurationError, match="RATCHET_CACHE_LIMIT: 'much' is not an amount"):
         cache.open_cache()
     assert not root.exists()
 
 
-def test_a_file_in_its_place_is_done_without(
+def test_a_stage_goes_on_without_a_cache_if_a_file_is_in_its_place(
     store: CountingStore, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     root.write_text("no folder")
@@ -212,7 +214,7 @@ def test_a_file_in_its_place_is_done_without(
     assert len(caplog.records) == 1
 
 
-def test_folders_that_are_something_else_are_made_anew(store: CountingStore, root: Path, tmp_path: Path) -> None:
+def test_files_and_links_in_place_of_folders_are_replaced(store: CountingStore, root: Path, tmp_path: Path) -> None:
     root.mkdir()
     (tmp_path / "elsewhere").mkdir()
     (root / "files").symlink_to(tmp_path / "elsewhere")
@@ -225,7 +227,7 @@ def test_folders_that_are_something_else_are_made_anew(store: CountingStore, roo
 
 @pytest.fixture
 def small_disk(root: Path) -> Iterator[Callable[[str], None]]:
-    """Mounts a tmpfs of a megabyte at the cache; called with options, mounts it anew with these."""
+    """Mounts a tmpfs of a megabyte at the cache; called with options, remounts it with these."""
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("only root may mount")
     root.mkdir()
@@ -243,7 +245,9 @@ def small_disk(root: Path) -> Iterator[Callable[[str], None]]:
 
 
 @pytest.mark.usefixtures("small_disk")
-def test_a_full_disk_is_done_without(store: CountingStore, root: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stage_goes_on_without_a_cache_if_the_disk_is_full(
+    store: CountingStore, root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     artifact = stored(store)
     (root / "filling").write_bytes(b"x" * (1 << 20))
     assert stage(store, artifact) == [DATA]
@@ -251,7 +255,7 @@ def test_a_full_disk_is_done_without(store: CountingStore, root: Path, caplog: p
     assert len(caplog.records) == 1
 
 
-def test_one_that_may_only_be_read_still_saves_the_download(
+def test_a_read_only_cache_still_saves_the_download(
     store: CountingStore, root: Path, small_disk: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "_FREE", 0)
@@ -263,7 +267,7 @@ def test_one_that_may_only_be_read_still_saves_the_download(
 
 
 def _writes(root: str, limit: int, seed: int, names: list[str], ready: object) -> None:
-    """One of several stages that fetch artifacts in an order of its own, each read while others evict."""
+    """One of several stages that fetch artifacts in different orders, and read each while others evict files."""
     limited, store, order = Cache(Path(root), limit), MemoryStore(f"writer-{seed}"), random.Random(seed)
     artifacts = [stored(store, name.encode() * 1000, name) for name in names]
     ready.wait()  # type: ignore[attr-defined] # a barrier of multiprocessing
@@ -288,7 +292,7 @@ def _used(root: Path) -> int:
     return sum(sizes.values())
 
 
-def test_four_processes_at_once_stay_within_the_limit_and_read_only_what_is_whole(root: Path) -> None:
+def test_four_processes_stay_within_the_limit_and_read_only_intact_files(root: Path) -> None:
     together = multiprocessing.get_context("spawn")
     limit, names = 25_000, [f"artifact-{i:02d}" for i in range(12)]  # of 11,000 bytes each: two fit
     ready = together.Barrier(5)
@@ -308,7 +312,7 @@ def test_four_processes_at_once_stay_within_the_limit_and_read_only_what_is_whol
     assert list((root / "incoming").iterdir()) == list((root / "scratch").iterdir()) == []
 
 
-def test_of_many_that_fetch_the_same_each_gets_it_whole(store: CountingStore, root: Path) -> None:
+def test_concurrent_fetches_of_a_file_all_get_it_intact(store: CountingStore, root: Path) -> None:
     artifact = stored(store, os.urandom(1 << 20), "a/big")
     with ThreadPoolExecutor(8) as pool:
         read = list(pool.map(lambda _: stage(store, artifact)[0], range(16)))
@@ -328,7 +332,7 @@ KILLED = """if 1:
 """
 
 
-def test_what_a_killed_stage_left_is_swept_and_what_a_living_one_has_is_not(root: Path) -> None:
+def test_the_folder_of_a_killed_stage_is_deleted_and_that_of_a_living_one_is_not(root: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"busy\n"

@@ -1,4 +1,4 @@
-"""What every store promises, checked on every kind of store."""
+"""The promises of the Store protocol, checked on every kind of store."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ def keys(store: Store, prefix: str = "") -> list[str]:
     return [entry.key for entry in store.list(prefix)]
 
 
-def test_what_was_created_can_be_read(store: Store) -> None:
+def test_a_created_file_can_be_read(store: Store) -> None:
     assert store.create("a/b.json", b"\x00one\n")
     assert store.read("a/b.json") == b"\x00one\n"
 
@@ -52,7 +52,7 @@ def test_of_many_creators_exactly_one_wins(store: Store) -> None:
     assert store.read("races/one") == str(won.index(True)).encode()
 
 
-def test_replace_wants_the_etag_that_stands(store: Store) -> None:
+def test_replace_needs_the_current_etag(store: Store) -> None:
     assert store.replace("a", b"1", expected=None)
     assert not store.replace("a", b"2", expected=None)
     first = store.head("a")
@@ -125,7 +125,7 @@ def test_absent_files_are_file_not_found(store: Store, tmp_path: Path) -> None:
     assert keys(store) == []
 
 
-def test_a_folder_is_no_file(store: Store) -> None:
+def test_a_folder_is_not_a_file(store: Store) -> None:
     store.create("folder/file", b"1")
     assert store.head("folder") is None
     assert store.local("folder") is None
@@ -158,7 +158,7 @@ def test_a_deleted_file_is_gone_and_can_be_created_again(store: Store) -> None:
     assert store.create("a/b/c", b"2")
 
 
-def test_a_file_that_has_changed_is_not_deleted_by_who_knew_the_old_one(store: Store) -> None:
+def test_a_delete_with_an_old_etag_keeps_a_changed_file(store: Store) -> None:
     store.create("a", b"1")
     old = store.head("a")
     assert old is not None

@@ -80,7 +80,7 @@ def test_a_new_root_belongs_to_the_user_of_the_stages(store: FileStore) -> None:
 
 
 @as_root
-def test_an_empty_root_is_handed_over_and_one_in_use_is_not(tmp_path: Path) -> None:
+def test_an_empty_root_gets_the_owner_and_one_in_use_does_not(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "file").touch()
@@ -91,7 +91,7 @@ def test_an_empty_root_is_handed_over_and_one_in_use_is_not(tmp_path: Path) -> N
 
 
 @as_root
-def test_what_root_writes_takes_the_owner_of_its_folder(store: FileStore, tmp_path: Path) -> None:
+def test_a_file_that_root_writes_gets_the_owner_of_its_folder(store: FileStore, tmp_path: Path) -> None:
     store.root.mkdir()
     os.chown(store.root, 1234, 5678)
     (tmp_path / "file").write_bytes(b"1")
@@ -104,7 +104,7 @@ def test_what_root_writes_takes_the_owner_of_its_folder(store: FileStore, tmp_pa
 
 
 @as_root
-def test_what_others_wrote_is_adopted_but_not_what_links_lead_to(store: FileStore, tmp_path: Path) -> None:
+def test_files_of_others_are_adopted_but_not_the_targets_of_links(store: FileStore, tmp_path: Path) -> None:
     store.prepare()
     log = store.root / "tables" / "t" / "_delta_log"
     log.mkdir(parents=True)
@@ -118,7 +118,7 @@ def test_what_others_wrote_is_adopted_but_not_what_links_lead_to(store: FileStor
 
 
 @as_root
-def test_folders_have_their_owner_from_the_first_moment(store: FileStore) -> None:
+def test_folders_have_their_owner_at_once(store: FileStore) -> None:
     store.prepare()
     everybody = threading.Barrier(THREADS)
 
@@ -136,7 +136,7 @@ def test_folders_have_their_owner_from_the_first_moment(store: FileStore) -> Non
 
 
 @as_root
-def test_a_folder_that_was_never_finished_is_no_file_and_is_swept(store: FileStore) -> None:
+def test_an_unfinished_folder_is_not_a_file_and_is_deleted(store: FileStore) -> None:
     store.prepare()
     store.create("a/b", b"1")
     (store.root / "a" / f".ratchet-{'0' * 16}.tmp").mkdir()
@@ -167,7 +167,7 @@ def test_links_out_of_the_root_are_refused(store: FileStore, tmp_path: Path) -> 
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_links_inside_of_the_root_and_to_the_root_are_fine(store: FileStore, tmp_path: Path) -> None:
+def test_links_inside_the_root_and_to_the_root_are_followed(store: FileStore, tmp_path: Path) -> None:
     store.create("real/file", b"1")
     (store.root / "real" / "link").symlink_to("file")
     (tmp_path / "also").symlink_to(store.root)
@@ -176,7 +176,7 @@ def test_links_inside_of_the_root_and_to_the_root_are_fine(store: FileStore, tmp
     assert [entry.key for entry in store.list()] == ["real/file", "real/link"]
 
 
-def test_what_a_crash_left_is_hidden_and_swept_when_it_is_old(store: FileStore) -> None:
+def test_files_that_a_crash_left_are_hidden_and_deleted_when_they_are_old(store: FileStore) -> None:
     store.create("a/file", b"1")
     debris = store.root / "a" / ".ratchet-0123456789abcdef.tmp"
     debris.write_bytes(b"half")
@@ -200,7 +200,7 @@ def test_a_failed_write_leaves_nothing(store: FileStore, monkeypatch: pytest.Mon
     assert [path.name for path in (store.root / "a").iterdir()] == ["kept"]
 
 
-def test_a_store_without_rights_says_whose_it_is(tmp_path: Path, outsider: None) -> None:
+def test_missing_rights_are_reported_with_the_user(tmp_path: Path, outsider: None) -> None:
     root = tmp_path / "store" if ROOT else Path("/srv/store")
     with pytest.raises(ConfigurationError, match=r"as user \d+.*own the store's folder"):
         FileStore(root).prepare()
@@ -208,7 +208,7 @@ def test_a_store_without_rights_says_whose_it_is(tmp_path: Path, outsider: None)
 
 def test_a_file_in_a_folders_place_is_named(store: FileStore) -> None:
     store.create("a", b"1")
-    with pytest.raises(ConfigurationError, match=r"Not a directory.*move away"):
+    with pytest.raises(ConfigurationError, match=r"Not a directory.*at this path of the store away"):
         store.create("a/b", b"2")
     store.create("c/d", b"1")
     entry = store.head("a")
@@ -217,7 +217,7 @@ def test_a_file_in_a_folders_place_is_named(store: FileStore) -> None:
         store.upload(store.root / "a", "c")
 
 
-def test_a_lock_that_nobody_gives_back_is_reported(
+def test_a_lock_that_is_never_released_is_reported(
     store: FileStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store.create("a/file", b"1")

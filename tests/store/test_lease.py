@@ -9,7 +9,7 @@ import pytest
 from ratchet.contracts import paths
 from ratchet.store import lease as leases
 from ratchet.store.base import Store
-from ratchet.store.lease import Hold, Lease, Waiter, conclude, holder_of, new_lease
+from ratchet.store.lease import Hold, Lease, Waiter, holder_of, mark_ending, new_lease
 from ratchet.store.opening import open_store
 from tests.waiting import until
 
@@ -44,7 +44,7 @@ def stored(store: Store) -> Lease:
     return found
 
 
-def test_a_free_lease_is_taken_and_given_back(store: Store) -> None:
+def test_a_free_lease_is_taken_and_released(store: Store) -> None:
     hold = held(take(store, "run-1", "a"))
     assert take(store, "run-2", "b") is None
     assert hold.release()
@@ -65,7 +65,7 @@ def test_a_holder_that_was_frozen_asks_whether_it_is_still_its_own(store: Store)
 
 @pytest.fixture
 def meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Have something happen once, between what the next change of the store rests on and the change."""
+    """Run an action once, between the read and the write of the next change in the store."""
 
     def happens(what: Callable[[], object]) -> None:
         replace, delete = store.replace, store.delete
@@ -85,7 +85,7 @@ def meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callab
     return happens
 
 
-def test_a_beat_in_between_stops_no_change_of_a_lease_s_holder(
+def test_a_concurrent_beat_does_not_stop_a_takeover(
     store: Store, meanwhile: Callable[[Callable[[], object]], None]
 ) -> None:
     hold = held(take(store, "run-1", "a"))
@@ -98,7 +98,7 @@ def test_a_beat_in_between_stops_no_change_of_a_lease_s_holder(
     successor.point_at("a", started)
     assert stored(store).attempt == "a"
 
-    meanwhile(lambda: conclude(store, KEY, "b"))
+    meanwhile(lambda: mark_ending(store, KEY, "b"))
     assert successor.release()
     assert holder_of(store, KEY) is None
     assert not hold.release()
@@ -106,7 +106,7 @@ def test_a_beat_in_between_stops_no_change_of_a_lease_s_holder(
 
 def test_the_mark_of_an_ending_job_outlives_the_beats_of_its_holder(store: Store, quick: None) -> None:
     hold = held(take(store, "run-1", "a"))
-    assert conclude(store, KEY, "a")
+    assert mark_ending(store, KEY, "a")
     beat = stored(store).beat
     until(lambda: stored(store).beat > beat + 2, seconds=20)
     assert stored(store).ending
@@ -119,7 +119,7 @@ def test_the_mark_of_an_ending_job_outlives_the_beats_of_its_holder(store: Store
     successor.release()
 
 
-def test_of_many_that_ask_at_once_one_gets_it(store: Store) -> None:
+def test_one_of_many_concurrent_waiters_gets_the_lease(store: Store) -> None:
     got: list[Hold] = []
     together = threading.Barrier(8)
 
@@ -139,7 +139,7 @@ def test_of_many_that_ask_at_once_one_gets_it(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_holder_that_lives_is_waited_for_and_one_that_does_not_is_succeeded(store: Store) -> None:
+def test_a_living_holder_keeps_the_lease_and_a_dead_one_loses_it(store: Store) -> None:
     hold = held(take(store, "run-1", "a"))
     waiting = Waiter(store, KEY, new_lease("run-2", "b"))
     deadline = time.monotonic() + 3

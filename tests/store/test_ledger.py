@@ -65,7 +65,7 @@ def test_the_champion_as_of_a_date_saw_only_earlier_days(store: Store) -> None:
     assert [version(day) for day in (10, 11, 12, 13)] == [None, "1", "3", "3"]
 
 
-def test_who_comes_second_is_told_who_won(store: Store) -> None:
+def test_the_second_writer_learns_the_winner(store: Store) -> None:
     filled(store, 10)
     won = append(store, change("2", 11), after=1)
     with pytest.raises(LedgerMoved, match=r"run run-2 was first.*version 2 as number 2") as caught:
@@ -115,12 +115,12 @@ def test_a_damaged_last_record_is_reported_and_never_passed_over(store: Store, h
         lambda: append(store, change("3", 12), after=2),
         lambda: append(store, change("3", 12), after=1),
     ):
-        with pytest.raises(CorruptArtifact, match=r"00000002.json is damaged.*nothing is promoted"):
+        with pytest.raises(CorruptArtifact, match=r"00000002.json is damaged.*promotes nothing"):
             use()
 
 
 def test_a_record_in_anothers_place_is_refused(store: Store) -> None:
     filled(store, 10)
     store.create(paths.ledger_record("ranker", 2), store.read(paths.ledger_record("ranker", 1)))
-    with pytest.raises(CorruptArtifact, match=r"00000002.json is the record 1 of ranker"):
+    with pytest.raises(CorruptArtifact, match=r"00000002.json contains record 1 of ranker"):
         champion(store, "ranker")

@@ -1,4 +1,4 @@
-"""From URIs to stores."""
+"""Opening the store of a URI."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert open_store("store").uri == (tmp_path / "store").as_uri()
 
 
-def test_memory_stores_are_told_apart_by_name() -> None:
+def test_memory_stores_are_distinguished_by_name() -> None:
     assert isinstance(open_store("mem://one"), MemoryStore)
     open_store("mem://one").create("a", b"1")
     assert open_store("mem://two").head("a") is None
@@ -46,8 +46,8 @@ def test_buckets_have_a_prefix_or_none(uri: str, clean: str) -> None:
         *("http://host/x", "file://host/x", "file:///a?b", "file:///a%00b", "a\0b"),
     ],
 )
-def test_what_names_no_store_is_refused(uri: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"names no store|store key"):
+def test_a_uri_of_no_store_is_refused(uri: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"is not the URI of a store|store key"):
         open_store(uri)
 
 

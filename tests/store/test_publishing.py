@@ -7,13 +7,13 @@ import pytest
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, PublishConflict, Unavailable
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.store.artifacts import fetch, read_bytes
 from ratchet.store.base import Store
 from ratchet.store.collecting import collect
 from ratchet.store.memory import MemoryStore
 from ratchet.store.opening import open_store
-from ratchet.store.publishing import MANIFEST, Transaction, discard_damaged, published, read_manifest, verify
+from ratchet.store.publishing import MANIFEST, Transaction, discard_damaged, find_result, read_manifest, verify
 
 FINGERPRINT = "f" * 64
 PREFIX = paths.published("example", "train", FINGERPRINT)
@@ -24,7 +24,7 @@ def store(store_uri: str) -> Store:
     return open_store(store_uri)
 
 
-def commit(transaction: Transaction, content: str = "c" * 64, **more: Any) -> Published:
+def commit(transaction: Transaction, content: str = "c" * 64, **more: Any) -> PublishedResult:
     return transaction.commit(
         stage="train",
         fingerprint=FINGERPRINT,
@@ -35,7 +35,7 @@ def commit(transaction: Transaction, content: str = "c" * 64, **more: Any) -> Pu
     )
 
 
-def publish(store: Store, attempt: str = "one", content: str = "c" * 64) -> Published:
+def publish(store: Store, attempt: str = "one", content: str = "c" * 64) -> PublishedResult:
     transaction = Transaction(store, PREFIX, attempt)
     transaction.add_bytes("weights", b"0123456789", rows=10)
     transaction.add_bytes("curve", b"[]")
@@ -47,14 +47,14 @@ def damage(store: Store, key: str, data: bytes) -> None:
     store.create(key, data)
 
 
-def test_what_was_committed_is_published_as_it_was(store: Store, tmp_path: Path) -> None:
+def test_a_committed_result_is_published_unchanged(store: Store, tmp_path: Path) -> None:
     (tmp_path / "rows").write_bytes(b"abc")
     transaction = Transaction(store, PREFIX, "one")
     rows = transaction.add("rows", tmp_path / "rows", rows=3)
     more = transaction.add_bytes("more", b"{}")
-    assert published(store, PREFIX) is None
+    assert find_result(store, PREFIX) is None
     done = commit(transaction, metrics={"auc": 0.75}, summary={"days": [1, None, "x"]})
-    found = published(store, PREFIX)
+    found = find_result(store, PREFIX)
     assert found is not None
     assert (done.reused, found.reused) == (False, True)
     assert found.result == done.result == read_manifest(store, paths.manifest(PREFIX)).result
@@ -75,15 +75,15 @@ def test_a_second_attempt_with_the_same_content_yields_and_leaves_nothing(store:
 
 def test_a_second_attempt_with_other_content_is_refused(store: Store) -> None:
     first = publish(store, "one")
-    with pytest.raises(PublishConflict, match=r"attempt one .* cccccccccccc .* two has made dddddddddddd"):
+    with pytest.raises(PublishConflict, match=r"attempt one .* cccccccccccc .* two computed dddddddddddd"):
         publish(store, "two", content="d" * 64)
-    found = published(store, PREFIX)
+    found = find_result(store, PREFIX)
     assert found is not None
     assert found.result == first.result
     assert verify(store, found) == []
 
 
-def test_an_attempt_that_is_started_twice_never_writes_over_its_first_start(store: Store) -> None:
+def test_an_attempt_that_starts_twice_does_not_overwrite_its_first_outputs(store: Store) -> None:
     first = publish(store, "same")
     assert publish(store, "same").reused
     assert verify(store, first) == []
@@ -175,7 +175,7 @@ def test_names_are_checked_and_used_once(store: Store) -> None:
     with pytest.raises(ConfigurationError):
         transaction.add_bytes("../../manifest.json", b"")
     transaction.add_bytes("weights", b"1")
-    with pytest.raises(ValueError, match="'weights' was added before"):
+    with pytest.raises(ValueError, match="'weights' was already added"):
         transaction.add_bytes("weights", b"2")
 
 
@@ -197,12 +197,12 @@ def test_verify_names_what_is_gone_cut_or_changed(store: Store) -> None:
     assert verify(store, found, quick=True) == ["gone", "cut"]
 
 
-def test_a_damaged_result_is_moved_aside_and_made_anew(store: Store) -> None:
+def test_a_damaged_result_is_moved_aside_and_computed_again(store: Store) -> None:
     first = publish(store, "one")
     weights = first.result.outputs["weights"].key
     damage(store, weights, b"012345678X")
     assert discard_damaged(store, PREFIX) == ["weights"]
-    assert published(store, PREFIX) is None
+    assert find_result(store, PREFIX) is None
     second = publish(store, "two")
     assert not second.reused
     assert verify(store, second) == []
@@ -214,8 +214,8 @@ def test_a_damaged_result_is_moved_aside_and_made_anew(store: Store) -> None:
 def test_a_damaged_manifest_is_moved_aside(store: Store) -> None:
     key = publish(store).key
     damage(store, key, store.read(key)[:-7])
-    with pytest.raises(CorruptArtifact, match=r"manifest.json is damaged.*moved aside"):
-        published(store, PREFIX)
+    with pytest.raises(CorruptArtifact, match=r"manifest.json is damaged.*moves the damaged result aside"):
+        find_result(store, PREFIX)
     with pytest.raises(CorruptArtifact):
         publish(store, "two")
     assert discard_damaged(store, PREFIX) == [MANIFEST]
@@ -226,10 +226,10 @@ def test_a_whole_result_is_left_alone(store: Store) -> None:
     assert discard_damaged(store, PREFIX) == []
     first = publish(store)
     assert discard_damaged(store, PREFIX) == []
-    assert published(store, PREFIX) == first.model_copy(update={"reused": True})
+    assert find_result(store, PREFIX) == first.model_copy(update={"reused": True})
 
 
-def test_collecting_takes_what_is_not_in_use(store: Store) -> None:
+def test_collect_deletes_files_that_are_not_in_use(store: Store) -> None:
     crashed = Transaction(store, PREFIX, "crashed")
     crashed.add_bytes("weights", b"half")
     done = publish(store)
@@ -237,7 +237,7 @@ def test_collecting_takes_what_is_not_in_use(store: Store) -> None:
     gone = collect(store, PREFIX, older_than_s=-2)
     assert gone == [crashed.outputs["weights"].key]
     assert verify(store, done) == []
-    assert published(store, PREFIX) is not None
+    assert find_result(store, PREFIX) is not None
 
 
 def test_nothing_is_collected_below_a_damaged_manifest(store: Store) -> None:
@@ -261,7 +261,7 @@ def test_a_result_can_refer_to_what_is_published_elsewhere(store: Store) -> None
 
 
 class Restless(MemoryStore):
-    """A store in which somebody moves the manifest aside each time just before it is read."""
+    """A store in which another process moves the manifest aside each time before it is read."""
 
     visits = 0
 
@@ -281,11 +281,11 @@ def test_a_manifest_that_was_moved_aside_meanwhile_makes_room_for_ours() -> None
 def test_a_manifest_that_comes_and_goes_is_given_up() -> None:
     store = Restless("restless-for-ever")
     store.visits = 100
-    with pytest.raises(Unavailable, match=r"manifest.json is published and removed again and again"):
+    with pytest.raises(Unavailable, match=r"manifest.json: other processes keep publishing"):
         publish(store)
 
 
-def test_a_manifest_that_somebody_else_moves_aside_first_is_theirs() -> None:
+def test_a_manifest_that_another_process_moves_aside_first_is_left_to_it() -> None:
     class Vanishing(MemoryStore):
         reads = 0
 

@@ -1,4 +1,4 @@
-"""Publish, read, crash, damage, mend and collect in any order, against a dictionary."""
+"""Publish, read, crash, damage, repair and collect in any order, against a dictionary."""
 
 import itertools
 
@@ -10,11 +10,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from ratchet.contracts import paths
 from ratchet.contracts.errors import PublishConflict
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.collecting import collect
 from ratchet.store.opening import open_store
-from ratchet.store.publishing import Transaction, discard_damaged, published, verify
+from ratchet.store.publishing import Transaction, discard_damaged, find_result, verify
 
 NAMES = iter(itertools.count())
 PLACES = st.sampled_from(["a" * 64, "b" * 64])
@@ -44,12 +44,12 @@ class Publishing(RuleBasedStateMachine):
     def publish(self, attempt: tuple[str, bytes, Transaction]) -> None:
         place, data, transaction = attempt
         self.at_work -= 1
-        standing = self.model.get(place)
-        if standing not in {None, data}:
+        current = self.model.get(place)
+        if current not in {None, data}:
             with pytest.raises(PublishConflict):
                 self._commit(place, data, transaction)
             return
-        assert self._commit(place, data, transaction).reused == (standing is not None)
+        assert self._commit(place, data, transaction).reused == (current is not None)
         self.model[place] = data
 
     @rule(attempt=consumes(running))
@@ -58,7 +58,7 @@ class Publishing(RuleBasedStateMachine):
 
     @rule(place=PLACES)
     def damage(self, place: str) -> None:
-        found = published(self.store, _prefix(place))
+        found = find_result(self.store, _prefix(place))
         if found:
             key = found.result.outputs["output"].key
             self.store.delete(key)
@@ -83,21 +83,21 @@ class Publishing(RuleBasedStateMachine):
         if self.at_work:
             return
         collect(self.store, _prefix(place), older_than_s=0)
-        found = published(self.store, _prefix(place))
+        found = find_result(self.store, _prefix(place))
         used = {found.key, found.result.outputs["output"].key} if found else set()
         assert {entry.key for entry in self.store.list(_prefix(place))} == used
 
     @invariant()
     def what_is_published_is_what_the_model_says(self) -> None:
         for place in ("a" * 64, "b" * 64):
-            found = published(self.store, _prefix(place))
+            found = find_result(self.store, _prefix(place))
             assert (found is None) == (place not in self.model)
             if found and place in self.damaged:
                 assert verify(self.store, found) == ["output"]
             elif found:
                 assert read_bytes(self.store, found.result.outputs["output"]) == self.model[place]
 
-    def _commit(self, place: str, data: bytes, transaction: Transaction) -> Published:
+    def _commit(self, place: str, data: bytes, transaction: Transaction) -> PublishedResult:
         return transaction.commit(stage="train", fingerprint=place, parts={}, content=digest(data))
 
 

@@ -1,4 +1,4 @@
-"""The S3 store: its settings, and what it says when S3 does not do as it should."""
+"""The S3 store: its settings, and its errors when S3 fails."""
 
 import socket
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.s3_faults import faulty
 
 @pytest.fixture
 def faults(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Faults for the next requests, one each; the AWS settings lead to the proxy."""
+    """Faults for the next requests, one for each; the AWS settings point to the proxy."""
     with faulty(s3.endpoint) as (endpoint, faults):
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         yield faults
@@ -36,14 +36,14 @@ def test_a_create_whose_answer_was_lost_still_counts_as_ours(faults: list[str], 
     assert store.replace("a", b"ours too", expected=entry.etag)
 
 
-def test_conflicts_and_bursts_of_503_are_ridden_out(faults: list[str], s3_uri: str) -> None:
+def test_conflicts_and_bursts_of_503_are_retried(faults: list[str], s3_uri: str) -> None:
     store = open_store(s3_uri)
     faults += ["conflict", "conflict", "503"]
     assert store.create("a", b"1")
     assert faults == []
 
 
-def test_an_answer_that_is_cut_off_is_asked_for_again(faults: list[str], s3_uri: str, tmp_path: Path) -> None:
+def test_an_answer_that_is_cut_off_is_requested_again(faults: list[str], s3_uri: str, tmp_path: Path) -> None:
     store = open_store(s3_uri)
     store.create("a", b"0123456789" * 1000)
     faults += ["cut", "cut"]
@@ -106,7 +106,7 @@ def test_a_missing_bucket_is_a_configuration_error(s3: S3Server, tmp_path: Path)
         lambda: list(store.list()),
         lambda: store.upload(tmp_path / "file", "a"),
     ):
-        with pytest.raises(ConfigurationError, match=r"bucket no-such-bucket at .*no such bucket"):
+        with pytest.raises(ConfigurationError, match=r"bucket no-such-bucket at .*the bucket does not exist"):
             call()
 
 
@@ -120,7 +120,7 @@ def test_missing_credentials_are_a_configuration_error(s3: S3Server, monkeypatch
         store.table("t")
 
 
-def test_settings_that_cannot_be_are_a_configuration_error(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_are_a_configuration_error(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(ConfigurationError, match="nobody"):
         open_store(f"s3://{s3.bucket}")
@@ -146,7 +146,7 @@ def test_credentials_may_come_as_a_file(
     assert (options["AWS_ACCESS_KEY_ID"], options["AWS_SESSION_TOKEN"]) == ("filed", "token")
 
 
-def test_real_s3_is_told_its_region_and_no_endpoint(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_s3_gets_its_region_and_no_endpoint(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     connection = Connection("bucket")
@@ -182,7 +182,7 @@ def test_lists_of_many_pages_are_whole(s3_uri: str) -> None:
     assert len(pages) == 5
 
 
-def test_folders_that_a_console_marked_are_no_files(s3: S3Server, s3_uri: str) -> None:
+def test_folder_marks_of_a_console_are_not_files(s3: S3Server, s3_uri: str) -> None:
     prefix = s3_uri.removeprefix(f"s3://{s3.bucket}/")
     client = boto3.client("s3")
     client.put_object(Bucket=s3.bucket, Key=f"{prefix}/folder/", Body=b"")

@@ -1,4 +1,4 @@
-"""Sealed documents notice every change."""
+"""A reader of a sealed document detects every change."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ def opened(data: bytes) -> Artifact:
 
 
 @given(documents)
-def test_what_was_sealed_comes_back(document: Artifact) -> None:
+def test_a_sealed_document_is_read_back(document: Artifact) -> None:
     assert opened(seal(document)) == document
 
 
@@ -43,7 +43,7 @@ def test_every_cut_is_noticed(document: Artifact, data: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_what_was_never_sealed_is_refused(data: bytes) -> None:
+def test_bytes_that_are_not_sealed_are_refused(data: bytes) -> None:
     with pytest.raises(CorruptArtifact):
         opened(data)
 
@@ -54,10 +54,10 @@ def test_other_json_is_refused(data: bytes) -> None:
         opened(data)
 
 
-def test_a_document_of_another_version_is_told_apart_from_a_damaged_one() -> None:
+def test_a_document_of_another_version_is_not_reported_as_damaged() -> None:
     class Older(Artifact):
         colour: str
 
     sealed = seal(Older(key="a", sha256="0" * 64, bytes=1, colour="red"))
-    with pytest.raises(CorruptArtifact, match="another version of Ratchet: colour"):
+    with pytest.raises(CorruptArtifact, match="another version of Ratchet wrote it: colour"):
         opened(sealed)

@@ -129,7 +129,7 @@ def test_a_bucket_where_others_keep_writing_is_given_up(
     monkeypatch.setattr("ratchet.tracking.mlflow._TRIES", 2)
     monkeypatch.setattr("ratchet.tracking.mlflow._WAIT_S", 0.0)
     store: Store = Contended(prepare(open_store(f"mem://{tmp_path}"), mlflow_database))  # type: ignore[assignment]
-    with pytest.raises(Unavailable, match="others kept writing"):
+    with pytest.raises(Unavailable, match="other writers kept writing"):
         track(store, None, tmp_path, log_one)
 
 

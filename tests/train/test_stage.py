@@ -13,7 +13,7 @@ import pytest
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, OutOfMemory, Preempted, RatchetError
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.metrics.metrics import Rows, constant, measure
 from ratchet.model.files import lay_out
 from ratchet.model.rows import read_rows
@@ -64,9 +64,9 @@ class Trainings:
     """Nights up to features, and trainings on them."""
 
     nights: World
-    inputs: dict[Any, Published]
+    inputs: dict[Any, PublishedResult]
 
-    def train(self, run: str = "0", accumulation: int = 1) -> Published:
+    def train(self, run: str = "0", accumulation: int = 1) -> PublishedResult:
         """`run` names the fingerprint: the same name is the same training."""
         return self.nights.run("train", inputs=self.inputs, parts={"run": run}, accumulation=accumulation)
 
@@ -78,7 +78,7 @@ class Trainings:
     def settings(self, **changes: Any) -> None:
         self.nights.document["train"].update(changes)
 
-    def scores(self, trained: Published, folder: Path) -> tuple[pd.DataFrame, Any]:
+    def scores(self, trained: PublishedResult, folder: Path) -> tuple[pd.DataFrame, Any]:
         """The held-out rows, and the model's scores for them."""
         laid = lay_out(self.nights.store, trained.result, folder, self.nights.folder)
         day = summaries.snapshot(self.inputs["ingest"].result).days[-1]
@@ -113,7 +113,7 @@ def prepare(folder: Path, objective: str, **files: str) -> Trainings:
     return Trainings(nights, {"ingest": ingest, "validate": validate, "features": features})
 
 
-def weights(trainings: Trainings, trained: Published) -> bytes:
+def weights(trainings: Trainings, trained: PublishedResult) -> bytes:
     return read_bytes(trainings.nights.store, trained.result.outputs["weights"])
 
 

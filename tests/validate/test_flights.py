@@ -1,4 +1,4 @@
-"""Real data: the weekday rhythm is no alarm, and the snow storm of 8 and 9 February 2013 is one."""
+"""Real data: the weekday rhythm raises no alarm, and the snow storm of 8 and 9 February 2013 raises one."""
 
 from datetime import date
 from pathlib import Path

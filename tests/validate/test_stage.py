@@ -10,7 +10,7 @@ from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.result import Published
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Champion, Validation
 from ratchet.store.artifacts import read_json
 from tasks.validate import days
@@ -26,7 +26,7 @@ def world(tmp_path: Path) -> World:
     return clicks(tmp_path, validate=dict(QUIET))
 
 
-def validate(world: World, day: date = LAST) -> Published:
+def validate(world: World, day: date = LAST) -> PublishedResult:
     return world.run("validate", day, {"ingest": world.run("ingest", day)})
 
 
@@ -52,7 +52,7 @@ def changed(day: date = LAST, count: int = 60, **columns: list[Any]) -> pa.Table
     return pa.table({**rows(count, day), **columns})
 
 
-def test_good_data_pass_and_leave_a_profile_for_later_nights_to_compare_with(world: World) -> None:
+def test_good_data_pass_and_leave_a_profile_for_later_runs(world: World) -> None:
     world.document["validate"] = {}
     world.put_window(600)
     published = validate(world)
@@ -77,7 +77,7 @@ def test_the_same_data_give_the_same_bytes(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "values", "told"),
+    ("rules", "values", "message"),
     [
         (
             {"max_null": "1%"},
@@ -122,16 +122,16 @@ def test_the_same_data_give_the_same_bytes(world: World) -> None:
     ],
 )
 def test_a_broken_rule_of_the_data_date_stops_the_run_with_column_and_rule(
-    world: World, rules: dict[str, Any], values: dict[str, Any], told: str
+    world: World, rules: dict[str, Any], values: dict[str, Any], message: str
 ) -> None:
     world.document["columns"]["price"] |= rules
     world.put_window()
     world.put(D3, changed(**values))
-    assert told in refused(world)
+    assert message in refused(world)
     assert "Refused: 1 check failed" in page(world)
 
 
-def test_values_outside_the_allowed_ones_are_told(world: World) -> None:
+def test_values_outside_the_allowed_ones_are_reported(world: World) -> None:
     world.document["columns"]["country"]["in"] = ["DE", "FR", "US"]
     world.document["columns"]["clicked"]["in"] = [0, 1]
     world.put_window()
@@ -188,7 +188,7 @@ def test_more_than_half_of_the_window_left_out_stops_the_run(world: World) -> No
 
 
 @pytest.mark.parametrize(("count", "passes"), [(80, True), (120, True), (79, False), (121, False)])
-def test_volume_is_held_against_the_day_before(world: World, count: int, passes: bool) -> None:
+def test_volume_is_compared_with_the_day_before(world: World, count: int, passes: bool) -> None:
     world.document["validate"]["volume"] = {"against": "previous_day", "tolerance": "20%"}
     world.put_window(100)
     world.put(D3, count=count)
@@ -210,7 +210,7 @@ def test_a_day_that_keeps_its_rows_and_loses_its_labels_is_refused(world: World)
     assert cause.count("volume") == 2  # the rule and its key, once
 
 
-def test_volume_without_anything_to_compare_with_passes_and_says_so(world: World) -> None:
+def test_volume_without_a_reference_passes_and_reports_it(world: World) -> None:
     world.document["validate"]["volume"] = {"against": "same_weekday"}
     world.put_window()
     check = next(check for check in summary(world).checks if check.rule == "volume")
@@ -225,7 +225,7 @@ def test_a_day_delivered_twice_is_refused(world: World) -> None:
     assert f"duplicate: the same rows as {D2}" in refused(world)
 
 
-def test_drift_stops_the_run_or_is_told_as_the_file_says(world: World) -> None:
+def test_drift_stops_the_run_or_is_a_warning_as_the_file_says(world: World) -> None:
     world.document["validate"]["drift"] = {"against": "window", "psi": 0.2}
     world.put_window(600)
     world.put(D3, changed(count=600, price=[float(50 + i % 97) for i in range(600)]))
@@ -251,7 +251,7 @@ def champion(manifests: dict[str, str]) -> Champion:
     return Champion(model="clicks", number=1, version="7", digest=digest(b"m"), data_date=LAST, manifests=manifests)
 
 
-def test_drift_is_held_against_what_the_champion_was_trained_on(world: World) -> None:
+def test_drift_is_compared_with_the_training_data_of_the_champion(world: World) -> None:
     world.put_window(600)
     world.document["validate"]["drift"] = {"against": "champion", "psi": 0.2}
     trained = validate(world)
@@ -260,10 +260,10 @@ def test_drift_is_held_against_what_the_champion_was_trained_on(world: World) ->
         world.put(day, changed(day, count=600, price=[float(80 + i % 97) for i in range(600)]))
     assert all(check.passed for check in summary(world, later).checks)
     world.champion = champion({"validate": trained.key})
-    assert "PSI at most 0.2 against what clicks version 7 was trained on" in refused(world, later)
+    assert "PSI at most 0.2 against the training data of clicks version 7" in refused(world, later)
 
 
-def test_a_champion_whose_profile_is_gone_is_told_and_the_window_stands_in(world: World) -> None:
+def test_a_missing_profile_of_the_champion_is_reported_and_the_window_used(world: World) -> None:
     world.put_window()
     world.document["validate"]["drift"] = {"against": "champion"}
     world.champion = champion({"validate": paths.manifest("published/clicks/validate/gone")})
@@ -280,11 +280,11 @@ def test_a_reference_without_rows_is_noted(world: World) -> None:
     found = summary(world)
     assert found.psi == {}
     assert {check.observed for check in found.checks if check.rule == "drift"} == {
-        "not compared: the reference has no rows of it"
+        "not compared: the reference has no rows of this column"
     }
 
 
-def test_profiles_are_made_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiles_are_measured_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Path] = []
     real = days.measure
     monkeypatch.setattr(days, "measure", lambda path, spec: calls.append(path) or real(path, spec))
@@ -308,7 +308,7 @@ def test_a_rebuild_measures_every_day_again(world: World) -> None:
     assert again.result.content == first.result.content
 
 
-def test_a_damaged_profile_is_made_again(world: World) -> None:
+def test_a_damaged_profile_is_measured_again(world: World) -> None:
     world.put_window()
     first = validate(world)
     for entry in list(world.store.list("published/clicks/validate.day")):
@@ -343,7 +343,7 @@ def test_expectations_run_on_the_rows_of_the_data_date(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expectation", "told"),
+    ("expectation", "message"),
     [
         (
             {"type": "expect_column_medina_to_be_between", "column": "price"},
@@ -360,16 +360,16 @@ def test_expectations_run_on_the_rows_of_the_data_date(world: World) -> None:
         ({"type": "expect_column_median_to_be_between", "min_value": 1}, r"expectations\.0\.column: field required"),
     ],
 )
-def test_an_expectation_that_cannot_be_is_a_configuration_error(
-    world: World, expectation: dict[str, Any], told: str
+def test_an_invalid_expectation_is_a_configuration_error(
+    world: World, expectation: dict[str, Any], message: str
 ) -> None:
     world.document["validate"]["expectations"] = [expectation]
     world.put_window()
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         validate(world)
 
 
-def test_what_is_ranked_needs_its_group_on_every_row(world: World) -> None:
+def test_ranking_needs_a_group_on_every_row(world: World) -> None:
     world.document["train"] = {"objective": "ranking"}
     world.put_window()
     world.put(D3, changed(query_id=[None] + [1] * 59))

@@ -62,8 +62,8 @@ def next_step(occasion: Occasion, error: BaseException | None, where: Situation)
     made = retry_decision(error, try_number=number, max_tries=last) if last is not None else None
     if occasion == "retry":
         as_try = f", as try {number + 1} of {last + 1}" if last else ""
-        return f"{made.reason}{as_try}" if made and made.again else f"Airflow retries it{as_try}"
-    if made and not made.again:
+        return f"{made.reason}{as_try}" if made and made.retry else f"Airflow retries it{as_try}"
+    if made and not made.retry:
         return made.reason
     return f"no retry after try {where.attempt}" if where.attempt else "no retry"
 

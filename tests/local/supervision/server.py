@@ -1,4 +1,4 @@
-"""A server to supervise: answers 200 on its port and has a worker of its own; `PORT DEAF_FILE`."""
+"""A server to supervise: answers 200 on its port and has a worker process; `PORT DEAF_FILE`."""
 
 import os
 import subprocess

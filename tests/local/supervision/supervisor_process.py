@@ -1,4 +1,4 @@
-"""A supervisor to test, in a process of its own: `HOME PORT`."""
+"""A supervisor to test, as a separate process: `HOME PORT`."""
 
 import sys
 from pathlib import Path

@@ -70,7 +70,7 @@ def test_it_is_restarted_and_given_up_and_logs_both(make: Make, logged: list[str
     wait_for(server, "running")
 
 
-def test_what_never_answers_is_ended(make: Make) -> None:
+def test_a_server_that_never_answers_is_ended(make: Make) -> None:
     url = "http://127.0.0.1:1/"  # nobody listens there
     server = make(Service(name="a", command=SLEEPS, health=url, start_s=0.1))
     wait_for(server, "starting")
@@ -81,7 +81,7 @@ def test_what_never_answers_is_ended(make: Make) -> None:
     assert server.state.cause == "it did not answer for 0 s"
 
 
-def test_what_has_to_be_done_once_is_done_when_it_ends_well(make: Make) -> None:
+def test_a_step_is_done_when_it_exits_with_0(make: Make) -> None:
     server = make(Service(name="a", command=(sys.executable, "-c", ""), once=True))
     wait_for(server, "done")
     assert server.session is None
@@ -89,6 +89,6 @@ def test_what_has_to_be_done_once_is_done_when_it_ends_well(make: Make) -> None:
 
 def test_a_later_process_with_the_number_of_a_dead_server_is_not_touched() -> None:
     me = processes.identity(os.getpid())
-    assert processes.alive(me)
+    assert processes.is_alive(me)
     assert not processes.owns_session(me.model_copy(update={"born": me.born - 60}))
-    assert not processes.alive(me.model_copy(update={"born": me.born - 60}))
+    assert not processes.is_alive(me.model_copy(update={"born": me.born - 60}))

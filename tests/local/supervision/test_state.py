@@ -9,7 +9,7 @@ from local.supervision.state import FILE, Identity, Servers, ServerState, read, 
 from ratchet.contracts.errors import CorruptArtifact
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_a_written_state_is_read(tmp_path: Path) -> None:
     server = ServerState(
         name="a", state="running", since=datetime.now(UTC), log="a.log", process=Identity(pid=1, born=2)
     )

@@ -1,4 +1,4 @@
-"""A real supervisor over real servers: what dies comes back, what stays broken is given up, nothing is left behind."""
+"""A real supervisor of real servers: it restarts a dead one, gives up a broken one, and leaves no process behind."""
 
 import fcntl
 import os
@@ -112,7 +112,7 @@ def test_a_killed_server_comes_back_without_its_old_workers(kept: Kept) -> None:
     assert found.cause == "it was ended by SIGKILL (killed by a person, or for its memory)"
 
 
-def test_a_server_that_lives_and_does_not_answer_is_started_again(kept: Kept) -> None:
+def test_a_server_that_does_not_answer_is_restarted(kept: Kept) -> None:
     first = kept.running("answers")
     (kept.home / "deaf").touch()
     found = kept.until("answers", lambda server: server.cause != "")
@@ -122,7 +122,7 @@ def test_a_server_that_lives_and_does_not_answer_is_started_again(kept: Kept) ->
     gone(first)
 
 
-def test_what_dies_again_and_again_is_given_up_and_tried_again_when_asked(kept: Kept) -> None:
+def test_a_server_that_keeps_dying_is_given_up_and_retried_on_request(kept: Kept) -> None:
     for name, cause, code in (
         ("broken", "it ended with exit code 3", 3),
         ("missing", "cannot start it: [Errno 2] No such file or directory: './no-such-program'", None),
@@ -135,7 +135,7 @@ def test_what_dies_again_and_again_is_given_up_and_tried_again_when_asked(kept: 
     kept.running("broken")
 
 
-def test_what_has_to_be_done_first_is_done_once(kept: Kept) -> None:
+def test_a_first_step_runs_once(kept: Kept) -> None:
     os.kill(kept.running("answers"), signal.SIGKILL)
     kept.running("answers", restarts=1)
     found = kept.server("prepare")
@@ -143,7 +143,7 @@ def test_what_has_to_be_done_first_is_done_once(kept: Kept) -> None:
     assert (found.state, found.restarts, found.once) == ("done", 0, True)
 
 
-def test_stopping_ends_every_process_also_a_stubborn_one(kept: Kept) -> None:
+def test_a_stop_ends_every_process_also_a_stubborn_one(kept: Kept) -> None:
     first, stubborn = kept.running("answers"), kept.stubborn()
     worker = worker_of(kept, first)
     kept.stop()
@@ -152,10 +152,10 @@ def test_stopping_ends_every_process_also_a_stubborn_one(kept: Kept) -> None:
     known = read(kept.home)
     assert known is not None
     assert {server.state for server in known.servers} == {"stopped"}
-    assert not processes.alive(known.supervisor)
+    assert not processes.is_alive(known.supervisor)
 
 
-def test_a_killed_supervisor_leaves_nothing_that_the_next_one_does_not_end(kept: Kept) -> None:
+def test_the_next_supervisor_ends_what_a_killed_one_left(kept: Kept) -> None:
     first, stubborn = kept.running("answers"), kept.stubborn()
     worker = worker_of(kept, first)
     kept.process.kill()

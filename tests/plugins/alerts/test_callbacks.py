@@ -56,8 +56,8 @@ def test_a_failure_says_what_where_why_and_what_to_do(
         "Date: 2026-11-20",
         "Try: 1 of 3",
         "Cause: price: 40 % null, 1 % allowed",
-        "Decision: not tried again, since the data was rejected: look at the validation page; "
-        "mend the source, or the rule that is named",
+        "Decision: no retry, because the data was rejected: read the validation page; "
+        "correct the source, or the rule that is named",
         "Last log lines: ",
         "  checked 12 rules",
         "  refused",
