@@ -113,7 +113,7 @@ def test_of_a_backfill_only_the_dates_that_failed_are_run_again(
     assert airflow.plan(PIPELINE, only).data_date.isoformat() == day(9)
     summary = airflow.until(lambda: backfill_summaries(webhook)[1:])[0]
     assert "Cause: 1 date: " in summary["message"]
-    assert "3 more were run before and left as they are" in summary["message"]
+    assert "3 more already had a run and were skipped" in summary["message"]
 
 
 def test_data_that_is_not_there_fails_at_once_and_people_are_told(

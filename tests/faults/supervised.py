@@ -77,13 +77,23 @@ class Faulted(Installation):
         from ratchet.store.opening import open_store
 
         states = self.wait(pipeline, run_id, seconds=RUNS_S)
-        assert states["run"] == "success", states
+        assert states["run"] == "success", f"{states}\n{self.failures(pipeline, run_id, states)}"
         store = open_store(str(self.services.store))
         for stage, outcome in self.outcomes(pipeline, run_id).items():
             prefix = f"published/{pipeline}/{stage}/"
             manifests = [entry.key for entry in store.list(prefix) if entry.key.endswith("/manifest.json")]
             assert manifests == ([outcome.manifest] if outcome.manifest else [])
         return states
+
+    def failures(self, pipeline: str, run_id: str, states: dict[str, str]) -> str:
+        """The end of the log of each task that failed, with all its tries."""
+        tries = self.api.tasks(pipeline, run_id)
+        return "\n".join(
+            f"{task}, try {attempt}:\n{self.log(pipeline, run_id, task, attempt=attempt)[-4000:]}"
+            for task, state in states.items()
+            if state == "failed" and task in tries
+            for attempt in range(1, tries[task]["try_number"] + 1)
+        )
 
     def ended_once(self, pipeline: str, run_id: str) -> None:
         """The run has ended well; each stage is published once, and there is one version, in production."""
