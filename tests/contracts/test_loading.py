@@ -166,7 +166,7 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
     if key not in {"evaluate", "train"}:
         assert "rmse does not measure a binary model" in said
     if key not in {"evaluate", "source"}:
-        assert "30 days leave no day to train on; at least 42 are needed" in said
+        assert "window_days 30 leaves no day to train on; at least 42 are needed" in said
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("kind: files ", "kind: fils ", "p.yaml:5: source: 'fils' is not allowed; allowed: files, sql, delta; did you"),
         ("  kind: files", "  #", "p.yaml:5: source: kind is missing; allowed: files, sql, delta"),
         ("date={date}", "date=today", "has no place for the day; put {date} into it"),
-        ("window_days: 30", "window_days: 2", "p.yaml:8: source.window_days: 2 days leave no day to train on; at least 3"),
+        ("window_days: 30", "window_days: 2", "p.yaml:8: source.window_days: window_days 2 leaves no day to train on; at least 3"),
         ("max_null: 1%", "max_null: 120%", "p.yaml:14: columns.price.max_null: '120%' is not between 0% and 100%"),
         ("max_null: 1%", "max_null: some", "'some' is not a share; write it like 20% or 0.2"),
         ("max_null: 1%", "max_null: []", "[] is not a share; write it like 20% or 0.2"),
