@@ -42,8 +42,7 @@ def defined_names(body: Iterable[ast.AST]) -> Iterator[str]:
 def definition(body: Iterable[ast.stmt], name: str) -> Function | ast.ClassDef | None:
     """The function or class with a name, if the last statement that sets the name is one without decorators."""
     last = next((node for node in reversed(list(body)) if name in defined_names([node])), None)
-    known = isinstance(last, Function | ast.ClassDef) and not last.decorator_list
-    return last if known else None  # type: ignore[return-value]  # mypy forgets the type of a check that has a name
+    return last if isinstance(last, Function | ast.ClassDef) and not last.decorator_list else None
 
 
 def takes(function: Function, count: int, *, bound: int = 0) -> bool:

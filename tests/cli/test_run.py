@@ -14,14 +14,11 @@ from ratchet.cli.run import _days, as_json
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Interval, Judgement, Registration
 from ratchet.runs.local_run import LocalRun
-from ratchet.runs.planning import make_plan
-from ratchet.samples import clicks
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "dags" / "pipelines" / "search-ranking"
@@ -35,18 +32,6 @@ JUDGEMENT = Judgement(
     smallest_visible_gain=0.1, min_gain=0, confidence=0.95, holdout=(DAY,), rows=3,
 )  # fmt: skip
 REGISTRATION = Registration(model="m", version="1", mlflow_run_id="r", promoted=True)
-
-
-@pytest.fixture
-def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalRun:
-    """A planned run of which no stage has run."""
-    monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
-    for _ in clicks.write(tmp_path, days=3, rows_per_day=20, end=DAY, seed=0):
-        pass
-    spec = load(FOLDER, {"source.window_days": 3})
-    store = str(tmp_path / "store")
-    plan = make_plan(folder=FOLDER, spec=spec, data_date=DAY, run_id="r", kind="local", store_uri=store)
-    return LocalRun(plan=plan, outcomes={}, error=None, report=None)
 
 
 def done(stage: Stage, summary: Document) -> Outcome:

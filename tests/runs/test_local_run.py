@@ -43,6 +43,7 @@ def test_after_a_failure_only_the_report_runs_and_the_error_is_the_run_s(
 
     def on_stage(stage: Stage, ended: Outcome | None) -> None:
         seen.append((stage, ended.state if ended else None))
+        assert ended is None or ended.seconds > 0
 
     run = run_stages(
         made, ProcessRunner(), on_stage=on_stage, on_event=lambda stage, event: events.append((stage, event))
