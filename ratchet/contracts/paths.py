@@ -116,12 +116,12 @@ def night_date(key: str) -> date:
 
 
 def alerts(pipeline: str, run_id: str) -> str:
-    """The prefix of what people were told about a run."""
+    """The prefix of the alerts that were sent about a run."""
     return join("alerts", pipeline, run_id)
 
 
 def alert(pipeline: str, run_id: str, event: str) -> str:
-    """One event of a run that people were told of. Whoever creates it tells them."""
+    """One event of a run that people are alerted to. The process that creates it sends the alert."""
     return f"{alerts(pipeline, run_id)}/{segment(event)}.json"
 
 
@@ -191,5 +191,5 @@ _PLACES: Mapping[Stage, tuple[str, ...]] = {
 
 
 def day(value: date) -> str:
-    """A date as it stands in keys and source URIs."""
+    """A date as it is written in keys and source URIs."""
     return value.isoformat()

@@ -1,4 +1,4 @@
-"""The layout of the store is known to one module. Whoever needs a key, or a part of one, asks `paths`.
+"""The layout of the store is known to one module. Code that needs a key, or a part of one, asks `paths`.
 
 Left out: `team/backup.py`, whose archive has a manifest of its own, and addresses of web pages, which begin with `/`.
 """

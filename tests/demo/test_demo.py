@@ -59,14 +59,14 @@ class Demo:
         return ended.stdout
 
     def processes(self) -> list[str]:
-        """The command lines of whatever runs in its home, or on its behalf."""
+        """The command lines of the processes that run in its home, or on its behalf."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                told = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+                content = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
             except OSError:
                 continue
-            if os.fsencode(self.home) in told:
+            if os.fsencode(self.home) in content:
                 found.append((process / "cmdline").read_text().replace("\0", " "))
         return found
 

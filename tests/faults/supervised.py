@@ -13,7 +13,7 @@ from tests.faults.ticking import ticking
 
 FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
 DEAF = "deaf"
-"""A pipeline whose training does not listen when it is told to stop."""
+"""A pipeline whose training ignores the notice to stop."""
 RESTARTED = "engine-restarted"
 SLOW = {"worker-killed": 0.5, "late-attempt": 0.5, "marked-failed": 0.5, RESTARTED: 0.2, "endless": 3.0, DEAF: 3.0}
 """Pipelines whose training counts its steps aloud, more than TICKS, and the seconds that each step takes."""

@@ -85,7 +85,7 @@ def has_read_all(process: psutil.Process) -> Callable[[], bool]:
 
 
 def stop(task_and_worker: list[psutil.Process]) -> None:
-    """Let both stand still."""
+    """Suspend both."""
     for process in task_and_worker:
         process.suspend()
 

@@ -109,7 +109,7 @@ def test_one_that_does_not_listen_is_killed_and_the_cause_is_named(
     followed.assert_each_line_came_once()
 
 
-def test_who_comes_later_is_told_as_well(engine: SecondEngine) -> None:
+def test_a_later_follower_gets_the_error_as_well(engine: SecondEngine) -> None:
     job = Job(name="job", request=b"", image=IMAGE, command=("/bin/sh", "-c", DEAF), grace_s=1)
     handle = DockerRunner().submit(job)
     threading.Event().wait(1.1)  # times are compared in whole seconds

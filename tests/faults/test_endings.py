@@ -63,7 +63,7 @@ def idle(faulted: Faulted, stage_image: str) -> Iterator["Idle"]:
 
 
 class Idle:
-    """Starts containers with the labels of a stage, of this installation unless told otherwise."""
+    """Starts containers with the labels of a stage, of this installation unless another is named."""
 
     def __init__(self, faulted: Faulted, image: str) -> None:
         self._store = open_store(str(faulted.services.store)).uri
@@ -124,7 +124,7 @@ def test_when_only_the_tasks_process_is_killed_its_next_try_goes_on_at_once_with
     assert faulted.containers(PIPELINE, training) == [container]
     faulted.until(lambda: ticks(faulted.log(PIPELINE, training, "train", attempt=2)))
     first, second = (ticks(faulted.log(PIPELINE, training, "train", attempt=number)) for number in (1, 2))
-    # What it had said and its worker had not heard is told again: one line at most, and none is lost.
+    # What it had logged and its worker had not read is logged again: one line at most, and none is lost.
     assert second[0] - first[-1] in {0, 1}
 
 
@@ -157,9 +157,9 @@ def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and
     assert any(entry.key.endswith(".json") for entry in store.list(f"checkpoints/{PIPELINE}"))
     log = faulted.log(PIPELINE, training, "train", attempt=2)
     assert "Server indicated the task shouldn't be running anymore" in log
-    (told,) = faulted.until(lambda: [alert for alert in faulted.alerts() if alert["title"].endswith(": run failed")])
-    assert told["title"].startswith(f"{PIPELINE} {faulted.plan(PIPELINE, training).data_date}: ")
-    assert told["cause"] == "the run exceeded its time limit"
+    (alert,) = faulted.until(lambda: [sent for sent in faulted.alerts() if sent["title"].endswith(": run failed")])
+    assert alert["title"].startswith(f"{PIPELINE} {faulted.plan(PIPELINE, training).data_date}: ")
+    assert alert["cause"] == "the run exceeded its time limit"
 
 
 def test_a_training_that_is_cleared_while_it_runs_is_ended_before_it_starts_afresh(faulted: Faulted, deaf: str) -> None:

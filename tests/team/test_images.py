@@ -16,7 +16,7 @@ from tests.team.room import Room, Service, room
 
 pytestmark = [pytest.mark.docker, pytest.mark.stack]
 
-# Root at the start, to read secrets whoever owns them and to look after the volume; then a user without any privilege.
+# Root at the start, to read secrets of any owner and to look after the volume; then a user without any privilege.
 _STEPPING_DOWN = ("SETUID", "SETGID", "DAC_OVERRIDE")
 
 

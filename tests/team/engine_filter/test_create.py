@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from team.engine_filter.create import Container, read
-from team.engine_filter.create import body as told
+from team.engine_filter.create import body as engine_body
 from team.engine_filter.refusal import Refused
 from tests.team.engine_filter.bodies import GONE, SETTINGS, bent, body
 
@@ -16,8 +16,8 @@ def _read(wanted: object) -> Container:
 
 
 @pytest.mark.parametrize("made", [body(), body(gpus=("0", "GPU-2a")), body(cache="cache")])
-def test_what_the_runner_makes_is_what_the_engine_is_told_but_for_image_and_label(made: dict[str, Any]) -> None:
-    sent = told(_read(made), "sha256:x", SETTINGS)
+def test_what_the_runner_makes_reaches_the_engine_but_for_image_and_label(made: dict[str, Any]) -> None:
+    sent = engine_body(_read(made), "sha256:x", SETTINGS)
     labels = {**made["Labels"], "ratchet.installation": "here"}
     expected = bent(bent(made, ("Image",), "sha256:x"), ("Labels",), labels)
     assert sent == bent(expected, ("HostConfig", "Mounts", 0, "VolumeOptions", "Labels"), labels)
@@ -101,8 +101,8 @@ def test_a_value_that_the_runner_never_sets_is_refused(path: tuple[str, ...], va
             _read(bent(body(), path, value))
 
 
-def test_a_number_that_stands_for_yes_is_told_as_yes() -> None:
-    sent = told(_read(bent(body(), (H, "Init"), 1)), "sha256:x", SETTINGS)
+def test_a_number_that_means_yes_is_sent_as_yes() -> None:
+    sent = engine_body(_read(bent(body(), (H, "Init"), 1)), "sha256:x", SETTINGS)
     assert sent["HostConfig"]["Init"] is True
 
 
@@ -177,12 +177,12 @@ def test_any_part_replaced_by_something_else_is_refused(place: tuple[str | int, 
 
 
 @given(label=st.text(max_size=30), value=st.text(max_size=30))
-def test_what_is_told_to_the_engine_always_carries_the_mark_and_the_installation(label: str, value: str) -> None:
+def test_what_is_sent_to_the_engine_always_carries_the_mark_and_the_installation(label: str, value: str) -> None:
     made = body()
     for labels in (made["Labels"], made["HostConfig"]["Mounts"][0]["VolumeOptions"]["Labels"]):
         labels[label] = value
     try:
-        sent = told(_read(made), "sha256:x", SETTINGS)
+        sent = engine_body(_read(made), "sha256:x", SETTINGS)
     except Refused:
         return
     for labels in (sent["Labels"], sent["HostConfig"]["Mounts"][0]["VolumeOptions"]["Labels"]):
