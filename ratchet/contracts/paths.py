@@ -49,9 +49,14 @@ def day_part(stage: Stage) -> str:
     return f"{stage}.day"
 
 
-def damaged(prefix: str, digest: str) -> str:
-    """Where a damaged manifest goes, so that the result can be made again. `digest`: of the manifest's bytes."""
-    return f"{prefix}/damaged/{segment(digest[:_DIGEST])}.json"
+def damaged(prefix: str) -> str:
+    """The prefix of the damaged manifests of a result: they are moved there, so that the result can be made again."""
+    return f"{prefix}/damaged"
+
+
+def damaged_manifest(prefix: str, digest: str) -> str:
+    """One of them. `digest`: of its bytes."""
+    return f"{damaged(prefix)}/{segment(digest[:_DIGEST])}.json"
 
 
 def superseded(prefix: str) -> str:

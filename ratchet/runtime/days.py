@@ -113,7 +113,7 @@ class DayParts(Generic[Source, Part]):
         Reads every byte on a local disk, where that takes seconds; if this stage's result was damaged before; and in a
         rebuild, which a person requests to trust nothing. Readers check every digest in any case.
         """
-        doubted = self._rebuild or any(self.ctx.store.list(f"{self.ctx.request.prefix}/damaged"))
+        doubted = self._rebuild or any(self.ctx.store.list(paths.damaged(self.ctx.request.prefix)))
         return not doubted and not isinstance(self.ctx.store, FileStore)
 
     @property
@@ -128,6 +128,7 @@ class DayParts(Generic[Source, Part]):
 
     def _find_or_make(self, day: Source) -> tuple[Part, int | None]:
         """A day's part, and its rows if it is new."""
+        # Also in a rebuild: equal content keeps the published bytes, and `find` moves them aside if they are damaged.
         found = self.find(day)
         if found is not None and not self._rebuild:
             return found, None

@@ -1,4 +1,7 @@
-"""Deletes the files that crashed and superseded attempts left."""
+"""Deletes the files that crashed and superseded attempts left.
+
+Nothing calls it yet: a later release brings the command that cleans a store.
+"""
 
 import time
 

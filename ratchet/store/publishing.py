@@ -212,7 +212,7 @@ def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[s
             data = store.read(key)
         except FileNotFoundError:
             return []
-        store.create(paths.damaged(prefix, digest(data)), data)
+        store.create(paths.damaged_manifest(prefix, digest(data)), data)
         # Another process may have replaced it meanwhile: only the manifest that was verified is deleted.
         store.delete(key, expected=entry.etag)
     return damaged
