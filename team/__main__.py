@@ -10,13 +10,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from ratchet.checkout import ROOT
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.runners.devices import host_devices
 from team import backup, preflight, secret_files
 from team.settings import Settings, read
 from team.stack import Member, Stack
 
-ROOT = Path(__file__).resolve().parents[1]
 _WELL_S = 420
 _ON_EACH_HOST = ("up", "down", "ps", "logs")
 
