@@ -26,7 +26,7 @@ from ratchet_airflow.run_id import store_run_id
 
 PIPELINE = "search-ranking"
 _RUN_S = 900
-_TASKS = ("plan", *STAGES)
+
 _COLOURS = {"success": "green", "failed": "bold red", "running": "bold", "skipped": "yellow", "up_for_retry": "yellow"}
 
 
@@ -92,7 +92,7 @@ class Nights:
         api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})
         if first:
             last = tick.date() - timedelta(days=1)
-            runs.append((last, self._scheduled(api, last)))
+            runs.append((last, self._scheduled_run(api, last)))
         return runs
 
     def _trigger(self, api: AirflowApi, day: date, due: datetime | None) -> str:
@@ -102,7 +102,7 @@ class Nights:
         api.trigger(PIPELINE, run_id, run_after=after, conf={"date": day.isoformat()})
         return run_id
 
-    def _scheduled(self, api: AirflowApi, day: date) -> str:
+    def _scheduled_run(self, api: AirflowApi, day: date) -> str:
         """Wait for the run that the schedule creates for a day."""
         until = time.monotonic() + 60
         while time.monotonic() < until:
@@ -161,7 +161,7 @@ def _table(title: str, tasks: dict[str, dict[str, Any]]) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in ("task", "state", "try", "seconds"):
         table.add_column(heading, justify="right" if heading in {"try", "seconds"} else "left")
-    for name in _TASKS:
+    for name in ("plan", *STAGES):
         task = tasks.get(name, {})
         state = task.get("state") or ""
         seconds = f"{task['duration']:.1f}" if task.get("duration") else ""

@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             console.print(f"backup: {backup.save(stack, console)}")
         case "restore":
             backup.restore(stack, options.folder, console)
-            return _started(stack, console)
+            return _start_all(stack, console)
         case _:
             _files(stack, options, console)
     return 0
@@ -105,10 +105,10 @@ def _up(stack: Stack, console: Console) -> int:
         secret_files.take(stack.secrets, stack.owner)
     else:
         secret_files.write(stack.secrets, stack.settings, stack.owner)
-    return _started(stack, console)
+    return _start_all(stack, console)
 
 
-def _started(stack: Stack, console: Console) -> int:
+def _start_all(stack: Stack, console: Console) -> int:
     """Start all services, print each as it becomes healthy, and print the addresses."""
     began = time.monotonic()
     console.print("up: starting the services; the first time takes about two minutes")

@@ -57,12 +57,12 @@ def _rows(
     source: SqlSource | DeltaSource, root: str, planned: SourceDay, columns: dict[str, ColumnType]
 ) -> Iterator[Any]:
     if isinstance(source, SqlSource):
-        from tasks.ingest.queries import read_query
+        from tasks.ingest.sql_source import read_query
 
         return read_query(source, planned.day, columns)
-    from tasks.ingest.tables import read_table
+    from tasks.ingest.delta_source import read_delta
 
-    return read_table(root, source.date_column, planned, columns)
+    return read_delta(root, source.date_column, planned, columns)
 
 
 def _files(planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], extra: set[str]) -> Iterator[Any]:

@@ -22,10 +22,10 @@ def load_loss(objective: str, kind: str, folder: Path) -> tuple[Loss, Mass]:
     custom = getattr(module, "loss", None)
     if custom is None:
         return LOSSES[objective], MASSES[objective]
-    return _checked(custom, folder), mass_of_rows
+    return _check(custom, folder), mass_of_rows
 
 
-def _checked(custom: Callable[..., object], folder: Path) -> Loss:
+def _check(custom: Callable[..., object], folder: Path) -> Loss:
     """A loss that raises ConfigurationError, with the line in model.py, if the function fails or returns no scalar."""
 
     def loss(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:

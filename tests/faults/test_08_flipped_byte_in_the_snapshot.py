@@ -9,7 +9,7 @@ from ratchet.contracts import summaries
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.store.artifacts import fetch
 from ratchet.store.publishing import discard_damaged, verify
-from tests.runs.nights import Ended, run, sample
+from tests.runs.nights import CallResult, run, sample
 from tests.world import LAST, clicks
 
 DAMAGES = ("flipped", "cut", "gone")
@@ -96,6 +96,6 @@ def test_the_same_run_again_mends_its_snapshot_and_gives_the_same_numbers(tmp_pa
     assert built(run("search-ranking", data, store)) == []
 
 
-def built(ended: Ended) -> list[str]:
+def built(ended: CallResult) -> list[str]:
     """The stages that were computed."""
     return [stage["name"] for stage in ended.json["stages"] if stage["state"] == "done" and not stage["cached"]]
