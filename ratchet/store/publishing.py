@@ -23,7 +23,7 @@ from ratchet.store.base import Store
 from ratchet.store.cache import scratch
 from ratchet.store.sealed import seal, unseal
 
-_REMEDY = "run again; the damaged result is moved aside and computed again"
+_REMEDY = "run again; the run moves the damaged result aside and computes it again"
 MANIFEST = "manifest"  # the name that reports a damaged manifest
 _TRIES = 3
 _THREADS = 2
