@@ -82,7 +82,10 @@ def _take(store: Store, root: str, planned: SourceDay, file: SourceFile, target:
     except FileNotFoundError:
         raise _change_error(root, planned, file) from None
     if target.stat().st_size != file.bytes:
-        raise CorruptArtifact(f"{root}/{file.key}: {target.stat().st_size} bytes instead of {file.bytes} were read")
+        raise CorruptArtifact(
+            f"{root}/{file.key}: {target.stat().st_size} bytes instead of {file.bytes} were read",
+            remedy="run again; if this continues, check the storage of the source",
+        )
     return target
 
 
