@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--home", type=Path, help="the folder of one set-up (default: those of `make serve` and `make demo`)"
     )
-    parser.add_argument("--json", action="store_true", help="for programs: a list of set-ups with their servers")
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of set-ups with their servers")
     parser.set_defaults(run=_run)
 
 

@@ -170,7 +170,7 @@ class World:
             seconds=1.5,
             manifest=published.key,
             content=published.result.content,
-            because="nothing published yet",
+            because="no result is stored yet",
             result=published.result,
         )
         key = paths.outcome(self.spec.name, self.run_id, ctx.request.stage)

@@ -10,12 +10,13 @@ from ratchet.cli.pipelines import add_pipeline, find, overrides
 from ratchet.contracts.expectations import columns_exist, types_exist
 from ratchet.contracts.loading import FILE, load
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.pages.words import count
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     add_pipeline(parser)
-    parser.add_argument("--explain", action="store_true", help="show the file with every default filled in")
+    parser.add_argument("--explain", action="store_true", help="print the file with every default filled in")
     parser.set_defaults(run=_run)
 
 
@@ -27,7 +28,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.explain:
         print(explain(spec), end="")
     else:
-        print(f"{spec.name}: fine ({len(spec.columns)} columns, {spec.train.objective}, {spec.metric})")
+        print(f"{spec.name}: fine ({count(len(spec.columns), 'column')}, {spec.train.objective}, {spec.metric})")
     return 0
 
 

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.runs.events import Event
@@ -69,7 +70,7 @@ class Display:
             moved = "in production" if registered.promoted else f"not in production ({registered.withheld})"
             lines.append(f"model {registered.model} version {registered.version}: {moved}")
         if run.error:
-            lines.append(f"failed: {run.error}")
+            lines += _failure(run.error)
         if run.report:
             lines.append(f"report {run.report}")
         for line in lines:
@@ -87,8 +88,16 @@ class Display:
         if outcome := self._ended.get(stage):
             state = "cached" if outcome.cached else outcome.state
             note = outcome.because if outcome.state != "done" else self._messages.get(stage, "")
-            return Text(state, style=_STYLES[state]), f"{outcome.seconds:.1f}", note[:100]
+            return Text(state, style=_STYLES[state]), f"{outcome.seconds:.1f}", note.partition("\n")[0][:100]
         if stage in self._started:
             seconds = time.monotonic() - self._started[stage]
             return Text("running", style=_STYLES["running"]), f"{seconds:.1f}", self._messages.get(stage, "")[:100]
         return "", "", ""
+
+
+def _failure(error: RatchetError) -> list[str]:
+    """An error in one line; one that lists the failed checks in a line for each, and a last one with the remedy."""
+    first, *more = error.cause.splitlines()
+    if not more:
+        return [f"failed: {error}"]
+    return [f"failed: {first}", *(f"  {line}" for line in more), f"to do: {error.remedy}"]

@@ -1,66 +1,103 @@
 """Checks that the Python files beside a pipeline file define what it names. Reads the files, never runs them."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeGuard
 
+from ratchet.cli.definitions import Function, defined_names, definition, parse, takes
+from ratchet.cli.own_imports import import_misfits, not_python
 from ratchet.contracts.misfits import Misfit, Rule
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.yaml_lines import KeyPath
 
 _FEATURES = "features.py"
+_MODEL = "model.py"
+_Check = Callable[[Path, str, Sequence[ast.stmt]], Iterator[Misfit]]
 
 
 def rules(folder: Path) -> tuple[Rule, ...]:
     """The rules for a pipeline whose code is in a folder."""
 
-    def model_exists(spec: PipelineSpec) -> Iterator[Misfit]:
-        file, separator, name = spec.train.model.kind.partition(":")
+    def model_fits(spec: PipelineSpec) -> Iterator[Misfit]:
+        name, separator, made_by = spec.train.model.kind.partition(":")
         if separator:
-            yield from _misfits(folder / file, name, ("train", "model", "kind"))
+            file = folder / name
+            yield from _misfits(file, made_by, ("train", "model", "kind"), _model_misfits)
 
-    def derive_exists(spec: PipelineSpec) -> Iterator[Misfit]:
+    def derive_fits(spec: PipelineSpec) -> Iterator[Misfit]:
         derived = [name for name, column in spec.columns.items() if getattr(column, "derived", False)]
-        for name in derived:
-            yield from _misfits(folder / _FEATURES, "derive", ("columns", name, "derived"))
-        if not derived and (folder / _FEATURES).is_file():
-            yield from _misfits(folder / _FEATURES, "derive", ())
+        key: KeyPath = ("columns", derived[0], "derived") if derived else ()
+        if derived or (folder / _FEATURES).is_file():
+            yield from _misfits(folder / _FEATURES, "derive", key, _derive_misfits)
 
-    return model_exists, derive_exists
+    return model_fits, derive_fits
 
 
-def _misfits(file: Path, name: str, key: KeyPath) -> Iterator[Misfit]:
+def _misfits(file: Path, name: str, key: KeyPath, fits: _Check) -> Iterator[Misfit]:
+    """The problems of a file that has to define a name."""
     if not file.is_file():
-        yield Misfit(key, f"no {file.name} exists beside the pipeline file")
+        yield Misfit(key, f"no {file.name} exists beside the pipeline file", remedy=f"add {file.name}")
         return
     try:
-        defined = set(_defined_names(ast.parse(file.read_bytes()).body))
+        body = parse(file)
     except (SyntaxError, ValueError) as error:
-        line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        yield Misfit(key, f"{file.name}{line}: is not Python: {error.args[0]}")
+        yield not_python(file, error)
         return
+    defined = set(defined_names(body))
     if name not in defined and "*" not in defined:
-        known = sorted(defined)
-        near = get_close_matches(name, known, n=1)
-        yield Misfit(key, f"{file.name} does not define {name}", ", ".join(known) or "nothing, as it is empty", *near)
+        yield _undefined(file, name, key, sorted(defined))
+    yield from fits(file, name, body)
+    yield from import_misfits(file)
 
 
-def _is_set(part: ast.AST) -> TypeGuard[ast.Name]:
-    return isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+def _undefined(file: Path, name: str, key: KeyPath, known: Sequence[str]) -> Misfit:
+    near = get_close_matches(name, known, n=1)
+    allowed = ", ".join(known) or "nothing, as it is empty"
+    remedy = f"define {name} in {file.name}" + (", or correct the name" if key[-1:] == ("kind",) else "")
+    return Misfit(key, f"{file.name} does not define {name}", allowed, next(iter(near), ""), remedy)
 
 
-def _defined_names(body: Iterable[ast.AST]) -> Iterator[str]:
-    """The names that the statements of a module define; `*` if it imports all names of another module."""
-    for node in body:
-        match node:
-            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield node.name
-            case ast.Import() | ast.ImportFrom():
-                yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-            case ast.Assign() | ast.AnnAssign():
-                yield from (part.id for part in ast.walk(node) if _is_set(part))
-            case _:
-                for block in ("body", "handlers", "orelse", "finalbody"):
-                    yield from _defined_names(getattr(node, block, ()))
+def _derive_misfits(file: Path, name: str, body: Sequence[ast.stmt]) -> Iterator[Misfit]:
+    found = definition(body, name)
+    if found is not None:
+        yield from _call_misfits(file, found, "derive(df)", 1)
+
+
+def _model_misfits(file: Path, name: str, body: Sequence[ast.stmt]) -> Iterator[Misfit]:
+    found = definition(body, name)
+    if isinstance(found, ast.ClassDef):
+        yield from _class_misfits(file, found)
+    elif found is not None:
+        yield from _call_misfits(file, found, f"{name}(inputs)", 1)
+    loss = definition(body, "loss") if file.name == _MODEL else None
+    if loss is not None:
+        yield from _call_misfits(file, loss, "loss(scores, labels, weights, groups)", 4)
+
+
+def _class_misfits(file: Path, found: ast.ClassDef) -> Iterator[Misfit]:
+    constructor, forward = definition(found.body, "__init__"), definition(found.body, "forward")
+    if constructor is not None:
+        yield from _call_misfits(file, constructor, "__init__(self, inputs)", 1, bound=1)
+    if forward is not None:
+        yield from _call_misfits(file, forward, "forward(self, x)", 1, bound=1)
+    elif [ast.unparse(base).rpartition(".")[2] for base in found.bases] == ["Module"] and not any(
+        name == "forward" for name in defined_names(found.body)
+    ):
+        message = f"the class {found.name} has no method forward"
+        yield Misfit((), message, "forward(self, x)", remedy="define it", where=f"{file}:{found.lineno}")
+
+
+def _call_misfits(
+    file: Path, found: Function | ast.ClassDef, allowed: str, count: int, *, bound: int = 0
+) -> Iterator[Misfit]:
+    """The problem of a function that cannot be called as Ratchet calls it."""
+    if isinstance(found, ast.ClassDef):
+        return
+    where = f"{file}:{found.lineno}"
+    given = f"{found.name}({ast.unparse(found.args)})"
+    if isinstance(found, ast.AsyncFunctionDef):
+        yield Misfit((), f"{given} is async", allowed, remedy="remove async", where=where)
+    elif not takes(found, count, bound=bound):
+        message = f"{given} has the wrong parameters"
+        yield Misfit((), message, allowed, remedy=f"define it as {allowed}", where=where)

@@ -17,14 +17,16 @@ DEFAULT_STORE = ".ratchet/store"
 def add_pipeline(parser: argparse.ArgumentParser) -> None:
     """Add the PIPELINE argument, and the flag that overrides keys of the file."""
     parser.add_argument(
-        "pipeline", metavar="PIPELINE", help="its folder, its pipeline.yaml, or a name in dags/pipelines"
+        "pipeline",
+        metavar="PIPELINE",
+        help="the folder of the pipeline, its pipeline.yaml, or its name in dags/pipelines",
     )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="override a key of the file, such as train.epochs=1; may be repeated",
+        help="override a key of pipeline.yaml, as in --set train.epochs=1; give it once for each key",
     )
 
 
@@ -34,7 +36,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
         "--store",
         default=environment().store or DEFAULT_STORE,
         metavar="DIR",
-        help=f"a folder or s3://bucket/prefix (default: ${variable('store')}, or %(default)s)",
+        help=f"the store, a folder or s3://bucket/prefix (default: ${variable('store')}, or {DEFAULT_STORE})",
     )
 
 

@@ -1,37 +1,63 @@
 """`ratchet plan`: shows what a run would do, without running it."""
 
 import argparse
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
 
 from ratchet.cli.pipelines import add_pipeline, add_store, find, overrides
 from ratchet.contracts.dates import parse_date
 from ratchet.contracts.environment import environment
 from ratchet.contracts.loading import load
-from ratchet.runs.preview import preview
+from ratchet.pages.words import count, seconds
+from ratchet.runs.preview import Preview, preview
+
+_NO_FIGURE = "no figure yet"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     add_pipeline(parser)
     add_store(parser)
-    parser.add_argument("--date", required=True, metavar="D", help="the data date")
+    parser.add_argument("--date", required=True, metavar="D", help="the data date, as YYYY-MM-DD")
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     folder = find(options.pipeline)
     spec = load(folder, overrides(options.set))
+    day = parse_date(options.date, "--date")
     planned = preview(
-        folder=folder,
-        spec=spec,
-        data_date=parse_date(options.date, "--date"),
-        store_uri=options.store,
-        tracking_uri=environment().tracking_uri,
+        folder=folder, spec=spec, data_date=day, store_uri=options.store, tracking_uri=environment().tracking_uri
     )
-    print(f"{spec.name} {options.date}: {planned.days} days, {planned.source_bytes / 1e6:.1f} MB of source")
+    print(f"{spec.name} {day}: a window of {count(planned.days, 'day')}, {planned.source_bytes / 1e6:.1f} MB of source")
+    if planned.missing:
+        print(f"no data for {count(len(planned.missing), 'day')}: {', '.join(spans(planned.missing))}")
+    if day in planned.missing:
+        print(f"a run would stop in ingest, because {day} has no data; deliver the day, or choose another date")
     print(f"baseline: {planned.baseline}; production: {planned.promotion}")
     for line in planned.stages:
-        seconds = f"about {line.seconds:.0f} s" if line.seconds is not None else "unknown"
-        rows = f"{line.rows:,} rows" if line.rows is not None else ""
-        print(f"{line.stage:<9} {line.state:<8} {seconds:<14} {rows:<16} {line.because}")
-    print(f"in all about {planned.seconds:.0f} s, {planned.gpu_hours:.2f} GPU hours")
+        taken = f"about {seconds(line.seconds)}" if line.seconds is not None else _NO_FIGURE
+        rows = count(line.rows, "row") if line.rows is not None else ""
+        print(f"{line.stage:<9} {line.state:<8} {taken:<18} {rows:<16} {line.because}")
+    print(f"in all {total(planned)}")
     return 0
+
+
+def spans(days: Sequence[date]) -> Iterator[str]:
+    """Days, in order, as text: `2026-03-01`, or `2026-03-01 to 2026-03-05` for days that follow one another."""
+    first = last = days[0]
+    for day in (*days[1:], None):
+        if day is not None and day - last == timedelta(days=1):
+            last = day
+            continue
+        yield f"{first}" if first == last else f"{first} to {last}"
+        if day is not None:
+            first = last = day
+
+
+def total(planned: Preview) -> str:
+    """How long a run takes in all: `about 12 s, 0.00 GPU hours`, or that there is no figure yet."""
+    if planned.seconds is None:
+        return f"{_NO_FIGURE}: a first run measures its stages"
+    without = f", without {', '.join(planned.unknown)} ({_NO_FIGURE})" if planned.unknown else ""
+    return f"about {seconds(planned.seconds)}, {planned.gpu_hours:.2f} GPU hours{without}"

@@ -3,6 +3,7 @@
 import argparse
 
 from ratchet.cli.pipelines import add_store
+from ratchet.pages.words import count
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import engine_available
 from ratchet.runs.history import is_local
@@ -13,13 +14,13 @@ from ratchet.store.opening import open_store
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     add_store(parser)
-    parser.add_argument("--dry-run", action="store_true", help="list the containers, without ending them")
+    parser.add_argument("--dry-run", action="store_true", help="list these containers, and end none")
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     if reason := engine_available():
-        print(f"no Docker engine ({reason}), so there are no containers")
+        print(f"there is no Docker engine ({reason}), so no container runs")
         return 0
     store, runner = open_store(options.store), DockerRunner()
     found = orphans(store, runner, lambda pipeline, run_id, _: not is_local(store, pipeline, run_id))
@@ -27,5 +28,5 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{orphan.handle[:12]}  {orphan.stage} of {orphan.pipeline}, run {orphan.run_id}")
         if not options.dry_run:
             reap(runner, orphan)
-    print(f"{len(found)} containers without a follower{'' if options.dry_run else ', ended'}")
+    print(f"{count(len(found), 'container')} that no run follows{'' if options.dry_run else ', ended'}")
     return 0

@@ -37,16 +37,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _JSON
     add_pipeline(parser)
     add_store(parser)
-    parser.add_argument("--date", metavar="D", help="the data date (default: yesterday in the pipeline's time zone)")
-    parser.add_argument("--from", dest="first", metavar="D1", help="with --to: run every date from D1 to D2, in order")
-    parser.add_argument("--to", dest="last", metavar="D2", help="the last of several dates")
     parser.add_argument(
-        "--runner", choices=("process", "docker"), help="how stages run (default: docker where there is an engine)"
+        "--date", metavar="D", help="the data date, as YYYY-MM-DD (default: yesterday in the pipeline's time zone)"
+    )
+    parser.add_argument("--from", dest="first", metavar="D1", help="run every date from D1 to D2, in order; needs --to")
+    parser.add_argument("--to", dest="last", metavar="D2", help="the last date; needs --from")
+    parser.add_argument(
+        "--runner",
+        choices=("process", "docker"),
+        help="how stages run (default: docker where an engine answers, else process)",
     )
     parser.add_argument(
         "--promote",
         choices=("auto", "never"),
-        help="whether this run may promote (default: register.promote of the file)",
+        help="whether this run may promote (default: register.promote of pipeline.yaml)",
     )
     parser.add_argument("--rebuild", action="store_true", help="build every stage again, even if its result is cached")
     parser.add_argument(

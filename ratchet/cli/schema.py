@@ -30,7 +30,7 @@ Row = tuple[str, str, str, str]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
-    parser.add_argument("--markdown", action="store_true", help="a table for people")
+    parser.add_argument("--markdown", action="store_true", help="print docs/pipeline.md instead, tables for people")
     parser.set_defaults(run=_run)
 
 

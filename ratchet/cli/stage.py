@@ -19,7 +19,7 @@ _AWS_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
-    parser.add_argument("request", type=Path, metavar="REQUEST", help="a StageRequest as JSON")
+    parser.add_argument("request", type=Path, metavar="REQUEST", help="the file with the request, as JSON")
     parser.set_defaults(run=_run)
 
 

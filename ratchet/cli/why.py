@@ -2,14 +2,19 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
+from itertools import chain
 
 from ratchet.cli.pipelines import add_store
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
+
+_INDENT = " " * 31
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,22 +27,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     store = open_store(options.store)
     pipeline, _, run_id = options.target.partition("/")
-    if not run_id:
-        for name in _runs(store, pipeline)[-20:]:
-            print(f"{pipeline}/{name}")
-        return 0
-    ended = outcomes(store, pipeline, run_id)
-    if not ended:
-        known = ", ".join(_runs(store, pipeline)[-5:]) or "none"
+    known = _runs(store, pipeline)
+    if not known:
         raise ConfigurationError(
-            f"no run {run_id!r} of {pipeline} in {options.store}; newest: {known}", remedy="name one of them"
+            f"no run of {pipeline!r} in {options.store}", remedy="check --store and the name of the pipeline"
         )
-    for stage in STAGES:
-        if outcome := ended.get(stage):
-            state = "reused" if outcome.cached else {"done": "rebuilt"}.get(outcome.state, outcome.state)
-            print(f"{stage:<9} {state:<8} {outcome.seconds:7.1f} s  {outcome.because}")
+    if not run_id:
+        print("\n".join(f"{pipeline}/{name}" for name in known[-20:]))
+        return 0
+    if run_id not in known:
+        raise ConfigurationError(
+            f"no run {run_id!r} of {pipeline} in {options.store}; newest: {', '.join(known[-5:])}",
+            remedy="name one of them",
+        )
+    ended = outcomes(store, pipeline, run_id)
+    print("\n".join(chain.from_iterable(lines(ended[stage]) for stage in STAGES if stage in ended)))
+    if not ended:
+        print(f"no stage of {options.target} has ended yet")
     sys.stdout.flush()
     return 0
+
+
+def lines(outcome: Outcome) -> Iterator[str]:
+    """How a stage ended, in a line, with one line below it for each further reason."""
+    state = "reused" if outcome.cached else {"done": "rebuilt"}.get(outcome.state, outcome.state)
+    first, *more = outcome.because.splitlines() or [""]
+    yield f"{outcome.stage:<9} {state:<8} {outcome.seconds:7.1f} s  {first}".rstrip()
+    yield from (f"{_INDENT}{line}" for line in more)
 
 
 def _runs(store: Store, pipeline: str) -> list[str]:

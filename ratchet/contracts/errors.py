@@ -86,7 +86,8 @@ class OutOfMemory(RatchetError):
 class Problem:
     """One problem of a pipeline file.
 
-    where: `path:line`, or the flag. key: dotted path of the key. allowed and suggestion may be empty.
+    where: `path:line`, `path:line:column`, or the flag. key: dotted path of the key. All but where and message may be
+    empty.
     """
 
     where: str
@@ -94,6 +95,7 @@ class Problem:
     message: str
     allowed: str = ""
     suggestion: str = ""
+    remedy: str = ""
 
     def __str__(self) -> str:
         parts = [f"{self.where}: {self.key}: {self.message}" if self.key else f"{self.where}: {self.message}"]
@@ -101,6 +103,8 @@ class Problem:
             parts.append(f"allowed: {self.allowed}")
         if self.suggestion:
             parts.append(f"did you mean {self.suggestion}?")
+        if self.remedy:
+            parts.append(f"to do: {self.remedy}")
         return "; ".join(parts)
 
 

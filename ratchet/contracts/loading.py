@@ -1,8 +1,11 @@
 """Loads a pipeline.yaml as a `PipelineSpec`, or reports every problem in it at once."""
 
 import json
+import re
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,13 +13,18 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from ratchet.contracts.errors import PipelineInvalid, Problem
+from ratchet.contracts.gate import NAME
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.partial_document import unwrap, valid_part
+from ratchet.contracts.patterns import IN_WORDS, nearest_name
 from ratchet.contracts.pipeline import RULES, PipelineSpec
 from ratchet.contracts.schedule import schedule_fires
 from ratchet.contracts.yaml_lines import KeyPath, YamlDocument
 
 FILE = "pipeline.yaml"
+_PLACE = re.compile(r"(.+?):(\d+)(?::\d+)?$")
+_LONG = 40
+"""Letters of a list that is printed once only."""
 _KINDS = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -74,13 +82,31 @@ def loads(
     found += misfits(subject, (schedule_fires, *rules))
     problems = [*located.problems, *(_problem(misfit, located, replaced) for misfit in dict.fromkeys(found))]
     if problems:
-        raise PipelineInvalid(sorted(problems, key=_by_line))
+        in_order = sorted(problems, key=partial(_order, file))
+        raise PipelineInvalid(_without_repeats(in_order))
     return spec
 
 
-def _by_line(problem: Problem) -> int:
-    line = problem.where.rpartition(":")[2]
-    return int(line) if line.isdigit() else 0
+def _order(file: str, problem: Problem) -> tuple[bool, str, int]:
+    """The problems of flags come first, then those of the pipeline file by line, then those of other files."""
+    found = _PLACE.match(problem.where)
+    if found is None:
+        return False, "", 0
+    other = found[1] != file
+    return other, found[1] if other else "", int(found[2])
+
+
+def _without_repeats(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems, each once, and a long list of what is allowed only where it is needed first."""
+    shown: dict[str, Problem] = {}
+    found = []
+    for problem in dict.fromkeys(problems):
+        first = shown.setdefault(problem.allowed, problem)
+        if first is not problem and len(problem.allowed) > _LONG:
+            found.append(replace(problem, allowed=f"see {first.key}"))
+        else:
+            found.append(problem)
+    return found
 
 
 def _override(located: YamlDocument, overrides: Mapping[str, Any]) -> set[KeyPath]:
@@ -107,11 +133,11 @@ def _key_errors(error: ValidationError, data: Any) -> list[Misfit]:
 
 
 def _problem(misfit: Misfit, located: YamlDocument, replaced: set[KeyPath]) -> Problem:
-    path, message, allowed, suggestion = misfit
+    path, message, allowed, suggestion, remedy, elsewhere = misfit
     flag = next((key for key in replaced if path[: len(key)] == key), None)
-    where = f"--set {'.'.join(map(str, flag))}" if flag else located.where(path)
+    where = elsewhere or (f"--set {'.'.join(map(str, flag))}" if flag else located.where(path))
     key = ".".join(map(str, path))
-    return Problem(where=where, key=key, message=message, allowed=allowed, suggestion=suggestion)
+    return Problem(where=where, key=key, message=message, allowed=allowed, suggestion=suggestion, remedy=remedy)
 
 
 def _key_path(loc: tuple[int | str, ...], data: Any) -> KeyPath:
@@ -144,6 +170,9 @@ def _explain(detail: Any, path: KeyPath, data: Any) -> tuple[str, str, str]:
         "union_tag_not_found": ("kind is missing", "files, sql, delta"),
         **{name: (f"{given!r} is the wrong type", expected) for name, expected in _KINDS.items()},
     }
+    if kind == "string_pattern_mismatch":
+        near = nearest_name(given) if context["pattern"] == NAME else ""
+        return (f"{given!r} is not allowed", IN_WORDS[context["pattern"]], near)
     text = str(context["error"]) if "error" in context else f"{given!r}: {message[0].lower()}{message[1:]}"
     return (*plain.get(kind, (text, "")), "")
 

@@ -8,12 +8,18 @@ from ratchet.contracts.yaml_lines import KeyPath
 
 
 class Misfit(NamedTuple):
-    """A problem between keys. allowed: the allowed values; suggestion: the nearest of them; both may be empty."""
+    """A problem between keys. allowed: the allowed values; suggestion: the nearest of them; both may be empty.
+
+    remedy: what to do, where that is more than to correct the key. where: `path:line` of a problem in another file than
+    the pipeline's; the key is then empty.
+    """
 
     key: KeyPath
     message: str
     allowed: str = ""
     suggestion: str = ""
+    remedy: str = ""
+    where: str = ""
 
 
 Rule = Callable[[Any], Iterable[Misfit]]

@@ -177,7 +177,7 @@ def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     needed = held + valid + 1
     if days < needed:
         shares = f"{held} held out, {valid} for validation, 1 to train"
-        message = f"{days} days leave no day to train on; at least {needed} are needed: {shares}"
+        message = f"window_days {days} leaves no day to train on; at least {needed} are needed: {shares}"
         yield Misfit(("source", "window_days"), message)
 
 

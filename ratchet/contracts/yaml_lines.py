@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from ratchet.contracts.errors import Problem
+from ratchet.contracts.yaml_errors import mistake
 
 KeyPath = tuple[Hashable, ...]
 MAX_BYTES: Final = 256 * 1024
@@ -65,11 +66,11 @@ class YamlDocument:
             return self._refuse((), 1, f"larger than {MAX_BYTES // 1024} KiB")
         try:
             node = yaml.compose(text, Loader=_CoreLoader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            return self._refuse((), mark.line + 1 if mark else 1, f"not valid YAML: {error.problem or error.context}")
         except (yaml.YAMLError, RecursionError) as error:
-            return self._refuse((), 1, f"not valid YAML: {error}".splitlines()[0])
+            line, column, message, remedy = mistake(text, error)
+            where = f"{self.file}:{line}:{column}"
+            self.problems.append(Problem(where=where, key="", message=f"not valid YAML: {message}", remedy=remedy))
+            return None
         return self._refuse((), 1, "the file is empty") if node is None else self._build(node, ())
 
     def _refuse(self, path: KeyPath, line: int, message: str, allowed: str = "") -> None:
@@ -128,5 +129,6 @@ def parse_scalar(text: str) -> Any:
     """Parse a value of a command line as in a file: `1` is a number, `auto` is text. Raises ValueError."""
     document = YamlDocument(text, "value")
     if document.problems:
-        raise ValueError(document.problems[0].message)
+        problem = document.problems[0]
+        raise ValueError(f"{problem.message}; to do: {problem.remedy}" if problem.remedy else problem.message)
     return document.data

@@ -45,17 +45,36 @@ def load_derive(folder: Path, derived: Mapping[str, ColumnType]) -> Derive:
         try:
             made = function(df.copy())
         except Exception as error:
-            raise ConfigurationError(blame(error, folder, FILE), remedy=f"mend derive in {FILE}") from error
-        return _checked(df, made, derived, where)
+            where, _, cause = blame(error, folder, FILE).partition(": ")
+            unknown = _unknown_column(error, df)
+            if unknown is None:
+                raise ConfigurationError(f"{where}: {cause}", remedy=f"correct derive in {FILE}") from error
+            raise ConfigurationError(
+                f"{where}: derive reads the column {unknown!r}, which its rows do not have; "
+                f"allowed: {', '.join(map(str, df.columns))}",
+                remedy="correct the name, or declare the column in pipeline.yaml and send it with the rows; "
+                "derive never receives the label and the weight",
+            ) from error
+        return _checked(df, made, derived, defined)
 
     code = getattr(function, "__code__", None)
-    where = f"{FILE}:{code.co_firstlineno}" if code else FILE
+    defined = f"{FILE}:{code.co_firstlineno}" if code else FILE
     return derive
+
+
+def _unknown_column(error: BaseException, df: pd.DataFrame) -> str | None:
+    """The column that code asked a data frame for in vain; None for any other error, also a KeyError of a dict."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    raised_by = trace.tb_frame.f_globals.get("__name__", "") if trace else ""
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    return key if isinstance(key, str) and raised_by.startswith("pandas.") and key not in df.columns else None
 
 
 def _checked(before: pd.DataFrame, made: object, derived: Mapping[str, ColumnType], where: str) -> pd.DataFrame:
     if not isinstance(made, pd.DataFrame):
-        raise ConfigurationError(f"{where}: derive gave a {type(made).__name__}", remedy="return the data frame")
+        raise ConfigurationError(f"{where}: derive returned {type(made).__name__}", remedy="return the data frame")
     if len(made) != len(before) or not made.index.equals(before.index):
         raise ConfigurationError(
             f"{where}: derive gave {len(made)} rows for {len(before)}, or another index",

@@ -4,14 +4,11 @@ What is fitted sits in buffers, so it is saved, loaded and checked with the weig
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.description import Architecture, Description
-from ratchet.runtime.user_code import attribute, blame, load_module
 
 _FAR = 10.0
 """Standardised numbers are cut here, so that one wild value does not drown all others."""
@@ -105,35 +102,6 @@ def finish(network: Network, objective: str, raw: Tensor) -> Tensor:
     if objective == "multiclass":
         return torch.softmax(raw, dim=1)
     return raw * network.label_scale + network.label_mean if objective == "regression" else raw
-
-
-def custom_body(description: Description, folder: Path) -> Callable[[int], nn.Module] | None:
-    """What makes the pipeline's own module, given its number of inputs; None for our own architectures.
-
-    Raises ConfigurationError, with file and line, if it is not there, fails, or makes no torch module.
-    """
-    file, _, name = description.architecture.kind.partition(":")
-    if not name:
-        return None
-    module = load_module(folder, file)
-    if module is None:
-        raise ConfigurationError(
-            f"train.model.kind: there is no {file} in the pipeline's folder", remedy=f"write {file}"
-        )
-    made_by = attribute(module, name, file)
-
-    def make(inputs: int) -> nn.Module:
-        try:
-            made = made_by(inputs)
-        except Exception as error:
-            raise ConfigurationError(
-                blame(error, folder, file), remedy=f"{name}(inputs: int) has to make it"
-            ) from error
-        if not isinstance(made, nn.Module):
-            raise ConfigurationError(f"{file}: {name} made a {type(made).__name__}", remedy="make it a torch.nn.Module")
-        return made
-
-    return make
 
 
 class Cross(nn.Module):

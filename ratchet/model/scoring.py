@@ -16,11 +16,12 @@ from safetensors.torch import load as load_tensors
 
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.model.custom import custom_body
 from ratchet.model.derivation import load_derive
 from ratchet.model.description import CODE, DESCRIPTION, WEIGHTS, Description, from_json
 from ratchet.model.encoding import encode
 from ratchet.model.hashing import probe
-from ratchet.model.networks import Network, custom_body, finish
+from ratchet.model.networks import Network, finish
 from ratchet.model.saving import code_digest, digest_of_model
 
 _BATCH = 65_536

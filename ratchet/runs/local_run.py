@@ -1,5 +1,6 @@
 """All stages of a run, one after the other, on this machine."""
 
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,11 +61,13 @@ def run_stages(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: On
         if error is not None and stage != "report":
             continue
         on_stage(stage, None)
+        began = time.monotonic()
         try:
             outcome = _run_stage(plan, stage, runner, partial(on_event, stage))
         except RatchetError as raised:
             error = error or raised
-            outcome = Outcome(stage=stage, state="failed", because=raised.cause)
+            seconds = round(time.monotonic() - began, 3)
+            outcome = Outcome(stage=stage, state="failed", because=raised.cause, seconds=seconds)
         on_stage(stage, outcome)
     store = open_store(plan.store)
     ended = outcomes(store, plan.spec.name, plan.run_id)

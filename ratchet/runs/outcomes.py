@@ -46,7 +46,7 @@ def why_built(store: Store, request: StageRequest) -> str:
     """What differs from the newest result of this stage, in one line."""
     before = newest_build(store, request.spec.name, request.stage)
     if before is None:
-        return "nothing published yet"
+        return "no result is stored yet"
     changes = differences(before.result.parts, request.parts)
     shown = "; ".join(changes[:_SHOWN])
     return f"{shown}; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else shown or "its result is gone"

@@ -29,14 +29,20 @@ class StagePreview:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What a run would do."""
+    """What a run would do.
+
+    days: of the window. missing: those of them that have no data. seconds: of the stages that would be built, as far as
+    `seconds` of a stage is known, None where it is known of none; unknown: the stages without it.
+    """
 
     days: int
+    missing: tuple[date, ...]
     source_bytes: int
     baseline: str
     promotion: str
     stages: tuple[StagePreview, ...]
-    seconds: float
+    seconds: float | None
+    unknown: tuple[Stage, ...]
     gpu_hours: float
 
 
@@ -54,14 +60,17 @@ def preview(*, folder: Path, spec: PipelineSpec, data_date: date, store_uri: str
         publish=False,
     )
     stages = tuple(_stages(store, plan))
-    seconds = {line.stage: line.seconds or 0.0 for line in stages if line.state != "cached"}
+    built = [line for line in stages if line.state == "build"]
+    seconds = {line.stage: line.seconds for line in built if line.seconds is not None}
     return Preview(
         days=len(plan.source),
+        missing=tuple(day.day for day in plan.source if not day.files),
         source_bytes=sum(file.bytes for day in plan.source for file in day.files),
         baseline=f"{plan.champion.model} version {plan.champion.version}" if plan.champion else "none yet",
         promotion=f"{plan.promotion.mode} {plan.promotion.reason}".strip(),
         stages=stages,
-        seconds=sum(seconds.values()),
+        seconds=sum(seconds.values()) if seconds or not built else None,
+        unknown=tuple(line.stage for line in built if line.seconds is None),
         gpu_hours=seconds.get("train", 0.0) / 3600 * spec.resources["train"].gpus,
     )
 
@@ -74,14 +83,14 @@ def _stages(store: Store, plan: RunPlan) -> list[StagePreview]:
         before = newest_build(store, plan.spec.name, stage)
         seconds = sum(before.result.timings.values()) if before else None
         rows = Snapshot.model_validate(before.result.summary).rows if before and stage == "ingest" else None
-        state, because = "build", f"{waits_for} is built before it" if waits_for else ""
+        state, because = "build", f"it needs the new result of {waits_for}" if waits_for else ""
         if waits_for is None:
             if reason := why_skipped(stage, outcomes):
                 state, because = "skip", reason
             else:
                 request = compose(store, plan, stage, outcomes, "preview")
                 if ready := find_result(store, request.prefix):
-                    state, because = "cached", "published before"
+                    state, because = "cached", "its result is stored"
                     outcomes[stage] = outcome_of(ready, cached=True, because=because)
                 else:
                     because, waits_for = why_built(store, request), stage

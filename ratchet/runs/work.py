@@ -84,5 +84,5 @@ def settle(store: Store, plan: RunPlan, stage: Stage, attempt: str, *, on_event:
         message = f"{request.prefix}: {', '.join(damaged)} damaged, so it is built again"
         on_event(Event(name="warning", level="warning", message=message))
     if (found := find_result(store, request.prefix)) is not None:
-        return outcome_of(found, cached=True, because="published before")
+        return outcome_of(found, cached=True, because="its result is stored")
     return Work(store=store, plan=plan, request=request, because=why_built(store, request))

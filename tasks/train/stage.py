@@ -15,15 +15,16 @@ from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Epoch, FeatureDay, FeatureSet, TrainedModel
 from ratchet.metrics.metrics import Rows as MetricRows
 from ratchet.metrics.metrics import measure
+from ratchet.model.custom import custom_body
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.fitted_state import FittedState
-from ratchet.model.networks import Network, custom_body, finish
+from ratchet.model.networks import Network, finish
 from ratchet.model.saving import code_digest, digest_of_model, dump
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch, read_bytes
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
 from tasks.train.checkpoint import Checkpointer
-from tasks.train.custom_loss import load_loss
+from tasks.train.custom_code import load_loss, locate_errors
 from tasks.train.data import Rows, join
 from tasks.train.loop import Hooks, Loop, NotFinite, StopTraining, TrainResult
 from tasks.train.memory import convert_memory_errors
@@ -47,7 +48,11 @@ def run(ctx: StageContext) -> Finished:
         StoreCheckpointFolder(ctx.store, ctx.request), keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning
     )
     loss, mass = load_loss(settings.objective, ctx.spec.train.model.kind, ctx.folder)
-    with ctx.phase("train"), convert_memory_errors(settings.batch_size, settings.accumulation):
+    with (
+        ctx.phase("train"),
+        convert_memory_errors(settings.batch_size, settings.accumulation),
+        locate_errors(ctx.folder, ctx.spec.train.model.kind),
+    ):
         loop = Loop(
             network.to(device),
             settings,

@@ -49,6 +49,7 @@ def pipeline(folder: Path, old: str = "", new: str = "", **code: str) -> list[st
 
 
 FINE = ["search-ranking: fine (8 columns, ranking, ndcg@10)"]
+DEFINE = "to do: define Mine in model.py, or correct the name"
 OWN = ("kind: dcn", 'kind: "model.py:Mine"')
 DERIVED = ("{role: numeric, type: float64, min: 0, max: 5}", "{role: numeric, type: float64, derived: true}")
 
@@ -65,37 +66,164 @@ DERIVED = ("{role: numeric, type: float64, min: 0, max: 5}", "{role: numeric, ty
     ],
 )
 def test_the_pipelines_model_is_found_and_not_run(tmp_path: Path, model: str) -> None:
-    assert pipeline(tmp_path, *OWN, model=f"{model}\n1 / 0\n") == FINE
+    assert pipeline(tmp_path, *OWN, model=f"{model}\n1 / 0\n", elsewhere="Mine = dict") == FINE
 
 
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ({}, "no model.py exists beside the pipeline file"),
-        ({"model": ""}, "model.py does not define Mine; allowed: nothing, as it is empty"),
+        ({}, "no model.py exists beside the pipeline file; to do: add model.py"),
+        ({"model": ""}, f"model.py does not define Mine; allowed: nothing, as it is empty; {DEFINE}"),
         (
             {"model": "import torch.nn\nclass Mien:\n    Mine = 1\n"},
-            "model.py does not define Mine; allowed: Mien, torch; did you mean Mien?",
+            f"model.py does not define Mine; allowed: Mien, torch; did you mean Mien?; {DEFINE}",
         ),
-        ({"model": "x = Mine\n"}, "model.py does not define Mine; allowed: x"),
-        ({"model": "x = 1\nclass Mine(:\n"}, "model.py:2: is not Python: invalid syntax"),
-        ({"model": "\0"}, "model.py: is not Python: source code string cannot contain null bytes"),
+        ({"model": "x = Mine\n"}, f"model.py does not define Mine; allowed: x; {DEFINE}"),
     ],
 )
 def test_a_missing_model_is_reported(tmp_path: Path, code: dict[str, str], said: str) -> None:
     assert pipeline(tmp_path, *OWN, **code)[0] == f"pipeline.yaml:25: train.model.kind: {said}"
 
 
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("x = 1\nclass Mine(:\n", "model.py:2: is not Python: invalid syntax; to do: correct the syntax"),
+        ("\0", "model.py:1: is not Python: source code string cannot contain null bytes; to do: correct the syntax"),
+        (
+            "def Mine(inputs, width): ...",
+            "model.py:1: Mine(inputs, width) has the wrong parameters; allowed: Mine(inputs); to do: define it as Mine(inputs)",
+        ),
+        (
+            "class Mine:\n  def __init__(self): ...",
+            "model.py:2: __init__(self) has the wrong parameters; allowed: __init__(self, inputs); "
+            "to do: define it as __init__(self, inputs)",
+        ),
+        (
+            "class Mine:\n  def forward(self, x, y): ...",
+            "model.py:2: forward(self, x, y) has the wrong parameters; allowed: forward(self, x); "
+            "to do: define it as forward(self, x)",
+        ),
+        (
+            "from torch import nn\nclass Mine(nn.Module): ...",
+            "model.py:2: the class Mine has no method forward; allowed: forward(self, x); to do: define it",
+        ),
+        (
+            "class Mine: ...\ndef loss(scores, labels): ...",
+            "model.py:2: loss(scores, labels) has the wrong parameters; allowed: loss(scores, labels, weights, groups); "
+            "to do: define it as loss(scores, labels, weights, groups)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_model_that_cannot_be_used_is_reported_with_its_line(tmp_path: Path, model: str, said: str) -> None:
+    assert pipeline(tmp_path, *OWN, model=model) == [said, "1 problem; no stage has run"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "class Mine:\n  def __init__(self, inputs, width=3): ...\n  def forward(self, *x): ...",
+        "def Mine(*sizes, depth=2): ...\ndef loss(scores, labels, *rest): ...",
+        "from torch import nn\nclass Mine(nn.Sequential): ...",
+        "from functools import cache\n@cache\ndef Mine(): ...",
+    ],
+)
+def test_a_model_that_can_be_used_is_fine(tmp_path: Path, model: str) -> None:
+    assert pipeline(tmp_path, *OWN, model=model) == FINE
+
+
+DERIVE = "\ndef derive(df): ..."
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        (
+            "import calendar_dayz" + DERIVE,
+            "features.py:1: imports calendar_dayz, which is no file of the folder and no library of the stages; "
+            "did you mean calendar_days?; to do: add calendar_dayz.py to the folder, or correct the import",
+        ),
+        (
+            "import pandas\nfrom calendar_days import HOLYDAYS" + DERIVE,
+            "features.py:2: calendar_days.py does not define HOLYDAYS; allowed: HOLIDAYS; did you mean HOLIDAYS?; "
+            "to do: correct the name, or define HOLYDAYS in calendar_days.py",
+        ),
+        (
+            "def derive(df):\n  import strange",
+            "features.py:2: imports strange, which is no file of the folder and no library of the stages; "
+            "to do: add strange.py to the folder, or correct the import",
+        ),
+        (
+            "from . import strange" + DERIVE,
+            "features.py:1: the folder does not define strange; to do: correct the name, or define strange in the folder",
+        ),
+        (
+            "import calendar_days.strange" + DERIVE,
+            "features.py:1: imports calendar_days.strange, which is no file of the folder and no library of the stages; "
+            "did you mean calendar_days?; "
+            "to do: add calendar_days/strange.py to the folder, or correct the import",
+        ),
+        ("from .. import x" + DERIVE, "features.py:1: imports from outside the folder; to do: move it in"),
+        (
+            "import deep" + DERIVE,
+            "deep.py:2: imports nowhere, which is no file of the folder and no library of the stages; "
+            "to do: add nowhere.py to the folder, or correct the import",
+        ),
+        (
+            "def derive(df, x): ...",
+            "features.py:1: derive(df, x) has the wrong parameters; allowed: derive(df); to do: define it as derive(df)",
+        ),
+        (
+            "def derive(): ...",
+            "features.py:1: derive() has the wrong parameters; allowed: derive(df); to do: define it as derive(df)",
+        ),
+        ("async def derive(df): ...", "features.py:1: derive(df) is async; allowed: derive(df); to do: remove async"),
+    ],
+)  # fmt: skip
+def test_features_that_cannot_be_loaded_or_called_are_reported_once(tmp_path: Path, features: str, said: str) -> None:
+    helpers = {"calendar_days": "HOLIDAYS = {}", "deep": "import json\nimport nowhere"}
+    text = RANKING.read_text(encoding="utf-8")
+    again = "  again: {role: numeric, type: float64, derived: true}\n  position:"
+    assert pipeline(
+        tmp_path, text, text.replace(*DERIVED).replace("  position:", again), features=features, **helpers
+    ) == [said, "1 problem; no stage has run"]
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        "import numpy as np, pandas.api.types\nfrom torch.nn import functional",
+        "try:\n  import strange\nexcept ImportError:\n  strange = None",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n  import strange",
+        "from calendar_days import HOLIDAYS\nfrom .calendar_days import HOLIDAYS as days\nfrom . import calendar_days",
+        "from package.inner import value\nfrom package import inner",
+        "from lazy import anything",
+    ],
+)
+def test_imports_that_work_are_fine(tmp_path: Path, features: str) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "inner.py").write_text("value = 1\n", encoding="utf-8")
+    helpers = {"calendar_days": "HOLIDAYS = {}", "lazy": "def __getattr__(name): ..."}
+    assert pipeline(tmp_path, *DERIVED, features=features + DERIVE, **helpers) == FINE
+
+
 def test_a_derived_column_needs_code_that_makes_it(tmp_path: Path) -> None:
     where = "pipeline.yaml:15: columns.rating.derived"
-    assert pipeline(tmp_path, *DERIVED)[0] == f"{where}: no features.py exists beside the pipeline file"
+    assert pipeline(tmp_path, *DERIVED)[0] == (
+        f"{where}: no features.py exists beside the pipeline file; to do: add features.py"
+    )
     error = pipeline(tmp_path, *DERIVED, features="def drive(df): ...")[0]
-    assert error == f"{where}: features.py does not define derive; allowed: drive; did you mean drive?"
+    assert error == (
+        f"{where}: features.py does not define derive; allowed: drive; did you mean drive?; "
+        "to do: define derive in features.py"
+    )
     assert pipeline(tmp_path, *DERIVED, features="def derive(df): ...") == FINE
 
 
 def test_code_without_a_derived_column_is_reported(tmp_path: Path) -> None:
-    assert pipeline(tmp_path, features="x = 1")[0] == "pipeline.yaml:1: features.py does not define derive; allowed: x"
+    assert pipeline(tmp_path, features="x = 1")[0] == (
+        "pipeline.yaml:1: features.py does not define derive; allowed: x; to do: define derive in features.py"
+    )
 
 
 def test_check_reports_keys_expectations_and_code_at_once(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from ratchet.cli.check import explain
 from ratchet.contracts.errors import PipelineInvalid
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.loading import load, loads
+from ratchet.contracts.patterns import IN_WORDS
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.yaml_lines import MAX_BYTES, parse_scalar
 
@@ -166,7 +167,7 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
     if key not in {"evaluate", "train"}:
         assert "rmse does not measure a binary model" in said
     if key not in {"evaluate", "source"}:
-        assert "30 days leave no day to train on; at least 42 are needed" in said
+        assert "window_days 30 leaves no day to train on; at least 42 are needed" in said
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("kind: files ", "kind: fils ", "p.yaml:5: source: 'fils' is not allowed; allowed: files, sql, delta; did you"),
         ("  kind: files", "  #", "p.yaml:5: source: kind is missing; allowed: files, sql, delta"),
         ("date={date}", "date=today", "has no place for the day; put {date} into it"),
-        ("window_days: 30", "window_days: 2", "p.yaml:8: source.window_days: 2 days leave no day to train on; at least 3"),
+        ("window_days: 30", "window_days: 2", "p.yaml:8: source.window_days: window_days 2 leaves no day to train on; at least 3"),
         ("max_null: 1%", "max_null: 120%", "p.yaml:14: columns.price.max_null: '120%' is not between 0% and 100%"),
         ("max_null: 1%", "max_null: some", "'some' is not a share; write it like 20% or 0.2"),
         ("max_null: 1%", "max_null: []", "[] is not a share; write it like 20% or 0.2"),
@@ -216,7 +217,7 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("retries: 3", "retry: 3", "p.yaml:34: stages.train.retry: unknown key; allowed: grace, retries, retry_delay"),
         ("stages: {train:", "stages: [train] #", "p.yaml:34: stages: ['train'] is the wrong type; allowed: a mapping"),
         ("{train: {retries: 3, timeout: 4h}}", "{train: 3}", "p.yaml:34: stages.train: 3 is the wrong type; allowed: a mapp"),
-        ("to: [mlops]", "to: [https://secret]", "p.yaml:35: alerts.to.0: 'https://secret': string should match"),
+        ("to: [mlops]", "to: [https://secret]", "p.yaml:35: alerts.to.0: 'https://secret' is not allowed; allowed: small letters, digits, - and _, a letter first"),
         ("type: expect_column", "type: drop_column", "validate.expectations.0.type"),
         ("promote: auto", "promote: yes", "p.yaml:32: register.promote: 'yes' is not allowed; allowed: auto, approve, nev"),
     ],
@@ -299,8 +300,8 @@ def test_scalars_are_those_of_yaml_1_2() -> None:
     [
         ("", "p.yaml:1: the file is empty"),
         ("just text", "p.yaml:1: must be a mapping"),
-        ("a: [1, 2", "p.yaml:2: not valid YAML"),
-        ("a: \x00", "p.yaml:1: not valid YAML"),
+        ("a: [1, 2", "p.yaml:1:4: not valid YAML"),
+        ("a: \x00", "p.yaml:1:4: not valid YAML"),
         ("a: !!python/object/apply:os.system [id]", "tag tag:yaml.org,2002:python/object/apply:os.system is not allowed"),
         ("a: !!python/name:os.system x", "is not allowed"),
         ("a: !mine {b: 1}", "tag !mine is not allowed"),
@@ -308,7 +309,7 @@ def test_scalars_are_those_of_yaml_1_2() -> None:
         ("a: !!int x", "invalid literal"),
         ('a: "x\\0"', "p.yaml:1: a: has a control character"),
         ('a: "\\e[31m"', "p.yaml:1: a: has a control character"),
-        ('a: "\\ud800"', "p.yaml:1: not valid YAML"),
+        ('a: "\\ud800"', "p.yaml:1:7: not valid YAML"),
         ("? [1]\n: 2", "a key must be plain text"),
         ("<<: {a: 1}", "p.yaml:1: <<: unknown key"),
         ("name: a\nname: b", "p.yaml:2: name: is a duplicate (first at line 1)"),
@@ -358,3 +359,37 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PipelineInvalid, match="cannot be read"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("Late Orders", "late-orders"), ("late--orders", "late-orders"), ("late.orders", "late-orders")]
+)
+def test_a_wrong_name_is_answered_in_words(name: str, near: str) -> None:
+    assert problems(f'name: "{name}"\n' + TEXT.partition("\n")[2])[0] == (
+        f"p.yaml:1: name: {name!r} is not allowed; allowed: small letters and digits, in words joined by a single - or _, "
+        f"a letter first, as in late-orders; did you mean {near}?"
+    )
+
+
+def test_every_pattern_of_a_pipeline_file_has_words() -> None:
+    def patterns(schema: object) -> set[str]:
+        if isinstance(schema, list):
+            return set().union(*map(patterns, schema))
+        if not isinstance(schema, dict):
+            return set()
+        found = set().union(*(patterns(value) for value in schema.values()))
+        found |= {schema["pattern"]} if isinstance(schema.get("pattern"), str) else set()
+        return found | set(schema.get("patternProperties", ()))
+
+    cron = PipelineSpec.model_json_schema()["$defs"]["Schedule"]["properties"]["cron"]["pattern"]  # for editors alone
+    assert patterns(PipelineSpec.model_json_schema()) - {cron} == set(IN_WORDS)
+
+
+def test_a_long_list_of_what_is_allowed_is_printed_once() -> None:
+    first, second = problems(
+        TEXT.replace("price:    {role: numeric,", "price:    {rol: 1, role: numeric,").replace(
+            "rating:   {role: numeric,", "rating:   {rol: 1, role: numeric,"
+        )
+    )
+    assert "columns.price.rol: unknown key; allowed: derived, in, max, max_null, min, role, transform, type;" in first
+    assert "columns.rating.rol: unknown key; allowed: see columns.price.rol; did you mean role?" in second

@@ -159,8 +159,8 @@ def test_own_code_is_given_what_the_page_says_and_serves_in_the_labels_unit(fold
         ("features.py", "return df.assign(", "return df.dropna().head(5).assign(", 64, "features.py:6: derive gave 5 rows for 2000"),
         ("features.py", "from calendar_days import HOLIDAYS", "HOLIDAYS = UNKNOWN", 64, "features.py:3: NameError"),
         ("model.py", "inputs, 32)", "width, 32)", 64, "model.py:9: NameError"),
-        ("model.py", ".mean()", "", 64, "model.py: loss returned"),
-        ("model.py", "self.head(hidden)", "self.tail(hidden)", 70, "'Residual' object has no attribute 'tail'"),
+        ("model.py", ".mean()", "", 64, "model.py:19: loss returned a tensor of shape"),
+        ("model.py", "self.head(hidden)", "self.tail(hidden)", 64, "model.py:16: AttributeError: 'Residual' object has no attribute 'tail'"),
     ],
     ids=["rows", "import", "constructor", "loss", "forward"],
 )  # fmt: skip

@@ -29,8 +29,19 @@ def test_without_a_file_rows_stay_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("df['dear'] = df['prize'] > 1; return df", r"features\.py:4: KeyError: 'prize'"),
-        ("return 1", r"features\.py:3: derive gave a int"),
+        (
+            "df['dear'] = df['prize'] > 1; return df",
+            r"features\.py:4: derive reads the column 'prize', which .* allowed: price; to do: correct the name, or",
+        ),
+        (
+            "df['dear'] = {}['prize']; return df",
+            r"features\.py:4: KeyError: 'prize'; to do: correct derive in features\.py",
+        ),
+        (
+            "df['dear'] = df.prize; return df",
+            r"features\.py:4: AttributeError: 'DataFrame' object has no attribute 'prize'",
+        ),
+        ("return 1", r"features\.py:3: derive returned int"),
         ("return df[df.price > 1]", r"features\.py:3: derive gave 1 rows for 2"),
         ("return df.sort_values('price', ascending=False)", "or another index"),
         ("return df", "does not make dear"),

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, DataRejected
+from ratchet.model.custom import custom_body
 from ratchet.model.description import (
     CODE,
     DESCRIPTION,
@@ -20,7 +21,7 @@ from ratchet.model.description import (
     NumericColumn,
 )
 from ratchet.model.encoding import category_ids, encode
-from ratchet.model.networks import Network, custom_body
+from ratchet.model.networks import Network
 from ratchet.model.saving import code_digest, digest_of_model, dump
 from ratchet.model.scoring import ScoringModel, load
 
@@ -102,8 +103,8 @@ def test_the_pipelines_own_module_is_a_model_like_any_other(tmp_path: Path) -> N
     own = replace(DESCRIBED, architecture=replace(DESCRIBED.architecture, kind="model.py:Mine"))
     assert scores(written(tmp_path / "m", own, model=MODULE)).shape == (4,)
     for text, message in {
-        "": "Mine is not defined",
-        "def Mine(inputs):\n    return 1\n": r"Mine made a int",
+        "": r"model\.py:1: Mine, which train.model.kind names, is not defined; to do: define it; model.py defines nothing",
+        "def Mine(inputs):\n    return 1\n": r"model\.py:1: Mine made an int; to do: return a torch\.nn\.Module",
         "def Mine(inputs):\n    return 1 / 0\n": r"model\.py:2: ZeroDivisionError",
     }.items():
         (tmp_path / "m" / CODE / "model.py").write_text(text, encoding="utf-8")

@@ -34,7 +34,7 @@ def kept(store: Store, made: RunPlan, stage: Stage) -> Outcome:
 def training(store: Store, made: RunPlan, attempt: str = "a") -> Work:
     """The training of a run whose earlier stages have ended."""
     request = compose(store, made, "train", OUTCOMES, attempt)
-    return Work(store=store, plan=made, request=request, because="nothing published yet")
+    return Work(store=store, plan=made, request=request, because="no result is stored yet")
 
 
 def publish(work: Work, attempt: str = "another", **parts: str) -> PublishedResult:

@@ -66,9 +66,9 @@ def test_an_attempt_at_a_stage_is_recorded_and_the_next_finds_its_result(
     first, second = (
         attempt_stage(made, "ingest", ProcessRunner(), name=name, on_event=print) for name in ("one", "two")
     )
-    assert (first.state, first.cached, first.because) == ("done", False, "nothing published yet")
+    assert (first.state, first.cached, first.because) == ("done", False, "no result is stored yet")
     assert first.last_lines
-    assert (second.cached, second.because, second.manifest) == (True, "published before", first.manifest)
+    assert (second.cached, second.because, second.manifest) == (True, "its result is stored", first.manifest)
     assert outcomes(open_store(made.store), "search-ranking", "r")["ingest"] == second
 
 

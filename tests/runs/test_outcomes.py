@@ -25,8 +25,8 @@ def test_a_run_s_outcomes_are_those_of_its_recorded_stages_in_order(store: Memor
 
 def test_the_outcome_of_a_published_result_names_its_manifest_and_content(store: MemoryStore) -> None:
     published = publish(training(store, plan()))
-    found = outcome_of(published, cached=True, because="published before")
-    assert (found.stage, found.state, found.cached, found.because) == ("train", "done", True, "published before")
+    found = outcome_of(published, cached=True, because="its result is stored")
+    assert (found.stage, found.state, found.cached, found.because) == ("train", "done", True, "its result is stored")
     assert (found.manifest, found.content, found.result) == (
         published.key,
         published.result.content,
@@ -45,7 +45,7 @@ def test_the_newest_build_is_the_last_one_of_its_stage_whichever_run_made_it(sto
 
 
 def test_a_first_build_has_nothing_before_it(store: MemoryStore) -> None:
-    assert why_built(store, training(store, plan()).request) == "nothing published yet"
+    assert why_built(store, training(store, plan()).request) == "no result is stored yet"
 
 
 def test_a_build_is_explained_by_what_differs_from_the_newest_one(store: MemoryStore) -> None:

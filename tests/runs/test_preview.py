@@ -56,21 +56,21 @@ def test_in_an_empty_store_every_stage_is_built_after_the_first_and_nothing_is_w
     shown = previewed(store)
     assert [line.stage for line in shown.stages] == list(STAGES)
     assert {line.state for line in shown.stages} == {"build"}
-    assert shown.stages[0].because == "nothing published yet"
-    assert {line.because for line in shown.stages[1:]} == {"ingest is built before it"}
+    assert shown.stages[0].because == "no result is stored yet"
+    assert {line.because for line in shown.stages[1:]} == {"it needs the new result of ingest"}
     assert {(line.seconds, line.rows) for line in shown.stages} == {(None, None)}
     assert (shown.days, shown.baseline, shown.promotion) == (3, "none yet", "auto")
     assert shown.source_bytes == sum(path.stat().st_size for path in Path(store).parent.rglob("*.parquet"))
-    assert (shown.seconds, shown.gpu_hours) == (0, 0)
+    assert (shown.seconds, shown.unknown, shown.gpu_hours, shown.missing) == (None, STAGES, 0, ())
     assert [path for path in Path(store).rglob("*") if path.is_file()] == []
 
 
 def test_a_published_stage_is_cached_and_the_next_is_built(store: str) -> None:
     ingested(store, seconds=12.5)
     ingest, validate, features, *_ = previewed(store).stages
-    assert (ingest.state, ingest.because, ingest.seconds, ingest.rows) == ("cached", "published before", 12.5, 0)
-    assert (validate.state, validate.because) == ("build", "nothing published yet")
-    assert (features.state, features.because) == ("build", "validate is built before it")
+    assert (ingest.state, ingest.because, ingest.seconds, ingest.rows) == ("cached", "its result is stored", 12.5, 0)
+    assert (validate.state, validate.because) == ("build", "no result is stored yet")
+    assert (features.state, features.because) == ("build", "it needs the new result of validate")
 
 
 def test_a_changed_key_is_the_reason_to_build_and_the_newest_build_says_how_long(store: str) -> None:
@@ -78,4 +78,4 @@ def test_a_changed_key_is_the_reason_to_build_and_the_newest_build_says_how_long
     changed = previewed(store, **{"source.missing_days": "skip"})
     assert changed.stages[0].state == "build"
     assert "config.source.missing_days" in changed.stages[0].because
-    assert changed.seconds == 12.5
+    assert (changed.seconds, changed.unknown) == (12.5, STAGES[1:])

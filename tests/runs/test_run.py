@@ -54,14 +54,14 @@ def test_why_and_plan_list_what_is_reused_and_what_would_be_rebuilt(
     shown = ratchet("why", newest, "--store", store)
     assert shown.code == 0
     assert "train     rebuilt" in shown.out
-    assert "nothing published yet" in shown.out
+    assert "no result is stored yet" in shown.out
     asked = ("plan", "search-ranking", "--store", store, "--date", DAY.isoformat(), *SMALL)
     planned = ratchet(*asked, environment={"RATCHET_DATA": data})
     assert planned.code == 0, planned.err
     assert planned.out.count(" cached ") >= 5
     other = ratchet(*asked, "--set", "train.epochs=5", environment={"RATCHET_DATA": data})
     assert "config.train.epochs: 2 -> 5" in other.out
-    assert "train is built before it" in other.out
+    assert "it needs the new result of train" in other.out
     nobody = ratchet("why", "search-ranking/nobody", "--store", store)
     assert nobody.code == 64
     assert "no run 'nobody' of search-ranking" in nobody.err

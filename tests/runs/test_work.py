@@ -32,7 +32,7 @@ def events() -> list[Event]:
 def test_a_stage_without_a_result_is_work_for_the_attempt(store: MemoryStore, events: list[Event]) -> None:
     work = settle(store, plan(), "train", "try1", on_event=events.append)
     assert isinstance(work, Work)
-    assert (work.request.stage, work.attempt, work.because) == ("train", "try1", "nothing published yet")
+    assert (work.request.stage, work.attempt, work.because) == ("train", "try1", "no result is stored yet")
     assert work.request == training(store, plan(), "try1").request
     assert events == []
 
@@ -51,7 +51,7 @@ def test_a_result_that_is_published_is_the_outcome(store: MemoryStore, events: l
     published = publish(work)
     found = settle(store, plan(), "train", "try1", on_event=events.append)
     assert not isinstance(found, Work)
-    assert (found.state, found.cached, found.because) == ("done", True, "published before")
+    assert (found.state, found.cached, found.because) == ("done", True, "its result is stored")
     assert (found.manifest, found.result) == (published.key, published.result)
     assert work.result() == published.model_copy(update={"reused": True})
 

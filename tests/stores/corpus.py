@@ -56,10 +56,10 @@ class Corpus:
         return found
 
     def why(self, target: str) -> list[str]:
-        """The lines of `ratchet why`."""
+        """The lines of `ratchet why`, without their indentation."""
         said = self.ratchet("why", target)
         assert said.returncode == 0, said.stderr
-        return [line.rstrip() for line in said.stdout.splitlines()]
+        return [line.strip() for line in said.stdout.splitlines()]
 
     def summary(self, pipeline: str, run_id: str, stage: str) -> dict[str, Any]:
         """What a stage of a run left on record as its result."""

@@ -252,8 +252,46 @@ def loss(scores, labels, weights, groups):
     assert found.value > 0.7
     for name, (bad, message) in {
         "loss": (text.replace("labels)", "label)"), r"model\.py:14: NameError"),
-        "class": (text.replace("Mine(", "Other("), "Mine is not defined"),
-        "number": (text.replace(".mean()", ""), "return a tensor with one number"),
+        "class": (
+            text.replace("Mine(", "Other("),
+            r"model\.py:1: Mine, .* is not defined; to do: define it; .* Other, loss",
+        ),
+        "inputs": (
+            text.replace("self, inputs)", "self, inputs, width)"),
+            r"model\.py:6: Mine\(inputs, width\) has the wrong",
+        ),
+        "no constructor": (
+            text.replace("__init__(self", "init(self"),
+            r"model\.py:5: .* positional arguments? but 2 were",
+        ),
+        "forward": (
+            text.replace("self.layer(x)", "self.tail(x)"),
+            r"model\.py:11: AttributeError: .* no attribute 'tail'",
+        ),
+        "shapes": (
+            text.replace("nn.Linear(inputs,", "nn.Linear(inputs + 1,"),
+            r"model\.py:11: RuntimeError: .* cannot be",
+        ),
+        "arity": (
+            text.replace("forward(self, x)", "forward(self, x, y)"),
+            r"model\.py:10: forward\(self, x, y\) has the wrong",
+        ),
+        "output": (
+            text.replace("inputs, 1)", "inputs, 3)").replace("(x)[:, 0]", "(x)"),
+            r"model\.py:10: forward returned a tensor of shape \[\d+, 3\] for \d+ rows; allowed: a tensor of shape \[rows, 1\]",
+        ),
+        "parameters": (
+            text.replace("weights, groups)", "weights)"),
+            r"model\.py:13: loss\(scores, labels, weights\) has the",
+        ),
+        "number": (
+            text.replace(".mean()", ""),
+            r"model\.py:13: loss returned a tensor of shape \[\d+\]; allowed: a tensor with one number; to do: return the mean",
+        ),
+        "gradient": (
+            text.replace("(scores)", "(scores.detach())"),
+            r"model\.py:13: loss returned a number without a grad",
+        ),
     }.items():
         (trainings.nights.pipeline / "model.py").write_text(bad, encoding="utf-8")
         with pytest.raises(ConfigurationError, match=message):

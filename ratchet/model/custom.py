@@ -1,0 +1,121 @@
+"""The network of a pipeline's own file, such as model.py, and what it has to be."""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import Tensor, nn
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.model.description import Description
+from ratchet.runtime.user_code import blame, load_module
+
+
+def custom_body(description: Description, folder: Path) -> Callable[[int], nn.Module] | None:
+    """What makes the pipeline's own module, given its number of inputs; None for our own architectures.
+
+    Raises ConfigurationError, with file and line, if it is not there, fails, or makes no torch module that takes one
+    tensor; the module raises it for an output of a wrong shape.
+    """
+    file, _, name = description.architecture.kind.partition(":")
+    if not name:
+        return None
+    module = load_module(folder, file)
+    if module is None:
+        raise ConfigurationError(
+            f"train.model.kind: there is no {file} in the pipeline's folder", remedy=f"write {file}"
+        )
+    made_by = _named(module, name, file)
+
+    def make(inputs: int) -> nn.Module:
+        where = place(made_by, file)
+        fits(made_by, f"{name}(inputs)", (inputs,), where)
+        try:
+            made = made_by(inputs)
+        except Exception as error:
+            cause = located(error, folder, file) or f"{where}: {error}"
+            raise ConfigurationError(cause, remedy=f"correct {name}; it is called as {name}(inputs)") from error
+        if not isinstance(made, nn.Module):
+            raise ConfigurationError(f"{where}: {name} made {described(made)}", remedy="return a torch.nn.Module")
+        return _guarded(made, file, description.classes)
+
+    return make
+
+
+def fits(function: Callable[..., object], allowed: str, arguments: tuple[object, ...], where: str) -> None:
+    """Raise ConfigurationError if a function cannot be called with these arguments. allowed: the call, as text."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # built into Python or torch: calling it shows whether it fits
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        name = allowed.partition("(")[0]
+        raise ConfigurationError(
+            f"{where}: {name}{signature} has the wrong parameters: {error}; allowed: {allowed}",
+            remedy=f"define it as {allowed}",
+        ) from error
+
+
+def place(found: Any, file: str) -> str:
+    """`file:line` of a function or a class; of a class its constructor, if it has one."""
+    own = vars(found).get("__init__", found) if isinstance(found, type) else found
+    code = getattr(inspect.unwrap(own), "__code__", None)
+    if code is not None:
+        return f"{file}:{code.co_firstlineno}"
+    try:
+        return f"{file}:{inspect.getsourcelines(found)[1]}"
+    except (OSError, TypeError):
+        return f"{file}:1"
+
+
+def located(error: BaseException, folder: Path, file: str) -> str | None:
+    """`file:line: Type: message` of an error that the pipeline's file raised, or what it called; None for any other."""
+    found = blame(error, folder, file)
+    return found if found.removeprefix(f"{file}:")[:1].isdigit() else None
+
+
+def described(value: object) -> str:
+    """A value by its type, a tensor by its shape: `a tensor of shape [3, 2]`, `an int`."""
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {list(value.shape)}"
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _named(module: ModuleType, name: str, file: str) -> Any:
+    found = getattr(module, name, None)
+    if callable(found):
+        return found
+    own = sorted(key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__)
+    what = f"is {described(found)}, not a class or a function" if name in vars(module) else "is not defined"
+    raise ConfigurationError(
+        f"{file}:1: {name}, which train.model.kind names, {what}",
+        remedy=f"define it; {file} defines {', '.join(own) or 'nothing'}",
+    )
+
+
+def _guarded(made: nn.Module, file: str, classes: int) -> nn.Module:
+    forward = type(made).forward
+    where = place(forward, file)
+    if Path(getattr(getattr(forward, "__code__", None), "co_filename", "")).name == file:
+        fits(forward, "forward(self, x)", (made, None), where)
+    made.register_forward_hook(partial(_check_output, where, classes))
+    return made
+
+
+def _check_output(where: str, classes: int, _: nn.Module, inputs: tuple[Tensor, ...], output: object) -> None:
+    """Refuse an output that is not a score for each row and class."""
+    rows = len(inputs[0])
+    allowed = {(rows, classes)} if classes > 1 else {(rows, 1), (rows,)}
+    if isinstance(output, Tensor) and tuple(output.shape) in allowed:
+        return
+    shapes = f"[rows, {classes}]" if classes > 1 else "[rows, 1], [rows]"
+    raise ConfigurationError(
+        f"{where}: forward returned {described(output)} for {rows:,} rows; allowed: a tensor of shape {shapes}",
+        remedy="return a raw output for each row" + (" and class" if classes > 1 else ""),
+    )
