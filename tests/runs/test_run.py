@@ -79,7 +79,7 @@ def test_nights_shows_a_line_for_each_date_and_writes_a_page(
     assert lines[0]["gain"]["low"] > 0
     page = tmp_path / "nights.html"
     shown = ratchet(*asked, "--from", "2026-03-20", "--html", str(page))
-    assert "1 dates; " in shown.out
+    assert "1 date; " in shown.out
     assert "2026-03-20" in page.read_text(encoding="utf-8")
     assert "2026-03-19" not in page.read_text(encoding="utf-8")
     shown = ratchet(*asked).out
