@@ -32,6 +32,14 @@ def _app() -> Any:
             raise HTTPException(404, str(error)) from None
         return HTMLResponse(content, headers={"Content-Security-Policy": _INERT, "X-Content-Type-Options": "nosniff"})
 
+    @api.get("/runs/{dag_id}/{run_id}/{stage}-{name}.html", dependencies=[Depends(requires_access_dag("GET"))])
+    def kept(dag_id: str, run_id: str, stage: str, name: str) -> HTMLResponse:
+        try:
+            content = _kept(dag_id, run_id, stage, f"{name}.html")
+        except LookupError as error:
+            raise HTTPException(404, str(error)) from None
+        return HTMLResponse(content, headers={"Content-Security-Policy": _INERT, "X-Content-Type-Options": "nosniff"})
+
     @api.get("/nights/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])
     def nights(dag_id: str) -> HTMLResponse:
         return HTMLResponse(_nights(dag_id), headers={"Content-Security-Policy": _INERT})
@@ -63,11 +71,31 @@ def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:
     try:
         found = find_result(store, paths.published(pipeline, stage, fingerprint))
         page = found.result.outputs.get("page.html") if found else None
-        return store.read(page.key) if page else _no_page()
+        return _linked(store.read(page.key)) if page else _no_page()
     except ConfigurationError as error:
         raise LookupError("no such page") from error
     except (FileNotFoundError, RatchetError) as error:
         raise LookupError(f"cannot read the page: {error}") from error
+
+
+def _kept(pipeline: str, run_id: str, stage: str, name: str) -> bytes:
+    """A page that a stage kept with its run, also when it failed. Raises LookupError if there is none."""
+    from ratchet.contracts import paths
+    from ratchet.contracts.errors import ConfigurationError, RatchetError
+    from ratchet.store.opening import open_store
+    from ratchet_airflow import settings
+
+    try:
+        return open_store(settings.read().store).read(paths.kept(pipeline, run_id, stage, name))
+    except ConfigurationError as error:
+        raise LookupError("no such page") from error
+    except (FileNotFoundError, RatchetError) as error:
+        raise LookupError(f"cannot read the page: {error}") from error
+
+
+def _linked(page: bytes) -> bytes:
+    """A published page with its links to the pages of its run, `runs/...` in the store, as addresses of this server."""
+    return page.replace(b'href="../../../../../runs/', b'href="../../../runs/')
 
 
 def _no_page() -> bytes:

@@ -23,7 +23,7 @@ _VERBS = {
     "schema": "print the JSON Schema of pipeline.yaml, for editors",
 }
 _CHECKOUT_VERBS = {"status": ("local.status", "show the state of the servers of `make serve` and `make demo`")}
-"""Verbs of the embedded set-up, (module, summary). Wheels and images do not contain them."""
+"""Verbs of the embedded set-up, (module, summary). Wheels and images do not contain them; see docs/adr/020."""
 
 
 def _verbs() -> dict[str, tuple[str, str]]:

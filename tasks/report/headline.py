@@ -1,13 +1,16 @@
 """The headline of a run's page: the result, in a few words and one sentence."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Judgement, Registration
 
+_CHECK = re.compile(r"- \S+ (.+?: .+?): ")
+"""The column and the rule of a failed check: `- 2026-03-20 column price: min: ...` -> `column price: min`."""
 Mood = Literal["good", "bad", "warn"]
 
 _REASONS = {
@@ -23,20 +26,36 @@ _REASONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Headline:
-    """The headline. mood: its colour; detail: a sentence below it."""
+    """The headline. mood: its colour; badge: the verdict, or why there is none; detail: a sentence below both."""
 
     title: str
     mood: Mood
     detail: str
+    badge: str = "no verdict"
 
 
 def headline(outcomes: Mapping[Stage, Outcome], judged: Judgement | None, registered: Registration | None) -> Headline:
     """The headline for how the run ended."""
     failed = next((outcome for outcome in outcomes.values() if outcome.state == "failed"), None)
     if failed is not None:
-        return Headline(title=f"Stopped at {failed.stage}", mood="bad", detail=failed.because)
+        return _failure(failed)
     if judged is None:
         return Headline(title="Not judged", mood="warn", detail="The run ended before evaluation.")
+    return replace(_verdict(judged, registered), badge=f"{judged.verdict} · {judged.reason}")
+
+
+def _failure(failed: Outcome) -> Headline:
+    """A refusal names the failed checks, in the lines below the first, as validate writes them."""
+    first, *lines = failed.because.splitlines() or [""]
+    checks = [found[1] for line in lines if (found := _CHECK.match(line))]
+    if failed.stage != "validate" or not checks:
+        title = f"Stopped at {failed.stage}"
+        return Headline(title=title, mood="bad", badge=f"failed: {failed.stage}", detail=failed.because)
+    badge = f"refused: {checks[0]}" + (f", and {len(checks) - 1} more" if checks[1:] else "")
+    return Headline(title=f"Refused: {first.partition(': ')[2]}", mood="bad", badge=badge, detail="\n".join(lines))
+
+
+def _verdict(judged: Judgement, registered: Registration | None) -> Headline:
     detail = _sentence(judged.explanation)
     if registered is not None and registered.promoted:
         return Headline(title=f"In production: version {registered.version}", mood="good", detail=detail)

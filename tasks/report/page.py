@@ -21,7 +21,9 @@ _CONSTANT = "constant."
 class RunFacts:
     """The facts of a run. Each may be missing, because a run can stop in any stage.
 
-    numbers: the metrics of evaluate by name. unlabelled: rows that were dropped without a label.
+    numbers: the metrics of evaluate by name. unlabelled: rows that were dropped without a label. production: a sentence
+    on what stays in production, empty where the ledger cannot be read. checks: the relative address of the validation
+    page.
     """
 
     request: StageRequest
@@ -34,6 +36,8 @@ class RunFacts:
     numbers: Mapping[str, float] = field(default_factory=dict)
     unlabelled: int = 0
     split: Split | None = None
+    production: str = ""
+    checks: str | None = None
 
 
 def render(facts: RunFacts) -> str:

@@ -1,5 +1,8 @@
 """report: writes the page of a run, also of a failed one, and logs every judged candidate to MLflow."""
 
+from dataclasses import replace
+from pathlib import Path
+
 from pydantic import Field
 
 from ratchet.contracts import paths, summaries
@@ -11,6 +14,7 @@ from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Split
 from ratchet.runtime.context import Finished, StageContext
+from ratchet.store.ledger import champion
 from ratchet.tracking.candidates import log_candidate
 from ratchet.tracking.mlflow import track
 from tasks.report.page import RunFacts, render
@@ -26,15 +30,27 @@ def run(ctx: StageContext) -> Finished:
     """Write `page.html`, as an output and with the run's records. Logs and leaves out a result that cannot be read."""
     results = _results(ctx)
     with ctx.phase("page"):
-        path = ctx.scratch / "report.html"
-        path.write_text(render(facts(ctx, results)), encoding="utf-8")
-        ctx.transaction.add("page.html", path)
-        kept = ctx.keep("report.html", path)
+        known = facts(ctx, results)
+        published = ctx.request.prefix.count("/") + 2
+        ctx.transaction.add("page.html", _page(ctx, known, below=published))
+        kept = ctx.keep(
+            "report.html", _page(ctx, known, below=paths.run(ctx.spec.name, ctx.request.run_id).count("/") + 1)
+        )
     if {"ingest", "train", "evaluate"} <= set(results) and "register" not in results:
         with ctx.phase("tracking"):
             _log(ctx, results)
     # The bytes of the page differ between attempts, in times and paths. Its content is the outcomes in the fingerprint.
     return Finished(content=digest_of(ctx.request.fingerprint), summary=Report(kept=kept))
+
+
+def _page(ctx: StageContext, known: RunFacts, *, below: int) -> Path:
+    """Write the page for a place so many folders below the store's root; its link to the checks is relative."""
+    checks = paths.kept(ctx.spec.name, ctx.request.run_id, "validate", "validation.html")
+    if ctx.store.head(checks) is not None:
+        known = replace(known, checks=f"{'../' * below}{checks}")
+    path = ctx.scratch / f"report-{below}.html"
+    path.write_text(render(known), encoding="utf-8")
+    return path
 
 
 def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
@@ -53,7 +69,18 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
         numbers=results["evaluate"].metrics if "evaluate" in results else {},
         unlabelled=sum(day.unlabelled for day in features.days) if features else 0,
         split=split,
+        production=_production(ctx),
     )
+
+
+def _production(ctx: StageContext) -> str:
+    """What is in production, as a sentence; empty, with a warning in the log, if the ledger cannot be read."""
+    try:
+        live = champion(ctx.store, ctx.spec.model_name)
+    except RatchetError as error:
+        ctx.log.event("warning", f"the page leaves out the model in production: {error.cause}", level="warning")
+        return ""
+    return f"Production stays at version {live.version}." if live else "No model is in production."
 
 
 def _results(ctx: StageContext) -> dict[Stage, StageResult]:

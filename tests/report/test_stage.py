@@ -1,13 +1,17 @@
 import io
+import re
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 from mlflow.tracking import MlflowClient
 
+from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Stage
 from ratchet.store.file import FileStore
+from ratchet.store.ledger import Change, append
 from ratchet.tracking.mlflow import local_uri
 from tests.mlflow_server import prepare
 from tests.shop import Shop
@@ -66,3 +70,49 @@ def test_a_run_that_has_only_begun_has_a_page(shop: Shop) -> None:
     page, _ = report(shop, {"ingest": shop.ingest})
     assert "Not judged" in page
     assert "3,000 rows in 1 day." in page
+
+
+REFUSED = "2026-03-21: 2 of 20 checks failed\n- 2026-03-21 column price: min: least -1; allowed: at least 0 (columns.price.min)\n- 2026-03-21 all rows: volume: 3 rows; allowed: 10"
+
+
+def refused(shop: Shop) -> tuple[str, str]:
+    """(published page, kept page) of a run whose data validate refused."""
+    for stage, because in (("ingest", ""), ("validate", REFUSED)):
+        state = "failed" if because else "done"
+        outcome = Outcome.model_validate({"stage": stage, "state": state, "because": because})
+        shop.store.create(f"runs/shop/run-1/{stage}.json", outcome.model_dump_json(by_alias=True).encode())
+    shop.store.create("runs/shop/run-1/validate-validation.html", b"<p>every check</p>")
+    _, published = shop.finish(shop.request("report", inputs={"ingest": shop.ingest}, attempt="a1"))
+    key = published.result.outputs["page.html"].key
+    kept = "runs/shop/run-1/report-report.html"
+    for place in (key, kept):
+        link = re.search(r'<a href="([^"]+)">All checks of the data</a>', shop.store.read(place).decode())
+        assert link
+        target = shop.store.local(place).parent / link[1]  # type: ignore[union-attr]  # a FileStore has a folder
+        assert target.resolve().read_bytes() == b"<p>every check</p>"
+    return shop.store.read(key).decode(), shop.store.read(kept).decode()
+
+
+def test_a_refused_run_names_its_checks_links_to_all_and_says_what_stays_in_production(shop: Shop) -> None:
+    crowned = Change(
+        model="shop", action="promote", version="7", fingerprint="f" * 64, model_digest="d" * 64, manifests={},
+        data_date=date(2026, 3, 20), window_start=date(2026, 3, 1), pipeline="shop", run_id="r", reason="better",
+        baseline=None, recorded=datetime(2026, 3, 21, tzinfo=UTC),
+    )  # fmt: skip
+    append(shop.store, crowned, after=0)
+    for page in refused(shop):
+        assert "<h1>Refused: 2 of 20 checks failed</h1>" in page
+        assert '<span class="verdict bad">refused: column price: min, and 1 more</span>' in page
+        assert "Production stays at version 7." in page
+        assert "- 2026-03-21 all rows: volume: 3 rows; allowed: 10" in page
+
+
+def test_a_refused_run_before_the_first_model_says_that_there_is_none(shop: Shop) -> None:
+    assert all("No model is in production." in page for page in refused(shop))
+
+
+def test_a_damaged_ledger_is_logged_and_the_page_published(shop: Shop) -> None:
+    shop.store.create("ledger/shop/00000001.json", b"damaged")
+    page, log = report(shop, {"ingest": shop.ingest})
+    assert "Production stays" not in page
+    assert "the page leaves out the model in production" in log

@@ -1,0 +1,41 @@
+"""The pages on Airflow's server: a report's link to the checks of its run leads to a page there."""
+
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+from starlette.routing import Match
+
+from ratchet.store.file import FileStore
+from ratchet_airflow import pages
+
+REPORT = "/ratchet/pages/shop/report/f1"
+LINKED = b'<a href="../../../../../runs/shop/run-1/validate-validation.html">All checks of the data</a>'
+
+
+@pytest.mark.filterwarnings("default:Using `httpx` with `starlette.testclient`")
+def test_the_link_of_a_report_leads_to_the_page_that_validate_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_STORE", str(tmp_path / "store"))
+    store = FileStore(tmp_path / "store")
+    store.prepare()
+    store.create("runs/shop/run-1/validate-validation.html", b"<p>every check</p>")
+    address = urljoin(REPORT, pages._linked(LINKED).decode().split('"')[1])
+    assert address.startswith(pages.PREFIX)
+    scope = {"type": "http", "method": "GET", "path": address.removeprefix(pages.PREFIX)}
+    (given,) = [
+        found["path_params"]
+        for route in pages._app().routes
+        for match, found in [route.matches(scope)]
+        if match is Match.FULL
+    ]
+    assert given == {"dag_id": "shop", "run_id": "run-1", "stage": "validate", "name": "validation"}
+    assert pages._kept("shop", "run-1", "validate", "validation.html") == b"<p>every check</p>"
+
+
+@pytest.mark.parametrize("run_id", ["run-2", "..", "a/b"])
+def test_a_page_that_does_not_exist_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_id: str) -> None:
+    monkeypatch.setenv("RATCHET_STORE", str(tmp_path / "store"))
+    with pytest.raises(LookupError):
+        pages._kept("shop", run_id, "validate", "validation.html")
