@@ -38,7 +38,7 @@ def test_the_first_model_goes_in_and_a_better_one_takes_over(tutorial: Tutorial)
 def test_the_refused_night_trains_nothing_and_names_a_page_that_exists(tutorial: Tutorial) -> None:
     printed = tutorial.done[REFUSED].printed
     assert printed.endswith("exit code 65\n")
-    named = re.search(r"look at (\S+\.html) in the store", printed)
+    named = re.search(r"read (\S+\.html) in the store", printed)
     assert named
     assert "distance_km" in (tutorial.store / named[1]).read_text(encoding="utf-8")
     assert not re.search(r"^ +train ", printed, re.MULTILINE)
