@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from local.airflow_api import AirflowApi
 from local.services import Services
+from ratchet.checkout import ROOT
 from ratchet.contracts import paths
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import Stage
@@ -17,7 +18,6 @@ from ratchet.samples.clicks import write
 from ratchet.store.opening import open_store
 from ratchet_airflow.run_id import store_run_id
 
-ROOT = Path(__file__).resolve().parents[1]
 PIPELINE = "search-ranking"
 DAY = date(2026, 3, 31)
 

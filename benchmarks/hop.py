@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.airflow_run import DAY, PIPELINE, ROOT, sandbox
+from benchmarks.airflow_run import DAY, PIPELINE, sandbox
 from benchmarks.measure import Result
+from ratchet.checkout import PIPELINES
 from ratchet.contracts import summaries
 from ratchet.contracts.environment import variable
 from ratchet.contracts.labels import Label
@@ -98,7 +99,7 @@ def _numbers(ended: Outcomes) -> tuple[Mapping[str, float], Mapping[str, float]]
 def _bare_night(home: Path, environment: dict[str, str]) -> tuple[dict[Stage, float], Outcomes]:
     """Run a night with `docker run` alone: the seconds and the outcome of each stage."""
     os.environ.update({name: environment[name] for name in map(variable, ("data", "tracking_uri"))})
-    folder = ROOT / "dags" / "pipelines" / PIPELINE
+    folder = PIPELINES / PIPELINE
     store = open_store(str(home / "bare"))
     image = stage_image(gpu=False)
     plan = make_plan(

@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measure import Result
+from ratchet.checkout import PIPELINES, ROOT
 from ratchet.contracts.environment import variable
 
-ROOT = Path(__file__).resolve().parents[1]
 _PROGRAM = """
 import runpy, sys, time
 import airflow.sdk, airflow.timetables.trigger, airflow.providers.standard.operators.hitl
@@ -28,7 +28,7 @@ print(len(dags), seconds)
 def run(*, full: bool) -> Result:
     """The median of five parses of 200 pipelines (three without --full), each in a separate process."""
     count = 200
-    text = (ROOT / "dags" / "pipelines" / "search-ranking" / "pipeline.yaml").read_text(encoding="utf-8")
+    text = (PIPELINES / "search-ranking" / "pipeline.yaml").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as empty:
         for number in range(count):
             pipeline = Path(folder) / f"p{number:03d}"

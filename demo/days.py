@@ -29,13 +29,13 @@ def write(out: Path, *, last: date) -> Iterator[Path]:
     moved = last - _LAST
 
     def table(day: date) -> pa.Table:
-        rows = _moved(day_clicks(day - moved, seed=_SEED, rows_per_day=_ROWS), moved)
+        rows = _shift(day_clicks(day - moved, seed=_SEED, rows_per_day=_ROWS), moved)
         return _in_cents(rows) if day == last else rows
 
     return write_days(out / "clicks", days=COUNT, end=last, table=table)
 
 
-def _moved(rows: pa.Table, by: timedelta) -> pa.Table:
+def _shift(rows: pa.Table, by: timedelta) -> pa.Table:
     """The rows with their times moved by `by`."""
     column = rows.column_names.index("shown_at")
     times = pc.add(rows["shown_at"], pa.scalar(by, type=pa.duration("us")))

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -21,12 +22,14 @@ from ratchet.contracts.loading import load
 from ratchet.contracts.stages import STAGES
 from ratchet.runs.local_run import page_of, place
 from ratchet.runs.outcomes import outcomes
+from ratchet.store.base import Store
+from ratchet.store.ledger import champion
 from ratchet.store.opening import open_store
 from ratchet_airflow.run_id import store_run_id
 
 PIPELINE = "search-ranking"
 _RUN_S = 900
-_TASKS = ("plan", *STAGES)
+
 _COLOURS = {"success": "green", "failed": "bold red", "running": "bold", "skipped": "yellow", "up_for_retry": "yellow"}
 
 
@@ -53,17 +56,24 @@ class Nights:
         api.wait_for_dag(PIPELINE)
         runs = self._start(api, tick)
         ended = [self._watch(api, day, run_id) for day, run_id in runs]
+        store = open_store(self._services.store)
+        for line in summarise(store, [store_run_id(run_id) for _, run_id in runs], refused=ended[-1] == "refused"):
+            self._say(line)
         for line in self._services.addresses():
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
         return ended == [*["promote"] * (days.NIGHTS - 1), "refused"]
 
     def _forget_other_dates(self, last: date) -> None:
-        """Remove the state of a demo of another date, whose nights differ from those of today."""
+        """Remove the state of a demo of another date, whose nights differ from those of today.
+
+        A demo without a note of its date counts as one of another date.
+        """
         note = self._services.home / "last-date"
-        if note.is_file() and (before := note.read_text(encoding="utf-8")) != last.isoformat():
+        before = note.read_text(encoding="utf-8") if note.is_file() else "an unknown date"
+        if note.parent.exists() and before != last.isoformat():
             self._say(f"removing the demo of {before}")
             self._services.stop()
-            shutil.rmtree(self._services.home)
+            shutil.rmtree(note.parent)
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(last.isoformat(), encoding="utf-8")
 
@@ -92,7 +102,7 @@ class Nights:
         api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})
         if first:
             last = tick.date() - timedelta(days=1)
-            runs.append((last, self._scheduled(api, last)))
+            runs.append((last, self._scheduled_run(api, last)))
         return runs
 
     def _trigger(self, api: AirflowApi, day: date, due: datetime | None) -> str:
@@ -102,7 +112,7 @@ class Nights:
         api.trigger(PIPELINE, run_id, run_after=after, conf={"date": day.isoformat()})
         return run_id
 
-    def _scheduled(self, api: AirflowApi, day: date) -> str:
+    def _scheduled_run(self, api: AirflowApi, day: date) -> str:
         """Wait for the run that the schedule creates for a day."""
         until = time.monotonic() + 60
         while time.monotonic() < until:
@@ -157,11 +167,25 @@ class Nights:
         return word
 
 
+def summarise(store: Store, run_ids: Sequence[str], *, refused: bool) -> Iterator[str]:
+    """Say what the nights have shown. refused: whether the last one was refused, as it should be."""
+    live = champion(store, PIPELINE)
+    if refused and live is not None:
+        yield (
+            "the refused night is the point of the demo: Ratchet trained nothing on the poisoned day, "
+            f"and production stays at version {live.version}"
+        )
+    done = [end for run_id in run_ids for end in outcomes(store, PIPELINE, run_id).values() if end.state == "done"]
+    reused = sum(end.cached for end in done)
+    if reused:
+        yield f"{reused} of {len(done)} results were reused from earlier runs: the same work is never done twice"
+
+
 def _table(title: str, tasks: dict[str, dict[str, Any]]) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in ("task", "state", "try", "seconds"):
         table.add_column(heading, justify="right" if heading in {"try", "seconds"} else "left")
-    for name in _TASKS:
+    for name in ("plan", *STAGES):
         task = tasks.get(name, {})
         state = task.get("state") or ""
         seconds = f"{task['duration']:.1f}" if task.get("duration") else ""

@@ -33,7 +33,7 @@ def _run(options: argparse.Namespace) -> int:
         if not known:
             places = " or ".join(map(str, homes))
             print(f"nothing was started in {places}; `make serve` starts the servers, `make demo` the example")
-    started = [state for state in known.values() if not _stopped(state)]
+    started = [state for state in known.values() if not _is_stopped(state)]
     fine = bool(started) and all(
         processes.is_alive(state.supervisor) and all(server.state in {"running", "done"} for server in state.servers)
         for state in started
@@ -43,7 +43,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _show(home: Path, state: Servers) -> None:
     supervised = processes.is_alive(state.supervisor)
-    if _stopped(state):
+    if _is_stopped(state):
         print(f"{home}: stopped")
         return
     print(
@@ -87,6 +87,6 @@ def _state_now(server: ServerState, *, supervised: bool) -> str:
     return "unsupervised" if processes.is_alive(server.process) else "dead"
 
 
-def _stopped(state: Servers) -> bool:
+def _is_stopped(state: Servers) -> bool:
     """Whether `stop` stopped the servers."""
     return not processes.is_alive(state.supervisor) and all(server.state == "stopped" for server in state.servers)

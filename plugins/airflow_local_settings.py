@@ -13,10 +13,13 @@ from ratchet_airflow.pools import yield_to_nights
 # spend a fifth of that time on garbage collection.
 gc.set_threshold(50_000)
 
+__all__: list[str] = []
+"""What Airflow takes from here. Without the list it would take everything, also what is imported."""
+
 if not entry_points(group="airflow.policy", name="ratchet"):
 
     def task_instance_mutation_hook(task_instance: Any, dag_run: Any = None) -> None:
         """Airflow's scheduler calls this for each task instance that it creates."""
         yield_to_nights(task_instance, dag_run)
 
-    __all__ = ["task_instance_mutation_hook"]
+    __all__ += ["task_instance_mutation_hook"]

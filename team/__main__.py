@@ -10,13 +10,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from ratchet.checkout import ROOT
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.runners.devices import host_devices
 from team import backup, preflight, secret_files
 from team.settings import Settings, read
 from team.stack import Member, Stack
 
-ROOT = Path(__file__).resolve().parents[1]
 _WELL_S = 420
 _ON_EACH_HOST = ("up", "down", "ps", "logs")
 
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             console.print(f"backup: {backup.save(stack, console)}")
         case "restore":
             backup.restore(stack, options.folder, console)
-            return _started(stack, console)
+            return _start_all(stack, console)
         case _:
             _files(stack, options, console)
     return 0
@@ -105,10 +105,10 @@ def _up(stack: Stack, console: Console) -> int:
         secret_files.take(stack.secrets, stack.owner)
     else:
         secret_files.write(stack.secrets, stack.settings, stack.owner)
-    return _started(stack, console)
+    return _start_all(stack, console)
 
 
-def _started(stack: Stack, console: Console) -> int:
+def _start_all(stack: Stack, console: Console) -> int:
     """Start all services, print each as it becomes healthy, and print the addresses."""
     began = time.monotonic()
     console.print("up: starting the services; the first time takes about two minutes")

@@ -50,11 +50,11 @@ def save(stack: Stack, console: Console) -> Path:
 
 def _save_all(stack: Stack, unfinished: Path, console: Console) -> None:
     for name in _DATABASES:
-        with _timed(console, f"database {name}"), (unfinished / f"{name}.dump").open("xb") as out:
+        with _timer(console, f"database {name}"), (unfinished / f"{name}.dump").open("xb") as out:
             stack.compose("exec", "-T", "postgres", "pg_dump", "-U", "postgres", "-Fc", "--create", name, stdout=out)
     client = _client(stack)
     for bucket in _buckets(stack):
-        with _timed(console, f"bucket {bucket}"):
+        with _timer(console, f"bucket {bucket}"):
             _save_bucket(client, bucket, unfinished / f"{bucket}.tar")
     shutil.copytree(stack.secrets, unfinished / "secrets")
     (unfinished / _MANIFEST).write_text(json.dumps(_digests(unfinished), indent=1), encoding="utf-8")
@@ -73,19 +73,19 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
     shutil.copytree(folder / "secrets", stack.secrets)
     for path in stack.secrets.iterdir():  # a copy by root belongs to root
         shutil.chown(path, stack.owner if path.name != "made.json" else stack.secrets.stat().st_uid)
-    with _timed(console, "starting the database and S3"):
+    with _timer(console, "starting the database and S3"):
         stack.compose("up", "--detach", "postgres", "s3")
         stack.wait_for("postgres", "s3")
     _roles(stack)
     for name in _DATABASES:
-        with _timed(console, f"database {name}"), (folder / f"{name}.dump").open("rb") as dump:
+        with _timer(console, f"database {name}"), (folder / f"{name}.dump").open("rb") as dump:
             stack.compose(
                 "exec", "-T", "postgres", "pg_restore", "-U", "postgres", "-d", "postgres",
                 "--clean", "--if-exists", "--create", "--exit-on-error", stdin=dump,
             )  # fmt: skip
     client = _client(stack)
     for bucket in _buckets(stack):
-        with _timed(console, f"bucket {bucket}"):
+        with _timer(console, f"bucket {bucket}"):
             _restore_bucket(client, bucket, folder / f"{bucket}.tar")
 
 
@@ -203,7 +203,7 @@ def _sha256(path: Path) -> str:
 
 
 @contextmanager
-def _timed(console: Console, what: str) -> Iterator[None]:
+def _timer(console: Console, what: str) -> Iterator[None]:
     began = time.monotonic()
     yield
     console.print(f"{what}: {time.monotonic() - began:.1f} s")

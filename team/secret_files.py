@@ -48,7 +48,7 @@ def write(folder: Path, settings: Settings, owner: int) -> None:
     if folder.stat().st_uid != os.getuid():
         raise ConfigurationError(f"{folder} belongs to another user", remedy="run this as its owner, or remove it")
     folder.chmod(0o700)
-    made = _made(folder)
+    made = _secrets(folder)
     for name, content in contents(made, settings).items():
         _write(folder / name, content, owner)
 
@@ -64,7 +64,7 @@ def hand_out(folder: Path, target: Path, settings: Settings) -> None:
         )
     if not (folder / "made.json").is_file():
         raise ConfigurationError(f"there are no secrets in {folder}", remedy="run `make up`, which makes them")
-    files = contents(_made(folder), settings)
+    files = contents(_secrets(folder), settings)
     try:
         target.mkdir(mode=0o700)
     except OSError as error:
@@ -155,7 +155,7 @@ def digest(folder: Path) -> str:
     )
 
 
-def _made(folder: Path) -> dict[str, str]:
+def _secrets(folder: Path) -> dict[str, str]:
     file = folder / "made.json"
     try:
         found: dict[str, str] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

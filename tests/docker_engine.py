@@ -10,7 +10,7 @@ _ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="session")
 def stage_image() -> str:
-    """The tag of the stage image, of the code as it stands. Starts an engine if none answers.
+    """The tag of the stage image, of the code as it is now. Starts an engine if none answers.
 
     The scripts hold locks of their own, so that workers wait for one another.
     """

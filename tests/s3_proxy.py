@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect"})
 
 
-class Asked:
+class Requests:
     """What came through. endpoint: where the proxy is."""
 
     def __init__(self, endpoint: str) -> None:
@@ -28,12 +28,12 @@ class Asked:
 
 
 @contextmanager
-def s3_proxy(upstream: str, address: str = "127.0.0.1") -> Iterator[Asked]:
+def s3_proxy(upstream: str, address: str = "127.0.0.1") -> Iterator[Requests]:
     """The proxy, at a free port of an address, before the server at `upstream`."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        asked: ClassVar[Asked]
+        asked: ClassVar[Requests]
 
         def _pass_on(self) -> None:
             self.asked.note(self.command, self.path)
@@ -61,7 +61,7 @@ def s3_proxy(upstream: str, address: str = "127.0.0.1") -> Iterator[Asked]:
             pass
 
     with ThreadingHTTPServer((address, 0), Handler) as server:
-        Handler.asked = Asked(f"http://{address}:{server.server_port}")
+        Handler.asked = Requests(f"http://{address}:{server.server_port}")
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         try:

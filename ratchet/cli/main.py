@@ -29,7 +29,7 @@ _CHECKOUT_VERBS = {"status": ("local.status", "show the state of the servers of 
 def _verbs() -> dict[str, tuple[str, str]]:
     """(module, summary) by verb."""
     ours = {verb: (f"ratchet.cli.{verb}", summary) for verb, summary in _VERBS.items()}
-    return {**ours, **{verb: found for verb, found in _CHECKOUT_VERBS.items() if (ROOT / "local").is_dir()}}
+    return {**ours, **(_CHECKOUT_VERBS if (ROOT / "local" / "status.py").is_file() else {})}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

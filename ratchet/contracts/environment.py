@@ -148,7 +148,7 @@ class Environment(BaseModel):
         return self.endpoint_url_s3 or self.endpoint_url
 
 
-class _Flawed(Environment):
+class _PartialEnvironment(Environment):
     """An environment in which some variables are wrong. To read one of them raises its ConfigurationError."""
 
     wrong: Mapping[str, str] = Field(alias="wrong")
@@ -174,7 +174,9 @@ def environment() -> Environment:
     except ValidationError as error:
         wrong = {str(each["loc"][0]): _said(str(each["loc"][0]), each["input"], each["msg"]) for each in error.errors()}
         right = {name: value for name, value in given.items() if name not in wrong}
-        return _Flawed.model_validate({**right, "wrong": {_FIELDS[name]: said for name, said in wrong.items()}})
+        return _PartialEnvironment.model_validate(
+            {**right, "wrong": {_FIELDS[name]: said for name, said in wrong.items()}}
+        )
 
 
 def variable(field: str) -> str:

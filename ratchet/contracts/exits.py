@@ -56,13 +56,13 @@ MEANINGS: dict[ExitCode, Meaning] = {
     ),
     ExitCode.UNAVAILABLE: Meaning(
         "a service that the stage depends on did not answer",
-        "check that the service runs and can be reached; Ratchet retries with a growing delay",
+        "check that the service runs and can be reached; run again if no retry follows",
         _LATER,
     ),
     ExitCode.BUG: Meaning("a bug in Ratchet or in the pipeline's code", "read the traceback in the log", _ONCE),
     ExitCode.TRY_AGAIN: Meaning(
         "the stage received a notice to stop and saved its work",
-        "wait for the retry, which resumes from the last checkpoint",
+        "wait for the retry, or run again; both resume from the last checkpoint",
         _AT_ONCE,
     ),
     ExitCode.OUT_OF_MEMORY: Meaning(

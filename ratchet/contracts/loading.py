@@ -12,10 +12,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from ratchet.contracts.drafts import draft, unwrap
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.gate import NAME
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
+from ratchet.contracts.partial_document import unwrap, valid_part
 from ratchet.contracts.patterns import IN_WORDS, nearest_name
 from ratchet.contracts.pipeline import RULES, PipelineSpec
 from ratchet.contracts.schedule import schedule_fires
@@ -75,7 +75,7 @@ def loads(
         spec = PipelineSpec.model_validate_json(json.dumps(located.data), strict=True)
     except ValidationError as error:
         found = _key_errors(error, located.data)
-        subject: Any = draft(PipelineSpec, located.data, {*located.refused, *(misfit.key for misfit in found)})
+        subject: Any = valid_part(PipelineSpec, located.data, {*located.refused, *(misfit.key for misfit in found)})
         found += misfits(subject, RULES)
     else:
         subject = spec

@@ -23,11 +23,11 @@ class Misfit(NamedTuple):
 
 
 Rule = Callable[[Any], Iterable[Misfit]]
-"""Checks a spec, or a draft of one."""
+"""Checks a spec, or the valid part of one."""
 
 
 class UnknownKey(AttributeError):
-    """A rule read a key of a draft that is invalid itself."""
+    """A rule read a key that is invalid itself."""
 
 
 class SpecProblems(ValueError):
@@ -38,7 +38,7 @@ class SpecProblems(ValueError):
 
 
 def misfits(subject: Any, rules: Iterable[Rule]) -> list[Misfit]:
-    """The problems that the rules find; on a draft, those between its valid keys."""
+    """The problems that the rules find; on a part, those between its valid keys."""
     found: list[Misfit] = []
     for rule in rules:
         with suppress(UnknownKey):

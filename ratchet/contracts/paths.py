@@ -49,9 +49,14 @@ def day_part(stage: Stage) -> str:
     return f"{stage}.day"
 
 
-def damaged(prefix: str, digest: str) -> str:
-    """Where a damaged manifest goes, so that the result can be made again. `digest`: of the manifest's bytes."""
-    return f"{prefix}/damaged/{segment(digest[:_DIGEST])}.json"
+def damaged(prefix: str) -> str:
+    """The prefix of the damaged manifests of a result: they are moved there, so that the result can be made again."""
+    return f"{prefix}/damaged"
+
+
+def damaged_manifest(prefix: str, digest: str) -> str:
+    """One of them. `digest`: of its bytes."""
+    return f"{damaged(prefix)}/{segment(digest[:_DIGEST])}.json"
 
 
 def superseded(prefix: str) -> str:
@@ -116,12 +121,12 @@ def night_date(key: str) -> date:
 
 
 def alerts(pipeline: str, run_id: str) -> str:
-    """The prefix of what people were told about a run."""
+    """The prefix of the alerts that were sent about a run."""
     return join("alerts", pipeline, run_id)
 
 
 def alert(pipeline: str, run_id: str, event: str) -> str:
-    """One event of a run that people were told of. Whoever creates it tells them."""
+    """One event of a run that people are alerted to. The process that creates it sends the alert."""
     return f"{alerts(pipeline, run_id)}/{segment(event)}.json"
 
 
@@ -191,5 +196,5 @@ _PLACES: Mapping[Stage, tuple[str, ...]] = {
 
 
 def day(value: date) -> str:
-    """A date as it stands in keys and source URIs."""
+    """A date as it is written in keys and source URIs."""
     return value.isoformat()

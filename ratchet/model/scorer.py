@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import Protocol
 
@@ -58,8 +59,21 @@ class PackedModel:
 
 
 def _scoring(package: Path) -> ModuleType:
-    """A package's scoring module. tasks.register.pyfunc, which imports nothing of ours, does the same."""
-    spec = ModuleSpec(package.name, None, is_package=True)
-    spec.submodule_search_locations = [str(package)]
-    sys.modules.setdefault(package.name, module_from_spec(spec))
-    return import_module(f"{package.name}.model.scoring")
+    """A package's scoring module. tasks.register.pyfunc, which imports nothing of ours, does the same.
+
+    A load that fails leaves nothing behind: what comes next may have the same package whole, in another folder. Threads
+    that load one package take turns.
+    """
+    while True:
+        spec = ModuleSpec(package.name, None, is_package=True)
+        spec.submodule_search_locations = [str(package)]
+        shared = sys.modules.setdefault(package.name, module_from_spec(spec))
+        with vars(shared).setdefault("loading", RLock()):
+            if sys.modules.get(package.name) is not shared:
+                continue  # the load of another thread has failed
+            try:
+                return import_module(f"{package.name}.model.scoring")
+            except BaseException:
+                for name in [name for name in list(sys.modules) if f"{name}.".startswith(f"{package.name}.")]:
+                    sys.modules.pop(name, None)
+                raise

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class JobEnd:
     """How a job ended. seconds: wall time from submission. tail: its last lines. cause: as in Status."""
 
     exit_code: int
@@ -49,7 +49,7 @@ def follow_to_end(
     started: float | None = None,
     resume: bool = False,
     is_ours: Callable[[], bool] = lambda: True,
-) -> Ended:
+) -> JobEnd:
     """Follow a job until it ends, and remove it, however this call ends.
 
     `on_line` is called for each line in the caller's thread. A job past its timeout gets SIGTERM, and SIGKILL after its
@@ -85,7 +85,7 @@ def follow_to_end(
         raise timeout.error
     if status.exit_code is None:
         raise AssertionError(f"{job.name} still runs, after a wait for its end")
-    return Ended(
+    return JobEnd(
         exit_code=status.exit_code,
         out_of_memory=status.out_of_memory,
         timed_out=timeout.fired,

@@ -22,7 +22,7 @@ def accumulation(store: Store, plan: RunPlan, parts: Mapping[str, str]) -> int:
 
     The remembered number; fewer, if a training with fewer is published: then there is nothing to compute.
     """
-    remembered = _remembered(store, plan)[0]
+    remembered = _read_number(store, plan)[0]
     fewer = 1
     while fewer < remembered:
         prefix = paths.published(plan.spec.name, "train", fingerprint({**parts, **accumulation_parts(fewer)}))
@@ -64,7 +64,7 @@ def double_micro_batches(store: Store, plan: RunPlan, *, used: int | None = None
     """
     key = _key(plan)
     while True:
-        held, etag = _remembered(store, plan)
+        held, etag = _read_number(store, plan)
         if used is not None and held > used:
             return held
         doubled = 2 * (used or held)
@@ -76,7 +76,7 @@ def double_micro_batches(store: Store, plan: RunPlan, *, used: int | None = None
         used = used or held  # another run was faster; it ran out of memory with the same
 
 
-def _remembered(store: Store, plan: RunPlan) -> tuple[int, str | None]:
+def _read_number(store: Store, plan: RunPlan) -> tuple[int, str | None]:
     """(micro-batches, etag of the record). A record that cannot be read counts for nothing and is replaced."""
     key = _key(plan)
     entry = store.head(key)

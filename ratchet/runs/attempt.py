@@ -122,10 +122,10 @@ class Attempt:
         if earlier is None or handle is None:
             return None
         since = began if predecessor is None else predecessor.started
-        self._job = self._under_way(hold, handle, found=True, since=since)
+        job = self._own(self._under_way(hold, handle, found=True, since=since))
         hold.point_at(earlier, since)
         self._say(f"the container of attempt {earlier} is still there; going on with it")
-        return self._job
+        return job
 
     def _start(self, hold: Hold, predecessor: Lease | None, began: datetime) -> StageJob:
         """Start a container, after the end of every other container for this work."""
@@ -137,8 +137,14 @@ class Attempt:
             self._runner.remove(leftover)
         hold.point_at(self.work.attempt, datetime.now(UTC))
         handle = self._runner.submit(self.work.job)
-        self._job = self._under_way(hold, handle, found=False, since=began)
-        return self._job
+        return self._own(self._under_way(hold, handle, found=False, since=began))
+
+    def _own(self, job: StageJob) -> StageJob:
+        """Send notices to stop to this job from now on, and the one that arrived while it started."""
+        self._job = job
+        if self._stopping:
+            job.interrupt()
+        return job
 
     def _under_way(self, hold: Hold, handle: str, *, found: bool, since: datetime) -> StageJob:
         return StageJob(work=self.work, runner=self._runner, hold=hold, handle=handle, found=found, since=since)
@@ -176,8 +182,7 @@ class Attempt:
             if not job.hold.is_ours():  # its successor has stopped it, and starts the next one
                 break
             self._say(f"{error.cause}; it goes on at once ({preemptions} of at most {_MOST_PREEMPTIONS - 1} times)")
-            job = replace(job, handle=self._runner.submit(self.work.job), found=False)
-            self._job = job
+            job = self._own(replace(job, handle=self._runner.submit(self.work.job), found=False))
         return error
 
     def _release(self, hold: Hold) -> None:

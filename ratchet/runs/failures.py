@@ -11,7 +11,7 @@ from ratchet.contracts.errors import (
 from ratchet.contracts.exits import ExitCode, meaning
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import StageRequest
-from ratchet.runners.following import Ended
+from ratchet.runners.following import JobEnd
 from ratchet.runs.events import parse
 
 LAST_LINES = 10
@@ -20,7 +20,7 @@ _ERRORS: dict[ExitCode, type[RatchetError]] = {
 }
 
 
-def failure_of(request: StageRequest, ended: Ended) -> RatchetError | None:
+def failure_of(request: StageRequest, ended: JobEnd) -> RatchetError | None:
     """The error that an end means, with the last lines of the log; None if all went well."""
     if ended.exit_code == ExitCode.DONE and not ended.timed_out:
         return None
@@ -29,7 +29,7 @@ def failure_of(request: StageRequest, ended: Ended) -> RatchetError | None:
     return error
 
 
-def _failure(request: StageRequest, ended: Ended) -> RatchetError:
+def _failure(request: StageRequest, ended: JobEnd) -> RatchetError:
     stage = request.stage
     if ended.timed_out:
         return Unavailable(

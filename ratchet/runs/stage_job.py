@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from ratchet.contracts.errors import JobGone
 from ratchet.runners.detached import end_later
-from ratchet.runners.following import Ended, follow_to_end
+from ratchet.runners.following import JobEnd, follow_to_end
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
 from ratchet.runs.work import Work
@@ -30,7 +30,7 @@ class StageJob:
     found: bool
     since: datetime
 
-    def follow(self, on_line: Callable[[Line], None]) -> Ended:
+    def follow(self, on_line: Callable[[Line], None]) -> JobEnd:
         """How it ended, and removed. What another attempt has taken over meanwhile is left to it."""
         elapsed_s = (datetime.now(UTC) - self.since).total_seconds()
         return follow_to_end(

@@ -20,7 +20,6 @@ from ratchet.contracts.fingerprint import fingerprint
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import StageContext
-from ratchet.store.file import FileStore
 from ratchet.store.publishing import Transaction, discard_damaged, find_result, supersede, verify
 
 _OVERLAP = 2  # two days overlap even on one processor: one waits for the store while the other computes
@@ -97,7 +96,8 @@ class DayParts(Generic[Source, Part]):
             found = find_result(self.ctx.store, prefix)
             if found is None:
                 return None
-            if not verify(self.ctx.store, found, quick=self._quick):
+            far = self.ctx.store.local(found.key) is None
+            if not verify(self.ctx.store, found, quick=far and not self._doubted):
                 return self.read(found)
         except CorruptArtifact:
             pass
@@ -107,14 +107,13 @@ class DayParts(Generic[Source, Part]):
         return None
 
     @cached_property
-    def _quick(self) -> bool:
-        """Whether to compare only sizes: in a store over the network, without a reason for doubt.
+    def _doubted(self) -> bool:
+        """Whether this stage's result was damaged before, or a person requests a rebuild, to trust nothing.
 
-        Reads every byte on a local disk, where that takes seconds; if this stage's result was damaged before; and in a
-        rebuild, which a person requests to trust nothing. Readers check every digest in any case.
+        Without doubt, a store over the network is asked for sizes only. On a local disk every byte is read, which takes
+        seconds. Readers check every digest in any case.
         """
-        doubted = self._rebuild or any(self.ctx.store.list(f"{self.ctx.request.prefix}/damaged"))
-        return not doubted and not isinstance(self.ctx.store, FileStore)
+        return self._rebuild or any(self.ctx.store.list(paths.damaged(self.ctx.request.prefix)))
 
     @property
     def _rebuild(self) -> bool:
@@ -128,6 +127,7 @@ class DayParts(Generic[Source, Part]):
 
     def _find_or_make(self, day: Source) -> tuple[Part, int | None]:
         """A day's part, and its rows if it is new."""
+        # Also in a rebuild: equal content keeps the published bytes, and `find` moves them aside if they are damaged.
         found = self.find(day)
         if found is not None and not self._rebuild:
             return found, None

@@ -2,6 +2,7 @@
 
 A checkout and an image contain the files themselves. A wheel of the library does not: the stages are another
 distribution, which Airflow's environment does not have. So the build of the wheel writes these facts to `release.json`.
+Where the record exists it decides, whatever else is installed: a folder `tasks` beside the wheel can be anyone's.
 
 A change here violates the promise of the project when a wheel and the checkout that it was built from plan the same run
 with different fingerprints.
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.checkout import ROOT, STAGE_LOCK
+from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import STAGES, Stage, stage_module
 from ratchet.runtime.code import code_parts
 
@@ -26,19 +28,29 @@ _DECISIVE = frozenset(
 
 
 def stage_code(stage: Stage) -> dict[str, str]:
-    """`{"code.tasks.train.loop": sha256, ...}`: the modules of a stage, and those of the library that it needs."""
-    if (ROOT / "tasks").is_dir():
-        return code_parts(stage_module(stage))
+    """`{"code.tasks.train.loop": sha256, ...}`: the modules of a stage, and those of the library that it needs.
+
+    Raises ConfigurationError if neither the record nor the stage's files are here.
+    """
+    if not _RECORD.is_file():
+        if parts := code_parts(stage_module(stage)):
+            return parts
+        raise _incomplete(f"the code of the stage {stage}")
     found: dict[str, str] = _record()["code"][stage]
     return found
 
 
 @cache
 def stage_libraries() -> dict[str, str]:
-    """Versions of the libraries that results depend on, from the lock file of the stage image."""
-    if not STAGE_LOCK.is_file():
+    """Versions of the libraries that results depend on, from the lock file of the stage image.
+
+    Raises ConfigurationError if neither the record nor the lock file is here.
+    """
+    if _RECORD.is_file():
         recorded: dict[str, str] = _record()["libraries"]
         return recorded
+    if not STAGE_LOCK.is_file():
+        raise _incomplete(f"the lock file {STAGE_LOCK.relative_to(ROOT)}")
     found = dict(_PINNED.findall(STAGE_LOCK.read_text(encoding="utf-8")))
     return {name: found[name] for name in sorted(_DECISIVE)}
 
@@ -53,3 +65,10 @@ def write_record(folder: Path) -> None:
 def _record() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(_RECORD.read_text(encoding="utf-8"))
     return found
+
+
+def _incomplete(missing: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{ROOT} has neither {missing} nor ratchet/{FILE}",
+        remedy="install a wheel that `make wheels` has built, or use a whole checkout",
+    )

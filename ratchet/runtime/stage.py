@@ -50,6 +50,11 @@ def _stop(stage: Stage, stopping: Event) -> None:
 def _refuse_other_code(request: StageRequest) -> None:
     """A fingerprint speaks of the code that it was computed from; other code must not publish under it."""
     ours = code_parts(stage_module(request.stage))
+    if not ours:
+        raise ConfigurationError(
+            f"the code of the stage {request.stage} is not installed here",
+            remedy="install the wheel ratchet-stages (make wheels), or run the stages in containers: --runner docker",
+        )
     theirs = {name: value for name, value in request.parts.items() if name.startswith("code.")}
     if ours != theirs:
         differ = sorted(name.removeprefix("code.") for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))

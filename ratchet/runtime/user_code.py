@@ -3,9 +3,24 @@
 Each folder is a package with a name of its own. So two pipelines in one process may have helper modules of one name,
 and neither changes what the process itself imports under it: `sys.path` and plain names in `sys.modules` stay.
 
+The plain names are those of import statements, at the top and inside functions. What finds modules in another way does
+not know them:
+
+- `importlib.import_module` finds the process's own module. With a literal name of the folder it is refused.
+- Pickle writes an object's module under the package's name. Only this process, and one that it forks, reads it again. A
+  pickle that names a plain module gets the process's own one, or fails.
+- A process that `multiprocessing` starts by spawn or forkserver cannot import the package; a pool of such waits for
+  ever. A literal choice of them is refused; where it is the default (macOS), nobody notices.
+
+An `__init__.py` of the folder itself is not run. A package of the folder hides all of a package of that name outside,
+also where neither has an `__init__.py`. A module has the built-in names of the moment when it was loaded.
+
+What was loaded stays in `sys.modules` until the process ends, and a folder at another place is loaded again.
+
 A change here violates the promise of the project when a folder's module runs the code of another folder.
 """
 
+import ast
 import builtins
 import hashlib
 import re
@@ -29,6 +44,7 @@ from typing import Any
 
 from ratchet.contracts import bundle
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.runtime import plain_names
 
 _PREFIX = "ratchet_pipeline_"
 _PRIVATE = re.compile(rf"\b{_PREFIX}[0-9a-f]{{16}}\.")
@@ -40,8 +56,8 @@ _own: dict[str, frozenset[str]] = {}
 def load_module(folder: Path, file: str) -> ModuleType | None:
     """A file of the pipeline's folder as a module, or None where there is no such file.
 
-    Its imports, at the top or inside functions, find the folder's own modules first. Only `importlib.import_module`
-    does not know them by their plain names; `import_module(".mapping", __package__)` finds them.
+    Its imports, at the top or inside functions, find the folder's own modules first. `importlib.import_module` finds
+    them by relative names alone: `import_module(".mapping", __package__)`.
     Raises ConfigurationError with file and line if the code cannot be imported.
     """
     path = folder / file
@@ -104,7 +120,10 @@ def _top(file: str) -> str | None:
 
 
 class _Finder:
-    """Finds the modules of the packages made here, and no others. A name below one of them is asked of nobody else."""
+    """Finds the modules of the packages made here, and no others.
+
+    What it does not find below one of them, no later finder is asked for. Finders that the process put before it are.
+    """
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
@@ -112,7 +131,10 @@ class _Finder:
         if path is None or name.partition(".")[0] not in _own:
             return None
         kinds = (ExtensionFileLoader, EXTENSION_SUFFIXES), (_Loader, SOURCE_SUFFIXES)
-        return next(filter(None, (FileFinder(folder, *kinds).find_spec(name) for folder in path)), None)
+        found = next(filter(None, (FileFinder(folder, *kinds).find_spec(name) for folder in path)), None)
+        if found is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return found
 
 
 class _Loader(SourceFileLoader):
@@ -121,7 +143,9 @@ class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """The module's code. Byte code is trusted by second and size, and folders are temporary."""
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        tree = ast.parse(self.get_data(path), path)
+        plain_names.refuse(tree, Path(path).name, _own[fullname.partition(".")[0]])
+        return self.source_to_code(tree, path)
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module."""

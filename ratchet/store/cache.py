@@ -130,7 +130,7 @@ class Cache:
             if self._make_room(size):
                 return claimed
             limit = f"{variable('cache_limit')} = {self._limit:,}"
-            self._warn(f"has no room for {size:,} bytes, with {limit}, or its disk is full")
+            self._warn(f"has no space for {size:,} bytes, with {limit}, or its disk is full")
         except OSError as error:
             self._warn(f"cannot be written: {error}")
         if claimed is not None:
@@ -187,7 +187,7 @@ class Cache:
 
 
 def open_cache() -> Cache | None:
-    """The cache that RATCHET_CACHE names, if any. Raises ConfigurationError for a wrong limit."""
+    """The cache that RATCHET_CACHE names, if any. Raises ConfigurationError for an invalid limit."""
     here = environment()
     return _open(here.cache, here.cache_limit) if here.cache else None
 

@@ -1,4 +1,7 @@
-"""Deletes the files that crashed and superseded attempts left."""
+"""Deletes the files that crashed and superseded attempts left.
+
+Nothing calls it yet: a later release brings the command that cleans a store.
+"""
 
 import time
 
@@ -17,7 +20,7 @@ def collect(store: Store, prefix: str, *, older_than_s: float) -> list[str]:
     """
     found = find_result(store, prefix)
     kept = [read_manifest(store, entry.key) for entry in list(store.list(paths.superseded(prefix)))]
-    used = {key for one in [*kept, *([found] if found else [])] for key in _named(one)}
+    used = {key for one in [*kept, *([found] if found else [])] for key in _keys(one)}
     before = time.time_ns() - int(older_than_s * 1e9)
     gone = [entry.key for entry in list(store.list(prefix)) if entry.key not in used and entry.modified_ns <= before]
     for key in gone:
@@ -26,5 +29,5 @@ def collect(store: Store, prefix: str, *, older_than_s: float) -> list[str]:
     return gone
 
 
-def _named(found: PublishedResult) -> set[str]:
+def _keys(found: PublishedResult) -> set[str]:
     return {found.key, *(artifact.key for artifact in found.result.outputs.values())}

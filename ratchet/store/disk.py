@@ -43,7 +43,7 @@ def _explain(error: OSError, path: Path) -> RatchetError:
         free = shutil.disk_usage(_existing(path)).free
         return Unavailable(
             f"{path}: the disk is full, {free:,} bytes are free; nothing was changed",
-            remedy="free space on the store's disk, or move the store; Ratchet retries",
+            remedy="free space on the store's disk, or move the store; run again if no retry follows",
         )
     if error.errno in _RIGHTS:
         return ConfigurationError(
@@ -51,7 +51,7 @@ def _explain(error: OSError, path: Path) -> RatchetError:
         )
     if error.errno in _SHAPE:
         return ConfigurationError(what, remedy="move the file or folder at this path of the store away")
-    return Unavailable(what, remedy="check the store's disk and the system's log; Ratchet retries")
+    return Unavailable(what, remedy="check the store's disk and the system's log; run again if no retry follows")
 
 
 def link_error(key: str, uri: str) -> ConfigurationError:
@@ -138,7 +138,7 @@ def lock_folder(folder: Path) -> Iterator[int]:
             if time.monotonic() > deadline:
                 raise Unavailable(
                     f"{folder}: another process has held its lock for {LOCK_TIMEOUT_S:.0f} s",
-                    remedy="find the process with `lslocks`; Ratchet retries",
+                    remedy="find the process with `lslocks`; run again if no retry follows",
                 )
             time.sleep(_LOCK_POLL_S)
         yield handle

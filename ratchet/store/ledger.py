@@ -41,7 +41,7 @@ class Record(Change):
     number: int = Field(ge=1)
 
 
-class LedgerMoved(PublishConflict):
+class LedgerConflict(PublishConflict):
     """Another writer has recorded a change first: `winner`. Decide again, with the new champion."""
 
     def __init__(self, winner: Record) -> None:
@@ -56,14 +56,14 @@ class LedgerMoved(PublishConflict):
 def append(store: Store, change: Change, *, after: int) -> Record:
     """Record a change as number `after` + 1, durably. after: the newest number that the writer knows, 0 if none.
 
-    Raises LedgerMoved if the ledger has a newer record, CorruptArtifact if record `after` is missing or damaged.
+    Raises LedgerConflict if the ledger has a newer record, CorruptArtifact if record `after` is missing or damaged.
     """
     number = after + 1
     if after:
         _read(store, change.model, after)
     record = Record(number=number, **change.model_dump(exclude={"number"}))
     if not store.create(paths.ledger_record(change.model, number), seal(record)):
-        raise LedgerMoved(_read(store, change.model, number))
+        raise LedgerConflict(_read(store, change.model, number))
     return record
 
 
@@ -90,7 +90,7 @@ def _newest(store: Store, model: str) -> int:
     expected = [paths.ledger_record(model, number) for number in range(1, len(keys) + 1)]
     for key, due in zip(keys, expected, strict=True):
         if key != due:
-            raise _damaged(store, due, "is missing")
+            raise _damage_error(store, due, "is missing")
     return len(keys)
 
 
@@ -99,14 +99,14 @@ def _read(store: Store, model: str, number: int) -> Record:
     try:
         data = store.read(key)
     except FileNotFoundError:
-        raise _damaged(store, key, "is missing") from None
+        raise _damage_error(store, key, "is missing") from None
     record = unseal(data, Record, where=f"{store.uri}/{key}", remedy=_remedy(key))
     if (record.model, record.number) != (model, number):
-        raise _damaged(store, key, f"contains record {record.number} of {record.model}")
+        raise _damage_error(store, key, f"contains record {record.number} of {record.model}")
     return record
 
 
-def _damaged(store: Store, key: str, what: str) -> CorruptArtifact:
+def _damage_error(store: Store, key: str, what: str) -> CorruptArtifact:
     return CorruptArtifact(f"{store.uri}/{key} {what}", remedy=_remedy(key))
 
 

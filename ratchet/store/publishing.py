@@ -23,7 +23,7 @@ from ratchet.store.base import Store
 from ratchet.store.cache import scratch
 from ratchet.store.sealed import seal, unseal
 
-_REMEDY = "run again; the damaged result is moved aside and computed again"
+_REMEDY = "run again; the run moves the damaged result aside and computes it again"
 MANIFEST = "manifest"  # the name that reports a damaged manifest
 _TRIES = 3
 _THREADS = 2
@@ -212,7 +212,7 @@ def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[s
             data = store.read(key)
         except FileNotFoundError:
             return []
-        store.create(paths.damaged(prefix, digest(data)), data)
+        store.create(paths.damaged_manifest(prefix, digest(data)), data)
         # Another process may have replaced it meanwhile: only the manifest that was verified is deleted.
         store.delete(key, expected=entry.etag)
     return damaged

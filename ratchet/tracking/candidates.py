@@ -10,6 +10,7 @@ from ratchet.contracts.fingerprint import flatten
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
+from ratchet.contracts.summaries import TrainedModel
 from ratchet.tracking.mlflow import Tracker
 
 TRAINING = "ratchet.train_fingerprint"
@@ -40,6 +41,19 @@ def log_candidate(tracker: Tracker, request: StageRequest, results: Mapping[Stag
     return run
 
 
+def training_tags(request: StageRequest, trained: TrainedModel) -> dict[str, str]:
+    """The tags that a training's MLflow run and the versions of its model have in common."""
+    return {
+        "ratchet.model_digest": trained.digest,
+        "ratchet.data_date": request.data_date.isoformat(),
+        "ratchet.run_id": request.run_id,
+        "ratchet.commit": request.pins.commit,
+        "ratchet.image": request.pins.image,
+        "ratchet.libraries": json.dumps(request.pins.libraries, sort_keys=True),
+        "ratchet.seed": str(request.spec.train.seed),
+    }
+
+
 def metric_name(name: str) -> str:
     """The name of a metric in MLflow, which does not allow @: ndcg@10 -> ndcg_at_10."""
     return name.replace("@", "_at_")
@@ -48,17 +62,11 @@ def metric_name(name: str) -> str:
 def _tags(request: StageRequest, results: Mapping[Stage, StageResult]) -> dict[str, str]:
     snapshot, trained = summaries.snapshot(results["ingest"]), summaries.trained(results["train"])
     tags = {
+        **training_tags(request, trained),
         "ratchet.pipeline": request.spec.name,
-        "ratchet.run_id": request.run_id,
-        "ratchet.data_date": request.data_date.isoformat(),
         "ratchet.snapshot_table": snapshot.table,
         "ratchet.snapshot_version": str(snapshot.version),
-        "ratchet.model_digest": trained.digest,
-        "ratchet.commit": request.pins.commit,
-        "ratchet.image": request.pins.image,
         "ratchet.python": request.pins.python,
-        "ratchet.libraries": json.dumps(request.pins.libraries, sort_keys=True),
-        "ratchet.seed": str(request.spec.train.seed),
         "ratchet.owner": request.spec.owner,
     }
     if "evaluate" in results:

@@ -146,7 +146,7 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
         time.sleep(random.uniform(0, _WAIT_S * 2**attempt))
     raise Unavailable(
         f"{store.uri}/{key}: other writers kept writing to it",
-        remedy="run fewer runs at once, or use an MLflow server; Ratchet retries",
+        remedy="run fewer runs at once, or use an MLflow server; run again if no retry follows",
     )
 
 
@@ -183,7 +183,7 @@ def _tracking_errors(address: str) -> Iterator[None]:
     from mlflow.exceptions import MlflowException, RestException
     from requests.exceptions import RequestException
 
-    remedy = "check that MLflow runs at this address and can be reached from here; Ratchet retries"
+    remedy = "check that MLflow runs at this address and can be reached from here; run again if no retry follows"
     try:
         yield
     except RequestException as error:

@@ -92,8 +92,8 @@ def compare(
     tail = expanded_tail(1 - confidence, effective)
     low, high = np.quantile(draws, (tail, 1 - tail))
     spread = float(draws.std(ddof=1)) * math.sqrt(effective / (effective - 1))
-    interval = Interval(value=_rounded(value), low=_rounded(min(low, value)), high=_rounded(max(high, value)))
-    return Comparison(gain=interval, spread=_rounded(spread), effective=effective, confidence=confidence)
+    interval = Interval(value=_round(value), low=_round(min(low, value)), high=_round(max(high, value)))
+    return Comparison(gain=interval, spread=_round(spread), effective=effective, confidence=confidence)
 
 
 def resample(columns: Floats, *, resamples: int, seed: int) -> Floats:
@@ -147,6 +147,6 @@ def _blocks(columns: Floats) -> Floats:
     return np.asarray(padded.reshape(deep, MAX_BLOCKS, width).sum(axis=0))
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     """To ten digits after the point, below which matrix products differ from machine to machine."""
     return round(float(value), 10)

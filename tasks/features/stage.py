@@ -7,7 +7,7 @@ import numpy as np
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.summaries import FeatureSet
-from ratchet.model.fitted import Fitted
+from ratchet.model.fitted_state import FittedState
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch
 from tasks.features.day import categorical, numeric
@@ -64,11 +64,11 @@ def run(ctx: StageContext) -> Finished:
     )
 
 
-def _fit(ctx: StageContext, days: Sequence[KeptDay]) -> Fitted:
+def _fit(ctx: StageContext, days: Sequence[KeptDay]) -> FittedState:
     columns = [merge(column) for column in zip(*(day.numeric for day in days), strict=True)]
     counts = [np.load(fetch(ctx.store, day.categories, ctx.disk), mmap_mode="r") for day in days]
     label = merge(day.label for day in days)
-    return Fitted(
+    return FittedState(
         mean=np.array([column.mean for column in columns]),
         std=np.array([column.std for column in columns]),
         vocabulary=tuple(

@@ -57,12 +57,12 @@ def _rows(
     source: SqlSource | DeltaSource, root: str, planned: SourceDay, columns: dict[str, ColumnType]
 ) -> Iterator[Any]:
     if isinstance(source, SqlSource):
-        from tasks.ingest.queries import read_query
+        from tasks.ingest.sql_source import read_query
 
         return read_query(source, planned.day, columns)
-    from tasks.ingest.tables import read_table
+    from tasks.ingest.delta_source import read_delta
 
-    return read_table(root, source.date_column, planned, columns)
+    return read_delta(root, source.date_column, planned, columns)
 
 
 def _files(planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], extra: set[str]) -> Iterator[Any]:
@@ -82,7 +82,10 @@ def _take(store: Store, root: str, planned: SourceDay, file: SourceFile, target:
     except FileNotFoundError:
         raise _change_error(root, planned, file) from None
     if target.stat().st_size != file.bytes:
-        raise CorruptArtifact(f"{root}/{file.key}: {target.stat().st_size} bytes instead of {file.bytes} were read")
+        raise CorruptArtifact(
+            f"{root}/{file.key}: {target.stat().st_size} bytes instead of {file.bytes} were read",
+            remedy="run again; if this continues, check the storage of the source",
+        )
     return target
 
 

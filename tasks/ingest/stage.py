@@ -21,7 +21,7 @@ from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
 from tasks.ingest.schema import arrow_schema, source_columns
-from tasks.ingest.table import commit, file_key
+from tasks.ingest.snapshot_table import commit, file_key
 from tasks.ingest.writing import ROW_GROUP
 
 _BYTES_PER_VALUE = 110  # while a row group is cast and written: 79 to 107 were measured

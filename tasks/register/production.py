@@ -12,11 +12,11 @@ from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Judgement, Snapshot, TrainedModel
 from ratchet.store.base import Store
-from ratchet.store.ledger import Change, LedgerMoved, Record, append, champion
+from ratchet.store.ledger import Change, LedgerConflict, Record, append, champion
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settled:
+class Settlement:
     """live: the champion from now on, if any. withheld: why this version is not it, if it is not."""
 
     live: Record | None
@@ -32,17 +32,17 @@ def settle(
     trained: TrainedModel,
     fingerprint: str,
     snapshot: Snapshot,
-) -> Settled:
+) -> Settlement:
     """Record a version as champion if it may be, and if production is still what it was measured against."""
     model = request.spec.model_name
     live = champion(store, model)
     if live is not None and live.model_digest == trained.digest:
-        return Settled(live=live)
+        return Settlement(live=live)
     if request.promotion.mode == "never":
-        return Settled(live=live, withheld=request.promotion.reason or "this run does not move production")
+        return Settlement(live=live, withheld=request.promotion.reason or "this run does not move production")
     measured = judged.baseline.number if judged.baseline else 0
     if (live.number if live else 0) != measured:
-        return Settled(live=live, withheld=_moved(live))
+        return Settlement(live=live, withheld=_reason(live))
     change = Change(
         model=model,
         action="promote",
@@ -59,11 +59,11 @@ def settle(
         recorded=datetime.now(UTC),
     )
     try:
-        return Settled(live=append(store, change, after=measured))
-    except LedgerMoved as moved:
+        return Settlement(live=append(store, change, after=measured))
+    except LedgerConflict as moved:
         if moved.winner.model_digest == trained.digest:
-            return Settled(live=moved.winner)
-        return Settled(live=champion(store, model), withheld=_moved(moved.winner))
+            return Settlement(live=moved.winner)
+        return Settlement(live=champion(store, model), withheld=_reason(moved.winner))
 
 
 def manifests(store: Store, request: StageRequest) -> dict[str, str]:
@@ -85,6 +85,6 @@ def _manifest(store: Store, request: StageRequest, stage: Stage) -> str | None:
     return Outcome.model_validate_json(data).manifest
 
 
-def _moved(live: Record | None) -> str:
+def _reason(live: Record | None) -> str:
     now = f"version {live.version} of run {live.run_id}, data up to {live.data_date}" if live else "nothing"
     return f"production has moved since the evaluation, to {now}; it was not measured against that"

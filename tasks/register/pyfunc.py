@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -39,11 +40,24 @@ class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not 
 
 
 def _scoring(package: Path) -> ModuleType:
-    """The scoring module of a package, whose name says its content: another version with this name has this code."""
-    spec = ModuleSpec(package.name, None, is_package=True)
-    spec.submodule_search_locations = [str(package)]
-    sys.modules.setdefault(package.name, module_from_spec(spec))
-    return import_module(f"{package.name}.model.scoring")
+    """The scoring module of a package, whose name says its content: another version with this name has this code.
+
+    A load that fails leaves nothing behind: what comes next may have the same package whole, in another folder. Threads
+    that load one package take turns.
+    """
+    while True:
+        spec = ModuleSpec(package.name, None, is_package=True)
+        spec.submodule_search_locations = [str(package)]
+        shared = sys.modules.setdefault(package.name, module_from_spec(spec))
+        with vars(shared).setdefault("loading", RLock()):
+            if sys.modules.get(package.name) is not shared:
+                continue  # the load of another thread has failed
+            try:
+                return import_module(f"{package.name}.model.scoring")
+            except BaseException:
+                for name in [name for name in list(sys.modules) if f"{name}.".startswith(f"{package.name}.")]:
+                    sys.modules.pop(name, None)
+                raise
 
 
 set_model(RatchetModel())

@@ -1,6 +1,5 @@
 """register: a version in MLflow for a model that was judged better, and production moved to it if that is allowed."""
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from ratchet.model.files import lay_out
 from ratchet.model.package import unpack
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
-from ratchet.tracking.candidates import log_candidate
+from ratchet.tracking.candidates import log_candidate, training_tags
 from ratchet.tracking.mlflow import Tracker, track
 from tasks.register.packing import pack
 from tasks.register.production import settle
@@ -77,14 +76,8 @@ def _register(
     run = log_candidate(tracker, request, results)
     judged = summaries.judgement(evaluated)
     tags = {
-        "ratchet.model_digest": summaries.trained(training).digest,
-        "ratchet.data_date": request.data_date.isoformat(),
-        "ratchet.run_id": request.run_id,
-        "ratchet.commit": request.pins.commit,
-        "ratchet.image": request.pins.image,
-        "ratchet.libraries": json.dumps(request.pins.libraries, sort_keys=True),
+        **training_tags(request, summaries.trained(training)),
         "ratchet.snapshot": f"{snapshot.table}@{snapshot.version}",
-        "ratchet.seed": str(request.spec.train.seed),
     }
     version = version_of(
         tracker,

@@ -17,7 +17,7 @@ from ratchet.metrics.metrics import Rows as MetricRows
 from ratchet.metrics.metrics import measure
 from ratchet.model.custom import custom_body
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
-from ratchet.model.fitted import Fitted
+from ratchet.model.fitted_state import FittedState
 from ratchet.model.networks import Network, finish
 from ratchet.model.saving import code_digest, digest_of_model, dump
 from ratchet.runtime.context import Finished, StageContext
@@ -37,7 +37,7 @@ def run(ctx: StageContext) -> Finished:
     resources = ctx.spec.resources["train"]
     features = summaries.features(ctx.upstream("features"))
     device = prepare(seed=ctx.spec.train.seed, cpus=resources.cpus, gpus=resources.gpus)
-    fitted = Fitted.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
+    fitted = FittedState.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
     description = _describe(ctx, features, fitted)
     network = _fit(Network(description, custom_body(description, ctx.folder)), fitted)
     with ctx.phase("read"):
@@ -68,7 +68,7 @@ def run(ctx: StageContext) -> Finished:
     return Finished(content=summary.digest, summary=summary, metrics=_metrics(result, len(train), checkpointer.stalls))
 
 
-def _describe(ctx: StageContext, features: FeatureSet, fitted: Fitted) -> Description:
+def _describe(ctx: StageContext, features: FeatureSet, fitted: FittedState) -> Description:
     columns, settings = ctx.spec.columns, ctx.spec.train.model
     sizes = [len(ids) for ids in fitted.vocabulary]
     return Description(
@@ -91,7 +91,7 @@ def _describe(ctx: StageContext, features: FeatureSet, fitted: Fitted) -> Descri
     )
 
 
-def _fit(network: Network, fitted: Fitted) -> Network:
+def _fit(network: Network, fitted: FittedState) -> Network:
     """Put the values that were fitted on the training days into the model's buffers."""
     preprocess = network.preprocess
     preprocess.mean.copy_(torch.from_numpy(fitted.mean))

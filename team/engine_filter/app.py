@@ -13,7 +13,7 @@ from team.engine_filter.engine_client import JSON, EngineClient, Question
 from team.engine_filter.log import log_event
 from team.engine_filter.operations import Answer, Operations
 from team.engine_filter.policy import Policy
-from team.engine_filter.refusal import EngineAway, EngineSaid, Refused
+from team.engine_filter.refusal import EngineAway, EngineSaid, Refusal
 
 _PASSED_HEADERS = ("content-type", "content-length", "api-version", "docker-experimental", "ostype")
 _PIECES = 64
@@ -36,7 +36,7 @@ class Filter:
             call = await read(scope, receive)
         except ClientGone:
             return
-        except Refused as refused:
+        except Refusal as refused:
             await self._refuse(scope, send, refused, keep=False)
             return
         await _while_there(self._serve(scope, send, call), receive)
@@ -48,12 +48,12 @@ class Filter:
                 await self._pass_on(handled, send)
             else:
                 await _send_document(send, handled)
-        except Refused as refused:
+        except Refusal as refused:
             await self._refuse(scope, send, refused)
         except (EngineSaid, EngineAway) as error:
             await _send_document(send, Answer(status=error.status, value={"message": str(error)}))
 
-    async def _refuse(self, scope: Scope, send: Send, refused: Refused, *, keep: bool = True) -> None:
+    async def _refuse(self, scope: Scope, send: Send, refused: Refusal, *, keep: bool = True) -> None:
         client = (scope.get("client") or ("?",))[0]
         log_event("refused", request=shown(scope), client=client, what=refused.what, allowed=refused.allowed)
         await _send_document(send, Answer(status=refused.status, value={"message": str(refused)}), keep=keep)
@@ -65,7 +65,7 @@ class Filter:
             ]
             await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
             try:
-                async with aclosing(_gathered(response.aiter_raw())) as pieces:
+                async with aclosing(_gather(response.aiter_raw())) as pieces:
                     async for piece in pieces:
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
             except httpx.TransportError as error:
@@ -79,7 +79,7 @@ class Filter:
             await send({"type": "http.response.body", "body": b""})
 
 
-async def _gathered(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+async def _gather(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     """The same bytes; pieces that come while another is sent are joined. The engine makes a piece of each line.
 
     What waits is bounded: the engine is read no further until it is sent.
@@ -114,7 +114,7 @@ async def _gathered(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 async def _while_there(work: Coroutine[Any, Any, None], receive: Receive) -> None:
     """Do the work until it is done or the client is gone, whichever is first."""
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_disconnected(receive))
+    leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -125,7 +125,7 @@ async def _while_there(work: Coroutine[Any, Any, None], receive: Receive) -> Non
         await asyncio.gather(working, leaving, return_exceptions=True)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-from team.engine_filter.refusal import Refused
+from team.engine_filter.refusal import Refusal
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -44,21 +44,21 @@ def shown(scope: Scope) -> str:
 
 
 async def read(scope: Scope, receive: Receive) -> Call:
-    """The whole request. Raises Refused if two programs could read it differently, ClientGone if it ends early."""
+    """The whole request. Raises Refusal if two programs could read it differently, ClientGone if it ends early."""
     headers: list[tuple[bytes, bytes]] = list(scope["headers"])
     names = [name.lower() for name, _ in headers]
     if odd := sorted(_ODD_HEADERS.intersection(names)):
-        raise Refused(f"the header {odd[0].decode()}", "plain requests with a Content-Length")
+        raise Refusal(f"the header {odd[0].decode()}", "plain requests with a Content-Length")
     if b"connection" in names and any(
         b"upgrade" in value.lower() for name, value in headers if name.lower() == b"connection"
     ):
-        raise Refused("an upgrade of the connection", "plain requests")
+        raise Refusal("an upgrade of the connection", "plain requests")
     raw_path, query = bytes(scope["raw_path"]), bytes(scope["query_string"])
     if not _PATH.fullmatch(raw_path) or len(raw_path) + len(query) > _TARGET_LIMIT:
-        raise Refused("the path", "plain paths: no host, no escapes, no dots or slashes in a row, nothing at its end")
+        raise Refusal("the path", "plain paths: no host, no escapes, no dots or slashes in a row, nothing at its end")
     found = _VERSIONED.fullmatch(raw_path.decode("ascii"))
     if not found:
-        raise Refused("the path", "/_ping, or a path below the API's version")
+        raise Refusal("the path", "/_ping, or a path below the API's version")
     return Call(
         method=scope["method"],
         version=found.group(1) or "",
@@ -78,20 +78,20 @@ def _query(query: bytes) -> dict[str, str]:
             max_num_fields=16,
         )
     except ValueError:
-        raise Refused("the query", "name=value pairs") from None
+        raise Refusal("the query", "name=value pairs") from None
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        raise Refused("a query that names a key twice", "each key once")
+        raise Refusal("a query that names a key twice", "each key once")
     return dict(pairs)
 
 
 async def _body(headers: list[tuple[bytes, bytes]], receive: Receive) -> bytes:
     lengths = [value for name, value in headers if name.lower() == b"content-length"]
     if len(lengths) > 1 or not all(value.isdigit() for value in lengths):
-        raise Refused("the Content-Length", "one number")
+        raise Refusal("the Content-Length", "one number")
     length = int(lengths[0]) if lengths else 0
     if length > BODY_LIMIT:
-        raise Refused(f"a body of {length} bytes", f"at most {BODY_LIMIT}")
+        raise Refusal(f"a body of {length} bytes", f"at most {BODY_LIMIT}")
     content = bytearray()
     try:
         async with asyncio.timeout(_BODY_S):
@@ -101,9 +101,9 @@ async def _body(headers: list[tuple[bytes, bytes]], receive: Receive) -> bytes:
                     raise ClientGone
                 content += message.get("body", b"")
                 if len(content) > length:
-                    raise Refused("a body that is longer than its Content-Length", "one of that length")
+                    raise Refusal("a body that is longer than its Content-Length", "one of that length")
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
-        raise Refused("a body that does not come", f"all of it within {_BODY_S:.0f} s") from None
+        raise Refusal("a body that does not come", f"all of it within {_BODY_S:.0f} s") from None
     return bytes(content)

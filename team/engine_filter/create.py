@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_pascal
 
 from ratchet.contracts.labels import MARK, Label
 from team.engine_filter.policy import Policy
-from team.engine_filter.refusal import Refused
+from team.engine_filter.refusal import Refusal
 from team.engine_filter.strict_json import parse
 
 RUN_FOLDER = "/run"
@@ -99,7 +99,7 @@ class LogSizes(_Part):
 
     @field_validator("max_size")
     @classmethod
-    def _bounded(cls, value: str) -> str:
+    def _check_bounds(cls, value: str) -> str:
         found = _LOG_SIZE.fullmatch(value)
         if not found or int(found.group(1)) << {"k": 10, "m": 20, "g": 30}[found.group(2)] > _LOG_LIMIT:
             raise ValueError("allowed: a size like 512m, at most 1g")
@@ -214,7 +214,7 @@ class Container(_Part):
 
 
 def read(body: bytes, policy: Policy) -> Container:
-    """The container that a body asks for. Raises Refused, naming the first key that is not as it has to be."""
+    """The container that a body asks for. Raises Refusal, naming the first key that is not as it has to be."""
     try:
         wanted = Container.model_validate(parse(body, "the body of create"))
     except ValidationError as error:
@@ -223,18 +223,18 @@ def read(body: bytes, policy: Policy) -> Container:
         what = f"create: {where or 'the body'}"
         said = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            raise Refused(what, "only the keys that Ratchet's runner sets") from None
-        raise Refused(what, said.removeprefix("allowed: ")) from None
+            raise Refusal(what, "only the keys that Ratchet's runner sets") from None
+        raise Refusal(what, said.removeprefix("allowed: ")) from None
     _within(wanted.host_config, policy)
     return wanted
 
 
 def _within(host: HostConfig, policy: Policy) -> None:
     if host.network_mode not in {"none", *policy.networks}:
-        raise Refused("create: HostConfig.NetworkMode", ", ".join(("none", *policy.networks)))
+        raise Refusal("create: HostConfig.NetworkMode", ", ".join(("none", *policy.networks)))
     for mount in host.mounts:
         if isinstance(mount, CacheVolume) and (policy.cache_volume is None or mount.source != policy.cache_volume):
-            raise Refused("create: HostConfig.Mounts.Source", policy.cache_volume or "no named volume")
+            raise Refusal("create: HostConfig.Mounts.Source", policy.cache_volume or "no named volume")
     limits = (
         ("Memory", host.memory, policy.max_memory),
         ("ShmSize", host.shm_size, policy.max_shm),
@@ -243,7 +243,7 @@ def _within(host: HostConfig, policy: Policy) -> None:
     )
     for name, value, most in limits:
         if value > most:
-            raise Refused(f"create: HostConfig.{name} = {value}", f"at most {most}")
+            raise Refusal(f"create: HostConfig.{name} = {value}", f"at most {most}")
 
 
 def body(wanted: Container, image_id: str, policy: Policy) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from team.engine_filter.call import Call
 from team.engine_filter.engine_client import JSON, TAR, EngineClient, Question, said
 from team.engine_filter.log import log_event
 from team.engine_filter.policy import Policy
-from team.engine_filter.refusal import EngineSaid, Refused
+from team.engine_filter.refusal import EngineSaid, Refusal
 from team.engine_filter.strict_json import parse
 
 _ERROR = 400
@@ -75,22 +75,22 @@ class Operations:
         self._table = self._operations()
 
     async def handle(self, call: Call) -> Question | Answer:
-        """Raises Refused for what is not permitted, EngineSaid and EngineAway if our checks meet an error."""
+        """Raises Refusal for what is not permitted, EngineSaid and EngineAway if our checks meet an error."""
         for operation in self._table:
             found = operation.path.fullmatch(call.path)
             if not found or operation.method != call.method:
                 continue
             if operation.versioned and not call.version:
-                raise Refused("a path without the API's version", "paths like /v1.41/info")
+                raise Refusal("a path without the API's version", "paths like /v1.41/info")
             for name, value in call.query.items():
                 if name not in operation.query:
-                    raise Refused(f"the query's {name[:40]!r}", ", ".join(operation.query) or "no query")
+                    raise Refusal(f"the query's {name[:40]!r}", ", ".join(operation.query) or "no query")
                 if not operation.query[name].fullmatch(value):
-                    raise Refused(f"the value of the query's {name!r}", f"what matches {operation.query[name].pattern}")
+                    raise Refusal(f"the value of the query's {name!r}", f"what matches {operation.query[name].pattern}")
             if call.body and not operation.body:
-                raise Refused("a body", "none for this operation")
+                raise Refusal("a body", "none for this operation")
             return await operation.does(call, found)
-        raise Refused(
+        raise Refusal(
             f"{call.method[:10]} {call.path[:80]}",
             "ping, version, info; create, put archive, start, inspect, wait, logs, kill, stop, unpause, remove, list "
             "of this installation's containers; inspect of its images and of the bridge network",
@@ -144,14 +144,14 @@ class Operations:
         wanted = parse(call.query.get("filters") or "{}", "filters")
         labels = wanted.get("label", []) if isinstance(wanted, dict) and set(wanted) <= {"label"} else None
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            raise Refused("the filters", '{"label": ["name=value", ...]}')
-        params = {"all": _flag(call.query.get("all", "0")), "filters": self._labelled(labels)}
+            raise Refusal("the filters", '{"label": ["name=value", ...]}')
+        params = {"all": _flag(call.query.get("all", "0")), "filters": self._label_filter(labels)}
         return Question(method="GET", path=f"{call.version}/containers/json", params=params)
 
     async def _create(self, call: Call, _: re.Match[str]) -> Answer:
         name = call.query.get("name", "")
         if not _NAME.fullmatch(name):
-            raise Refused(f"the container's name {name[:60]!r}", "ratchet-NAME- and eight hexadecimal digits")
+            raise Refusal(f"the container's name {name[:60]!r}", "ratchet-NAME- and eight hexadecimal digits")
         wanted = create.read(call.body, self._policy)
         image = await self._allowed_image(call.version, wanted.image)
         rebuilt = create.body(wanted, image["Id"], self._policy)
@@ -181,7 +181,7 @@ class Operations:
 
     async def _put_archive(self, call: Call, found: re.Match[str]) -> Answer:
         if call.query.get("path") != create.RUN_FOLDER:
-            raise Refused("an archive without its place", f"path={create.RUN_FOLDER}")
+            raise Refusal("an archive without its place", f"path={create.RUN_FOLDER}")
         content = archive.rewritten(call.body)
         container = await self._ours(call, found)
         async with self._lock(container):
@@ -223,28 +223,28 @@ class Operations:
         return Question(method="DELETE", path=f"{call.version}/containers/{container}", params=params)
 
     async def _ours(self, call: Call, found: re.Match[str]) -> str:
-        """The full id of the container that a path names. Raises Refused unless this installation has made it.
+        """The full id of the container that a path names. Raises Refusal unless this installation has made it.
 
         An id is never given twice and labels never change, so what holds of the id now holds when it is used.
         """
-        return str((await self._inspected(call, found["container"]))["Id"])
+        return str((await self._inspect(call, found["container"]))["Id"])
 
-    async def _inspected(self, call: Call, container: str) -> Mapping[str, Any]:
+    async def _inspect(self, call: Call, container: str) -> Mapping[str, Any]:
         inspected: Mapping[str, Any] = await self._engine.value(f"{call.version}/containers/{container}/json")
         labels = inspected["Config"]["Labels"] or {}
         if not self._own_labels.items() <= labels.items():
-            raise Refused(f"container {container[:80]}", f"containers of the installation {self._policy.installation}")
+            raise Refusal(f"container {container[:80]}", f"containers of the installation {self._policy.installation}")
         return inspected
 
     async def _check_fresh(self, call: Call, container: str, what: str) -> None:
-        state = (await self._inspected(call, container))["State"]
+        state = (await self._inspect(call, container))["State"]
         if state["Status"] != "created" or state["StartedAt"] != _NEVER_STARTED:
-            raise Refused(f"{what} a container that has started", "one that was created and not started")
+            raise Refusal(f"{what} a container that has started", "one that was created and not started")
 
     async def _allowed_image(self, version: str, name: str) -> Mapping[str, Any]:
         """What the engine knows of an image, by tag, digest or id, of an allowed repository."""
         allowed = self._policy.images
-        refused = Refused(f"image {name[:120]}", f"images of {', '.join(allowed)}")
+        refused = Refusal(f"image {name[:120]}", f"images of {', '.join(allowed)}")
         by_id = re.fullmatch(r"sha256:[0-9a-f]{64}", name) is not None
         if not by_id and not any(
             re.fullmatch(re.escape(one) + r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?", name) for one in allowed
@@ -258,7 +258,7 @@ class Operations:
         return image
 
     async def _check_room(self, version: str) -> None:
-        params = {"all": "1", "filters": self._labelled([])}
+        params = {"all": "1", "filters": self._label_filter([])}
         there = len(await self._engine.value(f"{version}/containers/json", params))
         if there >= self._policy.max_containers:
             raise EngineSaid(
@@ -271,7 +271,7 @@ class Operations:
         """What each container of this installation carries."""
         return {**MARK, Label.INSTALLATION: self._policy.installation}
 
-    def _labelled(self, labels: list[str]) -> str:
+    def _label_filter(self, labels: list[str]) -> str:
         ours = [f"{name}={value}" for name, value in self._own_labels.items()]
         return json.dumps({"label": [*labels, *ours]})
 

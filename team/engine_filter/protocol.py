@@ -17,10 +17,10 @@ class OneReading(H11Protocol):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.conn = _Unfolded(h11.SERVER, _HEAD_LIMIT)
+        self.conn = _UnfoldedConnection(h11.SERVER, _HEAD_LIMIT)
 
 
-class _Unfolded(h11.Connection):
+class _UnfoldedConnection(h11.Connection):
     """h11 joins the lines of a folded header, as it may (RFC 9112, 5.2); another program would see two headers."""
 
     def next_event(self) -> Any:

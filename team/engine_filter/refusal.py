@@ -1,7 +1,7 @@
 """The errors of the filter, and their answers to the client."""
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """A request that is not passed on: what is refused and what is allowed, in one line without any value of a secret.
 
     It is no RatchetError: nobody here ends with it, the client gets it as status 403.

@@ -3,17 +3,17 @@
 import json
 from typing import Any, NoReturn
 
-from team.engine_filter.refusal import Refused
+from team.engine_filter.refusal import Refusal
 
 
 def parse(content: bytes | str, what: str) -> Any:
-    """The value of `content`. Raises Refused, with `what` it is part of, if two readers could read it differently."""
+    """The value of `content`. Raises Refusal, with `what` it is part of, if two readers could read it differently."""
     try:
         text = content.decode("utf-8") if isinstance(content, bytes) else content
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, _Ambiguous) else "no plain JSON"
-        raise Refused(f"{what}: {reason}", "UTF-8 JSON, each key once") from None
+        raise Refusal(f"{what}: {reason}", "UTF-8 JSON, each key once") from None
 
 
 class _Ambiguous(ValueError):

@@ -81,7 +81,7 @@ class Installation:
             RUNNING.remove(self)
 
     def server(self, name: str) -> ServerState:
-        """How one of the servers stands."""
+        """The state of one of the servers."""
         known = read(self.home)
         assert known is not None
         return next(server for server in known.servers if server.name == name)
@@ -103,7 +103,7 @@ class Installation:
         return self._api
 
     def add(self, name: str, text: str, code: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Write a pipeline's file, or write it anew, with code beside it. Airflow notices within seconds."""
+        """Write a pipeline's file, or replace it, with code beside it. Airflow notices within seconds."""
         folder = self.pipelines / name
         folder.mkdir(exist_ok=True)
         for file, written in {**code, "pipeline.yaml": text}.items():

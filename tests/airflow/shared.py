@@ -72,7 +72,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, stage_image: str, webhook:
 def engine_of(home: Path, address: str | None = None) -> str:
     """Let an installation's stages run in the engine at this address, or in that of the tests; the address it knows.
 
-    It knows a link, which can be laid anew while it runs. An engine that is not behind a socket is known by its own.
+    It knows a link, which can be replaced while it runs. An engine that is not behind a socket is known by its own.
     """
     engine = address or os.environ.get("DOCKER_HOST") or _ENGINE
     if not engine.startswith("unix://"):

@@ -1,4 +1,4 @@
-"""Alerts of a real Airflow: each event is told once, whatever was killed."""
+"""Alerts of a real Airflow: each event is reported once, whatever was killed."""
 
 import os
 import signal
@@ -49,14 +49,16 @@ def oncall(airflow: Installation, webhook: Webhook) -> None:
 
 @pytest.fixture(scope="module")
 def look_again(airflow: Installation) -> Iterator[Look]:
-    """One more look of a watch, which is to find nothing that was not told."""
+    """One more scan of a watch, which must find nothing that was not reported."""
     with airflow._environment():
         watch = WatchProcess({**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"})
     yield watch.scan
     watch.end()
 
 
-def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhook: Webhook, look_again: Look) -> None:
+def test_a_task_killed_without_a_word_is_reported_once(
+    airflow: Installation, webhook: Webhook, look_again: Look
+) -> None:
     name = add(airflow, "killed", SLOW, retries=0)
     run_id = airflow.night(name)
 
@@ -67,21 +69,21 @@ def test_a_task_killed_without_a_word_is_told_once(airflow: Installation, webhoo
     os.kill(airflow.until(process), signal.SIGKILL)
     states = airflow.wait(name, run_id)
     assert (states["run"], states["features"], states["train"]) == ("failed", "failed", "upstream_failed")
-    told = airflow.until(lambda: messages(webhook, "killed 20", "features"))
+    alerts = airflow.until(lambda: messages(webhook, "killed 20", "features"))
     look_again()
     airflow.until(lambda: callback_was_called(airflow, name, run_id))
     (only,) = messages(webhook, "killed 20", "features")
     for process in watches(airflow):
         with suppress(psutil.NoSuchProcess):
             process.kill()  # the scheduler starts another for the next test's failure
-    assert only == told[0]
+    assert only == alerts[0]
     assert only["title"].endswith("features failed")
     assert "Cause: the process ended without reporting a cause" in only["message"]
     assert f"Log: {airflow.services.airflow_url}/dags/{name}/runs/" in only["message"]
     remove_containers(run_id)
 
 
-def test_a_run_that_misses_finish_by_is_told_once(airflow: Installation, webhook: Webhook) -> None:
+def test_a_run_that_misses_finish_by_is_reported_once(airflow: Installation, webhook: Webhook) -> None:
     (late,) = messages(webhook, "killed 20", "run is late")
     assert " past its limit of 1s (schedule.finish_by)" in late["message"]
 
@@ -121,7 +123,7 @@ def test_a_backfill_of_three_dates_is_one_summary(airflow: Installation, webhook
         assert any(alert["title"].startswith(f"{name} {date}: features") for alert in airflow.alerts())
 
 
-def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: Webhook, look_again: Look) -> None:
+def test_a_run_that_does_not_move_is_reported_once(airflow: Installation, webhook: Webhook, look_again: Look) -> None:
     pool = airflow.api.call("GET", f"/pools/{CPU}")
     pool = {"pool": CPU, "slots": pool["slots"], "include_deferred": pool["include_deferred"]}
     airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", {**pool, "slots": 0})
@@ -133,17 +135,17 @@ def test_a_run_that_does_not_move_is_told_once(airflow: Installation, webhook: W
         airflow.hours_pass(run_id, 10)
         for _ in range(2):
             look_again()
-        (told,) = messages(webhook, "unlucky", "is stuck")
+        (alert,) = messages(webhook, "unlucky", "is stuck")
     finally:
         airflow.api.call("PATCH", f"/pools/{CPU}?update_mask=slots", pool)
-    assert told["title"].startswith(f"unlucky {day(6)}: ")
-    assert "Cause: no task has changed its state since " in told["message"]
-    assert "ingest is scheduled" in told["message"]
+    assert alert["title"].startswith(f"unlucky {day(6)}: ")
+    assert "Cause: no task has changed its state since " in alert["message"]
+    assert "ingest is scheduled" in alert["message"]
     assert (
         "What to do: check that the scheduler and the workers run, and that the pools of the tasks have free slots"
-        in told["message"]
+        in alert["message"]
     )
-    # It moves again as soon as it can; what it comes to is another test's.
+    # It moves again as soon as it can; how it ends is another test's subject.
     airflow.until(lambda: airflow.api.tasks("unlucky", run_id)["ingest"]["state"] == "success")
     airflow.api.call("PATCH", f"/dags/unlucky/dagRuns/{run_id.replace('+', '%2B')}", {"state": "failed"})
 

@@ -150,7 +150,7 @@ def question(airflow: Installation, webhook: Webhook, run_id: str) -> str:
     """
     asked = rf"approve or reject at (\S+/runs/{re.escape(quote(run_id))}/tasks/approve/required_actions) until"
     (there,) = airflow.until(
-        lambda: [found[1] for told in list(webhook.received) if (found := re.search(asked, told["message"]))]
+        lambda: [found[1] for alert in list(webhook.received) if (found := re.search(asked, alert["message"]))]
     )
     ended = f"task_id='approve', run_id='{run_id}'"
     scheduler = airflow.home / "scheduler.log"
@@ -173,4 +173,4 @@ def settled(airflow: Installation, run_id: str) -> dict[str, str]:
 def refusals(webhook: Webhook) -> list[str]:
     """The alerts about models that were not promoted."""
     titles = (ASKING, "did not promote")
-    return [told["message"] for told in list(webhook.received) if all(word in told["title"] for word in titles)]
+    return [alert["message"] for alert in list(webhook.received) if all(word in alert["title"] for word in titles)]

@@ -116,7 +116,7 @@ def test_of_a_backfill_only_the_dates_that_failed_are_run_again(
     assert "3 more already had a run and were skipped" in summary["message"]
 
 
-def test_data_that_is_not_there_fails_at_once_and_people_are_told(
+def test_data_that_is_not_there_fails_at_once_and_alerts_people(
     airflow: Installation, night: Night, webhook: Webhook
 ) -> None:
     assert night[1]["run"] == "success"
@@ -124,9 +124,9 @@ def test_data_that_is_not_there_fails_at_once_and_people_are_told(
     states = airflow.wait(PIPELINE, run_id)
     assert (states["run"], states["ingest"], states["train"]) == ("failed", "failed", "upstream_failed")
     assert airflow.api.tasks(PIPELINE, run_id)["ingest"]["try_number"] == 1
-    (told,) = [hook for hook in webhook.received if "2020-01-01" in hook["title"] and "ingest" in hook["title"]]
-    assert "What to do: " in told["message"]
-    assert f"Log: {airflow.services.airflow_url}/dags/{PIPELINE}/runs/" in told["message"]
+    (alert,) = [hook for hook in webhook.received if "2020-01-01" in hook["title"] and "ingest" in hook["title"]]
+    assert "What to do: " in alert["message"]
+    assert f"Log: {airflow.services.airflow_url}/dags/{PIPELINE}/runs/" in alert["message"]
 
 
 def test_a_broken_pipeline_is_one_visible_error_and_goes_when_it_is_mended(airflow: Installation, night: Night) -> None:
@@ -157,5 +157,5 @@ def test_parsing_again_and_again_makes_no_new_version(airflow: Installation, nig
 
 
 def backfill_summaries(webhook: Webhook) -> list[dict[str, str]]:
-    """What was told of whole backfills."""
+    """The alerts about whole backfills."""
     return messages(webhook, f"{PIPELINE} ", "backfill has finished")

@@ -7,19 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.heavy_modules import HEAVY
+
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = (
-    "torch",
-    "pandas",
-    "numpy",
-    "pyarrow",
-    "polars",
-    "mlflow",
-    "great_expectations",
-    "deltalake",
-    "boto3",
-    "docker",
-)
 TRAINING_MAY_IMPORT = {"torch", "numpy", "safetensors"}
 PACKAGES = ("ratchet", "tasks", "local", "team", "plugins/ratchet_airflow", "demo", "benchmarks")
 OURS = ("ratchet", "tasks")

@@ -1,4 +1,4 @@
-"""The README says what is there: its tree, its links and its length."""
+"""The README and the docs say what is there: tree, links, paths and length."""
 
 import re
 import subprocess
@@ -7,6 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAX_LINES = 160
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = {"docs/adr/NNN-title.md"}
+PLANNED = {"team/launcher/", "ratchet/runners/launcher.py"}
+"""Of ADR 17, which decides what will be built."""
 
 
 def folders() -> set[str]:
@@ -27,15 +31,32 @@ def test_its_tree_has_every_folder_and_no_other() -> None:
 
 
 def test_every_file_that_the_readme_and_the_docs_link_to_exists() -> None:
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     links = {
         (page.name, link): page.parent / link.partition("#")[0]
-        for page in pages
+        for page in PAGES
         for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
         if "://" not in link and not link.startswith("#")
     }
     assert links
     assert [where for where, target in links.items() if not target.exists()] == []
+
+
+def test_every_path_that_the_readme_and_the_docs_name_exists() -> None:
+    tops = "|".join(sorted(top for top in folders() if (ROOT / top).is_dir()))
+    path = re.compile(rf"(?<![\w/.<>*${{}}~-])(?:{tops})/[\w./-]*(?![\w<*{{$-])")
+    named = {
+        (page.relative_to(ROOT).as_posix(), name)
+        for page in PAGES
+        for name in path.findall(page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > len(PAGES)
+    missing = {
+        (page, name)
+        for page, name in named
+        if not (ROOT / name.rstrip(".")).exists()
+        and not (page == "docs/faults.md" and (ROOT / "tests" / name).exists())
+    }
+    assert {(page, name) for page, name in missing if name not in EXAMPLES | PLANNED} == set()
 
 
 def test_every_verb_of_the_command_line_is_named() -> None:

@@ -1,10 +1,12 @@
-"""The layout of the store is known to one module. Whoever needs a key, or a part of one, asks `paths`.
+"""The layout of the store is known to one module. Code that needs a key, or a part of one, asks `paths`.
 
 Left out: `team/backup.py`, whose archive has a manifest of its own, and addresses of web pages, which begin with `/`.
 """
 
 import re
 from pathlib import Path
+
+import pytest
 
 from ratchet.contracts import paths
 from tests.architecture.test_environment import MODULES, texts
@@ -13,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(paths.__file__)
 OTHERS = {ROOT / "team" / "backup.py"}
 PLACES = "accumulation|alerts|builds|bundles|checkpoints|leases|ledger|nights|published|runs|tables"
-SPELLED = re.compile(rf"({PLACES})/|.*(/damaged/|/superseded/|manifest\.json|plan\.json)|\w+\.day")
+SPELLED = re.compile(rf"({PLACES})/|.*(/damaged\b|/superseded\b|manifest\.json|plan\.json)|\w+\.day")
 
 
 def test_no_other_module_spells_a_key_of_the_store() -> None:
@@ -27,6 +29,13 @@ def test_no_other_module_spells_a_key_of_the_store() -> None:
         if SPELLED.match(text) and not text.startswith("tasks.")
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    "text", ["published/", "runs/p", "/damaged", "/damaged/x.json", "/superseded", "x/manifest.json", "ingest.day"]
+)
+def test_a_key_is_recognised_with_and_without_a_slash_at_its_end(text: str) -> None:
+    assert SPELLED.match(text)
 
 
 def test_every_place_of_the_store_is_looked_for() -> None:

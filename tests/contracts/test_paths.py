@@ -43,7 +43,10 @@ def test_no_name_leaves_its_place(name: str) -> None:
         (lambda: paths.bundle("0a"), "bundles/0a.tar"),
         (lambda: paths.manifest(paths.published("p", "train", "0a")), "published/p/train/0a/manifest.json"),
         (lambda: paths.published("p", paths.day_part("ingest"), "0a"), "published/p/ingest.day/0a"),
-        (lambda: paths.damaged("published/p/train/0a", "1" * 64), f"published/p/train/0a/damaged/{'1' * 16}.json"),
+        (
+            lambda: paths.damaged_manifest("published/p/train/0a", "1" * 64),
+            f"published/p/train/0a/damaged/{'1' * 16}.json",
+        ),
         (
             lambda: paths.superseded_manifest("published/p/x/0a", "1" * 64),
             f"published/p/x/0a/superseded/{'1' * 16}.json",
@@ -103,7 +106,11 @@ def test_each_file_of_a_real_store_may_be_written_by_the_one_stage_that_wrote_it
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_may_write_its_own_results_and_no_record_of_the_run(stage: Stage) -> None:
     prefix = paths.published("p", stage, "0a")
-    for key in (paths.manifest(prefix), paths.damaged(prefix, "1" * 64), paths.kept("p", "r", stage, "page.html")):
+    for key in (
+        paths.manifest(prefix),
+        paths.damaged_manifest(prefix, "1" * 64),
+        paths.kept("p", "r", stage, "page.html"),
+    ):
         assert writers(key) == [stage]
     for key in (
         paths.plan("p", "r"),

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.dags.pipelines import write, write_text
+from tests.heavy_modules import HEAVY
 from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("dags")  # one imports Airflow for all
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("torch", "pandas", "numpy", "pyarrow", "polars", "mlflow", "great_expectations", "docker", "boto3", "apprise")
 PARSER = """
 import json, os, sys
 from pathlib import Path

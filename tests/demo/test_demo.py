@@ -59,14 +59,14 @@ class Demo:
         return ended.stdout
 
     def processes(self) -> list[str]:
-        """The command lines of whatever runs in its home, or on its behalf."""
+        """The command lines of the processes that run in its home, or on its behalf."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                told = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+                content = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
             except OSError:
                 continue
-            if os.fsencode(self.home) in told:
+            if os.fsencode(self.home) in content:
                 found.append((process / "cmdline").read_text().replace("\0", " "))
         return found
 
@@ -87,12 +87,15 @@ def test_a_first_model_a_better_one_a_refused_day_and_the_same_again_is_cached_a
     assert f"demo: model {PIPELINE} version 1, in production" in first
     assert f"demo: model {PIPELINE} version 2, in production" in first
     assert "column price: drift" in first
+    assert "Ratchet trained nothing on the poisoned day, and production stays at version 2" in first
+    assert "were reused" not in first
     page = re.search(r"^demo: checks page (.*)", first, re.MULTILINE)
     assert page is not None
     assert "<html" in Path(page[1]).read_text(encoding="utf-8")
 
     again = demo.run()
     assert VERDICT.findall(again) == VERDICT.findall(first)
+    assert "results were reused from earlier runs" in again
     store = open_store(str(demo.home / "demo" / "store"))
     days = days_of(store, PIPELINE)
     assert len(days) == 3

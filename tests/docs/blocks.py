@@ -113,7 +113,7 @@ def _run(interpreter: str, text: str, folder: Path) -> Done:
 
 
 def shows(shown: str, printed: str) -> bool:
-    """Whether a document shows what was printed. `...` stands for anything, and measured numbers may differ.
+    """Whether a document shows what was printed. `...` matches anything, and measured numbers may differ.
 
     Words and whole numbers have to be the same; of a number with a decimal point only that it is there.
     """

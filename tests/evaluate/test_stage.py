@@ -68,7 +68,7 @@ def test_a_worse_model_is_rejected(shop: Shop) -> None:
     assert judged.reason in {"not-better", "slice-loss"}
 
 
-def test_a_gain_that_cannot_be_told_from_the_margin_is_inconclusive_and_says_what_could_be_seen(tmp_path: Path) -> None:
+def test_a_gain_too_close_to_the_margin_is_inconclusive_and_says_what_could_be_seen(tmp_path: Path) -> None:
     shop = Shop.make(MemoryStore(str(tmp_path)), tmp_path / "scratch", groups=30)
     judged = judge(shop, shop.train(1.0, 0.1), shop.crown(shop.train(1.0, 0.6)))
     assert (judged.verdict, judged.reason) == ("inconclusive", "too-small-to-tell")

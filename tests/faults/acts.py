@@ -1,4 +1,4 @@
-"""What is killed half-way, and how to tell that the old state or the new one stands, whole."""
+"""What is killed half-way, and the checks that the old state or the new one exists, whole."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -33,7 +33,7 @@ def publish(folder: Path, attempt: str = "one") -> PublishedResult:
 
 
 def check_published(folder: Path) -> bool:
-    """Whether the result stands; it is whole if it does, and can be made if it does not."""
+    """Whether the result exists; it is whole if it does, and can be made if it does not."""
     store = store_of(folder)
     found = find_result(store, PREFIX)
     if found is not None:
@@ -56,7 +56,7 @@ def promote(folder: Path) -> Record:
 
 
 def check_promoted(folder: Path) -> bool:
-    """Whether the second record stands; the first always does, and the ledger can go on."""
+    """Whether the second record exists; the first always does, and the ledger can go on."""
     store = store_of(folder)
     before = records(store, "ranker")
     assert [record.version for record in before] in (["1"], ["1", "2"])
@@ -78,7 +78,7 @@ def replace(folder: Path) -> None:
 
 
 def check_replaced(folder: Path) -> bool:
-    """Whether the new bytes stand; else the old ones do, whole, and can still be replaced."""
+    """Whether the new bytes are stored; else the old ones are, whole, and can still be replaced."""
     store = store_of(folder)
     data = store.read("run/outcome.json")
     assert data in {b"old", ROWS}

@@ -1,6 +1,6 @@
 """A Docker engine of a test's own, that may be killed. It shares nothing with the machine's: not even the network.
 
-The network namespace is no nicety: an engine without a bridge removes `docker0` when it starts, whoever made it.
+The network namespace is no nicety: an engine without a bridge removes any `docker0` when it starts.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ class SecondEngine:
         assert started.poll() is None, (folder / "log").read_text()[-2000:]
 
     def _forget_the_dead(self) -> None:
-        """Its containerd dies with it; whose number still stands in /proc until it is reaped would count as alive."""
+        """Its containerd dies with it; until it is reaped, its number is in /proc, and it would count as alive."""
         noted = self._folder / "exec/containerd/containerd.pid"
         if noted.is_file():
             stat = Path(f"/proc/{noted.read_text()}/stat")

@@ -13,7 +13,7 @@ from tests.faults.ticking import ticking
 
 FAULTS = ("scheduler-killed", "server-away", "server-hung", "database-locked")
 DEAF = "deaf"
-"""A pipeline whose training does not listen when it is told to stop."""
+"""A pipeline whose training ignores the notice to stop."""
 RESTARTED = "engine-restarted"
 SLOW = {"worker-killed": 0.5, "late-attempt": 0.5, "marked-failed": 0.5, RESTARTED: 0.2, "endless": 3.0, DEAF: 3.0}
 """Pipelines whose training counts its steps aloud, more than TICKS, and the seconds that each step takes."""
@@ -47,7 +47,7 @@ _SLOWER = {
 }
 
 
-class Faulted(Installation):
+class FaultInstallation(Installation):
     """An Airflow with a run of a pipeline under way, and what came of it."""
 
     def processes(self, pipeline: str, run_id: str) -> list[psutil.Process]:
@@ -113,7 +113,7 @@ class Faulted(Installation):
 
 
 @pytest.fixture(scope="session")
-def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Iterator[Faulted]:
+def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Iterator[FaultInstallation]:
     """A running Airflow that knows a pipeline per fault, each still switched off. Stages run in containers."""
     from ratchet.samples.clicks import write
 
@@ -122,7 +122,7 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
     home = tmp_path_factory.mktemp("faulted")
     for folder in (home, *home.parents[:2]):
         folder.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
-    made = Faulted(
+    made = FaultInstallation(
         home,
         {
             "RATCHET_RUNNER": "docker",

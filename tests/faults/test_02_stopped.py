@@ -1,4 +1,4 @@
-"""A training that is told to stop saves its work, and goes on from there to the same bytes."""
+"""A training that receives a notice to stop saves its work, and resumes from there to the same bytes."""
 
 import subprocess
 from pathlib import Path

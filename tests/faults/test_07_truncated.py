@@ -1,4 +1,4 @@
-"""Truncated files: refused by name, and what was cached is made anew."""
+"""Truncated files: refused by name, and what was cached is made again."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.faults.damaged import KINDS, PREFIX, file_of, places, publish
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_truncated_artifact_is_refused_by_name_and_made_anew(name: str, tmp_path: Path) -> None:
+def test_a_truncated_artifact_is_refused_by_name_and_made_again(name: str, tmp_path: Path) -> None:
     store = FileStore(tmp_path / "store")
     found = publish(store, "one")
     path = file_of(store, found, name)
@@ -29,7 +29,7 @@ def test_a_truncated_artifact_is_refused_by_name_and_made_anew(name: str, tmp_pa
     assert again.result.outputs[name].sha256 == found.result.outputs[name].sha256
 
 
-def test_a_truncated_manifest_is_refused_by_name_and_made_anew(tmp_path: Path) -> None:
+def test_a_truncated_manifest_is_refused_by_name_and_made_again(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "store")
     path = file_of(store, publish(store, "one"), MANIFEST)
     for size in reversed(range(0, path.stat().st_size, 7)):

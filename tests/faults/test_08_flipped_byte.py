@@ -1,4 +1,4 @@
-"""One flipped bit: refused by name, and what was cached is made anew."""
+"""One flipped bit: refused by name, and what was cached is made again."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_flipped_bit_in_an_artifact_is_refused_by_name_and_made_anew(name: str, tmp_path: Path) -> None:
+def test_a_flipped_bit_in_an_artifact_is_refused_by_name_and_made_again(name: str, tmp_path: Path) -> None:
     store = FileStore(tmp_path / "store")
     found = publish(store, "one")
     path = file_of(store, found, name)

@@ -1,4 +1,4 @@
-"""An encoded array has changed: whoever reads it refuses it and names the file, and the next run makes it anew."""
+"""An encoded array has changed: its readers refuse it and name the file, and the next run makes it again."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.features.encoding import D1, D2, D3, at, day_rows, validated
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
 @pytest.mark.parametrize("array", ["numeric", "categorical", "label", "group", "categories"])
-def test_a_damaged_array_is_refused_by_name_and_made_anew(tmp_path: Path, damage: str, array: str) -> None:
+def test_a_damaged_array_is_refused_by_name_and_made_again(tmp_path: Path, damage: str, array: str) -> None:
     nights = at(tmp_path)
     for day in (D1, D2, D3):
         nights.put(day, day_rows())

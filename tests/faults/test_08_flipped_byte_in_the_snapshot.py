@@ -1,4 +1,4 @@
-"""A day's Parquet file in the snapshot has changed or gone: readers refuse it by name, and the next run makes it anew."""
+"""A day's Parquet file in the snapshot has changed or gone: readers refuse it by name, and the next run makes it again."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ from ratchet.contracts import summaries
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.store.artifacts import fetch
 from ratchet.store.publishing import discard_damaged, verify
-from tests.runs.nights import Ended, run, sample
+from tests.runs.nights import CallResult, run, sample
 from tests.world import LAST, clicks
 
 DAMAGES = ("flipped", "cut", "gone")
@@ -24,7 +24,7 @@ def damaged(path: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_day_is_refused_by_name_and_made_anew(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_day_is_refused_by_name_and_made_again(tmp_path: Path, damage: str) -> None:
     nights = clicks(tmp_path)
     nights.put_window()
     ingested = nights.run("ingest")
@@ -79,7 +79,7 @@ def test_in_a_bucket_a_changed_byte_is_mended_once_it_was_found(tmp_path: Path, 
 
 @pytest.mark.heavy
 @pytest.mark.xdist_group("snapshot")
-def test_the_same_run_again_mends_its_snapshot_and_comes_to_the_same_numbers(tmp_path: Path) -> None:
+def test_the_same_run_again_mends_its_snapshot_and_gives_the_same_numbers(tmp_path: Path) -> None:
     data, store = str(sample(tmp_path / "data", days=6)), str(tmp_path / "store")
     first = run("search-ranking", data, store)
     assert first.code == 0, first.err
@@ -96,6 +96,6 @@ def test_the_same_run_again_mends_its_snapshot_and_comes_to_the_same_numbers(tmp
     assert built(run("search-ranking", data, store)) == []
 
 
-def built(ended: Ended) -> list[str]:
+def built(ended: CallResult) -> list[str]:
     """The stages that were computed."""
     return [stage["name"] for stage in ended.json["stages"] if stage["state"] == "done" and not stage["cached"]]

@@ -19,7 +19,7 @@ from ratchet.runners.docker import DockerRunner
 from ratchet.runs.history import plan_of
 from ratchet.store.opening import open_store
 from tests.airflow.installation import ticks
-from tests.faults.supervised import PICKED_UP_S, TICKS, Faulted
+from tests.faults.supervised import PICKED_UP_S, TICKS, FaultInstallation
 from tests.waiting import until
 
 pytestmark = [
@@ -46,7 +46,7 @@ class Struck:
 
 
 @pytest.fixture(scope="module")
-def struck(faulted: Faulted) -> Iterator[dict[str, Struck]]:
+def struck(faulted: FaultInstallation) -> Iterator[dict[str, Struck]]:
     """Three trainings under way at once: one is killed with its worker, one stopped, and one marked as failed.
 
     To be missed takes half a minute; so they wait for it together.
@@ -85,7 +85,7 @@ def has_read_all(process: psutil.Process) -> Callable[[], bool]:
 
 
 def stop(task_and_worker: list[psutil.Process]) -> None:
-    """Let both stand still."""
+    """Suspend both."""
     for process in task_and_worker:
         process.suspend()
 
@@ -97,20 +97,20 @@ def wake(task_and_worker: list[psutil.Process]) -> None:
             os.kill(process.pid, signal.SIGCONT)
 
 
-def mark(faulted: Faulted, pipeline: str, run_id: str) -> None:
+def mark(faulted: FaultInstallation, pipeline: str, run_id: str) -> None:
     """Mark the training as failed."""
     path = f"/dags/{pipeline}/dagRuns/{run_id.replace('+', '%2B')}"
     faulted.api.call("PATCH", f"{path}/taskInstances/train", {"new_state": "failed"})
 
 
-def goes_on(faulted: Faulted, pipeline: str, first: Struck) -> bool:
+def goes_on(faulted: FaultInstallation, pipeline: str, first: Struck) -> bool:
     """Whether the second try says that it follows the container of the first."""
     said = f"the container of attempt {first.attempt} is still there; going on with it"
     return said in faulted.log(pipeline, first.run_id, "train", attempt=2)
 
 
 def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_container_of_its_own(
-    faulted: Faulted, struck: dict[str, Struck]
+    faulted: FaultInstallation, struck: dict[str, Struck]
 ) -> None:
     run_id, container = struck[MARKED].run_id, struck[MARKED].container
     faulted.until(lambda: faulted.containers(MARKED, run_id) == [], seconds=60)
@@ -142,7 +142,7 @@ def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_containe
 
 
 def test_the_same_container_is_picked_up_and_its_log_goes_on_where_it_was_cut(
-    faulted: Faulted, struck: dict[str, Struck]
+    faulted: FaultInstallation, struck: dict[str, Struck]
 ) -> None:
     run_id = struck[KILLED].run_id
     faulted.second_try(KILLED, run_id)
@@ -159,7 +159,7 @@ def test_the_same_container_is_picked_up_and_its_log_goes_on_where_it_was_cut(
 
 
 def test_a_late_attempt_that_wakes_up_after_its_successor_changes_nothing(
-    faulted: Faulted, struck: dict[str, Struck]
+    faulted: FaultInstallation, struck: dict[str, Struck]
 ) -> None:
     """It is stopped, its successor finishes, and it goes on."""
     run_id, late = struck[LATE].run_id, struck[LATE].processes

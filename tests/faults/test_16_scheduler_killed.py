@@ -5,13 +5,13 @@ import signal
 
 import pytest
 
-from tests.faults.supervised import Faulted
+from tests.faults.supervised import FaultInstallation
 
 pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
 PIPELINE = "scheduler-killed"
 
 
-def test_a_run_survives_the_death_of_the_scheduler(faulted: Faulted) -> None:
+def test_a_run_survives_the_death_of_the_scheduler(faulted: FaultInstallation) -> None:
     run_id = faulted.night(PIPELINE)
     faulted.until_running(PIPELINE, run_id, "train")
     before = faulted.server("scheduler")

@@ -8,14 +8,14 @@ import pytest
 
 from local.supervision import processes
 from local.supervision.state import read
-from tests.faults.supervised import Faulted
+from tests.faults.supervised import FaultInstallation
 
 pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
 SILENT_S = 30
 AWAY_S = (30, 120)
 
 
-def test_a_run_survives_an_api_server_that_is_killed_and_stays_away_twice(faulted: Faulted) -> None:
+def test_a_run_survives_an_api_server_that_is_killed_and_stays_away_twice(faulted: FaultInstallation) -> None:
     run_id = faulted.night("server-away")
     faulted.until_running("server-away", run_id, "features")
     known = read(faulted.home)
@@ -33,7 +33,7 @@ def test_a_run_survives_an_api_server_that_is_killed_and_stays_away_twice(faulte
     faulted.ended_once("server-away", run_id)
 
 
-def test_a_run_survives_an_api_server_that_hangs(faulted: Faulted) -> None:
+def test_a_run_survives_an_api_server_that_hangs(faulted: FaultInstallation) -> None:
     run_id = faulted.night("server-hung")
     faulted.until_running("server-hung", run_id, "features")
     before = faulted.server("api-server")

@@ -6,14 +6,14 @@ from contextlib import closing
 
 import pytest
 
-from tests.faults.supervised import Faulted
+from tests.faults.supervised import FaultInstallation
 
 pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
 PIPELINE = "database-locked"
 LOCKED_S = 20
 
 
-def test_a_run_survives_a_locked_database(faulted: Faulted) -> None:
+def test_a_run_survives_a_locked_database(faulted: FaultInstallation) -> None:
     run_id = faulted.night(PIPELINE)
     faulted.until_running(PIPELINE, run_id, "features")
     before = {name: faulted.server(name).restarts for name in ("scheduler", "api-server", "dag-processor")}

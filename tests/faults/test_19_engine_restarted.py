@@ -15,7 +15,7 @@ from ratchet.contracts.errors import Unavailable
 from ratchet.runners import following
 from ratchet.runners.detached import end_container
 from ratchet.runners.docker import DockerRunner
-from ratchet.runners.following import Ended, follow_to_end
+from ratchet.runners.following import JobEnd, follow_to_end
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
 from tests.faults.second_engine import IMAGE, NEEDS, SecondEngine
@@ -54,7 +54,7 @@ def _this_engine(engine: SecondEngine, monkeypatch: pytest.MonkeyPatch) -> Itera
     assert (left, volumes) == ([], [])
 
 
-class Followed:
+class Follower:
     """A container with its follower in a thread, which says when the first lines are there."""
 
     def __init__(self, pool: ThreadPoolExecutor, program: str, **settings: float) -> None:
@@ -62,7 +62,7 @@ class Followed:
         self.lines: list[Line] = []
         self._running = threading.Event()
         self.handle = DockerRunner().submit(self.job)
-        self.ended: Future[Ended] = pool.submit(follow_to_end, DockerRunner(), self.handle, self.job, self._hear)
+        self.ended: Future[JobEnd] = pool.submit(follow_to_end, DockerRunner(), self.handle, self.job, self._hear)
         assert self._running.wait(30)
 
     def _hear(self, line: Line) -> None:
@@ -90,7 +90,7 @@ def _restart(engine: SecondEngine, *, kindly: bool) -> None:
 def test_a_stage_that_saves_its_work_when_the_engine_restarts_counts_as_preempted(
     engine: SecondEngine, pool: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
-    followed = Followed(pool, SAVES, grace_s=20)
+    followed = Follower(pool, SAVES, grace_s=20)
     with caplog.at_level(logging.WARNING, "tasks"):
         _restart(engine, kindly=how == "stopped")
         ended = followed.ended.result(60)
@@ -102,14 +102,14 @@ def test_a_stage_that_saves_its_work_when_the_engine_restarts_counts_as_preempte
 def test_one_that_does_not_listen_is_killed_and_the_cause_is_named(
     engine: SecondEngine, pool: ThreadPoolExecutor
 ) -> None:
-    followed = Followed(pool, DEAF, grace_s=1)
+    followed = Follower(pool, DEAF, grace_s=1)
     _restart(engine, kindly=False)
     ended = followed.ended.result(60)
     assert (ended.exit_code, ended.out_of_memory, ended.cause) == (137, False, "the Docker engine was restarted")
     followed.assert_each_line_came_once()
 
 
-def test_who_comes_later_is_told_as_well(engine: SecondEngine) -> None:
+def test_a_later_follower_gets_the_error_as_well(engine: SecondEngine) -> None:
     job = Job(name="job", request=b"", image=IMAGE, command=("/bin/sh", "-c", DEAF), grace_s=1)
     handle = DockerRunner().submit(job)
     threading.Event().wait(1.1)  # times are compared in whole seconds
@@ -121,7 +121,7 @@ def test_who_comes_later_is_told_as_well(engine: SecondEngine) -> None:
 def test_one_that_ended_by_itself_meanwhile_has_its_own_exit_code(
     engine: SecondEngine, pool: ThreadPoolExecutor
 ) -> None:
-    followed = Followed(pool, "for i in 0 1 2 3 4 5 6; do echo $i; sleep 0.05; done; sleep 0.5; exit 65")
+    followed = Follower(pool, "for i in 0 1 2 3 4 5 6; do echo $i; sleep 0.05; done; sleep 0.5; exit 65")
     engine.kill()
     threading.Event().wait(1)  # the container ends while no engine is there
     engine.start()
@@ -134,7 +134,7 @@ def test_an_engine_that_stays_away_is_named_when_patience_ends(
     engine: SecondEngine, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "PATIENCE_S", 1.0)
-    followed = Followed(pool, DEAF, grace_s=1)
+    followed = Follower(pool, DEAF, grace_s=1)
     engine.kill()
     with pytest.raises(Unavailable, match="the Docker engine does not answer"):
         followed.ended.result(60)

@@ -62,7 +62,7 @@ def test_a_training_saves_its_work_and_goes_on_at_once_in_the_same_try(
 
     moved.until(lambda: set(moved.containers(RESTARTED, run_id)) - {container})
     moved.until(lambda: train()["state"] == "success")
-    told = [alert for alert in moved.alerts() if alert["title"].startswith(f"{RESTARTED} ")]
+    alerts = [alert for alert in moved.alerts() if alert["title"].startswith(f"{RESTARTED} ")]
     moved.api.call("PATCH", f"/dags/{RESTARTED}/dagRuns/{run_id.replace('+', '%2B')}", {"state": "failed"})
     assert train()["try_number"] == 1
     log = moved.log(RESTARTED, run_id, "train")
@@ -78,4 +78,4 @@ def test_a_training_saves_its_work_and_goes_on_at_once_in_the_same_try(
     resumed_from = summaries.trained(result).resumed_from
     assert resumed_from is not None
     assert 0 < resumed_from < len(ticks(log))
-    assert told == []  # that it was preempted is told to nobody
+    assert alerts == []  # a preemption alerts nobody

@@ -102,8 +102,8 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
                 while process.poll() is None:
                     seen += inspected(store_label(s3_uri))
                     time.sleep(0.1)
-        told = (tmp_path / "said").read_text()
-        assert process.returncode == 0, told
+        output = (tmp_path / "said").read_text()
+        assert process.returncode == 0, output
     assert 200 in answered
     assert 401 not in answered  # the password was there when it was asked for
     assert {stage for stage in STAGES if f'"{Label.STAGE}": "{stage}"' in seen} == set(STAGES)
@@ -117,7 +117,7 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
     assert any(key.endswith("/page.html") for key in stored)
     image = [["docker", "image", "inspect", stage_image], ["docker", "history", "--no-trunc", stage_image]]
     places = {
-        "what it said": told.encode(),
+        "what it said": output.encode(),
         "docker inspect": seen.encode(),
         **{" ".join(words): subprocess.run(words, capture_output=True, check=True).stdout for words in image},
         **stored,

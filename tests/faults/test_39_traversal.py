@@ -1,4 +1,4 @@
-"""Names, keys and models that try to lead out of the store are refused, whoever made them up.
+"""Names, keys and models that try to lead out of the store are refused, wherever they come from.
 
 Archives that try to: tests/contracts/test_bundle.py.
 """

@@ -14,13 +14,13 @@ from docker.utils import kwargs_from_env
 from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.docker import DockerRunner
-from ratchet.runners.following import Ended, follow_to_end
+from ratchet.runners.following import JobEnd, follow_to_end
 from ratchet.runners.job import Job, Mount
 from ratchet.runners.log.lines import Line
 
 pytestmark = pytest.mark.docker
 
-Attack = Callable[..., tuple[Ended, Any]]
+Attack = Callable[..., tuple[JobEnd, Any]]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def attack(stage_image: str) -> Iterator[Attack]:
     """Runs code with `reached`, a dict from what it tried to whether it worked; its last line says so."""
     labels = {Label.TEST: "1", Label.TEST_ID: uuid.uuid4().hex}
 
-    def run(code: str, **settings: Any) -> tuple[Ended, Any]:
+    def run(code: str, **settings: Any) -> tuple[JobEnd, Any]:
         command = ("python", "-I", "-S", "-c", f"{PRELUDE}{code}\nprint(json.dumps(reached), flush=True)")
         lines: list[Line] = []
         job = Job(name="job", request=b"{}", image=stage_image, labels=labels, command=command, **settings)

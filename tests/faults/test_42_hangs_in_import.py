@@ -19,7 +19,7 @@ while True:
 """
 
 
-def test_it_is_told_killed_removed_and_named(tmp_path: Path, stage_image: str) -> None:
+def test_it_is_stopped_killed_removed_and_named(tmp_path: Path, stage_image: str) -> None:
     with trainings(tmp_path, stage_image, model=HANGS, rows_per_day=200) as made:
         plan = made.plan("hangs", **{"stages.train.timeout": "20s", "stages.train.grace": "2s"})
         made.prepare(plan)

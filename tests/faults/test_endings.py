@@ -18,7 +18,7 @@ from ratchet.runners.job import Job
 from ratchet.runs.jobs import store_label
 from ratchet.store.opening import open_store
 from tests.airflow.installation import ticks
-from tests.faults.supervised import DEAF, Faulted
+from tests.faults.supervised import DEAF, FaultInstallation
 
 pytestmark = [
     pytest.mark.airflow,
@@ -34,7 +34,7 @@ AT_ONCE_S = 25
 
 
 @pytest.fixture(scope="module")
-def trainings(faulted: Faulted) -> dict[str, str]:
+def trainings(faulted: FaultInstallation) -> dict[str, str]:
     """The runs of two trainings that are under way, one of which does not listen, by pipeline."""
     runs = {pipeline: faulted.night(pipeline) for pipeline in (PIPELINE, DEAF)}
     for pipeline, run_id in runs.items():
@@ -55,7 +55,7 @@ def deaf(trainings: dict[str, str]) -> str:
 
 
 @pytest.fixture
-def idle(faulted: Faulted, stage_image: str) -> Iterator["Idle"]:
+def idle(faulted: FaultInstallation, stage_image: str) -> Iterator["Idle"]:
     """Containers that do nothing. None is left at the end."""
     made = Idle(faulted, stage_image)
     yield made
@@ -63,9 +63,9 @@ def idle(faulted: Faulted, stage_image: str) -> Iterator["Idle"]:
 
 
 class Idle:
-    """Starts containers with the labels of a stage, of this installation unless told otherwise."""
+    """Starts containers with the labels of a stage, of this installation unless another is named."""
 
-    def __init__(self, faulted: Faulted, image: str) -> None:
+    def __init__(self, faulted: FaultInstallation, image: str) -> None:
         self._store = open_store(str(faulted.services.store)).uri
         self._image = image
         self.handles: list[str] = []
@@ -101,7 +101,7 @@ def alive() -> set[str]:
     return set(listed.stdout.split())
 
 
-def reaped(faulted: Faulted) -> str:
+def reaped(faulted: FaultInstallation) -> str:
     """What the reaper's runs said, each in its last try: one that was under way when a server died has two."""
     said = []
     for run in (found["dag_run_id"] for found in faulted.api.runs(REAPER)):
@@ -112,7 +112,7 @@ def reaped(faulted: Faulted) -> str:
 
 
 def test_when_only_the_tasks_process_is_killed_its_next_try_goes_on_at_once_with_the_same_container(
-    faulted: Faulted, training: str
+    faulted: FaultInstallation, training: str
 ) -> None:
     (container,) = faulted.containers(PIPELINE, training)
     task, worker = faulted.processes(PIPELINE, training)
@@ -124,12 +124,12 @@ def test_when_only_the_tasks_process_is_killed_its_next_try_goes_on_at_once_with
     assert faulted.containers(PIPELINE, training) == [container]
     faulted.until(lambda: ticks(faulted.log(PIPELINE, training, "train", attempt=2)))
     first, second = (ticks(faulted.log(PIPELINE, training, "train", attempt=number)) for number in (1, 2))
-    # What it had said and its worker had not heard is told again: one line at most, and none is lost.
+    # What it had logged and its worker had not read is logged again: one line at most, and none is lost.
     assert second[0] - first[-1] in {0, 1}
 
 
 def test_the_reaper_ends_what_no_run_follows_and_leaves_the_living_and_the_foreign_alone(
-    faulted: Faulted, training: str, idle: Idle
+    faulted: FaultInstallation, training: str, idle: Idle
 ) -> None:
     (living,) = faulted.containers(PIPELINE, training)
     run = faulted.plan(PIPELINE, training).run_id
@@ -146,7 +146,7 @@ def test_the_reaper_ends_what_no_run_follows_and_leaves_the_living_and_the_forei
 
 
 def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and_goes(
-    faulted: Faulted, training: str
+    faulted: FaultInstallation, training: str
 ) -> None:
     assert len(faulted.containers(PIPELINE, training)) == 1
     faulted.hours_pass(training, 72)
@@ -157,12 +157,14 @@ def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and
     assert any(entry.key.endswith(".json") for entry in store.list(f"checkpoints/{PIPELINE}"))
     log = faulted.log(PIPELINE, training, "train", attempt=2)
     assert "Server indicated the task shouldn't be running anymore" in log
-    (told,) = faulted.until(lambda: [alert for alert in faulted.alerts() if alert["title"].endswith(": run failed")])
-    assert told["title"].startswith(f"{PIPELINE} {faulted.plan(PIPELINE, training).data_date}: ")
-    assert told["cause"] == "the run exceeded its time limit"
+    (alert,) = faulted.until(lambda: [sent for sent in faulted.alerts() if sent["title"].endswith(": run failed")])
+    assert alert["title"].startswith(f"{PIPELINE} {faulted.plan(PIPELINE, training).data_date}: ")
+    assert alert["cause"] == "the run exceeded its time limit"
 
 
-def test_a_training_that_is_cleared_while_it_runs_is_ended_before_it_starts_afresh(faulted: Faulted, deaf: str) -> None:
+def test_a_training_that_is_cleared_while_it_runs_is_ended_before_it_starts_afresh(
+    faulted: FaultInstallation, deaf: str
+) -> None:
     (before,) = faulted.containers(DEAF, deaf)
     faulted.api.call(
         "POST",
@@ -180,7 +182,7 @@ def test_a_training_that_is_cleared_while_it_runs_is_ended_before_it_starts_afre
 
 
 def test_a_training_that_does_not_listen_and_whose_finisher_is_killed_too_is_left_to_the_reaper(
-    faulted: Faulted, deaf: str
+    faulted: FaultInstallation, deaf: str
 ) -> None:
     (container,) = faulted.containers(DEAF, deaf)
     task, _ = faulted.processes(DEAF, deaf)

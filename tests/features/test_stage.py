@@ -10,7 +10,7 @@ from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.summaries import FeatureDay
 from ratchet.model.encoding import category_ids
-from ratchet.model.fitted import Fitted
+from ratchet.model.fitted_state import FittedState
 from ratchet.store.artifacts import fetch, read_bytes
 from ratchet.store.publishing import verify
 from tests.features.encoding import D1, D2, D3, at, day_rows, encoded, validated
@@ -57,13 +57,13 @@ def test_the_fit_uses_only_the_training_days(world: World) -> None:
     world.put(D2, dear)
     world.put(D3, dear)
     published = encoded(world)
-    fitted = Fitted.from_bytes(read_bytes(world.store, published.result.outputs["fitted"]))
+    fitted = FittedState.from_bytes(read_bytes(world.store, published.result.outputs["fitted"]))
     prices = np.log1p([i for i in range(12) if i not in (1, 5)])
     assert fitted.mean[0] == pytest.approx(prices.mean())
     assert fitted.std[0] == pytest.approx(prices.std())
     assert len(fitted.vocabulary[0]) == 3
     assert sorted(fitted.vocabulary[1]) == fitted.vocabulary[1].tolist()
-    again = Fitted.from_bytes(fitted.to_bytes())
+    again = FittedState.from_bytes(fitted.to_bytes())
     assert again.to_bytes() == fitted.to_bytes()
 
 
@@ -168,5 +168,5 @@ def test_multiclass_labels_stay_whole_and_regression_labels_are_fitted(world: Wo
     found = summaries.features(encoded(world).result)
     assert arrays(world, found.days[0])["label"].dtype == np.int64
     world.document["train"] = {"objective": "regression"}
-    fitted = Fitted.from_bytes(read_bytes(world.store, encoded(world).result.outputs["fitted"]))
+    fitted = FittedState.from_bytes(read_bytes(world.store, encoded(world).result.outputs["fitted"]))
     assert (fitted.label_mean, fitted.label_std) == (pytest.approx(1), pytest.approx((2 / 3) ** 0.5))

@@ -48,6 +48,6 @@ def test_without_a_file_rows_stay_as_they_are(tmp_path: Path) -> None:
         ("df['dear'] = 'x'; return df", "makes dear as str, declared as bool"),
     ],
 )
-def test_what_derive_may_not_do_is_told_with_its_line(tmp_path: Path, body: str, message: str) -> None:
+def test_what_derive_may_not_do_is_reported_with_its_line(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         derive(tmp_path, body)

@@ -25,6 +25,6 @@ def test_different_numbers_have_different_ids(values: list[int]) -> None:
 
 
 @given(st.lists(st.text(), unique=True))
-def test_a_text_has_its_id_whatever_stands_beside_it(values: list[str]) -> None:
+def test_a_text_has_its_id_whatever_is_beside_it(values: list[str]) -> None:
     assert text_ids(values).tolist() == [text_ids([value])[0] for value in values]
     assert MISSING not in text_ids(values)

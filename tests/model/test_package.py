@@ -3,9 +3,15 @@
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path, PurePosixPath
+from types import ModuleType
 
 import pytest
 from hypothesis import given
@@ -136,3 +142,56 @@ def test_errors_of_the_packed_code_are_errors_of_ours(package: Path, tmp_path: P
         PackedModel(package, written(tmp_path / "n", features="nothing\n"))
     with pytest.raises(AttributeError):
         packed.score(None)  # type: ignore[arg-type] # what is no error of the tree stays as it is
+
+
+Loader = Callable[[Path], ModuleType]
+
+
+@pytest.fixture(params=["ratchet.model.scorer", "tasks.register.pyfunc"])
+def load_scoring(request: pytest.FixtureRequest) -> Loader:
+    """As evaluate loads a package, and as a service does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # importing mlflow warns of its own type hints
+        found: Loader = import_module(request.param)._scoring
+    return found
+
+
+def loaded(name: str) -> list[str]:
+    return [module for module in sys.modules if module.partition(".")[0] == name]
+
+
+@pytest.fixture
+def cut(package: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the package that lacks a file, in a process that has not loaded the package yet."""
+    had = {name: sys.modules.pop(name) for name in loaded(package.name)}
+    cut = tmp_path / "cut" / package.name
+    shutil.copytree(package, cut)
+    (cut / "model" / "networks.py").unlink()
+    yield cut
+    for name in loaded(package.name):
+        del sys.modules[name]
+    sys.modules.update(had)
+
+
+def test_a_load_that_fails_leaves_nothing_behind(cut: Path, package: Path, load_scoring: Loader) -> None:
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError, match=rf"^No module named '{package.name}\.model\.networks'"):
+            load_scoring(cut)
+        assert loaded(package.name) == []
+    assert load_scoring(package).__file__ == str(package / "model" / "scoring.py")
+
+
+def test_of_threads_that_load_one_package_each_gets_what_its_own_folder_gives(
+    cut: Path, package: Path, load_scoring: Loader
+) -> None:
+    def attempt(folder: Path) -> str:
+        try:
+            return str(load_scoring(folder).__file__)
+        except ModuleNotFoundError as error:
+            return str(error.name)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(attempt, [cut] * 4 + [package] * 4))
+    whole = str(package / "model" / "scoring.py")
+    assert set(found[:4]) <= {whole, f"{package.name}.model.networks"}
+    assert found[4:] == [whole] * 4

@@ -1,11 +1,8 @@
 """The two wheels: what each holds, and what the library does in an environment without the stages' libraries."""
 
 import json
-import os
-import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
@@ -17,13 +14,12 @@ from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import compose
 from ratchet.samples import clicks
 from ratchet.store.opening import open_store
+from tests.packaging.conftest import ROOT, UV, environment, run
 
-ROOT = Path(__file__).resolve().parents[2]
-UV = ROOT / "scripts" / "uv.sh"
 PIPELINE = ROOT / "dags" / "pipelines" / "search-ranking"
 DAY = date(2026, 3, 20)
 HEAVY = {"torch", "pandas", "numpy", "pyarrow", "polars", "mlflow", "great_expectations", "airflow", "tasks"}
-pytestmark = pytest.mark.xdist_group("wheels")
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("wheels")]
 FINGERPRINT = """
 import sys
 from datetime import date
@@ -40,30 +36,6 @@ print(compose(open_store(store), plan, "ingest", {}, "a").fingerprint)
 """
 
 
-def run(*words: str | Path, env: Mapping[str, str] = os.environ, code: int = 0) -> str:
-    ended = subprocess.run(list(map(str, words)), cwd="/", env=env, capture_output=True, text=True, check=False)
-    assert ended.returncode == code, ended.stdout + ended.stderr
-    return ended.stdout + ended.stderr
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Both wheels by the name of their distribution, built from copies of what git has."""
-    source, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    files = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z", "ratchet", "tasks", "plugins", "docker/stage.txt",
-         "pyproject.toml", "setup.py", "LICENSE", "README.md"],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    ).stdout.split("\0")  # fmt: skip
-    for name in filter(None, files):
-        target = source / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes((ROOT / name).read_bytes())
-    for folder in (source, source / "tasks"):
-        run(UV, "build", "--wheel", "--no-build-isolation", "--python", sys.executable, "-o", dist, folder)
-    return {path.name.split("-")[0]: path for path in dist.glob("*.whl")}
-
-
 @pytest.fixture(scope="module")
 def light(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bin folder of a new environment with the library's wheel and what that declares, at our versions."""
@@ -72,11 +44,6 @@ def light(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     run(UV, "pip", "install", "--quiet", "--python", home / "bin" / "python", "-c", ROOT / "requirements.txt",
         wheels["ratchet"])  # fmt: skip
     return home / "bin"
-
-
-def environment(**settings: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "RATCHET_"))}
-    return {**kept, **settings}
 
 
 def test_each_wheel_holds_its_packages_and_no_other(wheels: dict[str, Path]) -> None:
@@ -129,3 +96,12 @@ def test_a_verb_that_needs_the_stages_libraries_says_so_in_one_line(light: Path,
         said
         == "ratchet sample: needs numpy, which is not installed; to do: install the wheel ratchet-stages (make wheels)\n"
     )
+
+
+def test_a_run_whose_stages_are_not_installed_says_so(light: Path, tmp_path: Path) -> None:
+    for _ in clicks.write(tmp_path, days=3, rows_per_day=50, end=DAY, seed=0):
+        pass
+    said = run(light / "ratchet", "run", PIPELINE, "--date", DAY.isoformat(), "--set", "source.window_days=3",
+               "--store", tmp_path / "store", "--runner", "process", env=environment(RATCHET_DATA=str(tmp_path)),
+               code=64)  # fmt: skip
+    assert "the code of the stage ingest is not installed here; to do: install the wheel ratchet-stages" in said

@@ -24,7 +24,7 @@ def heights(chart: Markup, kind: str) -> list[float]:
     ]
 
 
-def test_text_is_escaped_wherever_it_stands_in_a_picture() -> None:
+def test_text_is_escaped_wherever_it_is_in_a_picture() -> None:
     hostile = '"><script>&'
     picture = svg(300, 10, [text(0, 0, hostile, "start")], hostile)
     root = ET.fromstring(picture)

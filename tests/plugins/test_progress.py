@@ -25,7 +25,7 @@ def test_a_field_does_not_take_the_place_of_one_of_airflows_own() -> None:
     assert fields_of(event) == {"stage_level": 3, "key": "a/b"}
 
 
-def test_what_a_library_prints_stands_as_it_is_and_its_errors_are_told_apart() -> None:
+def test_what_a_library_prints_is_kept_as_it_is_and_its_errors_are_recognised() -> None:
     assert line_of(parse(Line("stdout", "Downloading [====]"))) == "Downloading [====]"
     assert fields_of(parse(Line("stdout", "Downloading [====]"))) == {}
     assert fields_of(parse(Line("stderr", "Downloading [====]"))) == {"stream": "stderr"}

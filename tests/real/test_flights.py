@@ -58,7 +58,7 @@ def test_a_storm_that_empties_a_day_stops_its_night_and_no_other(nights: dict[st
         assert [stage["name"] for stage in nights[day]["stages"]] == ["ingest", "validate", "report"]
 
 
-def test_every_other_night_comes_to_a_verdict_saturdays_too(nights: dict[str, Any]) -> None:
+def test_every_other_night_has_a_verdict_saturdays_too(nights: dict[str, Any]) -> None:
     judged = {day for day, night in nights.items() if night["verdict"]}
     assert judged == set(DAYS) - STORMY
     assert SATURDAY.isoformat() in judged

@@ -148,7 +148,7 @@ def test_an_alias_that_was_bent_is_set_by_the_ledger(shop: Shop) -> None:
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "2"
 
 
-def test_where_production_has_moved_meanwhile_the_version_stands_and_production_stays(shop: Shop) -> None:
+def test_where_production_has_moved_meanwhile_the_version_is_kept_and_production_stays(shop: Shop) -> None:
     ours, theirs = shop.train(1.0), shop.train(1.0, 0.1)
     _, evaluated = shop.evaluate(ours)
     night(replace(shop, run_id="run-2"), theirs)
@@ -159,7 +159,7 @@ def test_where_production_has_moved_meanwhile_the_version_stands_and_production_
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "1"
 
 
-def test_of_two_promotions_at_once_one_wins_and_the_other_is_told(shop: Shop) -> None:
+def test_of_two_promotions_at_once_one_wins_and_the_other_gets_an_error(shop: Shop) -> None:
     candidates = [(shop.train(1.0, tilt), f"run-{index}") for index, tilt in enumerate((0.0, 0.1))]
     judged = [(training, shop.evaluate(training)[1], run) for training, run in candidates]
     done: list[Registration] = []

@@ -21,7 +21,7 @@ from ratchet.contracts.stages import Resources
 from ratchet.runners.container import OUT_OF_MEMORY_SEEN
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import engine_available
-from ratchet.runners.following import Ended, follow_to_end
+from ratchet.runners.following import JobEnd, follow_to_end
 from ratchet.runners.job import Job, Mount
 from ratchet.runners.log.lines import Line
 
@@ -58,12 +58,12 @@ def job(stage_image: str, label: dict[str, str]) -> Any:
     return functools.partial(make)
 
 
-def _follow(job: Job, on_line: Callable[[Line], None]) -> Ended:
+def _follow(job: Job, on_line: Callable[[Line], None]) -> JobEnd:
     runner = DockerRunner()
     return follow_to_end(runner, runner.submit(job), job, on_line)
 
 
-def _run(job: Job) -> tuple[Ended, list[str]]:
+def _run(job: Job) -> tuple[JobEnd, list[str]]:
     lines: list[Line] = []
     ended = _follow(job, lines.append)
     return ended, [line.text for line in lines]
@@ -343,7 +343,7 @@ def test_an_engine_that_does_not_answer_is_unavailable(monkeypatch: pytest.Monke
 def test_one_runner_serves_several_threads(job: Any) -> None:
     runner = DockerRunner()
 
-    def run(number: int) -> Ended:
+    def run(number: int) -> JobEnd:
         given = job(f"print({number})")
         return follow_to_end(runner, runner.submit(given), given, lambda _: None)
 

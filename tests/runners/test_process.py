@@ -10,7 +10,7 @@ import pytest
 
 from ratchet.contracts.errors import JobGone, Unavailable
 from ratchet.contracts.stages import Resources
-from ratchet.runners.following import Ended, follow_to_end
+from ratchet.runners.following import JobEnd, follow_to_end
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.output import MOST_LINES
@@ -29,12 +29,12 @@ def _python(code: str, **settings: object) -> Job:
     return Job(name="job", request=b"{}", command=(sys.executable, "-c", code), **settings)  # type: ignore[arg-type]  # a test's shorthand
 
 
-def _follow(job: Job, on_line: Callable[[Line], None]) -> Ended:
+def _follow(job: Job, on_line: Callable[[Line], None]) -> JobEnd:
     runner = ProcessRunner()
     return follow_to_end(runner, runner.submit(job), job, on_line)
 
 
-def _run(job: Job) -> tuple[Ended, list[Line]]:
+def _run(job: Job) -> tuple[JobEnd, list[Line]]:
     lines: list[Line] = []
     return _follow(job, lines.append), lines
 

@@ -21,7 +21,7 @@ SMALL = ("--set", "source.window_days=6", "--set", "train.epochs=2", "--set", "v
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class CallResult:
     """How a call ended."""
 
     code: int
@@ -42,7 +42,7 @@ def sample(out: Path, *, days: int = 7, rows_per_day: int = 2000) -> Path:
     return out
 
 
-def ratchet(*arguments: str, environment: Mapping[str, str] | None = None) -> Ended:
+def ratchet(*arguments: str, environment: Mapping[str, str] | None = None) -> CallResult:
     """Call it in this process, which saves a start; its stages are processes or containers of their own.
 
     The environment is this process's, without settings of its own, and what is given.
@@ -52,7 +52,7 @@ def ratchet(*arguments: str, environment: Mapping[str, str] | None = None) -> En
     settings = {**inherited, **(environment or {})}
     with patch.dict(os.environ, settings, clear=True), redirect_stdout(out), redirect_stderr(err):
         code = main(arguments)
-    return Ended(code=code, out=out.getvalue(), err=err.getvalue())
+    return CallResult(code=code, out=out.getvalue(), err=err.getvalue())
 
 
 def run(
@@ -62,7 +62,7 @@ def run(
     *more: str,
     runner: str = "process",
     environment: Mapping[str, str] | None = None,
-) -> Ended:
+) -> CallResult:
     """`ratchet run PIPELINE --date DAY --json`, small."""
     settings = {"RATCHET_DATA": data, **(environment or {})}
     arguments = ("run", pipeline, "--store", store, "--runner", runner, "--json", *SMALL, *more)

@@ -92,8 +92,8 @@ def test_another_model_of_the_pipeline_s_own_begins_at_one() -> None:
 def test_runs_that_ran_out_of_memory_together_take_one_step_not_one_each() -> None:
     store = fresh()
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda number: double_micro_batches(store, plan(run_id=f"r{number}"), used=1), range(8)))
-    assert told == [2] * 8
+        found = list(pool.map(lambda number: double_micro_batches(store, plan(run_id=f"r{number}"), used=1), range(8)))
+    assert found == [2] * 8
     assert composed(store, plan()).accumulation == 2
 
 

@@ -53,7 +53,7 @@ plan = load_plan(sys.argv[1], "faulty", sys.argv[2])
 say = lambda event: print(event.message, flush=True)
 work = settle(open_store(plan.store), plan, "train", "first", on_event=say)
 attempt = Attempt(work, DockerRunner(), on_event=say)
-signal.signal(signal.SIGTERM, lambda *_: (attempt.interrupt(), print("told to stop", flush=True)))
+signal.signal(signal.SIGTERM, lambda *_: (attempt.interrupt(), print("notice to stop", flush=True)))
 attempt.compute()
 """
 """The same, with the signal's handler that Airflow has around a task."""
@@ -202,7 +202,7 @@ def test_an_interrupted_attempt_returns_at_once_and_the_stage_has_its_grace(made
     assert (trained(outcome).resumed_from or 0) > 0
 
 
-def test_a_late_attempt_that_is_told_to_stop_leaves_the_container_to_its_successor(made: Trainings) -> None:
+def test_a_late_attempt_that_receives_a_notice_to_stop_leaves_the_container_to_its_successor(made: Trainings) -> None:
     """It is stopped; while its successor is at work it goes on, and Airflow ends it."""
     plan = plan_of(made, "late", 7)
     said: list[str] = []
@@ -222,7 +222,7 @@ def test_a_late_attempt_that_is_told_to_stop_leaves_the_container_to_its_success
         until(lambda: ticks(said), seconds=120)
         late.send_signal(signal.SIGCONT)
         late.send_signal(signal.SIGTERM)
-        until(lambda: "told to stop\n" in iter(late.stdout.readline, ""), seconds=120)
+        until(lambda: "notice to stop\n" in iter(late.stdout.readline, ""), seconds=120)
         time.sleep(2)  # Airflow gives it five seconds
         assert containers(made) == before
         late.kill()
@@ -253,8 +253,8 @@ def test_a_container_that_is_ended_behind_its_back_is_named_and_tried_again(made
     assert containers(made) == []
 
 
-def test_a_container_that_comes_to_its_end_is_not_gone_on_with(made: Trainings) -> None:
-    """The worker died after it had told it to stop: cleared, or marked failed, in the middle of its grace."""
+def test_a_container_that_is_ending_is_not_followed_again(made: Trainings) -> None:
+    """The worker died after it had stopped the container: cleared, or marked failed, in the middle of its grace."""
     plan = plan_of(made, "ending", 10)
     follower_killed(made, plan)
     request = next(entry.key for entry in made.store.list("leases/faulty"))

@@ -12,6 +12,7 @@ import pytest
 
 from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
 from ratchet.contracts.request import RunPlan
+from ratchet.runners.job import Job
 from ratchet.runners.process import ProcessRunner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
@@ -33,6 +34,15 @@ while not pathlib.Path(sys.argv[2]).exists():
 sys.exit(75)
 """
 """Writes down that it was started, and ends as preempted as soon as a file exists."""
+PREEMPTED_BEFORE = """
+import pathlib, signal, sys
+starts = pathlib.Path(sys.argv[1])
+starts.write_text(starts.read_text() + "x" if starts.exists() else "x")
+if len(starts.read_text()) < int(sys.argv[2]):
+    sys.exit(75)
+signal.pause()
+"""
+"""Ends as preempted until it has been started so many times; then it goes on until it gets a signal."""
 
 
 @pytest.fixture
@@ -139,6 +149,32 @@ def test_an_interrupted_process_is_stopped_and_not_started_again(
     assert (tmp_path / "starts").read_text() == "x"
     assert not ours.lost
     assert ours.last_lines == ("ready",)
+    assert holder_of(store, work.lease) is None
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_notice_that_arrives_while_a_process_starts_stops_it(
+    store: MemoryStore, messages: list[str], tmp_path: Path, number: int
+) -> None:
+    """A signal's handler may run between the start of the process and the moment when its handle is known."""
+    settings = {"stages.train.timeout": "20s", "stages.train.grace": "1s"}
+    work = running(training(store, made(store, **settings)), PREEMPTED_BEFORE, str(tmp_path / "starts"), str(number))
+
+    class Interrupted(ProcessRunner):
+        submissions = 0
+
+        def submit(self, job: Job) -> str:
+            handle = super().submit(job)
+            self.submissions += 1
+            if self.submissions == number:
+                ours.interrupt()
+            return handle
+
+    runner = Interrupted()
+    ours = Attempt(work, runner, on_event=lambda event: messages.append(event.message))
+    with pytest.raises(RatchetError, match="signal 15"):
+        ours.compute()
+    assert runner.submissions == number
     assert holder_of(store, work.lease) is None
 
 

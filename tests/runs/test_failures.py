@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ratchet.contracts.exits import decide
-from ratchet.runners.following import Ended
+from ratchet.runners.following import JobEnd
 from ratchet.runners.log.lines import Line
 from ratchet.runs.failures import failure_of
 from ratchet.runs.requests import compose
@@ -18,9 +18,9 @@ SAID = json.dumps(
 )
 
 
-def ended(exit_code: int, *lines: str, out_of_memory: bool = False, timed_out: bool = False, cause: str = "") -> Ended:
+def ended(exit_code: int, *lines: str, out_of_memory: bool = False, timed_out: bool = False, cause: str = "") -> JobEnd:
     tail = tuple(Line(stream="stdout", text=text) for text in lines)
-    return Ended(
+    return JobEnd(
         exit_code=exit_code,
         out_of_memory=out_of_memory,
         timed_out=timed_out,
@@ -51,7 +51,7 @@ def ended(exit_code: int, *lines: str, out_of_memory: bool = False, timed_out: b
         (ended(3, "boom"), "exit code 3 (boom)", "after a growing delay"),
     ],
 )
-def test_an_end_is_named_and_followed_up(end: Ended, said: str, followed_up: str) -> None:
+def test_an_end_is_named_and_followed_up(end: JobEnd, said: str, followed_up: str) -> None:
     error = failure_of(REQUEST, end)
     assert error is not None
     assert said in error.cause

@@ -51,10 +51,10 @@ def test_why_and_plan_list_what_is_reused_and_what_would_be_rebuilt(
 ) -> None:
     store, _ = nights
     newest = ratchet("why", "search-ranking", "--store", store).out.splitlines()[0]
-    told = ratchet("why", newest, "--store", store)
-    assert told.code == 0
-    assert "train     rebuilt" in told.out
-    assert "no result is stored yet" in told.out
+    shown = ratchet("why", newest, "--store", store)
+    assert shown.code == 0
+    assert "train     rebuilt" in shown.out
+    assert "no result is stored yet" in shown.out
     asked = ("plan", "search-ranking", "--store", store, "--date", DAY.isoformat(), *SMALL)
     planned = ratchet(*asked, environment={"RATCHET_DATA": data})
     assert planned.code == 0, planned.err
@@ -78,8 +78,8 @@ def test_nights_shows_a_line_for_each_date_and_writes_a_page(
     assert lines[0]["cause"] == first["reason"]
     assert lines[0]["gain"]["low"] > 0
     page = tmp_path / "nights.html"
-    told = ratchet(*asked, "--from", "2026-03-20", "--html", str(page))
-    assert "1 date; " in told.out
+    shown = ratchet(*asked, "--from", "2026-03-20", "--html", str(page))
+    assert "1 date; " in shown.out
     assert "2026-03-20" in page.read_text(encoding="utf-8")
     assert "2026-03-19" not in page.read_text(encoding="utf-8")
     shown = ratchet(*asked).out

@@ -21,7 +21,7 @@ from ratchet.runs.outcomes import outcomes
 from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings
 from tests.s3 import S3Server
-from tests.s3_proxy import Asked, s3_proxy
+from tests.s3_proxy import Requests, s3_proxy
 
 pytestmark = [pytest.mark.docker, pytest.mark.heavy]
 KEYS = """[default]
@@ -52,7 +52,7 @@ class Team:
 
     network: str
     volume: str
-    asked: Asked
+    asked: Requests
     made: Trainings
 
 

@@ -35,7 +35,7 @@ class Delivery:
     text: str
 
 
-class Kept(Document):
+class TextPart(Document):
     """A part is the text in capitals."""
 
     text: Artifact
@@ -51,15 +51,15 @@ class Parts:
     scratch: list[Path] = field(default_factory=list)
     checks: bool = False
 
-    def build(self, days: Iterable[Delivery], request: StageRequest | None = None) -> dict[date, Kept]:
+    def build(self, days: Iterable[Delivery], request: StageRequest | None = None) -> dict[date, TextPart]:
         with self.opened(request) as parts:
             return parts.build(days, memory=1)
 
-    def rebuild(self, days: Iterable[Delivery]) -> dict[date, Kept]:
+    def rebuild(self, days: Iterable[Delivery]) -> dict[date, TextPart]:
         return self.build(days, self.world.request("features", parts={"rebuild": "run-7"}))
 
     @contextmanager
-    def opened(self, request: StageRequest | None = None) -> Iterator[DayParts[Delivery, Kept]]:
+    def opened(self, request: StageRequest | None = None) -> Iterator[DayParts[Delivery, TextPart]]:
         with self.world.open(request or self.world.request("features")) as ctx:
             yield DayParts(
                 ctx=ctx,
@@ -75,10 +75,10 @@ class Parts:
         lines = map(json.loads, self.world.log.getvalue().splitlines())
         return [line for line in lines if line["event"] == name]
 
-    def text(self, kept: Kept) -> str:
+    def text(self, kept: TextPart) -> str:
         return read_bytes(self.world.store, kept.text).decode()
 
-    def damage(self, kept: Kept, change: Callable[[bytes], bytes]) -> None:
+    def damage(self, kept: TextPart, change: Callable[[bytes], bytes]) -> None:
         data, entry = self.world.store.read(kept.text.key), self.world.store.head(kept.text.key)
         assert entry
         assert self.world.store.replace(kept.text.key, change(data), expected=entry.etag)
@@ -90,10 +90,10 @@ class Parts:
         path = scratch / "text"
         path.write_text(self.answer(delivery), encoding="utf-8")
         artifact = transaction.add("text", path)
-        return NewPart(content=artifact.sha256, rows=1, summary=Kept(text=artifact))
+        return NewPart(content=artifact.sha256, rows=1, summary=TextPart(text=artifact))
 
-    def _read(self, found: PublishedResult) -> Kept:
-        kept = Kept.model_validate(found.result.summary)
+    def _read(self, found: PublishedResult) -> TextPart:
+        kept = TextPart.model_validate(found.result.summary)
         if self.checks:
             read_bytes(self.world.store, kept.text)
         return kept
@@ -271,7 +271,7 @@ def test_without_a_rebuild_other_content_is_refused(parts: Parts) -> None:
 
 
 def test_the_same_part_of_a_quicker_attempt_is_taken(parts: Parts) -> None:
-    quicker: list[dict[date, Kept]] = []
+    quicker: list[dict[date, TextPart]] = []
 
     def meanwhile(delivery: Delivery) -> str:
         quicker.append(parts.build([delivery]))

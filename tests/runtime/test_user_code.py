@@ -1,6 +1,10 @@
 """A pipeline's modules find each other by plain names, and nobody else does."""
 
+import builtins
 import pickle
+import py_compile
+import re
+import subprocess
 import sys
 import typing
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +16,7 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.runtime.user_code import blame, load_module
 
+ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {
     "mapping.py": "VALUE = 'mapping of {which}'\n",
     "helpers/__init__.py": "from . import text\nfrom .numbers import TWO\nimport mapping\nVALUE = mapping.VALUE\n",
@@ -179,3 +184,123 @@ def test_an_error_in_a_helper_that_is_called_names_the_line_of_the_call(tmp_path
 
 def test_a_folder_without_the_file_has_no_module(tmp_path: Path) -> None:
     assert load_module(tmp_path, "features.py") is None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("importlib.import_module('mapping')", r"import_module\('mapping'\) does not look into this folder; write: import mapping"),
+        ("importlib.import_module('helpers.text', None)", r"write: import helpers\.text"),
+        ("multiprocessing.get_context('spawn')", r"a process that get_context\('spawn'\) starts cannot import the files of"),
+        ("multiprocessing.set_start_method('forkserver')", r"a process that set_start_method\('forkserver'\) starts cannot"),
+    ],
+)  # fmt: skip
+def test_a_call_that_would_look_elsewhere_for_the_folder_s_modules_is_refused_with_its_line(
+    tmp_path: Path, own_modules: ModuleType, call: str, message: str
+) -> None:
+    text = f"import importlib, multiprocessing\n\n\ndef value():\n    return {call}\n"
+    with pytest.raises(
+        ConfigurationError, match=rf"^features\.py: ImportError: .*{message}.* \(features\.py, line 5\)"
+    ):
+        features(bundle(tmp_path / "first", "first", text))
+    folder = bundle(tmp_path / "second", "second", "X = 1\nimport mapping\n")
+    (folder / "mapping.py").write_text(text)
+    with pytest.raises(
+        ConfigurationError, match=rf"^features\.py:2: ImportError: .*{message}.* \(mapping\.py, line 5\)"
+    ):
+        features(folder)
+
+
+def test_the_same_calls_for_other_modules_and_forks_are_not_refused(tmp_path: Path) -> None:
+    text = (
+        "import importlib, multiprocessing\njson = importlib.import_module('json')\nname = 'mapping'\n"
+        "mapping = importlib.import_module(f'.{name}', __package__)\nfork = multiprocessing.get_context('fork')\n"
+    )
+    module = features(bundle(tmp_path, "first", text))
+    assert (module.json.__name__, module.mapping.VALUE) == ("json", "mapping of first")
+
+
+def test_a_pickle_by_plain_names_takes_the_process_s_own_module(tmp_path: Path, own_modules: ModuleType) -> None:
+    own_modules.VALUE = "of the process"  # type: ignore[attr-defined] # a module may have anything
+    text = "import pickle\n\ndef value():\n    return pickle.loads(b'cmapping\\nVALUE\\n.')\n"
+    assert features(bundle(tmp_path / "first", "first", text)).value() == "of the process"
+
+
+PROCESSES = """
+import multiprocessing, pickle, sys
+from pathlib import Path
+from ratchet.runtime.user_code import load_module
+
+if __name__ == "__main__":
+    module = load_module(Path(sys.argv[1]), "features.py")
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print("fork:", pool.map(module.double, [module.Number(4)]))
+    child = multiprocessing.get_context("spawn").Process(target=module.double, args=(module.Number(4),))
+    child.start()
+    child.join()
+    print("spawn:", child.exitcode)
+    Path(sys.argv[2]).write_bytes(pickle.dumps(module.Number(4)))
+"""
+NUMBER = """
+import dataclasses, mapping
+
+@dataclasses.dataclass
+class Number:
+    value: int
+
+def double(number):
+    return 2 * number.value, mapping.VALUE
+"""
+
+
+def test_a_forked_process_knows_the_folder_and_a_spawned_one_and_another_one_do_not(tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "first", "first", NUMBER)
+    (tmp_path / "program.py").write_text(PROCESSES)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "program.py", folder, tmp_path / "number.pkl"],
+        check=True, capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["fork: [(8, 'mapping of first')]", "spawn: 1"]
+    unknown = r"No module named 'ratchet_pipeline_[0-9a-f]{16}'"
+    assert re.search(f"ModuleNotFoundError: {unknown}", done.stderr), done.stderr
+    with pytest.raises(ModuleNotFoundError, match=unknown):
+        pickle.loads((tmp_path / "number.pkl").read_bytes())
+
+
+def test_the_folder_s_own_init_is_not_run_and_that_of_a_package_in_it_is(tmp_path: Path) -> None:
+    folder = bundle(tmp_path, "first", "import helpers\nfrom . import mapping\n")
+    (folder / "__init__.py").write_text("raise AssertionError('run')\n")
+    module = features(folder)
+    assert (module.helpers.VALUE, module.mapping.VALUE) == ("mapping of first", "mapping of first")
+
+
+def test_a_folder_without_init_hides_all_of_a_package_of_its_name_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "outside" / "plain"
+    outside.mkdir(parents=True)
+    (outside / "other.py").write_text("VALUE = 'outside'\n")
+    monkeypatch.syspath_prepend(str(outside.parent))
+    with pytest.raises(
+        ConfigurationError, match=r"features\.py:1: ModuleNotFoundError: No module named 'plain\.other'"
+    ):
+        features(bundle(tmp_path / "first", "first", "import plain.other\n"))
+
+
+def test_byte_code_without_its_source_is_not_a_module_of_the_folder(tmp_path: Path) -> None:
+    folder = bundle(tmp_path, "first", "from . import left\n")
+    (tmp_path / "left.py").write_text("VALUE = 1\n")
+    py_compile.compile(str(tmp_path / "left.py"), cfile=str(folder / "left.pyc"))
+    (tmp_path / "left.py").unlink()
+    with pytest.raises(ConfigurationError, match=r"features\.py:1: ImportError: cannot import name 'left'"):
+        features(folder)
+
+
+def test_a_module_has_the_built_in_names_of_the_moment_when_it_was_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = features(bundle(tmp_path, "first", "def value():\n    return len([1])\n"))
+    monkeypatch.setattr(builtins, "len", lambda _: -1)
+    found = module.value()
+    monkeypatch.undo()
+    assert found == 1

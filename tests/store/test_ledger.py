@@ -9,7 +9,7 @@ import pytest
 from ratchet.contracts import paths
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.store.base import Store
-from ratchet.store.ledger import Change, LedgerMoved, Record, append, champion, records
+from ratchet.store.ledger import Change, LedgerConflict, Record, append, champion, records
 from ratchet.store.opening import open_store
 
 
@@ -68,7 +68,7 @@ def test_the_champion_as_of_a_date_saw_only_earlier_days(store: Store) -> None:
 def test_the_second_writer_learns_the_winner(store: Store) -> None:
     filled(store, 10)
     won = append(store, change("2", 11), after=1)
-    with pytest.raises(LedgerMoved, match=r"run run-2 was first.*version 2 as number 2") as caught:
+    with pytest.raises(LedgerConflict, match=r"run run-2 was first.*version 2 as number 2") as caught:
         append(store, change("3", 11), after=1)
     assert caught.value.winner == won
     assert champion(store, "ranker") == won
@@ -78,7 +78,7 @@ def test_of_many_promotions_at_once_one_wins(store: Store) -> None:
     def promote(version: str) -> Record | None:
         try:
             return append(store, change(version, 10), after=0)
-        except LedgerMoved:
+        except LedgerConflict:
             return None
 
     with ThreadPoolExecutor(6) as pool:

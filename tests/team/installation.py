@@ -227,7 +227,7 @@ class TeamStack:
 
     @contextmanager
     def paused(self, service: str) -> Iterator[None]:
-        """A service whose every process stands still."""
+        """A service whose every process is paused."""
         container = self.service(service)
 
         def pause() -> bool | None:

@@ -62,7 +62,7 @@ def test_a_whole_backup_is_accepted(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["airflow.dump", "ratchet.tar", "secrets/made.json", "secrets/s3-admin"])
-def test_a_damaged_file_is_told(folder: Path, name: str) -> None:
+def test_a_damaged_file_is_reported(folder: Path, name: str) -> None:
     with (folder / name).open("r+b") as file:
         file.write(b"\0")
     with pytest.raises(CorruptArtifact, match=rf"{name} is missing or damaged; to do: restore another backup"):
@@ -70,20 +70,20 @@ def test_a_damaged_file_is_told(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["airflow.dump", "ratchet.tar", "secrets/made.json"])
-def test_a_missing_file_is_told(folder: Path, name: str) -> None:
+def test_a_missing_file_is_reported(folder: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(CorruptArtifact, match=f"{name} is missing or damaged"):
         backup.check(folder)
 
 
 @pytest.mark.parametrize("text", ["", '{"airflow.dump": "'])
-def test_a_damaged_manifest_is_told(folder: Path, text: str) -> None:
+def test_a_damaged_manifest_is_reported(folder: Path, text: str) -> None:
     (folder / "manifest.json").write_text(text)
     with pytest.raises(CorruptArtifact, match=r"manifest\.json is damaged"):
         backup.check(folder)
 
 
-def test_a_folder_that_is_no_backup_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_backup_is_reported(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "absent"):
         with pytest.raises(
             ConfigurationError, match=r"is not a backup: it has no manifest\.json; to do: name a folder"
@@ -91,7 +91,7 @@ def test_a_folder_that_is_no_backup_is_told(tmp_path: Path) -> None:
             backup.check(place)
 
 
-def test_a_backup_of_other_buckets_is_told(folder: Path) -> None:
+def test_a_backup_of_other_buckets_is_reported(folder: Path) -> None:
     (folder / "ratchet.tar").unlink()
     note(folder)
     with pytest.raises(ConfigurationError, match=r"has no ratchet\.tar; to do: restore it with the \.env"):

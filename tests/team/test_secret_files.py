@@ -117,7 +117,7 @@ def test_a_secret_that_a_later_version_needs_is_added_to_the_others(folder: Path
     assert again["s3-key"] != drawn["s3-key"]  # key and certificate are one pair
 
 
-def test_a_damaged_record_is_refused_and_not_drawn_anew(folder: Path) -> None:
+def test_a_damaged_record_is_refused_and_not_drawn_again(folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "made.json").write_text('{"postgres": "a')
     with pytest.raises(ConfigurationError, match=r"made\.json is damaged"):
@@ -247,7 +247,9 @@ def test_given_credentials_stand_in_for_ours(folder: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("key", ["s3_credentials", "mlflow_credentials"])
-def test_credentials_that_cannot_be_read_are_told_with_their_setting(folder: Path, tmp_path: Path, key: str) -> None:
+def test_credentials_that_cannot_be_read_are_reported_with_their_setting(
+    folder: Path, tmp_path: Path, key: str
+) -> None:
     settings = Settings.model_validate(
         {key: tmp_path / "absent", **({"s3_endpoint": "https://s"} if key.startswith("s3") else {})}
     )

@@ -55,31 +55,31 @@ def test_the_environment_goes_over_the_file(file: Path) -> None:
     assert (settings.workers, settings.s3_port) == (3, 8444)
 
 
-def test_a_bad_value_of_the_environment_is_told_as_that(file: Path) -> None:
+def test_a_bad_value_of_the_environment_is_reported_as_that(file: Path) -> None:
     assert refused(file, "RATCHET_WORKERS=2", RATCHET_WORKERS="many").startswith("environment: RATCHET_WORKERS: 'many'")
 
 
-def test_an_unknown_key_is_told_with_its_line_and_the_near_name(file: Path) -> None:
+def test_an_unknown_key_is_reported_with_its_line_and_the_near_name(file: Path) -> None:
     said = refused(file, "# first\nRATCHET_WORKER=2\n")
     assert said == ".env:2: RATCHET_WORKER: unknown key; did you mean RATCHET_WORKERS?"
 
 
-def test_a_key_like_no_other_is_told_with_all_that_are_allowed(file: Path) -> None:
+def test_a_key_like_no_other_is_reported_with_all_that_are_allowed(file: Path) -> None:
     said = refused(file, "POSTGRES_PASSWORD=x\n")
     assert ".env:1: POSTGRES_PASSWORD: unknown key; allowed: RATCHET_AIRFLOW_PORT" in said
     assert all(f"RATCHET_{name.upper()}" in said for name in Settings.model_fields)
 
 
-def test_a_second_definition_is_told_with_the_line_of_the_first(file: Path) -> None:
+def test_a_second_definition_is_reported_with_the_line_of_the_first(file: Path) -> None:
     said = refused(file, "RATCHET_WORKERS=2\n\nRATCHET_WORKERS=3\n")
     assert said == ".env:3: RATCHET_WORKERS: a second time; the first is .env:1"
 
 
-def test_a_line_that_sets_nothing_is_told(file: Path) -> None:
+def test_a_line_that_sets_nothing_is_reported(file: Path) -> None:
     assert refused(file, "RATCHET_WORKERS: 2\n") == ".env:1: not NAME=VALUE"
 
 
-def test_every_problem_is_told_at_once(file: Path) -> None:
+def test_every_problem_is_reported_at_once(file: Path) -> None:
     said = refused(file, "nonsense\nRATCHET_WORKER=2\nRATCHET_S3_PORT=0\n", RATCHET_PROJECT="Big")
     assert [".env:1:" in said, ".env:2:" in said, ".env:3: RATCHET_S3_PORT: '0'" in said] == [True] * 3
     assert "environment: RATCHET_PROJECT: 'Big'" in said
@@ -99,13 +99,13 @@ def test_every_problem_is_told_at_once(file: Path) -> None:
         "RATCHET_LISTEN=127.0.0.1", "RATCHET_LISTEN=main.example", "RATCHET_MAIN_HOST=10.0.0.256", "RATCHET_REDIS_PORT=0",
     ],
 )  # fmt: skip
-def test_a_bad_value_is_told_with_its_line_and_key(file: Path, line: str) -> None:
+def test_a_bad_value_is_reported_with_its_line_and_key(file: Path, line: str) -> None:
     said = refused(file, f"{line}\n")
     assert said.startswith(f".env:1: {line.split('=', maxsplit=1)[0]}:")
     assert "value error" not in said.lower()
 
 
-def test_a_password_in_a_bad_database_url_is_not_told(file: Path) -> None:
+def test_a_password_in_a_bad_database_url_is_not_shown(file: Path) -> None:
     assert "hidden" not in refused(file, "RATCHET_DATABASE_URL=mysql://me:hidden@db\n")
 
 
@@ -121,7 +121,7 @@ def test_an_s3_elsewhere_needs_its_credentials_and_our_own_takes_none(file: Path
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "problem"),
     [
         ("RATCHET_MAIN_HOST=10.0.0.1", "RATCHET_LISTEN: with RATCHET_MAIN_HOST, set the address"),
         ("RATCHET_MAIN_HOST=10.0.0.1\nRATCHET_LISTEN=10.0.0.2\nRATCHET_GPU_WORKERS=2", "RATCHET_GPU_WORKERS: with"),
@@ -131,8 +131,8 @@ def test_an_s3_elsewhere_needs_its_credentials_and_our_own_takes_none(file: Path
         ),
     ],
 )
-def test_hosts_that_work_together_have_to_fit(file: Path, lines: str, told: str) -> None:
-    assert told in refused(file, f"{lines}\n")
+def test_hosts_that_work_together_have_to_fit(file: Path, lines: str, problem: str) -> None:
+    assert problem in refused(file, f"{lines}\n")
 
 
 def test_a_host_that_only_works_finds_everything_on_the_main_host() -> None:
@@ -146,7 +146,7 @@ def test_a_host_that_only_works_finds_everything_on_the_main_host() -> None:
     assert elsewhere.variables()["MLFLOW_TRACKING_URI"] == "https://m.example"
 
 
-def test_a_file_that_is_no_text_is_told(file: Path) -> None:
+def test_a_file_that_is_no_text_is_reported(file: Path) -> None:
     file.write_bytes(b"RATCHET_GPUS=\xff\n")
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read(file, {})

@@ -39,7 +39,7 @@ pytestmark = [
 ]
 EXAMPLES = ("search-ranking", "payments-fraud")
 TOKEN = secrets.token_hex(16)
-"""In the address of whoever is told of alerts."""
+"""In the address that alerts are sent to."""
 H = "HostConfig"
 PROBE = """if 1:
     import concurrent.futures, ipaddress, json, socket, sys
@@ -257,7 +257,7 @@ def test_a_worker_cannot_make_anything_else(
     assert name not in {each.name for each in stack.engine.containers.list(all=True, ignore_removed=True)}
 
 
-def test_who_is_to_be_told_hears_of_a_run_that_failed(stack: TeamStack, stage_image: str) -> None:
+def test_the_address_for_alerts_receives_the_alert_about_a_run_that_failed(stack: TeamStack, stage_image: str) -> None:
     name = f"{stack.project}-hook"
     address = {"connection_id": "ratchet_alerts_fraud-ops", "conn_type": "generic"}
     stack.api.call("POST", "/connections", {**address, "password": f"json://{name}:8080/{TOKEN}"})
@@ -359,7 +359,7 @@ def test_38_no_secret_is_in_any_container_log_database_or_object(stack: TeamStac
 
 
 def outside(container: Container) -> dict[str, bytes]:
-    """What who may ask the engine is told of a container."""
+    """What the engine answers about a container."""
     found = {"inspect": str(container.attrs).encode(), "log": container.logs()}
     if container.status == "running":
         found["arguments"] = str(container.top()).encode()

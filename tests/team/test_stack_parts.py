@@ -1,4 +1,4 @@
-"""Compose told what to do, and what the engine says of containers, without the services themselves."""
+"""Compose's commands, and what the engine says of containers, without the services themselves."""
 
 import os
 import time
@@ -33,7 +33,7 @@ def test_services_never_run_as_root() -> None:
     assert Stack(Path("/"), Settings(), {}).owner == (os.getuid() or STAGE_USER)
 
 
-def test_compose_is_told_the_settings_and_nothing_else_of_ours(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compose_gets_the_settings_and_nothing_else_of_ours(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "RATCHET_STORE",
         "COMPOSE_FILE",
@@ -61,7 +61,7 @@ def test_a_service_that_is_elsewhere_has_no_container() -> None:
 
 
 @pytest.mark.docker
-def test_compose_that_fails_is_told_with_its_last_words(engine: docker.APIClient, stack: Stack) -> None:
+def test_compose_that_fails_is_reported_with_its_last_words(engine: docker.APIClient, stack: Stack) -> None:
     stack.compose("config", "--quiet")
     with pytest.raises(Unavailable, match=r"docker compose logs failed: .*nobody") as caught:
         stack.compose("logs", "nobody")
@@ -163,7 +163,7 @@ def test_a_service_that_is_started_again_and_again_has_failed(stack: Stack, star
 
 
 @pytest.mark.docker
-def test_stages_of_this_installation_are_told_to_end_and_are_gone(
+def test_stages_of_this_installation_get_a_notice_to_stop_and_end(
     engine: docker.APIClient, stack: Stack, starts: Starts
 ) -> None:
     ours, another = {Label.INSTALLATION: stack.settings.project}, {Label.INSTALLATION: "another"}
@@ -182,7 +182,7 @@ def test_stages_of_this_installation_are_told_to_end_and_are_gone(
 def test_each_stage_has_its_own_grace_and_none_waits_for_another(
     engine: docker.APIClient, stack: Stack, starts: Starts
 ) -> None:
-    deaf = "import signal; signal.signal(15, lambda *_: print('told', flush=True))"
+    deaf = "import signal; signal.signal(15, lambda *_: print('notice', flush=True))"
     codes = {"8": f"{deaf}; {WAITS}", "12": f"{deaf}; {WAITS}", "600": f"{LISTENS}; {WAITS}"}
     made = {
         grace: starts(f"stage{grace}", code, labels={Label.INSTALLATION: stack.settings.project, Label.GRACE: grace})
@@ -193,7 +193,7 @@ def test_each_stage_has_its_own_grace_and_none_waits_for_another(
     began = time.monotonic()
     ending = Thread(target=stack.end_stages, args=(stack.stages(),))
     ending.start()
-    until(lambda: all(b"told" in engine.logs(made[grace]) for grace in ("8", "12")), seconds=60)
+    until(lambda: all(b"notice" in engine.logs(made[grace]) for grace in ("8", "12")), seconds=60)
     ending.join()
     assert 12 <= time.monotonic() - began < 60
     assert stack.stages() == []
@@ -218,7 +218,7 @@ def test_a_stack_that_is_forgotten_leaves_no_secret(stack: Stack) -> None:
     assert [path.name for path in stack.home.parent.iterdir()] == ["backups"]
 
 
-def test_an_engine_that_is_away_is_told_in_one_line(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_away_is_reported_in_one_line(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     with pytest.raises(Unavailable, match="the Docker engine does not answer") as caught:
         stack.members()

@@ -109,7 +109,7 @@ def test_a_bucket_that_is_only_read_is_not_written(s3_uri: str, tmp_path: Path, 
     assert store.head("mlflow/mlflow.db") == before
 
 
-class Contended:
+class BusyStore:
     """A store in which somebody else is always first."""
 
     def __init__(self, store: Store) -> None:
@@ -128,7 +128,7 @@ def test_a_bucket_where_others_keep_writing_is_given_up(
 ) -> None:
     monkeypatch.setattr("ratchet.tracking.mlflow._TRIES", 2)
     monkeypatch.setattr("ratchet.tracking.mlflow._WAIT_S", 0.0)
-    store: Store = Contended(prepare(open_store(f"mem://{tmp_path}"), mlflow_database))  # type: ignore[assignment]
+    store: Store = BusyStore(prepare(open_store(f"mem://{tmp_path}"), mlflow_database))  # type: ignore[assignment]
     with pytest.raises(Unavailable, match="other writers kept writing"):
         track(store, None, tmp_path, log_one)
 

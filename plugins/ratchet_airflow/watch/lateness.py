@@ -36,11 +36,11 @@ def stuck_since(run: Run, spec: PipelineSpec, now: datetime) -> datetime | None:
     if not moments:
         return None
     active = [task for task in unfinished if task.state is not None] or unfinished
-    allowed = max(_allowed(spec, task.task_id) for task in active)
+    allowed = max(_allowance(spec, task.task_id) for task in active)
     changed = max(moments)
     return changed if now - changed > _FACTOR * allowed + _SLACK else None
 
 
-def _allowed(spec: PipelineSpec, task_id: str) -> timedelta:
+def _allowance(spec: PipelineSpec, task_id: str) -> timedelta:
     settings = next((of for stage, of in spec.stages.items() if stage == task_id), StageSettings())
     return timedelta(seconds=settings.timeout + settings.grace + settings.retry_delay)

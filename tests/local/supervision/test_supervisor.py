@@ -23,7 +23,7 @@ from tests.waiting import until
 ROOT = Path(__file__).resolve().parents[3]
 
 
-class Kept:
+class SupervisorHome:
     """A home with a supervisor, which a test may kill."""
 
     def __init__(self, home: Path) -> None:
@@ -76,8 +76,8 @@ class Kept:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Kept]:
-    made = Kept(tmp_path)
+def kept(tmp_path: Path) -> Iterator[SupervisorHome]:
+    made = SupervisorHome(tmp_path)
     try:
         yield made
     finally:
@@ -95,11 +95,11 @@ def gone(*pids: int) -> None:
     )
 
 
-def worker_of(kept: Kept, pid: int) -> int:
+def worker_of(kept: SupervisorHome, pid: int) -> int:
     return int((kept.home / f"worker-{pid}").read_text())
 
 
-def test_a_killed_server_comes_back_without_its_old_workers(kept: Kept) -> None:
+def test_a_killed_server_comes_back_without_its_old_workers(kept: SupervisorHome) -> None:
     first = kept.running("answers")
     worker = worker_of(kept, first)
     os.kill(first, signal.SIGKILL)
@@ -112,7 +112,7 @@ def test_a_killed_server_comes_back_without_its_old_workers(kept: Kept) -> None:
     assert found.cause == "it was ended by SIGKILL (killed by a person, or for its memory)"
 
 
-def test_a_server_that_does_not_answer_is_restarted(kept: Kept) -> None:
+def test_a_server_that_does_not_answer_is_restarted(kept: SupervisorHome) -> None:
     first = kept.running("answers")
     (kept.home / "deaf").touch()
     found = kept.until("answers", lambda server: server.cause != "")
@@ -122,7 +122,7 @@ def test_a_server_that_does_not_answer_is_restarted(kept: Kept) -> None:
     gone(first)
 
 
-def test_a_server_that_keeps_dying_is_given_up_and_retried_on_request(kept: Kept) -> None:
+def test_a_server_that_keeps_dying_is_given_up_and_retried_on_request(kept: SupervisorHome) -> None:
     for name, cause, code in (
         ("broken", "it ended with exit code 3", 3),
         ("missing", "cannot start it: [Errno 2] No such file or directory: './no-such-program'", None),
@@ -135,7 +135,7 @@ def test_a_server_that_keeps_dying_is_given_up_and_retried_on_request(kept: Kept
     kept.running("broken")
 
 
-def test_a_first_step_runs_once(kept: Kept) -> None:
+def test_a_first_step_runs_once(kept: SupervisorHome) -> None:
     os.kill(kept.running("answers"), signal.SIGKILL)
     kept.running("answers", restarts=1)
     found = kept.server("prepare")
@@ -143,7 +143,7 @@ def test_a_first_step_runs_once(kept: Kept) -> None:
     assert (found.state, found.restarts, found.once) == ("done", 0, True)
 
 
-def test_a_stop_ends_every_process_also_a_stubborn_one(kept: Kept) -> None:
+def test_a_stop_ends_every_process_also_a_stubborn_one(kept: SupervisorHome) -> None:
     first, stubborn = kept.running("answers"), kept.stubborn()
     worker = worker_of(kept, first)
     kept.stop()
@@ -155,7 +155,7 @@ def test_a_stop_ends_every_process_also_a_stubborn_one(kept: Kept) -> None:
     assert not processes.is_alive(known.supervisor)
 
 
-def test_the_next_supervisor_ends_what_a_killed_one_left(kept: Kept) -> None:
+def test_the_next_supervisor_ends_what_a_killed_one_left(kept: SupervisorHome) -> None:
     first, stubborn = kept.running("answers"), kept.stubborn()
     worker = worker_of(kept, first)
     kept.process.kill()
@@ -169,7 +169,7 @@ def test_the_next_supervisor_ends_what_a_killed_one_left(kept: Kept) -> None:
     assert found.state in {"waiting", "starting", "running"}
 
 
-def test_stopping_after_the_supervisor_was_killed_ends_what_it_left(kept: Kept) -> None:
+def test_stopping_after_the_supervisor_was_killed_ends_what_it_left(kept: SupervisorHome) -> None:
     stubborn = kept.stubborn()
     assert end_orphans(kept.home) == []  # it lives, and so do its servers
     kept.process.kill()
@@ -181,7 +181,9 @@ def test_stopping_after_the_supervisor_was_killed_ends_what_it_left(kept: Kept) 
     assert {server.state for server in known.servers} == {"stopped"}
 
 
-def test_a_killed_supervisors_lock_is_waited_for_while_a_child_that_it_was_starting_has_it(kept: Kept) -> None:
+def test_a_killed_supervisors_lock_is_waited_for_while_a_child_that_it_was_starting_has_it(
+    kept: SupervisorHome,
+) -> None:
     stubborn = kept.stubborn()
     kept.process.kill()
     kept.process.wait()
@@ -194,7 +196,7 @@ def test_a_killed_supervisors_lock_is_waited_for_while_a_child_that_it_was_start
     gone(stubborn)
 
 
-def test_there_is_one_supervisor_of_a_home(kept: Kept) -> None:
+def test_there_is_one_supervisor_of_a_home(kept: SupervisorHome) -> None:
     first = kept.running("answers")
     assert kept.start().wait(30) == 7
     assert kept.running("answers") == first

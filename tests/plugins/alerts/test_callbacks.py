@@ -124,7 +124,7 @@ def test_only_what_the_file_asks_for_is_sent(hook: Webhook, log: Path, monkeypat
 
 def test_a_preempted_stage_alerts_nobody(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
-    callbacks().on_retry(context(Preempted("told to stop")))
+    callbacks().on_retry(context(Preempted("a notice to stop")))
     assert hook.received == []
     assert not log.exists()
 

@@ -78,7 +78,7 @@ def test_the_first_try_and_one_after_a_person_cleared_the_task_report_nothing(se
 
 
 def test_a_preempted_try_is_reported_neither_by_itself_nor_by_the_next(sent: list[tuple[str, str]]) -> None:
-    callbacks().on_retry(context(Preempted("told to stop")))
+    callbacks().on_retry(context(Preempted("a notice to stop")))
     callbacks().on_start(context(None, try_number=2))
     callbacks().on_success(context(None, try_number=2))
     assert sent == []

@@ -43,7 +43,7 @@ time.sleep(30)
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}"}
 
 
-class Watched:
+class RecordingWatch:
     """A watch that records its scans, and that finds what a test sets."""
 
     def __init__(self, folder: Path) -> None:
@@ -61,11 +61,11 @@ class Watched:
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Watched:
-    return Watched(tmp_path)
+def watched(tmp_path: Path) -> RecordingWatch:
+    return RecordingWatch(tmp_path)
 
 
-def test_one_process_scans_as_often_as_it_is_asked_and_is_gone_after_end(watched: Watched) -> None:
+def test_one_process_scans_as_often_as_it_is_asked_and_is_gone_after_end(watched: RecordingWatch) -> None:
     found = []
     for word in ("active", "idle", "active"):
         watched.finds(word)
@@ -78,7 +78,7 @@ def test_one_process_scans_as_often_as_it_is_asked_and_is_gone_after_end(watched
     watched.watch.end()  # nothing is there to end
 
 
-def test_one_that_died_is_started_again(watched: Watched) -> None:
+def test_one_that_died_is_started_again(watched: RecordingWatch) -> None:
     watched.finds("die")
     with pytest.raises(ConnectionError, match="before it answered"):
         watched.watch.scan()
@@ -92,7 +92,9 @@ def test_one_that_died_is_started_again(watched: Watched) -> None:
     watched.watch.end()
 
 
-def test_none_is_left_when_the_scheduler_is_killed_although_a_fork_of_it_holds_the_socket(watched: Watched) -> None:
+def test_none_is_left_when_the_scheduler_is_killed_although_a_fork_of_it_holds_the_socket(
+    watched: RecordingWatch,
+) -> None:
     watched.finds("active")
     command = [sys.executable, "-W", "ignore", "-c", SCHEDULER, *watched.command]
     with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as scheduler:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """A filter that listens on loopback. lines: its log so far, told by event."""
+    """A filter that listens on loopback. lines: its log so far."""
 
     process: subprocess.Popen[str]
     host: str
@@ -29,7 +29,7 @@ class Running:
     def docker_host(self) -> str:
         return f"tcp://{self.host}:{self.port}"
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def logged(self, event: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line["event"] == event]
 
 
@@ -71,7 +71,7 @@ def filter_process(settings: Mapping[str, str]) -> Iterator[Running]:
 def ask(
     running: Running, method: str, target: str, body: object = None, headers: Mapping[str, str] | None = None
 ) -> tuple[int, Any]:
-    """Status and document of one request, whose target is sent as it stands."""
+    """Status and document of one request, whose target is sent as it is."""
     connection = http.client.HTTPConnection(running.host, running.port, timeout=60)
     try:
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ratchet.runners.container import archive
 from ratchet.runners.job import Job
 from team.engine_filter.archive import rewritten
-from team.engine_filter.refusal import Refused
+from team.engine_filter.refusal import Refusal
 
 
 def _entries(content: bytes) -> list[tuple[str, int, int, int, bytes, bytes | None]]:
@@ -69,7 +69,7 @@ def test_what_the_runner_packs_arrives_as_it_was(request: bytes, secret: bytes) 
     ids=itertools.count(),
 )  # fmt: skip
 def test_anything_else_is_refused_without_a_word_of_its_content(content: bytes) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         rewritten(content)
     assert "hunter2" not in str(refused.value)
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from team.engine_filter.create import Container, read
-from team.engine_filter.create import body as told
-from team.engine_filter.refusal import Refused
+from team.engine_filter.create import body as engine_body
+from team.engine_filter.refusal import Refusal
 from tests.team.engine_filter.bodies import GONE, SETTINGS, bent, body
 
 
@@ -16,8 +16,8 @@ def _read(wanted: object) -> Container:
 
 
 @pytest.mark.parametrize("made", [body(), body(gpus=("0", "GPU-2a")), body(cache="cache")])
-def test_what_the_runner_makes_is_what_the_engine_is_told_but_for_image_and_label(made: dict[str, Any]) -> None:
-    sent = told(_read(made), "sha256:x", SETTINGS)
+def test_what_the_runner_makes_reaches_the_engine_but_for_image_and_label(made: dict[str, Any]) -> None:
+    sent = engine_body(_read(made), "sha256:x", SETTINGS)
     labels = {**made["Labels"], "ratchet.installation": "here"}
     expected = bent(bent(made, ("Image",), "sha256:x"), ("Labels",), labels)
     assert sent == bent(expected, ("HostConfig", "Mounts", 0, "VolumeOptions", "Labels"), labels)
@@ -53,14 +53,14 @@ TOP_KEYS: list[tuple[str, object]] = [
 @pytest.mark.parametrize(("key", "value"), HOST_KEYS)
 def test_no_other_key_of_the_hosts_part_is_known(key: str, value: object) -> None:
     with pytest.raises(
-        Refused, match=rf"HostConfig\.{key} is refused; allowed: only the keys that Ratchet's runner sets"
+        Refusal, match=rf"HostConfig\.{key} is refused; allowed: only the keys that Ratchet's runner sets"
     ):
         _read(bent(body(), (H, key), value))
 
 
 @pytest.mark.parametrize(("key", "value"), TOP_KEYS)
 def test_no_other_key_is_known(key: str, value: object) -> None:
-    with pytest.raises(Refused, match=rf"create: {key} is refused; allowed: only the keys"):
+    with pytest.raises(Refusal, match=rf"create: {key} is refused; allowed: only the keys"):
         _read(bent(body(), (key,), value))
 
 
@@ -97,30 +97,30 @@ def test_no_other_key_is_known(key: str, value: object) -> None:
 )  # fmt: skip
 def test_a_value_that_the_runner_never_sets_is_refused(path: tuple[str, ...], values: list[object]) -> None:
     for value in values:
-        with pytest.raises(Refused, match=r"^engine filter: create: .* is refused; allowed: \S"):
+        with pytest.raises(Refusal, match=r"^engine filter: create: .* is refused; allowed: \S"):
             _read(bent(body(), path, value))
 
 
-def test_a_number_that_stands_for_yes_is_told_as_yes() -> None:
-    sent = told(_read(bent(body(), (H, "Init"), 1)), "sha256:x", SETTINGS)
+def test_a_number_that_means_yes_is_sent_as_yes() -> None:
+    sent = engine_body(_read(bent(body(), (H, "Init"), 1)), "sha256:x", SETTINGS)
     assert sent["HostConfig"]["Init"] is True
 
 
 @pytest.mark.parametrize("value", [None, 1, "x", [], [{}], {}])
 def test_a_body_that_is_no_container_is_refused(value: object) -> None:
-    with pytest.raises(Refused, match="create:"):
+    with pytest.raises(Refusal, match="create:"):
         _read(value)
 
 
 def test_a_refusal_names_no_value_of_the_environment() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         _read(bent(body(), ("Env",), ["LD_PRELOAD=hunter2", "KEY=hunter2"]))
     assert "LD_PRELOAD" in str(refused.value)
     assert "hunter2" not in str(refused.value)
 
 
 def test_without_a_cache_in_the_settings_there_is_none() -> None:
-    with pytest.raises(Refused, match="no named volume"):
+    with pytest.raises(Refusal, match="no named volume"):
         read(json.dumps(body(cache="cache")).encode(), SETTINGS.model_copy(update={"cache_volume": None}))
 
 
@@ -129,12 +129,12 @@ def test_without_a_cache_in_the_settings_there_is_none() -> None:
     ['{"Image": "a", "Image": "b"}', '{"HostConfig": {"Privileged": false, "Privileged": true}}', '{"Memory": NaN}', "{", "", "{} {}", "\ufeff{}", "[" * 100_000, '{"a": 1' + "0" * 5000 + "}"],
 )  # fmt: skip
 def test_json_that_could_be_read_in_two_ways_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="UTF-8 JSON, each key once"):
+    with pytest.raises(Refusal, match="UTF-8 JSON, each key once"):
         read(text.encode(), SETTINGS)
 
 
 def test_json_in_another_encoding_is_refused() -> None:
-    with pytest.raises(Refused, match="UTF-8 JSON"):
+    with pytest.raises(Refusal, match="UTF-8 JSON"):
         read(json.dumps(body()).encode("utf-16"), SETTINGS)
 
 
@@ -163,7 +163,7 @@ def test_a_body_with_any_unknown_key_anywhere_is_refused(place: tuple[str | int,
         at = at[part]
     if key in at:
         return
-    with pytest.raises(Refused):
+    with pytest.raises(Refusal):
         _read(bent(FULL, (*place, key), value))
 
 
@@ -172,18 +172,18 @@ def test_any_part_replaced_by_something_else_is_refused(place: tuple[str | int, 
     changed = bent(FULL, place, value)
     if changed == FULL:
         return
-    with pytest.raises(Refused):
+    with pytest.raises(Refusal):
         _read(changed)
 
 
 @given(label=st.text(max_size=30), value=st.text(max_size=30))
-def test_what_is_told_to_the_engine_always_carries_the_mark_and_the_installation(label: str, value: str) -> None:
+def test_what_is_sent_to_the_engine_always_carries_the_mark_and_the_installation(label: str, value: str) -> None:
     made = body()
     for labels in (made["Labels"], made["HostConfig"]["Mounts"][0]["VolumeOptions"]["Labels"]):
         labels[label] = value
     try:
-        sent = told(_read(made), "sha256:x", SETTINGS)
-    except Refused:
+        sent = engine_body(_read(made), "sha256:x", SETTINGS)
+    except Refusal:
         return
     for labels in (sent["Labels"], sent["HostConfig"]["Mounts"][0]["VolumeOptions"]["Labels"]):
         assert labels["ratchet"] == "1"

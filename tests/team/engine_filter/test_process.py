@@ -133,7 +133,7 @@ def _filtered(tmp_path: Path, **settings: str) -> Any:
     return filter_process({"installation": "here", "socket": str(tmp_path / "engine.sock"), **settings})
 
 
-def test_an_engine_that_is_away_is_told_in_the_engines_way_and_the_runner_tries_again(
+def test_an_engine_that_is_away_is_reported_in_the_engines_way_and_the_runner_tries_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _filtered(tmp_path) as alone:
@@ -187,7 +187,7 @@ def test_a_stream_that_breaks_at_the_engine_breaks_for_the_client(tmp_path: Path
         assert b"abc" in answer
         assert not answer.endswith(b"0\r\n\r\n")
         engine.join(BOUND_S)
-        until(lambda: bool(broken.told("stream broke")))
+        until(lambda: bool(broken.logged("stream broke")))
 
 
 def test_an_error_of_the_engines_is_passed_on_in_its_words(tmp_path: Path) -> None:
@@ -248,4 +248,4 @@ def test_sigterm_ends_it_within_seconds_though_logs_are_followed(
             os.kill(own.process.pid, signal.SIGTERM)
             assert own.process.wait(BOUND_S) == 0
         assert time.monotonic() - begin < 5
-        until(lambda: bool(own.told("ended")))
+        until(lambda: bool(own.logged("ended")))

@@ -90,14 +90,14 @@ def test_a_forbidden_container_is_refused_and_not_made(
     running: Running, stage_image: str, api: docker.APIClient, path: tuple[str | int, ...], value: object
 ) -> None:
     before = _everything(api)
-    told = len(running.told("refused"))
+    before_it = len(running.logged("refused"))
     name = _name()
     status, answer = ask(running, "POST", f"{V}/containers/create?name={name}", bent(body(stage_image), path, value))
     assert status == 403
     assert answer["message"].startswith("engine filter: ")
     assert "; allowed: " in answer["message"]
     assert _everything(api) == before
-    lines = until(lambda: running.told("refused")[told:])  # the last is written once the answer is on its way
+    lines = until(lambda: running.logged("refused")[before_it:])  # the last is written once the answer is on its way
     assert lines[-1]["request"] == f"POST {V}/containers/create"
 
 
@@ -118,7 +118,7 @@ def test_an_image_by_the_id_of_another_repository_is_refused(
     assert status == 403
 
 
-def test_a_key_that_stands_twice_is_refused(running: Running, stage_image: str, api: docker.APIClient) -> None:
+def test_a_key_that_is_there_twice_is_refused(running: Running, stage_image: str, api: docker.APIClient) -> None:
     before = _everything(api)
     text = json.dumps(body(stage_image)).replace('"Init": true', '"Init": true, "Init": true')
     status, answer = ask(running, "POST", f"{V}/containers/create?name={_name()}", text.encode())
@@ -185,7 +185,7 @@ def test_the_cache_and_a_network_of_the_settings_are_there(
     assert set(made["NetworkSettings"]["Networks"]) == {place}
 
 
-def test_what_is_told_of_the_engine_is_little(running: Running) -> None:
+def test_little_is_said_about_the_engine(running: Running) -> None:
     status, info = ask(running, "GET", f"{V}/info")
     assert (status, set(info)) == (
         200,
@@ -218,10 +218,10 @@ def test_a_link_in_an_archive_is_refused_and_its_content_is_not_in_the_log(runni
     assert "hunter2" not in json.dumps(running.lines)
 
 
-def test_what_is_created_is_told_in_the_log(running: Running, created: str) -> None:
-    told = until(lambda: next((line for line in running.told("create") if line["container"] == created), None))
-    assert (told["user"], told["network"]) == ("10001:10001", "none")
-    assert "Env" not in told
+def test_what_is_created_is_logged(running: Running, created: str) -> None:
+    entry = until(lambda: next((line for line in running.logged("create") if line["container"] == created), None))
+    assert (entry["user"], entry["network"]) == ("10001:10001", "none")
+    assert "Env" not in entry
 
 
 def test_more_containers_than_allowed_are_tried_again_later(

@@ -168,7 +168,7 @@ def test_a_claim_that_has_not_started_is_seen(runner: DockerRunner, job: Any, pl
         runner.remove(handle)
 
 
-def test_out_of_memory_is_told_as_such(runner: DockerRunner, job: Any) -> None:
+def test_out_of_memory_is_reported_as_such(runner: DockerRunner, job: Any) -> None:
     limits = Resources.model_validate({"memory": "32m", "shm": "16m"})
     given = job("x = b'x' * (256 << 20)", resources=limits)
     ended = follow_to_end(runner, runner.submit(given), given, lambda _: None)

@@ -10,7 +10,7 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Fitted:
+class FittedState:
     """mean, std: float64 [numeric columns], of the values after their transform; std is above 0.
 
     vocabulary: for each categorical column the ids that occurred often enough, int64, ascending. label_mean, label_std:
@@ -39,7 +39,7 @@ class Fitted:
         )
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Fitted":
+    def from_bytes(cls, data: bytes) -> "FittedState":
         """What `to_bytes` was called on."""
         held = load(data)
         ends = np.cumsum(held["sizes"])

@@ -17,7 +17,7 @@ from tasks.ingest.reading import require, to_snapshot
 from tasks.ingest.writing import ROW_GROUP
 
 
-def read_table(root: str, date_column: str, planned: SourceDay, columns: dict[str, ColumnType]) -> Iterator[Any]:
+def read_delta(root: str, date_column: str, planned: SourceDay, columns: dict[str, ColumnType]) -> Iterator[Any]:
     """Read a day's rows as batches in the snapshot's schema, in the order of the table's file names.
 
     Raises DataRejected if the day's files have changed since the run was planned.

@@ -10,7 +10,7 @@ from ratchet.contracts.result import Artifact
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from tasks.ingest.schema import arrow_schema
-from tasks.ingest.table import commit, file_key
+from tasks.ingest.snapshot_table import commit, file_key
 from tasks.ingest.writing import write
 
 KEY = "tables/clicks/abc"

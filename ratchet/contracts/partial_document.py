@@ -1,4 +1,4 @@
-"""Drafts: the valid keys of an invalid document, so that the rules between these keys can still be checked."""
+"""The valid keys of an invalid document, so that the rules between these keys can still be checked."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -10,16 +10,16 @@ from ratchet.contracts.misfits import UnknownKey
 from ratchet.contracts.yaml_lines import KeyPath
 
 
-class Draft(SimpleNamespace):
+class PartialDocument(SimpleNamespace):
     """The valid keys, under the names of their fields. Reading another key raises UnknownKey."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise UnknownKey(name)
 
 
-def draft(kind: type[Document], data: Any, invalid: Collection[KeyPath], at: KeyPath = ()) -> Draft:
-    """A draft of a document. invalid: paths of the invalid keys; at: the path of the document itself."""
-    known = Draft()
+def valid_part(kind: type[Document], data: Any, invalid: Collection[KeyPath], at: KeyPath = ()) -> PartialDocument:
+    """The valid part of a document. invalid: paths of the invalid keys; at: the path of the document itself."""
+    known = PartialDocument()
     for name, field in kind.model_fields.items():
         key = field.alias or name
         path = (*at, key)
@@ -34,7 +34,7 @@ def draft(kind: type[Document], data: Any, invalid: Collection[KeyPath], at: Key
 
 
 def _valid_value(kind: Any, value: Any, invalid: Collection[KeyPath], path: KeyPath) -> Any:
-    """The valid part of a value: a document as a whole or as a draft, anything else as a whole. Raises UnknownKey."""
+    """The valid part of a value: a document as a whole or in part, anything else as a whole. Raises UnknownKey."""
     if get_origin(kind) is dict and isinstance(value, dict):
         return {key: _valid_value(get_args(kind)[-1], below, invalid, (*path, key)) for key, below in value.items()}
     if get_origin(kind) is tuple and isinstance(value, list):
@@ -44,7 +44,7 @@ def _valid_value(kind: Any, value: Any, invalid: Collection[KeyPath], path: KeyP
     document = isinstance(kind, type) and issubclass(kind, Document)
     if any(key[: len(path)] == path for key in invalid):
         if document:
-            return draft(kind, value, invalid, path)
+            return valid_part(kind, value, invalid, path)
         raise UnknownKey
     return kind.model_validate(value) if document and isinstance(value, dict) else value
 
