@@ -103,6 +103,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         """Bring the stage to its end. Raises the RatchetError that says why it failed."""
         from ratchet.runners.choice import choose_runner
         from ratchet.runs.attempt import Attempt
+        from ratchet.runs.leftovers import read_leftovers
         from ratchet.runs.planning import load_plan
         from ratchet.runs.stage_record import StageRecord
         from ratchet.runs.work import Work, settle
@@ -122,6 +123,8 @@ class StageOperator(ResumableJobMixin, BaseOperator):
                     self._attempt.interrupt()
                 self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
                 settled = self._outcome
+            name = _attempt_name(context)
+            record.last_lines = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
             outcome = record.end(settled)
         if outcome.state == "skipped":
             self.why_skipped = outcome.because

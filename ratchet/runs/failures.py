@@ -1,5 +1,7 @@
 """From the end of a stage's container to the error that says why."""
 
+import signal
+
 from ratchet.contracts.errors import (
     ConfigurationError,
     DataRejected,
@@ -15,6 +17,7 @@ from ratchet.runners.following import JobEnd
 from ratchet.runs.events import parse
 
 LAST_LINES = 10
+_TERMINATED = 128 + signal.SIGTERM
 _ERRORS: dict[ExitCode, type[RatchetError]] = {
     error.code: error for error in (ConfigurationError, DataRejected, Unavailable, Preempted, OutOfMemory)
 }
@@ -45,8 +48,13 @@ def _failure(request: StageRequest, ended: JobEnd) -> RatchetError:
     code = ExitCode(ended.exit_code) if ended.exit_code in set(ExitCode) else ExitCode.BUG
     if not said and ended.cause and code is not ExitCode.TRY_AGAIN:
         return Unavailable(f"{stage}: {ended.cause}", remedy="check who ended it, unless that was intended")
+    if not said and ended.exit_code == _TERMINATED:
+        return Preempted(f"{stage} was stopped by SIGTERM (signal 15) before it had work to save")
+    if not said and code is ExitCode.TRY_AGAIN:
+        return Preempted(f"{stage} ended with exit code 75 without a reason; its own code may have called os._exit(75)")
     if not said and code is ExitCode.OUT_OF_MEMORY:
         return Unavailable(f"{stage} was killed from outside", remedy="check who ended its container or process")
-    last = next((line.text for line in reversed(ended.tail) if line.text.strip()), "")
+    messages = (parse(line).message for line in reversed(ended.tail))
+    last = next((message for message in messages if message.strip()), "")
     cause = said.get("cause") or f"{stage}: {known.cause}" + (f" ({last[:200]})" if last else "")
     return _ERRORS.get(code, RatchetError)(str(cause), remedy=str(said.get("remedy") or known.remedy))
