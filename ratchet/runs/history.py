@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from ratchet.contracts import paths, summaries
-from ratchet.contracts.request import RunKind, RunPlan, SourceDay
+from ratchet.contracts.request import RunKind, RunPlan
 from ratchet.contracts.stages import STAGES
 from ratchet.contracts.summaries import Interval
 from ratchet.runs.outcomes import outcomes

@@ -13,13 +13,13 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.labels import Label
 from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.stages import Stage
 from ratchet.runners.following import follow_to_end
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
 from ratchet.runs.events import Event, parse
 from ratchet.runs.jobs import store_label
-from ratchet.contracts.stages import Stage
 from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Waiter, new_lease
 

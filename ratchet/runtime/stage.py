@@ -60,7 +60,7 @@ def _stop(stage: Stage, stopping: Event) -> None:
 
 @contextmanager
 def _ending(stage: Stage) -> Iterator[None]:
-    """Raise a notice as Preempted, and an exit that a line of the pipeline's code asked for as an error of that line."""
+    """Raise a notice as Preempted, and an exit that the pipeline's code asked for as an error of its line."""
     try:
         yield
     except StopNotice:

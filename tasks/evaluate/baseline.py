@@ -61,7 +61,7 @@ def ask(
         if model.digest != champion.digest:
             raise CorruptArtifact(f"its files are model {model.digest[:12]}, not {champion.digest[:12]}")  # noqa: TRY301 - returned as any other damage
         scores = score(model)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - its own code may fail in any way, and none may stop the night
         raise_passing(error)
         cause = error.cause if isinstance(error, CorruptArtifact) else f"{type(error).__name__}: {error}"
         gone = isinstance(error, KeyError) or "is gone" in cause

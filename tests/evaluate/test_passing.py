@@ -10,10 +10,9 @@ from tasks.evaluate.passing import raise_passing
 
 def wrapped(error: BaseException) -> Exception:
     """As the code of a model of an earlier version raises it."""
-    try:
-        raise ConfigurationError(f"features.py:7: {type(error).__name__}: {error}") from error
-    except ConfigurationError as outer:
-        return outer
+    outer = ConfigurationError(f"features.py:7: {type(error).__name__}: {error}")
+    outer.__cause__ = error
+    return outer
 
 
 @pytest.mark.parametrize(

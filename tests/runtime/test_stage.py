@@ -62,7 +62,7 @@ def test_a_notice_in_the_code_of_a_pipeline_is_no_fault_of_that_code(shop: Shop,
         if whose == "candidate"
         else evaluation(shop, champion=shop.crown(shop.train(0.3, code=code)))
     )
-    with pytest.raises(Preempted, match="^evaluate received a notice to stop;"):
+    with pytest.raises(Preempted, match=r"^evaluate received a notice to stop;"):
         run(shop, request)
     assert find_result(shop.store, request.prefix) is None
 
