@@ -53,7 +53,8 @@ def follow_to_end(
     """Follow a job until it ends, and remove it, however this call ends.
 
     `on_line` is called for each line in the caller's thread. A job past its timeout gets SIGTERM, and SIGKILL after its
-    grace. So does a job whose caller is interrupted (an exception, Ctrl-C, SIGTERM, SIGHUP); a second Ctrl-C kills at once.
+    grace. So does a job whose caller is interrupted (an exception, Ctrl-C, SIGTERM, SIGHUP); a second Ctrl-C kills at
+    once.
 
     started: `time.monotonic()` of its submission; now, if not given. resume: begin after the last line that an earlier
     follower on this machine passed to its `on_line`. is_ours: asked before the job is stopped or removed; a job that

@@ -13,8 +13,10 @@ _OWN = frozenset({"time", "level", "stage", "event", "message"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of a stage's log. name: info, warning, progress, failure, text, ...; attempt: by an attempt itself. fields: what
-    the line adds.
+    """One line of a stage's log, or of its attempt.
+
+    name: info, warning, progress, failure, text, ...; `attempt` for what the attempt itself says. fields: what the line
+    adds.
     """
 
     name: str

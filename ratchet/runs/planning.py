@@ -41,7 +41,8 @@ def make_plan(
     """Decide a run, and publish its plan and its bundle unless `publish` is False.
 
     A run_id that has a plan gets that plan. A bundle whose bytes in the store are damaged is written again. as_of:
-    `then` takes the source as the first run of this date that came to a verdict saw it, without later changes. origin: the orchestrator's own name of the run.
+    `then` takes the source as the first run of this date that came to a verdict saw it, without later changes. origin:
+    the orchestrator's own name of the run.
 
     Raises ConfigurationError (a wrong folder or source, a password in the tracking server's address), Unavailable (a
     store that does not answer).

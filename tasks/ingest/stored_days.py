@@ -38,11 +38,8 @@ def restorable(
     ]
     found = {}
     for day in lost:
-        whole = [
-            artifact
-            for key in stored
-            if key.startswith(f"{table}/{partition(day)}/") and (artifact := _whole(store, key))
-        ]
+        folder = f"{table}/{partition(day)}/"
+        whole = list(filter(None, (_whole(store, key) for key in stored if key.startswith(folder))))
         if len(whole) == 1:
             found[day] = whole[0]
     return found

@@ -99,7 +99,7 @@ def test_a_log_that_cannot_be_read_stops_the_run_and_its_remedy_works(tmp_path: 
     log = log_of(store, commit(store, KEY, TABLE, files))
     data = log.read_bytes()
     log.write_bytes(data[:30] + b"\0" + data[31:])
-    with pytest.raises(CorruptArtifact, match="_delta_log cannot be read: .* move it away: the next run writes a new"):
+    with pytest.raises(CorruptArtifact, match=r"_delta_log cannot be read: .* move it away: the next run writes a new"):
         commit(store, KEY, TABLE, files)
     log.parent.rename(tmp_path / "moved")
     commit(store, KEY, TABLE, files)
