@@ -10,7 +10,7 @@ from airflow.sdk.bases.resumablejobmixin import ResumableJobMixin
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ratchet.contracts.environment import environment
-from ratchet.contracts.request import Outcome
+from ratchet.contracts.request import AsOf, Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet_airflow import form, settings
@@ -50,7 +50,7 @@ class PlanOperator(BaseOperator):
         spec = load(self.folder, changed)
         day = data_date(context, self.timezone)
         kind = run_kind(context)
-        as_of = asked.get("as_of") or ("then" if kind == "backfill" else "now")
+        as_of: AsOf = asked.get("as_of") or ("then" if kind == "backfill" else "now")
         runner, how = choose_runner(environment().runner)
         image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
         plan = make_plan(
