@@ -198,6 +198,14 @@ def test_a_preempted_process_is_not_started_again_once_its_lease_is_taken_over(
     assert successor.release()
 
 
+def test_a_stage_whose_code_ends_the_process_is_told_apart_from_a_bug_of_ratchet(
+    store: MemoryStore, messages: list[str]
+) -> None:
+    work = running(training(store, made(store)), "import os; os._exit(0)")
+    with pytest.raises(RatchetError, match=r"exit code 0 before it published its result; to do: look for os\._exit in"):
+        attempt(work, messages).compute()
+
+
 def test_an_attempt_that_lost_its_lease_to_a_later_try_does_not_take_it_back(
     store: MemoryStore, messages: list[str], tmp_path: Path
 ) -> None:
