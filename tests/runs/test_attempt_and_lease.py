@@ -198,7 +198,7 @@ def test_a_preempted_process_is_not_started_again_once_its_lease_is_taken_over(
     assert successor.release()
 
 
-def test_a_stage_whose_code_ends_the_process_is_told_apart_from_a_bug_of_ratchet(
+def test_a_stage_whose_own_code_ends_the_process_is_named_so(
     store: MemoryStore, messages: list[str]
 ) -> None:
     work = running(training(store, made(store)), "import os; os._exit(0)")
