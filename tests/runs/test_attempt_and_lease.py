@@ -198,9 +198,7 @@ def test_a_preempted_process_is_not_started_again_once_its_lease_is_taken_over(
     assert successor.release()
 
 
-def test_a_stage_whose_own_code_ends_the_process_is_named_so(
-    store: MemoryStore, messages: list[str]
-) -> None:
+def test_a_stage_whose_own_code_ends_the_process_is_named_so(store: MemoryStore, messages: list[str]) -> None:
     work = running(training(store, made(store)), "import os; os._exit(0)")
     with pytest.raises(RatchetError, match=r"exit code 0 before it published its result; to do: look for os\._exit in"):
         attempt(work, messages).compute()
