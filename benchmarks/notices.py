@@ -1,8 +1,8 @@
 """notices: whether a notice to stop ever gets lost between the engine and a job, beside two busy loops.
 
 Each of many containers gets one notice at a random moment of its first second. A job that receives it saves its work
-and ends with 75; one that has not begun ends with 143. A job that still runs after some seconds has not received it: the
-notice is lost.
+and ends with 75; one that has not begun ends with 143. A job that still runs after some seconds has not received it:
+the notice is lost.
 """
 
 import random
