@@ -10,7 +10,7 @@ from airflow.sdk.bases.resumablejobmixin import ResumableJobMixin
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ratchet.contracts.environment import environment
-from ratchet.contracts.request import Outcome
+from ratchet.contracts.request import AsOf, Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet_airflow import form, settings
@@ -39,7 +39,10 @@ class PlanOperator(BaseOperator):
         from ratchet.contracts import paths
         from ratchet.contracts.loading import load
         from ratchet.runners.choice import choose_image, choose_runner
+        from ratchet.runs.baseline import baseline
+        from ratchet.runs.history import first_judged
         from ratchet.runs.planning import make_plan
+        from ratchet.store.opening import open_store
 
         here = settings.read()
         asked = context["params"]
@@ -47,6 +50,7 @@ class PlanOperator(BaseOperator):
         spec = load(self.folder, changed)
         day = data_date(context, self.timezone)
         kind = run_kind(context)
+        as_of: AsOf = asked.get("as_of") or ("then" if kind == "backfill" else "now")
         runner, how = choose_runner(environment().runner)
         image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
         plan = make_plan(
@@ -61,13 +65,19 @@ class PlanOperator(BaseOperator):
             rebuild=bool(asked.get("rebuild")),
             promote=asked.get("promote"),
             image=image,
-            as_of=asked.get("as_of") or ("then" if kind == "backfill" else "now"),
+            as_of=as_of,
             origin=context["run_id"],
         )
-        champion = f"version {plan.champion.version}" if plan.champion else "none yet"
+        store = open_store(plan.store)
+        may_promote = plan.promotion.mode != "never"
+        measured = baseline(store, spec.model_name, data_date=day, candidate="", may_promote=may_promote)
+        champion = f"version {measured.version}" if measured else "none yet"
         self.log.info("%s: data of %s and the %d days before it", spec.name, plan.data_date, len(plan.source) - 1)
         for key, value in sorted(plan.overrides.items()):
             self.log.info("%s = %s, as the form says", key, value)
+        if as_of == "then" and (first := first_judged(store, spec.name, day)) is not None:
+            said = "as_of is then: the source is that of run %s, without later changes; as_of: now takes it as it is"
+            self.log.info(said, first.origin or first.run_id)
         self.log.info("champion: %s; promotion: %s %s", champion, plan.promotion.mode, plan.promotion.reason)
         self.log.info("%s%s", how, named)
         return f"{plan.store}/{paths.plan(spec.name, plan.run_id)}"
@@ -103,6 +113,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         """Bring the stage to its end. Raises the RatchetError that says why it failed."""
         from ratchet.runners.choice import choose_runner
         from ratchet.runs.attempt import Attempt
+        from ratchet.runs.leftovers import read_leftovers
         from ratchet.runs.planning import load_plan
         from ratchet.runs.stage_record import StageRecord
         from ratchet.runs.work import Work, settle
@@ -122,6 +133,8 @@ class StageOperator(ResumableJobMixin, BaseOperator):
                     self._attempt.interrupt()
                 self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
                 settled = self._outcome
+            name = _attempt_name(context)
+            record.last_lines = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
             outcome = record.end(settled)
         if outcome.state == "skipped":
             self.why_skipped = outcome.because

@@ -55,8 +55,10 @@ class Display:
 
     def event(self, stage: Stage, event: Event) -> None:
         """Show a line of a stage's log."""
-        if event.name in {"progress", "info"}:
+        if event.name in {"progress", "info", "attempt"}:
             self._messages[stage] = event.message
+            if event.name == "attempt" and not self._console.is_terminal:
+                self._console.print(f"  {stage}: {event.message}", highlight=False, markup=False, soft_wrap=True)
         elif event.level == "warning":  # `end` shows the error of a failed stage
             self._console.print(Text(f"  {stage}: {event.message}", style="yellow"))
 

@@ -19,6 +19,13 @@ from typing import ClassVar
 from ratchet.contracts.exits import MEANINGS, ExitCode
 
 
+class StopNotice(BaseException):
+    """A notice to stop, raised where the stage is at that moment; the stage then ends as Preempted.
+
+    It is no Exception, so that neither a library nor the pipeline's own code takes it for an error and goes on.
+    """
+
+
 class RatchetError(Exception):
     """An error with a cause, an exit code and a remedy.
 

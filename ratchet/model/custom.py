@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.description import Description
-from ratchet.runtime.user_code import blame, load_module
+from ratchet.runtime.user_code import blame, is_fault, load_module
 
 
 def custom_body(description: Description, folder: Path) -> Callable[[int], nn.Module] | None:
@@ -35,7 +35,9 @@ def custom_body(description: Description, folder: Path) -> Callable[[int], nn.Mo
         fits(made_by, f"{name}(inputs)", (inputs,), where)
         try:
             made = made_by(inputs)
-        except Exception as error:
+        except BaseException as error:
+            if not is_fault(error):
+                raise
             cause = located(error, folder, file) or f"{where}: {error}"
             raise ConfigurationError(cause, remedy=f"correct {name}; it is called as {name}(inputs)") from error
         if not isinstance(made, nn.Module):

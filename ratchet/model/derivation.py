@@ -9,7 +9,7 @@ from pandas.api import types
 
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.runtime.user_code import attribute, blame, load_module
+from ratchet.runtime.user_code import attribute, blame, is_fault, load_module
 
 FILE = "features.py"
 Derive = Callable[[pd.DataFrame], pd.DataFrame]
@@ -44,7 +44,9 @@ def load_derive(folder: Path, derived: Mapping[str, ColumnType]) -> Derive:
     def derive(df: pd.DataFrame) -> pd.DataFrame:
         try:
             made = function(df.copy())
-        except Exception as error:
+        except BaseException as error:
+            if not is_fault(error):
+                raise
             where, _, cause = blame(error, folder, FILE).partition(": ")
             unknown = _unknown_column(error, df)
             if unknown is None:

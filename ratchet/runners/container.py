@@ -21,8 +21,10 @@ _FIRST = "first.sh"
 _FIRST_SH = f"""\
 # Runs the job, passes SIGTERM on to it and exits with its code, or with {OUT_OF_MEMORY_SEEN} if the job failed and the
 # kernel killed for memory in here. No program is started for that: files in /tmp may still fill the memory.
-trap 'if [ -z "$!" ]; then exit 143; fi; again=1; kill -TERM "$!" 2>/dev/null' TERM
 "$@" &
+# Only now: a child that is forked under a trap keeps the trap's handler until it has taken it off, and a SIGTERM in
+# between is lost. Until this line a SIGTERM ends the shell, and with it the container, whose job has just begun.
+trap 'again=1; kill -TERM "$!" 2>/dev/null' TERM
 again=1
 while [ -n "$again" ]; do  # a wait that a signal interrupts returns the signal's code, the next one the job's
     again=

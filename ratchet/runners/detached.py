@@ -47,17 +47,17 @@ def end_later(handle: str, grace_s: float, *, store: str, lease: str, holder: st
 def end_container(handle: str, grace_s: float) -> None:
     """SIGTERM, at most `grace_s` seconds for the container to end, then remove it. Quiet if it is gone.
 
+    The notice is sent again every few seconds: one that arrives before the container's first program is ready is lost.
     While the engine does not answer, it is asked again without limit: the process's alarm ends that.
     """
-    from ratchet.runners.docker import DockerRunner
+    from ratchet.runners.docker import NOTICE_AGAIN_S, DockerRunner
 
     runner, deadline = DockerRunner(), time.monotonic() + grace_s
     with suppress(JobGone):
-        with suppress(Unavailable):
-            runner.notify(handle)
         while (left := deadline - time.monotonic()) > 0:
             try:
-                if not runner.wait(handle, left).running:
+                runner.notify(handle)
+                if not runner.wait(handle, min(left, NOTICE_AGAIN_S)).running:
                     break
             except Unavailable:
                 time.sleep(min(_PAUSE_S, left))

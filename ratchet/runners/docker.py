@@ -31,6 +31,9 @@ from ratchet.runners.runner import Status
 _NOT_FOUND, _CONFLICT = 404, 409
 _QUIET_S = 30.0
 """Seconds without a line after which a follower asks whether the engine still answers."""
+NOTICE_AGAIN_S = 5.0
+"""Seconds after which a notice is sent again: the kernel drops one that arrives before the first program is ready."""
+_LEAST_S = 0.001
 _KILLED = frozenset({137, 143, 255})
 """Exit codes of a container that was killed: by SIGKILL, by SIGTERM, and with its whole machine."""
 _SHUTDOWN_S = 15.0
@@ -108,14 +111,26 @@ class DockerRunner:
         return ""
 
     def wait(self, handle: str, timeout_s: float | None = None) -> Status:
-        """Block until the job ends, or for `timeout_s` seconds at most; then its state."""
-        # An expired wait is no error; if the engine is gone, the status below raises.
-        with suppress(RequestException), self._open("POST", handle, "wait", {}, timeout_s) as response:
-            response.content  # noqa: B018 - blocks until the container ends
-        status = self.status(handle)
-        if status.running and timeout_s is None:
-            raise EngineSilent(f"the Docker engine stopped waiting for container {handle[:12]}, which still runs")
-        return status
+        """Block until the job ends, or for `timeout_s` seconds at most; then its state.
+
+        No answer of the engine is waited for longer than _QUIET_S: it is asked for the state in between, because an
+        engine may never say that a container has ended.
+        """
+        end = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            begin = time.monotonic()
+            limit_s = max(0.0, min(_QUIET_S, end - begin))
+            # An expired wait is no error; if the engine is gone, the status below raises.
+            with suppress(RequestException), self._open("POST", handle, "wait", {}, limit_s or _LEAST_S) as response:
+                response.content  # noqa: B018 - blocks until the container ends
+            status = self.status(handle)
+            now = time.monotonic()
+            if not status.running or now >= end:
+                return status
+            if now - begin < limit_s:
+                if timeout_s is not None:
+                    return status
+                raise EngineSilent(f"the Docker engine stopped waiting for container {handle[:12]}, which still runs")
 
     def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:
         """Lines after a position until the job ends, straight from the engine: nothing is kept here.
@@ -161,9 +176,16 @@ class DockerRunner:
 
     def stop(self, handle: str, grace_s: float) -> None:
         """SIGTERM, and SIGKILL after `grace_s` seconds. A paused container is resumed first, and has its grace."""
-        self._resume(handle)
+        end = time.monotonic() + grace_s
+        while (left := end - time.monotonic()) > 0:
+            self.notify(handle)
+            try:
+                if not self.wait(handle, min(left, NOTICE_AGAIN_S)).running:
+                    return
+            except JobGone:
+                return
         with self._answers(), suppress(NotFound):
-            self._api.stop(handle, timeout=math.ceil(grace_s))
+            self._api.stop(handle, timeout=0)
 
     def _resume(self, handle: str) -> None:
         with self._answers(), suppress(APIError):  # it is gone, or is not paused

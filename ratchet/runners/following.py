@@ -53,7 +53,8 @@ def follow_to_end(
     """Follow a job until it ends, and remove it, however this call ends.
 
     `on_line` is called for each line in the caller's thread. A job past its timeout gets SIGTERM, and SIGKILL after its
-    grace. So does a job whose caller is interrupted (an exception, Ctrl-C, SIGTERM); a second Ctrl-C kills at once.
+    grace. So does a job whose caller is interrupted (an exception, Ctrl-C, SIGTERM, SIGHUP); a second Ctrl-C kills at
+    once.
 
     started: `time.monotonic()` of its submission; now, if not given. resume: begin after the last line that an earlier
     follower on this machine passed to its `on_line`. is_ours: asked before the job is stopped or removed; a job that
@@ -65,7 +66,7 @@ def follow_to_end(
     patience_s = PATIENCE_S + job.grace_s
     left_s = begin + job.timeout_s - time.monotonic()
     timeout = _Timeout(runner, handle, left_s, job.grace_s, patience_s=patience_s, is_ours=is_ours)
-    with _sigterm_raises():
+    with _signals_raise():
         try:
             with timeout:
                 for line in _lines(runner, handle, patience_s, resume=resume):
@@ -183,17 +184,23 @@ def _retry_unavailable(ask: Callable[[], _Answer], limit_s: float) -> _Answer:
 
 
 @contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """In the main thread, and unless SIGTERM has a handler, it becomes SystemExit, so that cleaning up happens."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+def _signals_raise() -> Iterator[None]:
+    """In the main thread, SIGTERM, and SIGHUP of a terminal that was closed, become SystemExit, so that the job ends.
+
+    A signal that has a handler or is ignored, as by nohup, stays as it is.
+    """
+    ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread() or not ours:
         yield
         return
 
     def leave(signum: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + signum)
 
-    signal.signal(signal.SIGTERM, leave)
+    for number in ours:
+        signal.signal(number, leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)

@@ -2,11 +2,9 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
@@ -22,7 +20,9 @@ from ratchet.runners.job import REQUEST, SECRETS, Job
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.output import Output
 from ratchet.runners.log.position import Position
+from ratchet.runners.private_folder import private_folder
 from ratchet.runners.runner import Status
+from ratchet.store import owned_folder
 
 
 @dataclass(slots=True)
@@ -31,6 +31,7 @@ class _Process:
 
     job: Job
     scratch: Path
+    lock: int
     output: Output
     pid: int = 0
     ended: Future[Status] = field(default_factory=Future)
@@ -39,7 +40,8 @@ class _Process:
 class ProcessRunner:
     """Runs each job as a child process in its own session. Handles are valid in this object only.
 
-    Jobs die with the process that started them. Mounts, network and resource limits are not enforced.
+    Jobs die with the process that started them. Mounts, network and resource limits are not enforced. The folder of a
+    job holds its secrets: where nobody was left to delete it, the next job of this user does.
     """
 
     durable = False
@@ -50,8 +52,10 @@ class ProcessRunner:
 
     def submit(self, job: Job) -> str:
         """Start the job in a private folder that holds its request and secrets."""
-        scratch = Path(tempfile.mkdtemp(prefix="ratchet-"))
-        process = _Process(job, scratch, Output())
+        jobs = private_folder("jobs")
+        owned_folder.sweep(jobs)
+        scratch, lock = owned_folder.make(jobs, "job")
+        process = _Process(job, scratch, lock, Output())
         started: Future[int] = Future()
         # The kernel's notice of a parent's death follows the thread that forked, so the forking thread stays.
         thread = threading.Thread(target=_attend, args=(process, started), name=f"ratchet-{job.name}", daemon=True)
@@ -63,7 +67,7 @@ class ProcessRunner:
             with contextlib.suppress(Unavailable):
                 if thread.ident is not None:
                     _kill_group(started.result(), signal.SIGKILL)
-            shutil.rmtree(scratch, ignore_errors=True)
+            owned_folder.release(scratch, lock)
             raise
         handle = f"{job.name}-{next(self._numbers)}"
         self._processes[handle] = process
@@ -108,8 +112,8 @@ class ProcessRunner:
         if not process.ended.done():
             _kill_group(process.pid, signal.SIGKILL)
             process.ended.result()
-        shutil.rmtree(process.scratch, ignore_errors=True)
-        self._processes.pop(handle, None)
+        if self._processes.pop(handle, None) is not None:
+            owned_folder.release(process.scratch, process.lock)
 
     def find(self, labels: Mapping[str, str]) -> list[str]:
         """Handles of this object's jobs that carry all these labels."""
@@ -125,7 +129,7 @@ class ProcessRunner:
 
 
 def _write_files(scratch: Path, job: Job) -> None:
-    """The request, the secrets and an empty TMPDIR, for this user's eyes only (mkdtemp made the folder 0700)."""
+    """The request, the secrets and an empty TMPDIR, for this user's eyes only (the folder is 0700)."""
     (scratch / "tmp").mkdir(mode=0o700)
     (scratch / SECRETS).mkdir(mode=0o700)
     (scratch / REQUEST).write_bytes(job.request)
@@ -156,6 +160,7 @@ def _attend(process: _Process, started: Future[int]) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=(process.lock,),  # the folder is in use until the job has ended, also when this process is killed
         )
     except OSError as error:
         started.set_exception(Unavailable(f"{job.name} cannot be started: {error}"))

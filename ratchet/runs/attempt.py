@@ -52,7 +52,7 @@ class Attempt:
         says why the stage failed.
         """
         while True:
-            begun = self._begin(earlier)
+            begun = self._begin(earlier, succeeds=not self.lost)
             if isinstance(begun, PublishedResult):
                 return outcome_of(begun, cached=True, because=f"another run built it (attempt {begun.result.attempt})")
             outcome = self._follow(begun)
@@ -74,10 +74,11 @@ class Attempt:
         if self._job is not None:
             self._job.interrupt()
 
-    def _begin(self, earlier: str | None) -> StageJob | PublishedResult:
+    def _begin(self, earlier: str | None, *, succeeds: bool) -> StageJob | PublishedResult:
         """Take the lease, then find or start the container, unless the result is published by then."""
         began = datetime.now(UTC)
-        waiter = Waiter(self.work.store, self.work.lease, new_lease(self.work.plan.run_id, self.work.attempt))
+        lease = new_lease(self.work.plan.run_id, self.work.attempt)
+        waiter = Waiter(self.work.store, self.work.lease, lease, succeeds=succeeds)
         hold = self._wait(waiter, began)
         if isinstance(hold, PublishedResult):
             return hold
@@ -165,8 +166,9 @@ class Attempt:
             raise self._with_remedy(error)
         if found is None:
             raise RatchetError(
-                f"{work.request.stage} ended well but published nothing",
-                remedy="report this bug of Ratchet, with the log",
+                f"{work.request.stage} ended with exit code 0 before it published its result",
+                remedy="look for os._exit in the pipeline's own code; if there is none, report this bug of Ratchet, "
+                "with the log",
             )
         work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
         return outcome_of(found, cached=False, because=work.because)
@@ -201,4 +203,4 @@ class Attempt:
         self._on_event(parse(line))
 
     def _say(self, message: str) -> None:
-        self._on_event(Event(name="info", level="info", message=message))
+        self._on_event(Event(name="attempt", level="info", message=message))

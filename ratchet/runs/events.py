@@ -13,7 +13,11 @@ _OWN = frozenset({"time", "level", "stage", "event", "message"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of a stage's log. name: info, warning, progress, failure, text, ...; fields: what the line adds."""
+    """One line of a stage's log, or of its attempt.
+
+    name: info, warning, progress, failure, text, ...; `attempt` for what the attempt itself says. fields: what the line
+    adds.
+    """
 
     name: str
     level: str
@@ -25,7 +29,7 @@ def parse(line: Line) -> Event:
     """The event of one line. A line that is no event of ours is text that a library or the pipeline's code printed."""
     try:
         found = json.loads(line.text) if line.stream == "stdout" else None
-    except ValueError:
+    except (ValueError, RecursionError):  # RecursionError: thousands of brackets in one line
         found = None
     if isinstance(found, dict) and isinstance(found.get("event"), str) and isinstance(found.get("message"), str):
         level = found.get("level")

@@ -1,5 +1,7 @@
 """From the end of a stage's container to the error that says why."""
 
+import signal
+
 from ratchet.contracts.errors import (
     ConfigurationError,
     DataRejected,
@@ -11,10 +13,12 @@ from ratchet.contracts.errors import (
 from ratchet.contracts.exits import ExitCode, meaning
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import StageRequest
+from ratchet.contracts.stages import Stage
 from ratchet.runners.following import JobEnd
 from ratchet.runs.events import parse
 
 LAST_LINES = 10
+_TERMINATED = 128 + signal.SIGTERM
 _ERRORS: dict[ExitCode, type[RatchetError]] = {
     error.code: error for error in (ConfigurationError, DataRejected, Unavailable, Preempted, OutOfMemory)
 }
@@ -43,10 +47,22 @@ def _failure(request: StageRequest, ended: JobEnd) -> RatchetError:
     said = failures[-1].fields if failures else {}
     known = meaning(ended.exit_code)
     code = ExitCode(ended.exit_code) if ended.exit_code in set(ExitCode) else ExitCode.BUG
-    if not said and ended.cause and code is not ExitCode.TRY_AGAIN:
-        return Unavailable(f"{stage}: {ended.cause}", remedy="check who ended it, unless that was intended")
-    if not said and code is ExitCode.OUT_OF_MEMORY:
-        return Unavailable(f"{stage} was killed from outside", remedy="check who ended its container or process")
-    last = next((line.text for line in reversed(ended.tail) if line.text.strip()), "")
+    if not said and (error := _unsaid(stage, ended, code)) is not None:
+        return error
+    messages = (parse(line).message for line in reversed(ended.tail))
+    last = next((message for message in messages if message.strip()), "")
     cause = said.get("cause") or f"{stage}: {known.cause}" + (f" ({last[:200]})" if last else "")
     return _ERRORS.get(code, RatchetError)(str(cause), remedy=str(said.get("remedy") or known.remedy))
+
+
+def _unsaid(stage: Stage, ended: JobEnd, code: ExitCode) -> RatchetError | None:
+    """The error of a stage that logged no failure, where how it ended says why."""
+    if code is ExitCode.TRY_AGAIN:
+        return Preempted(f"{stage} ended with exit code 75 without a reason; its own code may have called os._exit(75)")
+    if ended.cause:
+        return Unavailable(f"{stage}: {ended.cause}", remedy="check who ended it, unless that was intended")
+    if ended.exit_code == _TERMINATED:
+        return Preempted(f"{stage} was stopped by SIGTERM (signal 15) before it had work to save")
+    if code is ExitCode.OUT_OF_MEMORY:
+        return Unavailable(f"{stage} was killed from outside", remedy="check who ended its container or process")
+    return None

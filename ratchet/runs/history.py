@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from ratchet.contracts import paths, summaries
-from ratchet.contracts.request import RunKind, RunPlan, SourceDay
+from ratchet.contracts.request import RunKind, RunPlan
 from ratchet.contracts.stages import STAGES
 from ratchet.contracts.summaries import Interval
 from ratchet.runs.outcomes import outcomes
@@ -59,13 +59,16 @@ def plan_of(store: Store, pipeline: str, run_id: str) -> RunPlan | None:
         return None
 
 
-def first_valid_source(store: Store, pipeline: str, day: date) -> dict[date, SourceDay]:
-    """The source as the first run of a date whose validation passed saw it; empty if there is none."""
+def first_judged(store: Store, pipeline: str, day: date) -> RunPlan | None:
+    """The plan of the first run of a date that came to a verdict, if there is one.
+
+    What a run saw that failed before is no result to repeat: the cause may be data that has been delivered since.
+    """
     for plan in _plans(store, pipeline, day):
-        validated = outcomes(store, pipeline, plan.run_id).get("validate")
-        if validated is not None and validated.state == "done":
-            return {each.day: each for each in plan.source}
-    return {}
+        judged = outcomes(store, pipeline, plan.run_id).get("evaluate")
+        if judged is not None and judged.state == "done":
+            return plan
+    return None
 
 
 def newest(store: Store, pipeline: str, day: date, kind: RunKind | None = None) -> RunLine | None:

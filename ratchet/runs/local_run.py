@@ -15,6 +15,7 @@ from ratchet.contracts.summaries import Judgement, Registration
 from ratchet.runners.runner import Runner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
+from ratchet.runs.leftovers import read_leftovers
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.work import OnEvent, Work, settle
@@ -101,6 +102,7 @@ def attempt_stage(
         if isinstance(settled, Work):
             record.attempt = Attempt(settled, runner, on_event=on_event, fresh=fresh)
             settled = record.attempt.compute()
+        record.last_lines = read_leftovers(store, plan, settled, runner, name=name, on_event=on_event)
         return record.end(settled)
 
 

@@ -1,6 +1,7 @@
 """Planning: everything that is decided before the first stage of a run, and written once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,7 +14,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import AsOf, RunKind, RunPlan
 from ratchet.contracts.result import Artifact
 from ratchet.runs.baseline import Mode, drift_reference, promotion
-from ratchet.runs.history import first_valid_source
+from ratchet.runs.history import first_judged
 from ratchet.runs.pins import pins
 from ratchet.runtime.sources import list_days
 from ratchet.store.base import Store
@@ -39,8 +40,9 @@ def make_plan(
 ) -> RunPlan:
     """Decide a run, and publish its plan and its bundle unless `publish` is False.
 
-    A run_id that has a plan gets that plan. as_of: `then` takes the source as the first run of this date whose
-    validation passed saw it, without later changes. origin: the orchestrator's own name of the run.
+    A run_id that has a plan gets that plan. A bundle whose bytes in the store are damaged is written again. as_of:
+    `then` takes the source as the first run of this date that came to a verdict saw it, without later changes. origin:
+    the orchestrator's own name of the run.
 
     Raises ConfigurationError (a wrong folder or source, a password in the tracking server's address), Unavailable (a
     store that does not answer).
@@ -53,12 +55,13 @@ def make_plan(
     store = open_store(store_uri)
     key = paths.plan(spec.name, run_id)
     if (earlier := _read(store, key)) is not None:
+        _store_bundle(store, earlier.bundle, lambda: bundle.pack(folder))
         return earlier
     store.prepare()  # first of all: a new folder is given to the user of the stages only while it is empty
     packed = bundle.pack(folder)
     root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
-    if as_of == "then":
-        then = first_valid_source(store, spec.name, data_date)
+    if as_of == "then" and (first := first_judged(store, spec.name, data_date)) is not None:
+        then = {each.day: each for each in first.source}
         source = tuple(then.get(each.day, each) for each in source)
     plan = RunPlan(
         run_id=run_id,
@@ -83,10 +86,21 @@ def make_plan(
     )
     if not publish:
         return plan
-    store.create(plan.bundle.key, packed)
+    _store_bundle(store, plan.bundle, lambda: packed)
     store.create(key, plan.model_dump_json(by_alias=True, indent=1).encode())
     store.create(paths.night(spec.name, data_date, run_id), b"")
     return _read(store, key) or plan
+
+
+def _store_bundle(store: Store, artifact: Artifact, pack: Callable[[], bytes]) -> None:
+    """Store the packed folder of a plan, in the place of bytes that are damaged. A folder that changed is no repair."""
+    entry = store.head(artifact.key)
+    with suppress(FileNotFoundError):
+        if digest(store.read(artifact.key)) == artifact.sha256:
+            return
+    packed = pack()
+    if digest(packed) == artifact.sha256:
+        store.replace(artifact.key, packed, expected=entry.etag if entry else None)
 
 
 def load_plan(store_uri: str, pipeline: str, run_id: str) -> RunPlan:

@@ -21,6 +21,8 @@ class StageRecord:
 
     def __init__(self, store: Store, plan: RunPlan, stage: Stage) -> None:
         self.attempt: Attempt | None = None
+        self.last_lines: tuple[str, ...] = ()
+        """Of a stage that no attempt computes, where an earlier attempt left its log."""
         self._store, self._plan, self._stage = store, plan, stage
         self._began = time.monotonic()
 
@@ -35,7 +37,7 @@ class StageRecord:
 
     def end(self, outcome: Outcome) -> Outcome:
         """Record an outcome. It is returned with its seconds, which count from the beginning of the block."""
-        lines = self.attempt.last_lines if self.attempt else ()
+        lines = (self.attempt.last_lines if self.attempt else ()) or self.last_lines
         seconds = round(time.monotonic() - self._began, 3)
         outcome = outcome.model_copy(update={"seconds": seconds, "last_lines": lines})
         if self.attempt is None or not self.attempt.lost:

@@ -73,7 +73,10 @@ class StageContext:
             work.mkdir()
             packed = store.read(request.bundle.key)
             if digest(packed) != request.bundle.sha256:
-                raise ConfigurationError(f"{request.bundle.key} is damaged", remedy="plan the run again")
+                raise ConfigurationError(
+                    f"{request.bundle.key} is damaged",
+                    remedy="start a new run of this date: its plan stores the bundle again",
+                )
             bundle.unpack(packed, folder)
             context = cls(
                 request=request,

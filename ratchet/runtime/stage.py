@@ -5,17 +5,20 @@ or a stage that failed leaves a part of its outputs behind.
 """
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from threading import Event
 from typing import Protocol, cast
 
-from ratchet.contracts.errors import ConfigurationError, Preempted
+from ratchet.contracts.errors import ConfigurationError, Preempted, StopNotice
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.stages import Stage, stage_module
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.logs import StageLog
+from ratchet.runtime.user_code import raised_by
 from ratchet.store.opening import open_store
 
 
@@ -32,19 +35,42 @@ def run_stage(request: StageRequest, log: StageLog) -> int:
     _refuse_other_code(request)
     store = open_store(request.store)
     stopping = Event()
-    signal.signal(signal.SIGTERM, lambda *_: _stop(request.stage, stopping))
-    with StageContext.open(request, store=store, log=log, stopping=stopping) as context:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: _stop(request.stage, stopping))
+    with _ending(request.stage), StageContext.open(request, store=store, log=log, stopping=stopping) as context:
         stage = cast("StageModule", import_module(stage_module(request.stage)))
-        published = context.commit(stage.run(context))
+        finished = stage.run(context)
+        if stopping.is_set() and request.stage != "train":
+            raise StopNotice  # code that catches everything has caught it, and what it returned then is no result
+        published = context.commit(finished)
     log.event("published", f"published {published.key}", key=published.key, reused=published.reused)
     return int(ExitCode.DONE)
 
 
 def _stop(stage: Stage, stopping: Event) -> None:
-    """A notice to stop: training looks at the event and saves its work; the others have nothing to save."""
-    stopping.set()
-    if stage != "train":
-        raise Preempted(f"{stage} received a notice to stop")
+    """A notice to stop: training looks at the event and saves its work; the others have nothing to save.
+
+    One notice may arrive several times. The later ones must not interrupt the clean-up after the first.
+    """
+    if not stopping.is_set():
+        stopping.set()
+        if stage != "train":
+            raise StopNotice
+
+
+@contextmanager
+def _ending(stage: Stage) -> Iterator[None]:
+    """Raise a notice as Preempted, and an exit that the pipeline's code asked for as an error of its line."""
+    try:
+        yield
+    except StopNotice:
+        raise Preempted(f"{stage} received a notice to stop") from None
+    except (SystemExit, KeyboardInterrupt) as error:
+        if (place := raised_by(error)) is None:
+            raise
+        raise ConfigurationError(
+            f"{place}: {type(error).__name__}: {error}", remedy="raise an Exception that says what is wrong"
+        ) from error
 
 
 def _refuse_other_code(request: StageRequest) -> None:

@@ -43,7 +43,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from ratchet.contracts import bundle
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.runtime import plain_names
 
 _PREFIX = "ratchet_pipeline_"
@@ -66,8 +66,10 @@ def load_module(folder: Path, file: str) -> ModuleType | None:
     name = f"{_package(folder)}.{path.stem}"
     try:
         return import_module(name)
-    except Exception as error:
-        raise ConfigurationError(blame(error, folder, file), remedy=f"mend {file}") from error
+    except BaseException as error:
+        if not is_fault(error):
+            raise
+        raise ConfigurationError(blame(error, folder, file), remedy=f"correct {file}") from error
 
 
 def attribute(module: ModuleType, name: str, file: str) -> Any:
@@ -77,6 +79,27 @@ def attribute(module: ModuleType, name: str, file: str) -> Any:
     except AttributeError:
         public = ", ".join(sorted(key for key in vars(module) if not key.startswith("_"))) or "nothing"
         raise ConfigurationError(f"{file}: {name} is not defined", remedy=f"define it; the file has {public}") from None
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether an error that comes out of a call into a pipeline's code is a fault of that code, such as its `sys.exit`.
+
+    All others pass through that call: errors of ours, a lack of memory, an interrupt, and what the handler of a signal
+    raises.
+    """
+    if isinstance(error, Exception):
+        return not isinstance(error, RatchetError | MemoryError)
+    return not isinstance(error, KeyboardInterrupt) and raised_by(error) is not None
+
+
+def raised_by(error: BaseException) -> str | None:
+    """`file:line` in a pipeline's folder if a line there raised the error itself, and nothing that it called."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    if trace is None or not str(trace.tb_frame.f_globals.get("__name__", "")).startswith(_PREFIX):
+        return None
+    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
 def blame(error: BaseException, folder: Path, file: str) -> str:

@@ -17,7 +17,8 @@ from ratchet.store.base import TEMPORARY
 STAGE_OWNER = (STAGE_USER, STAGE_USER)
 LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.005
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Error numbers of a disk or a quota without space."""
 _RIGHTS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 _SHAPE = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY})
@@ -39,7 +40,7 @@ def store_errors(path: Path, *, writing: bool = False) -> Iterator[None]:
 
 def _explain(error: OSError, path: Path) -> RatchetError:
     what = f"{path}: {os.strerror(error.errno) if error.errno else error}"
-    if error.errno in _FULL:
+    if error.errno in FULL:
         free = shutil.disk_usage(_existing(path)).free
         return Unavailable(
             f"{path}: the disk is full, {free:,} bytes are free; nothing was changed",

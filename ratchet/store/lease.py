@@ -1,8 +1,8 @@
 """The lease of a fingerprint: a file in the store with a heartbeat, so that two attempts never compute the same work.
 
 A waiter needs only its own clock: if the beat does not change for STALE_S seconds, the holder is dead, and the waiter
-may take the lease over. A later try of the same run takes over at once, because the orchestrator started it after the
-earlier one ended.
+may take the lease over. Where the waiter can see that the holder's process has ended, it takes the lease at once. So
+does a later try of the same run, because the orchestrator started it after the earlier one ended.
 
 A change here violates the promise of the project when two callers can both believe for longer than a beat that they
 hold one lease.
@@ -20,6 +20,7 @@ from pydantic import Field
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, Unavailable
 from ratchet.store.base import Store
+from ratchet.store.process import Process
 from ratchet.store.sealed import seal, unseal
 
 BEAT_S = 5.0
@@ -33,6 +34,7 @@ class Lease(Document):
     attempt: str = Field(description="The attempt whose job computes; its container has it as a label.")
     holder: str = Field(description="The attempt that follows the job.")
     started: datetime
+    process: Process | None = Field(None, description="The holder's process; None where the system does not name it.")
     beat: int = Field(0, description="Grows while the holder is alive.")
     ending: bool = Field(
         default=False, description="Whether the job received a notice to stop; then no attempt continues it."
@@ -101,23 +103,29 @@ class Hold:
 class Waiter:
     """One caller that waits for a lease."""
 
-    def __init__(self, store: Store, key: str, lease: Lease) -> None:
-        """lease: the lease to take; no other caller uses the name of its holder."""
-        self._store, self._key, self._new = store, key, lease
+    def __init__(self, store: Store, key: str, lease: Lease, *, succeeds: bool = True) -> None:
+        """lease: the lease to take; no other caller uses the name of its holder.
+
+        succeeds: whether a holder of the same run is an earlier try. False for an attempt that has lost the lease to a
+        later one: the two would take it from each other without end.
+        """
+        self._store, self._key, self._new, self._succeeds = store, key, lease, succeeds
         self._seen: Lease | None = None
         self._since = 0.0
         self.predecessor: Lease | None = None
         """The old lease, after a takeover: its job may still run."""
 
     def take(self) -> Hold | None:
-        """Take the lease if it is free, stale, or of an earlier try of the same run. None: call again later."""
+        """Take the lease if it is free, stale, of a dead process, or of an earlier try. None: call again later."""
         while True:
             found = _read(self._store, self._key)
             if found is None:
                 taken = self._store.create(self._key, seal(self._new))
                 return Hold(self._store, self._key, self._new) if taken else None
             current, etag = found
-            if not (current.run_id == self._new.run_id or self._is_stale(current)):
+            earlier = self._succeeds and current.run_id == self._new.run_id
+            dead = current.process is not None and current.process.is_dead()
+            if not (earlier or dead or self._is_stale(current)):
                 return None
             ours = self._new.model_copy(update={"beat": current.beat + 1})
             if self._store.replace(self._key, seal(ours), expected=etag):
@@ -138,8 +146,8 @@ class Waiter:
 
 
 def new_lease(run_id: str, attempt: str) -> Lease:
-    """A lease that starts now, with the attempt as its holder."""
-    return Lease(run_id=run_id, attempt=attempt, holder=attempt, started=datetime.now(UTC))
+    """A lease that starts now, with the attempt as its holder, in this process."""
+    return Lease(run_id=run_id, attempt=attempt, holder=attempt, started=datetime.now(UTC), process=Process.current())
 
 
 def mark_ending(store: Store, key: str, holder: str) -> bool:

@@ -23,7 +23,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.store.base import Store
-from ratchet.store.disk import lock_folder, make_folders
+from ratchet.store.disk import FULL, lock_folder, make_folders
 from ratchet.store.file import FileStore
 
 _T = TypeVar("_T")
@@ -179,13 +179,14 @@ def _hold_lock(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _tracking_errors(address: str) -> Iterator[None]:
-    """Turn MLflow's errors without an answer into Unavailable; its refusals stay MlflowException."""
+    """Turn MLflow's errors without an answer, and those of a full disk, into Unavailable; refusals stay as they are."""
     from mlflow.exceptions import MlflowException, RestException
     from requests.exceptions import RequestException
 
     remedy = "check that MLflow runs at this address and can be reached from here; run again if no retry follows"
     try:
-        yield
+        with _full_disk(address):
+            yield
     except RequestException as error:
         raise Unavailable(f"MLflow at {address} does not answer: {type(error).__name__}", remedy=remedy) from error
     except MlflowException as error:
@@ -193,6 +194,23 @@ def _tracking_errors(address: str) -> Iterator[None]:
         if unanswered or (error.error_code in _NO_ANSWER and address.startswith("http")):
             cause = _PASSWORD.sub("//***@", str(error).splitlines()[0]).rpartition("Caused by ")[2][:200]
             raise Unavailable(f"MLflow at {address} does not answer: {cause}", remedy=remedy) from error
+        raise
+
+
+@contextmanager
+def _full_disk(address: str) -> Iterator[None]:
+    """Turn an error that a disk without space has caused, in MLflow, its database's library or here, into ours."""
+    try:
+        yield
+    except Exception as error:
+        found: BaseException | None = error
+        while found is not None:
+            if "database or disk is full" in str(found) or getattr(found, "errno", None) in FULL:
+                raise Unavailable(
+                    f"MLflow at {address}: the disk is full",
+                    remedy="free space on the disk of MLflow's data; run again if no retry follows",
+                ) from error
+            found = found.__cause__ or found.__context__
         raise
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ratchet.contracts import summaries
-from ratchet.contracts.errors import CorruptArtifact, OutOfMemory, Preempted, Unavailable
+from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.summaries import Champion
 from ratchet.metrics.metrics import Floats
 from ratchet.model.files import lay_out
@@ -20,6 +20,7 @@ from ratchet.runtime.logs import StageLog
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.base import Store
 from ratchet.store.publishing import read_manifest
+from tasks.evaluate.passing import raise_passing
 
 Trouble = Literal["baseline-missing", "baseline-unreadable"]
 
@@ -50,7 +51,8 @@ def ask(
 ) -> Baseline:
     """Load the champion from its own weights, description, pipeline's code and scoring code, and let it score.
 
-    A fault of its files or of its own code is returned as `trouble`. A store that does not answer is raised.
+    A fault of its files or of its own code is returned as `trouble`. What may pass, as a store that does not answer or
+    a lack of memory, is raised: a verdict about it would be stored.
     """
     try:
         result = read_manifest(store, champion.manifests["train"]).result
@@ -59,9 +61,8 @@ def ask(
         if model.digest != champion.digest:
             raise CorruptArtifact(f"its files are model {model.digest[:12]}, not {champion.digest[:12]}")  # noqa: TRY301 - returned as any other damage
         scores = score(model)
-    except (Unavailable, Preempted, OutOfMemory, MemoryError):
-        raise
-    except Exception as error:  # noqa: BLE001 - its own code may fail in any way, and none may stop the night
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - its own code may fail in any way, and none may stop the night
+        raise_passing(error)
         cause = error.cause if isinstance(error, CorruptArtifact) else f"{type(error).__name__}: {error}"
         gone = isinstance(error, KeyError) or "is gone" in cause
         return Baseline(

@@ -14,7 +14,8 @@ from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Split
 from ratchet.runtime.context import Finished, StageContext
-from ratchet.store.ledger import champion
+from ratchet.store import ledger
+from ratchet.tracking import production
 from ratchet.tracking.candidates import log_candidate
 from ratchet.tracking.mlflow import track
 from tasks.report.page import RunFacts, render
@@ -39,6 +40,7 @@ def run(ctx: StageContext) -> Finished:
     if {"ingest", "train", "evaluate"} <= set(results) and "register" not in results:
         with ctx.phase("tracking"):
             _log(ctx, results)
+            _check_production(ctx)
     # The bytes of the page differ between attempts, in times and paths. Its content is the outcomes in the fingerprint.
     return Finished(content=digest_of(ctx.request.fingerprint), summary=Report(kept=kept))
 
@@ -76,7 +78,7 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
 def _production(ctx: StageContext) -> str:
     """What is in production, as a sentence; empty, with a warning in the log, if the ledger cannot be read."""
     try:
-        live = champion(ctx.store, ctx.spec.model_name)
+        live = ledger.champion(ctx.store, ctx.spec.model_name)
     except RatchetError as error:
         ctx.log.event("warning", f"the page leaves out the model in production: {error.cause}", level="warning")
         return ""
@@ -118,3 +120,21 @@ def _log(ctx: StageContext, results: dict[Stage, StageResult]) -> None:
     except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the page is published
         cause = error.cause if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
         ctx.log.event("warning", f"this candidate is not in MLflow: {cause}", level="warning")
+
+
+def _check_production(ctx: StageContext) -> None:
+    """Log what MLflow and the ledger say differently of production. The page is published in any case."""
+    model = ctx.spec.model_name
+    try:
+        live = ledger.champion(ctx.store, model)
+        found = track(
+            ctx.store,
+            ctx.request.tracking_uri,
+            ctx.scratch,
+            lambda tracker: production.check(tracker, ctx.store, model, live, ctx.scratch),
+        )
+    except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the page is published
+        cause = error.cause if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
+        found = [f"production was not checked: {cause}"]
+    for line in found:
+        ctx.log.event("production", line, level="warning")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ratchet.contracts.errors import ConfigurationError, RatchetError
+from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.custom import described, fits, located, place
-from ratchet.runtime.user_code import blame, load_module
+from ratchet.runtime.user_code import blame, is_fault, load_module
 from tasks.train.losses import LOSSES, MASSES, Loss, Mass, mass_of_rows
 from tasks.train.memory import is_out_of_memory
 
@@ -36,10 +36,8 @@ def locate_errors(folder: Path, kind: str) -> Iterator[None]:
     file, _, name = kind.partition(":")
     try:
         yield
-    except RatchetError:
-        raise
-    except Exception as error:
-        cause = located(error, folder, file) if name and not is_out_of_memory(error) else None
+    except BaseException as error:
+        cause = located(error, folder, file) if name and is_fault(error) and not is_out_of_memory(error) else None
         if cause is None:
             raise
         raise ConfigurationError(cause, remedy=f"correct {file}") from error
@@ -52,8 +50,8 @@ def _checked(custom: Callable[..., object], folder: Path) -> Loss:
     def loss(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
         try:
             value = custom(scores, label, weight, group)
-        except Exception as error:
-            if is_out_of_memory(error):
+        except BaseException as error:
+            if not is_fault(error) or is_out_of_memory(error):
                 raise
             raise ConfigurationError(blame(error, folder, _CODE), remedy=f"correct loss in {_CODE}") from error
         if not isinstance(value, Tensor) or value.dim():

@@ -53,6 +53,19 @@ def test_a_terminal_shows_a_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
         assert text in shown
 
 
+def test_a_pipe_shows_why_a_stage_waits_and_not_each_line_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, width=40)
+    monkeypatch.setattr("ratchet.cli.display.Console", lambda **_: console)
+    waits = "run local-2026-03-20 computes the same since 08:00:00; waiting for it"
+    with Display("ranker", date(2026, 3, 20), "") as display:
+        display.stage("train", None)
+        display.event("train", Event(name="attempt", level="info", message=waits))
+        display.event("train", Event(name="info", level="info", message="epoch 1"))
+    assert f"  train: {waits}\n" in screen.getvalue()
+    assert "epoch" not in screen.getvalue()
+
+
 def test_processes_are_chosen_on_request_and_with_a_warning_without_an_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -135,8 +135,9 @@ def test_a_champion_with_one_flipped_byte_is_named_and_never_replaced(shop: Shop
     assert (judged.verdict, judged.reason) == ("inconclusive", "baseline-unreadable")
 
 
-def test_a_champion_whose_own_code_fails_is_named_and_never_replaced(shop: Shop) -> None:
-    broken = "def derive(df):\n    raise ZeroDivisionError('old code')\n"
+@pytest.mark.parametrize("fails", ["raise ZeroDivisionError('old code')", "raise SystemExit('old code')"])
+def test_a_champion_whose_own_code_fails_is_named_and_never_replaced(shop: Shop, fails: str) -> None:
+    broken = f"def derive(df):\n    {fails}\n"
     judged = judge(shop, shop.train(1.0), shop.crown(shop.train(0.3, 1.0, code=broken)))
     assert (judged.verdict, judged.reason) == ("inconclusive", "baseline-unreadable")
     assert "old code" in judged.explanation

@@ -12,6 +12,8 @@ from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.store.file import FileStore
 from ratchet.store.publishing import Transaction, find_result, verify
+from ratchet.tracking.mlflow import Tracker, track
+from tests.mlflow_server import prepare
 
 MIB = 1 << 20
 
@@ -28,7 +30,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        # lazily: MLflow keeps its database open until this process ends
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 def prefix(name: str) -> str:
@@ -91,3 +94,25 @@ def test_a_download_that_finds_no_room_is_said_plainly(small_disk: Path, tmp_pat
     store.create("big", b"x" * 6 * MIB)
     with pytest.raises(Unavailable, match=f"{small_disk}/copy: the disk is full"):
         store.download("big", small_disk / "copy")
+
+
+def test_a_disk_that_is_full_for_mlflow_is_said_plainly_and_space_heals_it(
+    small_disk: Path, mlflow_database: Path, tmp_path: Path
+) -> None:
+    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
+    store = prepare(FileStore(small_disk / "store"), mlflow_database)
+    filler = small_disk / "filler"
+
+    def write(tracker: Tracker) -> str:
+        run = tracker.run(tracker.experiment("notes"), tag="ratchet.note", value="a", name="notes")
+        for number in range(50):
+            tracker.client.set_tag(run, f"note-{number}", "x" * 4000)
+        return run
+
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"0" * 4096)
+    with pytest.raises(Unavailable, match=r"MLflow at .*: the disk is full; to do: free space"):
+        track(store, None, tmp_path, write)
+    filler.unlink()
+    assert track(store, None, tmp_path, write)

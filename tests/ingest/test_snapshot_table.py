@@ -4,13 +4,16 @@ from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 
+from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.result import Artifact
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from tasks.ingest.schema import arrow_schema
-from tasks.ingest.snapshot_table import commit, file_key
+from tasks.ingest.snapshot_table import commit
+from tasks.ingest.stored_days import file_key
 from tasks.ingest.writing import write
 
 KEY = "tables/clicks/abc"
@@ -69,3 +72,35 @@ def test_two_writers_of_one_day_leave_one_of_their_files(tmp_path: Path) -> None
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda files: commit(store, KEY, TABLE, files), rivals))
     assert len(held(store)) == 1
+
+
+def log_of(store: Store, version: int) -> Path:
+    path = store.local(f"{KEY}/_delta_log/{version:020}.json")
+    assert path is not None
+    return path
+
+
+def test_a_day_outside_the_window_whose_path_in_the_log_is_damaged_is_named_again(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    first = commit(store, KEY, TABLE, {D1: put(store, tmp_path, D1, 1, 2), D2: put(store, tmp_path, D2, 3)})
+    log = log_of(store, first)
+    log.write_text(log.read_text().replace(f'"path":"date={D1}', '"path":"date=2026-1!-19'))
+    with pytest.raises(FileNotFoundError):
+        held(store)
+    repairs: list[str] = []
+    commit(store, KEY, TABLE, {D2: put(store, tmp_path, D2, 4)}, on_repair=repairs.append)
+    assert held(store) == [(D1, 1), (D1, 2), (D2, 4)]
+    assert repairs == [f"{KEY}: the log named a file of {D1} that does not exist; it names the stored one now"]
+
+
+def test_a_log_that_cannot_be_read_stops_the_run_and_its_remedy_works(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    files = {D1: put(store, tmp_path, D1, 1)}
+    log = log_of(store, commit(store, KEY, TABLE, files))
+    data = log.read_bytes()
+    log.write_bytes(data[:30] + b"\0" + data[31:])
+    with pytest.raises(CorruptArtifact, match=r"_delta_log cannot be read: .* move it away: the next run writes a new"):
+        commit(store, KEY, TABLE, files)
+    log.parent.rename(tmp_path / "moved")
+    commit(store, KEY, TABLE, files)
+    assert held(store) == [(D1, 1)]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
+from ratchet.contracts import paths
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Stage
@@ -14,6 +15,7 @@ from ratchet.store.file import FileStore
 from ratchet.store.ledger import Change, append
 from ratchet.tracking.mlflow import local_uri
 from tests.mlflow_server import prepare
+from tests.register.night import night
 from tests.shop import Shop
 
 
@@ -116,3 +118,39 @@ def test_a_damaged_ledger_is_logged_and_the_page_published(shop: Shop) -> None:
     page, log = report(shop, {"ingest": shop.ingest})
     assert "Production stays" not in page
     assert "the page leaves out the model in production" in log
+
+
+def rejected(shop: Shop) -> dict[Stage, PublishedResult]:
+    """A night whose candidate was rejected, after one whose model is in production."""
+    training = shop.train(0.3, 1.0)
+    champion = shop.crown(shop.train(1.0))
+    return {"ingest": shop.ingest, "train": training, "evaluate": shop.evaluate(training, champion)[1]}
+
+
+def test_a_lost_last_record_of_the_ledger_is_seen_by_the_alias(shop: Shop) -> None:
+    night(shop, shop.train(0.3, 1.0))
+    night(shop, shop.train(1.0))
+    assert "production" not in report(shop, rejected(shop))[1]
+    assert shop.store.delete(paths.ledger_record("shop", 2))
+    _, log = report(shop, rejected(shop))
+    assert (
+        "alias champion of shop names version 2, and the ledger names in its newest record (1) version 1; to do: if "
+        in log
+    )
+    assert f"{paths.ledger_record('shop', 2)} is lost, restore it from a backup" in log
+
+
+@pytest.mark.parametrize("damage", ["flipped", "gone"])
+def test_a_damaged_copy_of_the_champion_in_mlflow_is_reported_and_mended(shop: Shop, damage: str) -> None:
+    night(shop, shop.train(1.0))
+    (key,) = (entry.key for entry in shop.store.list("mlflow/artifacts") if entry.key.endswith("weights.safetensors"))
+    path = shop.store.local(key)
+    assert path is not None
+    whole = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert "MLflow's copy of shop version 1 was damaged" in report(shop, rejected(shop))[1]
+    assert path.read_bytes() == whole
+    assert "production" not in report(shop, rejected(shop))[1]

@@ -1,8 +1,11 @@
 import io
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from ratchet.runners.container import archive, container_config
 from ratchet.runners.devices import Devices
 from ratchet.runners.job import Job, Mount
+from tests.waiting import until
 
 JOB = Job(
     name="a", request=b"{}", image="i", user="1234:567", secrets={"key": b"hunter2"}, labels={"ratchet": "2", "x": "y"}
@@ -83,16 +87,42 @@ ENDS_WITH_75 = """if 1:
 """
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_a_job_that_ends_at_once_after_sigterm_ends_with_its_own_code(tmp_path: Path) -> None:
-    """The shell before the job is slowed down: the job has ended before the shell's kill returns."""
+@pytest.fixture
+def first_sh(tmp_path: Path) -> Path:
+    """The shell's program that runs before the job."""
     with tarfile.open(fileobj=io.BytesIO(archive(JOB))) as tar:
-        first = tar.extractfile("ratchet/first.sh")
-        assert first is not None
-        (tmp_path / "first.sh").write_bytes(first.read())
+        packed = tar.extractfile("ratchet/first.sh")
+        assert packed is not None
+        (tmp_path / "first.sh").write_bytes(packed.read())
+    return tmp_path / "first.sh"
+
+
+@pytest.mark.heavy
+def test_no_notice_is_lost_while_the_job_is_forked(first_sh: Path) -> None:
+    """Of shells that set their trap before they forked, one in twenty lost it beside two busy loops."""
+    chance = random.Random(0)
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        for _ in range(10):
+            shells = []
+            for _ in range(20):
+                shells.append(subprocess.Popen(["sh", str(first_sh), "sleep", "3"], stderr=subprocess.DEVNULL))
+                moment = time.perf_counter() + chance.uniform(0, 0.004)
+                until(lambda moment=moment: time.perf_counter() > moment, every=0)  # type: ignore[misc]
+                shells[-1].terminate()
+            assert {shell.wait(30) for shell in shells} <= {143, -signal.SIGTERM}
+    finally:
+        for loop in busy:
+            loop.kill()
+            loop.wait()
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_a_job_that_ends_at_once_after_sigterm_ends_with_its_own_code(first_sh: Path, tmp_path: Path) -> None:
+    """The shell before the job is slowed down: the job has ended before the shell's kill returns."""
     calls = tmp_path / "calls"
     slowly = ["strace", "-D", "-q", "-o", str(calls), "-e", "trace=kill", "-e", "inject=kill:delay_exit=1s"]
-    command = ["sh", str(tmp_path / "first.sh"), sys.executable, "-I", "-S", "-c", ENDS_WITH_75]
+    command = ["sh", str(first_sh), sys.executable, "-I", "-S", "-c", ENDS_WITH_75]
     with subprocess.Popen([*slowly, *command], stdout=subprocess.PIPE) as shell:
         assert shell.stdout is not None
         assert shell.stdout.read(5) == b"ready"

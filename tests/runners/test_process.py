@@ -39,6 +39,11 @@ def _run(job: Job) -> tuple[JobEnd, list[Line]]:
     return _follow(job, lines.append), lines
 
 
+def left(root: Path) -> list[Path]:
+    """The folders of jobs that are still there."""
+    return list(root.glob("ratchet-jobs-*/*"))
+
+
 def _gone(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -64,7 +69,7 @@ def test_request_and_secrets_are_files_for_this_user_alone_and_vanish(scratch_ro
     ended, lines = _run(_python(code, secrets={"key": b"hunter2"}))
     assert ended.exit_code == 0
     assert json.loads(lines[0].text) == ["{}", "hunter2", ["0o700", "0o700", "0o400"], False]
-    assert list(scratch_root.iterdir()) == []
+    assert left(scratch_root) == []
 
 
 def test_without_a_command_the_stage_program_gets_the_request() -> None:
@@ -131,7 +136,7 @@ def test_an_error_of_the_caller_ends_the_job(scratch_root: Path) -> None:
     with pytest.raises(RuntimeError, match="caller"):
         _follow(job, fail)
     assert _gone(seen[0])
-    assert list(scratch_root.iterdir()) == []
+    assert left(scratch_root) == []
 
 
 CALLER = """if 1:
@@ -157,7 +162,9 @@ def caller(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)]
+)
 def test_a_caller_that_gets_a_signal_cleans_up_first(
     caller: "subprocess.Popen[str]", tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
@@ -166,7 +173,7 @@ def test_a_caller_that_gets_a_signal_cleans_up_first(
     caller.send_signal(number)
     assert caller.wait(20) == code
     assert _gone(job)
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
 
 
 def test_a_job_does_not_outlive_a_caller_that_was_killed(caller: "subprocess.Popen[str]") -> None:
@@ -174,6 +181,24 @@ def test_a_job_does_not_outlive_a_caller_that_was_killed(caller: "subprocess.Pop
     job = int(caller.stdout.readline())
     caller.kill()
     until(lambda: _gone(job), seconds=10)
+
+
+def test_the_folder_of_a_job_whose_caller_was_killed_is_deleted_by_the_next_job_and_not_while_it_runs(
+    caller: "subprocess.Popen[str]", scratch_root: Path
+) -> None:
+    assert caller.stdout is not None
+    job = int(caller.stdout.readline())
+    _run(_python(""))
+    (folder,) = left(scratch_root)  # it is in use
+    os.kill(job, signal.SIGSTOP)
+    caller.kill()
+    caller.wait(20)
+    _run(_python(""))
+    assert left(scratch_root) == [folder]  # its job may still save its work
+    os.kill(job, signal.SIGKILL)
+    until(lambda: _gone(job), seconds=10)
+    _run(_python(""))
+    assert left(scratch_root) == []
 
 
 def test_lines_that_nobody_reads_do_not_block_the_process_and_the_loss_is_reported() -> None:
@@ -212,4 +237,4 @@ def test_a_machine_without_room_for_the_process_says_so(scratch_root: Path, monk
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     with pytest.raises(Unavailable, match="cannot be started"):
         ProcessRunner().submit(_python(""))
-    assert list(scratch_root.iterdir()) == []
+    assert left(scratch_root) == []

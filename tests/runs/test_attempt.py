@@ -140,6 +140,23 @@ def test_a_killed_followers_container_is_found_and_its_log_goes_on(made: Trainin
     assert containers(made) == []
 
 
+def test_the_log_of_a_container_that_ended_while_nobody_followed_it_is_read_by_the_next_try(made: Trainings) -> None:
+    plan = plan_of(made, "unread", 12)
+    heard = follower_killed(made, plan)
+    (container,) = containers(made)
+    until(lambda: not DockerRunner().status(container).running, seconds=120)
+    said: list[str] = []
+    outcome = attempt_stage(plan, "train", DockerRunner(), name="second", on_event=lambda it: said.append(it.message))
+    assert outcome.cached
+    first, second = ticks(heard), ticks(said)
+    if second[0] == first[-1]:  # it was killed with this line just handed on, and not yet noted
+        second = second[1:]
+    assert [*first, *second] == list(range(1, len(first) + len(second) + 1))
+    assert second[-1] in ticks(list(outcome.last_lines))
+    assert containers(made) == []
+    assert list(made.store.list("leases/faulty")) == []
+
+
 def test_a_container_that_was_made_and_never_started_is_not_waited_for(made: Trainings) -> None:
     plan = plan_of(made, "stillborn", 6)
     command = [sys.executable, "-c", STILLBORN, made.store.uri, plan.run_id]

@@ -198,6 +198,33 @@ def test_a_preempted_process_is_not_started_again_once_its_lease_is_taken_over(
     assert successor.release()
 
 
+def test_a_stage_whose_own_code_ends_the_process_is_named_so(store: MemoryStore, messages: list[str]) -> None:
+    work = running(training(store, made(store)), "import os; os._exit(0)")
+    with pytest.raises(RatchetError, match=r"exit code 0 before it published its result; to do: look for os\._exit in"):
+        attempt(work, messages).compute()
+
+
+def test_an_attempt_that_lost_its_lease_to_a_later_try_does_not_take_it_back(
+    store: MemoryStore, messages: list[str], tmp_path: Path
+) -> None:
+    """It was frozen, and wakes up while the later try of the same run is at work."""
+    starts, ends = tmp_path / "starts", tmp_path / "ends"
+    work = running(training(store, made(store)), PREEMPTED, str(starts), str(ends))
+    ours = attempt(work, messages)
+    with ThreadPoolExecutor(1) as pool:
+        computes = pool.submit(ours.compute)
+        until(lambda: "ready" in messages)
+        successor = take(work, work.plan.run_id, "successor")
+        ends.touch()
+        until(lambda: any("computes the same since" in message for message in messages))
+        assert successor.is_ours()
+        publish(work, "successor")
+        found = computes.result(timeout=30)
+    assert found.cached
+    assert starts.read_text() == "x"
+    assert successor.release()
+
+
 def test_a_preempted_process_goes_on_in_the_same_attempt(
     store: MemoryStore, messages: list[str], tmp_path: Path
 ) -> None:

@@ -35,6 +35,12 @@ def test_any_other_line_is_text(line: str) -> None:
     assert event.message == line
 
 
+@pytest.mark.parametrize("bracket", ["[", '{"a":'])
+def test_a_line_of_thousands_of_brackets_is_text(bracket: str) -> None:
+    line = '{"a":' + bracket * 5000
+    assert parse(Line("stdout", line)).message == line
+
+
 @pytest.mark.parametrize("line", ['{"event": 1, "message": "x"}', '{"event": "x"}', "[]", "3"])
 def test_json_that_is_no_event_is_text(line: str) -> None:
     assert parse(Line("stdout", line)).name == "text"

@@ -17,6 +17,8 @@ SAID = json.dumps(
     {"event": "failure", "level": "error", "message": "no", "cause": "price: 40 % null", "remedy": "mend it"}
 )
 
+INFO = json.dumps({"event": "info", "level": "info", "message": "epoch 1"})
+
 
 def ended(exit_code: int, *lines: str, out_of_memory: bool = False, timed_out: bool = False, cause: str = "") -> JobEnd:
     tail = tuple(Line(stream="stdout", text=text) for text in lines)
@@ -37,7 +39,9 @@ def ended(exit_code: int, *lines: str, out_of_memory: bool = False, timed_out: b
         (ended(65, SAID), "price: 40 % null", "no retry"),
         (ended(69, SAID), "price: 40 % null", "after a growing delay"),
         (ended(70, SAID), "price: 40 % null", "after a growing delay"),
-        (ended(75), "received a notice to stop and saved its work", "at once"),
+        (ended(75, SAID), "price: 40 % null", "at once"),
+        (ended(75), "train ended with exit code 75 without a reason; its own code may have called os._exit", "at once"),
+        (ended(143), "train was stopped by SIGTERM (signal 15) before it had work to save", "at once"),
         (ended(137, out_of_memory=True), "train needed more than its 4096 MiB of memory", "at once"),
         (ended(137), "train was killed from outside", "after a growing delay"),
         (
@@ -49,6 +53,7 @@ def ended(exit_code: int, *lines: str, out_of_memory: bool = False, timed_out: b
         (ended(75, timed_out=True), "train took longer than 12h and was stopped", "after a growing delay"),
         (ended(139, "Fatal Python error"), "signal 11 (Fatal Python error)", "after a growing delay"),
         (ended(3, "boom"), "exit code 3 (boom)", "after a growing delay"),
+        (ended(3, INFO), "exit code 3 (epoch 1)", "after a growing delay"),
     ],
 )
 def test_an_end_is_named_and_followed_up(end: JobEnd, said: str, followed_up: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ratchet.contracts.request import Outcome, RunPlan, SourceDay, SourceFile
 from ratchet.contracts.stages import STAGES
 from ratchet.contracts.summaries import Registration
-from ratchet.runs.history import days_of, first_valid_source, is_local, newest, plan_of, runs_of
+from ratchet.runs.history import days_of, first_judged, is_local, newest, plan_of, runs_of
 from ratchet.store.memory import MemoryStore
 from tests.runs.recorded import keep, keep_plan
 from tests.runs.test_requests import DAY, JUDGED, OUTCOMES, outcome, plan
@@ -54,13 +54,14 @@ def test_the_plan_of_an_unknown_run_is_none_and_such_a_run_is_not_local(store: M
     assert [is_local(store, "small", run) for run in ("local", "scheduled", "unknown")] == [True, False, False]
 
 
-def test_a_date_s_source_is_that_of_its_first_run_whose_validation_passed(store: MemoryStore) -> None:
-    ran(store, "refused", Outcome(stage="validate", state="failed"), source=saw("1"))
-    assert first_valid_source(store, "small", DAY) == {}
-    ran(store, "first", OUTCOMES["validate"], source=saw("2"))
-    ran(store, "second", OUTCOMES["validate"], source=saw("3"))
-    assert first_valid_source(store, "small", DAY) == {DAY: saw("2")[0]}
-    assert first_valid_source(store, "small", BEFORE) == {}
+def test_the_first_run_of_a_date_that_came_to_a_verdict_is_the_one_to_repeat(store: MemoryStore) -> None:
+    """One that was refused because of a missing day is not: the day may have been delivered since."""
+    ran(store, "refused", OUTCOMES["validate"], Outcome(stage="features", state="failed"), source=saw("1"))
+    assert first_judged(store, "small", DAY) is None
+    first = ran(store, "first", OUTCOMES["evaluate"], source=saw("2"))
+    ran(store, "second", OUTCOMES["evaluate"], source=saw("3"))
+    assert first_judged(store, "small", DAY) == first
+    assert first_judged(store, "small", BEFORE) is None
 
 
 def test_the_newest_run_of_a_date_or_of_a_kind_is_its_line(store: MemoryStore) -> None:

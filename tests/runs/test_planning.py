@@ -1,5 +1,6 @@
 """What a plan refuses to write down."""
 
+import shutil
 from datetime import date
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import load
+from ratchet.contracts.request import RunPlan
 from ratchet.runs.planning import make_plan
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
@@ -25,3 +27,32 @@ def test_a_password_in_the_tracking_servers_address_is_refused_and_neither_shown
         )
     assert "hunter2" not in str(refused.value)
     assert not (tmp_path / "store").exists()
+
+
+def test_a_damaged_bundle_is_written_again_by_the_next_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
+    folder = tmp_path / "search-ranking"
+    shutil.copytree(FOLDER, folder)
+    (tmp_path / "clicks").mkdir()
+
+    def planned(run_id: str) -> RunPlan:
+        return make_plan(
+            folder=folder,
+            spec=load(folder),
+            data_date=date(2026, 3, 20),
+            run_id=run_id,
+            kind="local",
+            store_uri=str(tmp_path / "store"),
+        )
+
+    first = planned("first")
+    file = tmp_path / "store" / first.bundle.key
+    for again in ("second", "first"):  # a new run of the pipeline, and the same one planned again
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        assert planned(again).bundle == first.bundle
+        assert file.read_bytes() == whole
+    file.write_bytes(b"damaged")
+    (folder / "pipeline.yaml").write_text((FOLDER / "pipeline.yaml").read_text(encoding="utf-8") + "# changed\n")
+    assert planned("first").bundle == first.bundle
+    assert file.read_bytes() == b"damaged"  # what the run was planned with is not at hand any more

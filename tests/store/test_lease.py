@@ -1,8 +1,13 @@
 """The lease of a fingerprint has one holder at a time, whatever happens to it."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +16,10 @@ from ratchet.store import lease as leases
 from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Lease, Waiter, holder_of, mark_ending, new_lease
 from ratchet.store.opening import open_store
+from ratchet.store.process import Process
 from tests.waiting import until
 
+ROOT = Path(__file__).parents[2]
 KEY = paths.lease("shop", "train", "f" * 64)
 
 
@@ -199,3 +206,47 @@ def test_a_damaged_lease_becomes_stale(store: Store) -> None:
     waiting = Waiter(store, KEY, new_lease("run-1", "a"))
     assert waiting.take() is None
     until(lambda: (taken := waiting.take()) is not None and (taken.release() or True), seconds=20)
+
+
+HOLDER = """
+import sys
+from ratchet.store.lease import Waiter, new_lease
+from ratchet.store.opening import open_store
+
+assert Waiter(open_store(sys.argv[1]), sys.argv[2], new_lease("run-1", "a")).take() is not None
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_lease_of_a_dead_process_of_this_host_is_taken_at_once(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    store.prepare()
+    command = [sys.executable, "-c", HOLDER, store.uri, KEY]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        waiting = Waiter(store, KEY, new_lease("run-2", "b"))
+        assert waiting.take() is None
+        process.send_signal(signal.SIGSTOP)  # a frozen process is not dead
+        assert waiting.take() is None
+        process.kill()
+        successor = until(waiting.take, seconds=5)
+    assert waiting.predecessor is not None
+    assert waiting.predecessor.attempt == "a"
+    assert successor.release()
+
+
+def test_only_the_same_host_says_that_a_process_is_dead() -> None:
+    ours = Process.current()
+    assert ours is not None
+    assert not ours.is_dead()
+    assert ours.model_copy(update={"started": ours.started + 1}).is_dead()
+    assert not ours.model_copy(update={"started": ours.started + 1, "host": "elsewhere"}).is_dead()
+
+
+def test_a_lease_of_before_names_no_process(store: Store) -> None:
+    old = new_lease("run-1", "a").model_dump(mode="json", exclude={"process"})
+    assert Lease.model_validate(old).process is None

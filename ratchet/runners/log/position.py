@@ -4,20 +4,16 @@ The record survives the death of the process that writes it, at any moment. It n
 """
 
 import os
-import stat
 import struct
-import tempfile
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Self
 
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.runners.private_folder import private_folder
 
 _DISORDER = timedelta(seconds=1)
 """How far apart in time entries may be that the engine wrote in the other order: it reads the two streams in turn."""
 _MARK = struct.Struct("<40sQ?7x")
-_OWNER_ONLY = 0o700
 
 
 @dataclass(slots=True)
@@ -69,7 +65,9 @@ class PositionFile:
     """A file of one record, overwritten in place after each line. Use as a context manager."""
 
     def __init__(self, handle: str) -> None:
-        self._file = os.open(_folder() / handle, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._file = os.open(
+            private_folder("positions") / handle, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
 
     def read(self) -> Position:
         """The position that was written last; the begin of the log if there is none."""
@@ -88,19 +86,7 @@ class PositionFile:
 
 def discard(handle: str) -> None:
     """Remove the file of a handle, if there is one."""
-    (_folder() / handle).unlink(missing_ok=True)
-
-
-def _folder() -> Path:
-    """This user's own folder under the machine's temporary folder, where anybody may write."""
-    folder = Path(tempfile.gettempdir()) / f"ratchet-positions-{os.getuid()}"
-    folder.mkdir(mode=_OWNER_ONLY, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise ConfigurationError(
-            f"{folder} is not a private folder of this user", remedy="remove it; another user may have made it"
-        )
-    return folder
+    (private_folder("positions") / handle).unlink(missing_ok=True)
 
 
 def _moment(time: bytes) -> datetime:
