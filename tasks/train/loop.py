@@ -83,7 +83,7 @@ class Loop:
         self._checkpointer, self._hooks = checkpointer, hooks
         self._computation = Computation(network, settings, loss=loss, mass=mass)
         self._reader = Reader(train, batch_size=settings.batch_size, seed=settings.seed)
-        self._steps = len(self._reader.epoch(1))
+        self._steps = self._reader.steps
         self._optimizer = AdamW(
             network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
