@@ -103,6 +103,11 @@ class Reader:
         borders = [0, *np.minimum(cuts, len(order) - self.steps + ends).tolist(), len(order)]
         return [order[begin + rank : end : world_size] for begin, end in pairwise(borders)]
 
+    def row_numbers(self, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the rows that `read` copies, in its order."""
+        spans = zip(self._begin[chunks].tolist(), self._end[chunks].tolist(), strict=True)
+        return np.concatenate([np.arange(begin, end) for begin, end in spans])
+
     def read(self, chunks: NDArray[np.int64]) -> Rows:
         """Copy the rows of some chunks into consecutive rows."""
         spans = [
