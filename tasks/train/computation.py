@@ -71,8 +71,8 @@ class Computation:
         shared = [loss * share for loss, share in zip(losses, shares, strict=True)]
         if abs(sum(shared) - whole) > _ROUNDING * max(abs(whole), sum(map(abs, shared))):
             raise PartsDiffer(
-                f"the loss of {len(batch):,} rows is {whole:.6g}, but that of their {len(parts)} micro-batches together,"
-                f" each weighed by its rows, is {sum(shared):.6g}"
+                f"the loss of {len(batch):,} rows is {whole:.6g}, but that of their {len(parts)} micro-batches together"
+                f", each weighed by its rows, is {sum(shared):.6g}"
             )
 
     def _backward(self, part: Rows, share: float) -> Tensor:

@@ -178,8 +178,8 @@ def _report_failed_saves(ctx: StageContext, checkpointer: Checkpointer) -> None:
     """Say at the end what the run went without: a stop would have lost that work."""
     if checkpointer.failures:
         message = (
-            f"{checkpointer.failures} of {len(checkpointer.stalls)} checkpoints could not be saved: a training that stops"
-            " loses that work; check the room and the limits of the store"
+            f"{checkpointer.failures} of {len(checkpointer.stalls)} checkpoints could not be saved: a training that"
+            " stops loses that work; check the room and the limits of the store"
         )
         ctx.log.warning(message, failures=checkpointer.failures, saves=len(checkpointer.stalls))
 

