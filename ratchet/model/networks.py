@@ -37,7 +37,7 @@ class Preprocess(nn.Module):
         self.register_buffer("mean", torch.zeros(count))
         self.register_buffer("scale", torch.ones(count))
         self.register_buffer("flagged", torch.ones(count, dtype=torch.bool))
-        self.register_load_state_dict_pre_hook(_add_flags)
+        self.register_load_state_dict_pre_hook(_add_flags)  # type: ignore[no-untyped-call]  # torch has no types here
         self.register_buffer("vocabulary", torch.zeros(sum(self.sizes), dtype=torch.int64))
 
     @property

@@ -64,7 +64,7 @@ class Computation:
         with torch.inference_mode():
             scores = self.scores(batch)
             whole = float(self.loss(scores, batch))
-            pieces = scores.split([len(part) for part in parts])
+            pieces = torch.split(scores, [len(part) for part in parts])
             losses = [float(self.loss(piece, part)) for piece, part in zip(pieces, parts, strict=True)]
         restore_generators(states)
         shares = _shares([self._mass(part) for part in parts])

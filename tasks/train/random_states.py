@@ -19,13 +19,13 @@ def seed_generators(seed: int) -> None:
     """Seed every generator."""
     torch.manual_seed(seed)  # of the CPU and of every GPU
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - the global generator is the one that other people's code draws from
+    np.random.seed(seed)
 
 
 def generator_states() -> dict[str, Any]:
     """The states by their stored names: tensors, and values that JSON can hold. The GPU's only if it is in use."""
-    cuda = {_CUDA: torch.cuda.get_rng_state()} if torch.cuda.is_initialized() else {}
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 - see seed_generators
+    cuda = {_CUDA: torch.cuda.get_rng_state()} if _has_cuda() else {}
+    kind, keys, *rest = np.random.get_state()
     return {
         _TORCH: torch.get_rng_state(),
         **cuda,
@@ -37,11 +37,16 @@ def generator_states() -> dict[str, Any]:
 def restore_generators(states: Mapping[str, Any]) -> None:
     """Restore what `generator_states` returned, also after JSON. A generator without a state stays as it is."""
     torch.set_rng_state(states[_TORCH])
-    if _CUDA in states and torch.cuda.is_initialized():
+    if _CUDA in states and _has_cuda():
         torch.cuda.set_rng_state(states[_CUDA].cpu())
     if _PYTHON in states:
         version, keys, gauss = states[_PYTHON]
         random.setstate((version, tuple(keys), gauss))
     if _NUMPY in states:
         kind, keys, *rest = states[_NUMPY]
-        np.random.set_state((kind, np.array(keys, np.uint32), *rest))  # noqa: NPY002 - see seed_generators
+        np.random.set_state((kind, np.array(keys, np.uint32), *rest))
+
+
+def _has_cuda() -> bool:
+    """Whether this process uses a GPU; asking for the state of one would start to use it."""
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]  # torch has no types here

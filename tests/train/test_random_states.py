@@ -15,7 +15,7 @@ from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 def draws() -> list[float]:
     """Two numbers of each generator; the second normal number of a pair is a part of the state."""
-    drawn = [random.random(), random.gauss(0, 1), *np.random.normal(size=1), *torch.rand(2).tolist()]  # noqa: NPY002 - as in other people's code
+    drawn = [random.random(), random.gauss(0, 1), *np.random.normal(size=1), *torch.rand(2).tolist()]
     return [float(number) for number in drawn]
 
 
