@@ -67,8 +67,8 @@ class Train(Document):
     epochs: int = Field(3, ge=1, le=10_000, description="The largest number of epochs. Early stopping may end sooner.")
     batch_size: BatchSize = Field(
         "auto",
-        description="The rows in a step, at least 64. auto takes a power of two from 256 to 4096 that gives about "
-        "fifty steps in an epoch.",
+        description="The rows in a step, at least 64, and at most those of the training days. auto takes a power of "
+        "two from 256 to 4096 that gives about fifty steps in an epoch.",
     )
     learning_rate: float = Field(1e-3, gt=0, le=10, description="The learning rate of AdamW.")
     weight_decay: float = Field(1e-5, ge=0, description="The weight decay of AdamW.")

@@ -4,6 +4,7 @@ What is fitted sits in buffers, so it is saved, loaded and checked with the weig
 """
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +18,14 @@ _FAR = 10.0
 class Preprocess(nn.Module):
     """Numbers standardised with a flag for missing ones; stable ids looked up in the vocabulary.
 
-    Buffers: mean, scale [numeric] of the transformed values of the training days; vocabulary [all values], the sorted
-    ids that each categorical column knows, one column after the other.
+    Buffers: mean, scale [numeric] of the transformed values of the training days; flagged [numeric], whether a missing
+    value has its flag; vocabulary [all values], the sorted ids that each categorical column knows, one column after the
+    other.
     """
 
     mean: Tensor
     scale: Tensor
+    flagged: Tensor
     vocabulary: Tensor
 
     def __init__(self, description: Description) -> None:
@@ -33,6 +36,8 @@ class Preprocess(nn.Module):
         self.logarithmic = [index for index, is_so in enumerate(logarithmic) if is_so]
         self.register_buffer("mean", torch.zeros(count))
         self.register_buffer("scale", torch.ones(count))
+        self.register_buffer("flagged", torch.ones(count, dtype=torch.bool))
+        self.register_load_state_dict_pre_hook(_add_flags)  # type: ignore[no-untyped-call]  # torch has no types here
         self.register_buffer("vocabulary", torch.zeros(sum(self.sizes), dtype=torch.int64))
 
     @property
@@ -41,14 +46,28 @@ class Preprocess(nn.Module):
         return sum(self.sizes) + len(self.sizes)
 
     def numbers(self, numeric: Tensor) -> Tensor:
-        """float32 [rows, numeric] with NaN for missing -> [rows, 2 * numeric]: standardised values, then flags."""
+        """float32 [rows, numeric] with NaN for missing -> [rows, 2 * numeric]: standardised values, then flags.
+
+        A missing value in a column that was never missing in training scores as the mean: no weight of its flag was
+        trained.
+        """
+        values = self.standardised(numeric)
+        missing = torch.isnan(values)
+        scaled = torch.where(missing, 0.0, values.clamp(-_FAR, _FAR))
+        return torch.cat([scaled, (missing & self.flagged).to(values.dtype)], dim=1)
+
+    def standardised(self, numeric: Tensor) -> Tensor:
+        """float32 [rows, numeric], transformed, in standard deviations from the mean; NaN where missing."""
         values = numeric
         if self.logarithmic:
             values = numeric.clone()
             values[:, self.logarithmic] = torch.log1p(values[:, self.logarithmic].clamp(min=-0.999_999))
-        missing = torch.isnan(values)
-        scaled = ((values - self.mean) / self.scale).clamp(-_FAR, _FAR)
-        return torch.cat([torch.where(missing, 0.0, scaled), missing.to(values.dtype)], dim=1)
+        return (values - self.mean) / self.scale
+
+    def unknown(self) -> list[int]:
+        """The rows of the embedding table for what the columns do not know."""
+        sizes = [0, *self.sizes[:-1]] if self.sizes else []
+        return [begin + column for column, begin in enumerate(accumulate(sizes))]
 
     def places(self, ids: Tensor) -> Tensor:
         """Stable ids, int64 [rows, categorical] -> rows of the embedding table; the first of a column is `unknown`."""
@@ -65,6 +84,12 @@ class Preprocess(nn.Module):
         return found
 
 
+def _add_flags(_preprocess: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
+    """A model of before has a flag for every column."""
+    if f"{prefix}mean" in state:
+        state.setdefault(f"{prefix}flagged", torch.ones_like(state[f"{prefix}mean"], dtype=torch.bool))
+
+
 class Network(nn.Module):
     """A whole model: `forward` takes what `encoding` makes of raw rows."""
 
@@ -78,6 +103,8 @@ class Network(nn.Module):
         self.preprocess = Preprocess(description)
         self.embedding = nn.Embedding(self.preprocess.rows, architecture.embedding_dim)
         nn.init.normal_(self.embedding.weight, std=0.05)
+        with torch.no_grad():  # where training has no unknown category, a new one scores as the mean of the categories
+            self.embedding.weight[self.preprocess.unknown()] = 0.0
         inputs = 2 * len(description.numeric) + len(description.categorical) * architecture.embedding_dim
         self.body = custom(inputs) if custom else body(architecture, inputs, description.classes)
         self.register_buffer("label_mean", torch.zeros(()))

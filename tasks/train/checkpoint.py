@@ -58,7 +58,9 @@ class Checkpoint:
 class Checkpointer:
     """Saves in the background, one checkpoint at a time, and keeps the newest `keep`.
 
-    A save that fails is logged through `warn`, and training continues.
+    A save that fails is logged through `warn`, and training continues. stalls: seconds that the loop waited for each
+    save. durations: seconds from the start of each save until it was durable. failures: saves that failed.
+    newest_step: of the newest checkpoint that this process has read or made durable.
     """
 
     def __init__(self, folder: CheckpointFolder, *, keep: int, warn: Callable[[str], None]) -> None:
@@ -68,7 +70,9 @@ class Checkpointer:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
         self.stalls: list[float] = []
-        """Seconds that the loop waited for each save."""
+        self.durations: list[float] = []
+        self.failures = 0
+        self.newest_step: int | None = None
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Copy the state, and write the copy while training continues."""
@@ -76,31 +80,35 @@ class Checkpointer:
         self.wait()
         tensors, values = _split(checkpoint.state)
         tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-        self._pending = self._pool.submit(self._write, checkpoint.step, tensors, json.loads(json.dumps(values)))
+        values = json.loads(json.dumps(values))
+        self._pending = self._pool.submit(self._write, checkpoint.step, tensors, values, begin)
         self.stalls.append(perf_counter() - begin)
 
-    def wait(self) -> bool:
-        """Wait for the save in progress. Returns whether it succeeded; an error is logged, not raised."""
+    def wait(self) -> BaseException | None:
+        """Wait for the save in progress. Returns its error, which is logged, not raised; None if it is durable."""
         pending, self._pending = self._pending, None
-        if pending is None:
-            return True
-        error = pending.exception()
+        error = None if pending is None else pending.exception()
         if error is not None:
+            self.failures += 1
             self._warn(f"a checkpoint could not be saved; training continues: {error}")
-        return error is None
+        return error
 
-    def close(self) -> None:
-        """Finish the save in progress and end the background thread."""
-        self.wait()
+    def close(self) -> BaseException | None:
+        """Finish the save in progress and end the background thread. Returns the error of that save, if it failed."""
+        error = self.wait()
         self._pool.shutdown()
+        return error
 
     def newest(self) -> Checkpoint | None:
         """The newest whole checkpoint. Damaged ones are logged and skipped."""
         for step in sorted(self._steps(), reverse=True):
             try:
-                return self._read(step)
+                checkpoint = self._read(step)
             except (ValueError, KeyError, FileNotFoundError, SafetensorError) as error:
                 self._warn(f"the checkpoint of step {step} is damaged ({error}); training uses the one before it")
+            else:
+                self.newest_step = step
+                return checkpoint
         return None
 
     def _steps(self) -> list[int]:
@@ -115,7 +123,7 @@ class Checkpointer:
             raise ValueError("its tensors do not match their digest")
         return Checkpoint(step=step, state={**document["progress"], **load_tensors(data)})
 
-    def _write(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    def _write(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any], begin: float) -> None:
         data = save_tensors(tensors)
         document = {
             "progress": values,
@@ -124,6 +132,8 @@ class Checkpointer:
         }
         self._folder.put(_tensors(step), data)
         self._folder.put(_document(step), json.dumps(document).encode())
+        self.durations.append(perf_counter() - begin)
+        self.newest_step = step
         for old in sorted(self._steps())[: -self._keep]:
             self._folder.remove(_document(old))
             self._folder.remove(_tensors(old))

@@ -4,6 +4,9 @@ A change here violates the promise of the project when a step in micro-batches d
 whole batch by more than rounding.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -11,7 +14,23 @@ from ratchet.contracts.step_rows import CHUNK_ROWS
 from ratchet.model.networks import Network
 from tasks.train.data import Rows
 from tasks.train.losses import Loss, Mass
+from tasks.train.random_states import generator_states, restore_generators
 from tasks.train.settings import Settings
+
+_ROUNDING = 1e-4
+"""The largest relative difference that sums of float32 in another order are taken to make."""
+
+
+class PartsDiffer(ValueError):
+    """The micro-batches of a step have another loss than the whole batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLoss:
+    """The loss of a batch, on the network's device, and the mass that it is a mean over."""
+
+    loss: Tensor
+    mass: float
 
 
 class Computation:
@@ -25,14 +44,36 @@ class Computation:
         self._chunk_rows = max(max(settings.batch_size, CHUNK_ROWS) // settings.accumulation, 1)
         self._device = next(network.parameters()).device
 
-    def add_gradients(self, batch: Rows) -> Tensor:
+    def add_gradients(self, batch: Rows) -> BatchLoss:
         """Sum the gradients of a step over its micro-batches. Returns the loss of the whole batch, to rounding."""
         parts = batch.parts(self._parts)
-        if len(parts) == 1:
-            return self._backward(batch, 1.0)
         masses = [self._mass(part) for part in parts]
-        whole = sum(masses) or 1.0  # no row counts: every loss is zero
-        return torch.stack([self._backward(part, mass / whole) for part, mass in zip(parts, masses, strict=True)]).sum()
+        if len(parts) == 1:
+            return BatchLoss(loss=self._backward(batch, 1.0), mass=masses[0])
+        losses = [self._backward(part, share) for part, share in zip(parts, _shares(masses), strict=True)]
+        return BatchLoss(loss=torch.stack(losses).sum(), mass=sum(masses))
+
+    def check_parts(self, batch: Rows) -> None:
+        """Compare the loss of a batch with that of its micro-batches together; draw no random number.
+
+        Raises PartsDiffer if they differ by more than rounding.
+        """
+        parts = batch.parts(self._parts)
+        states = generator_states()
+        self._network.eval()
+        with torch.inference_mode():
+            scores = self.scores(batch)
+            whole = float(self.loss(scores, batch))
+            pieces = torch.split(scores, [len(part) for part in parts])
+            losses = [float(self.loss(piece, part)) for piece, part in zip(pieces, parts, strict=True)]
+        restore_generators(states)
+        shares = _shares([self._mass(part) for part in parts])
+        shared = [loss * share for loss, share in zip(losses, shares, strict=True)]
+        if abs(sum(shared) - whole) > _ROUNDING * max(abs(whole), sum(map(abs, shared))):
+            raise PartsDiffer(
+                f"the loss of {len(batch):,} rows is {whole:.6g}, but that of their {len(parts)} micro-batches together"
+                f", each weighed by its rows, is {sum(shared):.6g}"
+            )
 
     def _backward(self, part: Rows, share: float) -> Tensor:
         rows = part.to(self._device)
@@ -63,3 +104,9 @@ class Computation:
             sizes = rows.sizes.to(self._device)
             group = torch.repeat_interleave(torch.arange(len(sizes), device=self._device), sizes)
         return self._loss(scores, label, weight, group)
+
+
+def _shares(masses: Sequence[float]) -> list[float]:
+    """Each part's share of the whole mass; all 0 if no row counts: every loss is zero."""
+    whole = sum(masses) or 1.0
+    return [mass / whole for mass in masses]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 
 from torch import Tensor
@@ -47,6 +48,7 @@ def _checked(custom: Callable[..., object], folder: Path) -> Loss:
     """A loss that raises ConfigurationError, with the line in model.py, if the function fails or returns no scalar."""
     where = place(custom, _CODE)
 
+    @wraps(custom)
     def loss(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
         try:
             value = custom(scores, label, weight, group)

@@ -5,6 +5,7 @@ The order is a pure function of (seed, epoch, step, world size), so the reader h
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -74,7 +75,11 @@ class Rows:
 
 
 class Reader:
-    """Reads batches of shuffled chunks of rows; groups stay whole."""
+    """Reads batches of shuffled chunks of rows; groups stay whole.
+
+    A change here violates the promise of the project when two epochs have another number of batches, or when a row is
+    in no batch of an epoch or in two.
+    """
 
     def __init__(self, rows: Rows, *, batch_size: int, seed: int, chunk_rows: int = CHUNK_ROWS) -> None:
         self._rows = rows
@@ -82,16 +87,26 @@ class Reader:
         starts, self._groups = _chunks(rows, chunk_rows)
         self._begin, self._end = starts[:-1], starts[1:]
         self._batch_size = batch_size
+        self._filled = np.minimum(self._end - self._begin, batch_size)
+        self.steps = -(-int(self._filled.sum()) // batch_size)
+        """The batches of every epoch."""
 
     def epoch(self, epoch: int, *, rank: int = 0, world_size: int = 1) -> list[NDArray[np.int64]]:
-        """The batches of an epoch as chunk numbers: equally many for each rank, and each chunk in one rank alone."""
+        """The batches of an epoch as chunk numbers: equally many for each rank, and each chunk in one rank alone.
+
+        A batch ends with the chunk that fills it. A chunk fills at most one batch, however long its groups are, and the
+        last batches leave a chunk for each that follows: so the number of batches does not depend on the order.
+        """
         order = np.random.default_rng((self._seed, epoch)).permutation(len(self._begin))
-        filled = np.cumsum(self._end[order] - self._begin[order])
-        cuts = np.searchsorted(filled, np.arange(self._batch_size, filled[-1], self._batch_size)) + 1
-        batches = [batch for batch in np.split(order, np.unique(cuts)) if len(batch)]
-        if world_size == 1:
-            return batches
-        return [batch[rank::world_size] for batch in batches]
+        ends = np.arange(1, self.steps)
+        cuts = np.searchsorted(np.cumsum(self._filled[order]), ends * self._batch_size) + 1
+        borders = [0, *np.minimum(cuts, len(order) - self.steps + ends).tolist(), len(order)]
+        return [order[begin + rank : end : world_size] for begin, end in pairwise(borders)]
+
+    def row_numbers(self, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the rows that `read` copies, in its order."""
+        spans = zip(self._begin[chunks].tolist(), self._end[chunks].tolist(), strict=True)
+        return np.concatenate([np.arange(begin, end) for begin, end in spans])
 
     def read(self, chunks: NDArray[np.int64]) -> Rows:
         """Copy the rows of some chunks into consecutive rows."""

@@ -4,6 +4,7 @@ A change here violates the promise of the project when a resumed run ends with o
 a CPU), or when a state is saved whose loss or weights are not finite.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,28 +24,34 @@ from tasks.train.schedule import learning_rate
 from tasks.train.settings import Settings
 from tasks.train.startup import AdamW
 from tasks.train.state import EpochResult, TrainState
+from tasks.train.step_losses import NotFinite, StepLosses
 from tasks.train.timing import Interval, Stopwatch
 
 _LOG_EVERY_S = 1.0
-
-
-class NotFinite(ArithmeticError):
-    """A loss or a weight is infinite or not a number."""
+_LARGEST_GRADIENT = 5.0
+"""Norm to which a larger gradient is scaled down (Pascanu et al. 2013). Those of standardised columns and labels are
+below 2; wild rows of many columns have norms of thousands, and AdamW would remember them for a thousand steps."""
 
 
 class StopTraining(Exception):
     """The loop received a notice to stop, and has saved its state."""
 
 
+class SaveFailed(Exception):
+    """The loop received a notice to stop, and could not save its state; the cause is the error of the save."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
     """What the loop calls.
 
-    progress: receives the progress lines. stopping: returns whether there is a notice to stop. metric: the valid metric
-    of (rows, final scores), None where it has no value. finish: turns raw outputs into final scores.
+    progress: receives the progress lines. warn: receives warnings. stopping: returns whether there is a notice to stop.
+    metric: the valid metric of (rows, final scores), None where it has no value. finish: turns raw outputs into final
+    scores.
     """
 
     progress: ProgressHook
+    warn: Callable[[str], None]
     stopping: Callable[[], bool]
     metric: Callable[[Rows, Tensor], float | None]
     finish: Callable[[Tensor], Tensor]
@@ -83,17 +90,19 @@ class Loop:
         self._checkpointer, self._hooks = checkpointer, hooks
         self._computation = Computation(network, settings, loss=loss, mass=mass)
         self._reader = Reader(train, batch_size=settings.batch_size, seed=settings.seed)
-        self._steps = len(self._reader.epoch(1))
+        self._steps = self._reader.steps
         self._optimizer = AdamW(
             network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self._state = TrainState(network=network, optimizer=self._optimizer, steps_per_epoch=self._steps)
         self._progress = Progress(hooks.progress, epochs=settings.epochs, steps=self._steps, rows=self._rows)
-        self._losses: list[Tensor] = []  # of the steps since the last flush
+        self._losses = StepLosses(self._reader)
         self._read_seconds, self._reads = 0.0, 0
 
     def run(self) -> TrainResult:
-        """Train. Raises NotFinite with epoch and step, and StopTraining on a notice to stop."""
+        """Train. Raises NotFinite, PartsDiffer, and on a notice to stop StopTraining or SaveFailed."""
+        if self._settings.accumulation > 1:
+            self._computation.check_parts(self._reader.read(self._reader.epoch(1)[0]))
         resumed_from = self._resume()
         while not self._is_over():
             self._train_epoch()
@@ -117,11 +126,7 @@ class Loop:
         self._network.train()
         watch, log, save = Stopwatch(), Interval(_LOG_EVERY_S), Interval(self._settings.checkpoint_every_s)
         while state.step < self._steps:
-            rows = self._read(batches[state.step])
-            self._set_learning_rate()
-            self._optimizer.zero_grad(set_to_none=True)
-            self._losses.append(self._computation.add_gradients(rows))
-            self._optimizer.step()
+            self._take_step(batches[state.step])
             state.step += 1
             state.epoch_seconds += watch.lap()
             if log.is_due():
@@ -132,10 +137,27 @@ class Loop:
                 self._flush_losses()
                 self._save()
                 if stop:
-                    self._checkpointer.close()
-                    raise StopTraining
+                    self._stop()
         self._flush_losses()
         state.epoch_seconds += watch.lap()
+
+    def _take_step(self, batch: NDArray[int64]) -> None:
+        rows = self._read(batch)
+        self._set_learning_rate()
+        self._optimizer.zero_grad(set_to_none=True)
+        result = self._computation.add_gradients(rows)
+        norm = torch.nn.utils.clip_grad_norm_(self._network.parameters(), _LARGEST_GRADIENT)
+        self._losses.add(result, norm, batch)
+        self._optimizer.step()
+
+    def _stop(self) -> None:
+        """End after the save in progress. Raises StopTraining if it succeeds, otherwise SaveFailed."""
+        error = self._checkpointer.close()
+        if error is None:
+            raise StopTraining
+        newest = self._checkpointer.newest_step
+        left = "there is no earlier checkpoint" if newest is None else f"the newest checkpoint is that of step {newest}"
+        raise SaveFailed(f"the state of step {self._state.global_step} could not be saved: {error}; {left}") from error
 
     def _read(self, batch: NDArray[int64]) -> Rows:
         begin = time.perf_counter()
@@ -152,40 +174,48 @@ class Loop:
 
     def _flush_losses(self) -> None:
         """Add the losses since the last flush to the epoch's. Raises NotFinite, naming the first bad step."""
-        if not self._losses:
-            return
-        state = self._state
-        losses = torch.stack(self._losses).double().cpu()
-        self._losses.clear()
-        finite = torch.isfinite(losses)
-        if not bool(finite.all()):
-            step = state.step - len(losses) + int((~finite).nonzero()[0]) + 1
-            loss = float(losses[~finite][0])
-            raise NotFinite(f"the loss is {loss} at epoch {state.epoch}, step {step} of {self._steps}")
-        weights = torch.stack([parameter.detach().sum() for parameter in self._network.parameters()])
-        if not bool(torch.isfinite(weights).all()):  # a finite loss can have a gradient that is not
-            raise NotFinite(f"a weight is not finite after epoch {state.epoch}, step {state.step} of {self._steps}")
-        for loss in losses.tolist():  # one by one: the sum must not depend on the times of the flushes
-            state.epoch_loss += loss
+        self._losses.flush(self._state, self._network.parameters())
 
     def _validate(self) -> EpochResult:
         """The result of the epoch whose steps are complete."""
         state = self._state
-        loss, metric = None, None
-        if self._valid is not None:
-            self._network.eval()
-            with torch.inference_mode():
-                raw = self._computation.scores(self._valid)
-                loss = float(self._computation.loss(raw, self._valid))
-                metric = self._hooks.metric(self._valid, self._hooks.finish(raw))
+        loss, metric = (None, None) if self._valid is None else self._measure(self._valid)
         return EpochResult(
             epoch=state.epoch,
-            loss=state.epoch_loss / self._steps,
+            loss=state.mean_loss,
             valid_loss=loss,
             valid_metric=metric,
             seconds=round(state.epoch_seconds, 4),
             samples_per_sec=round(self._rows / max(state.epoch_seconds, 1e-9), 1),
         )
+
+    def _measure(self, valid: Rows) -> tuple[float | None, float | None]:
+        """(loss, metric) on the validation rows; None where one is not finite. Raises NotFinite for their scores."""
+        self._network.eval()
+        with torch.inference_mode():
+            raw = self._computation.scores(valid)
+            self._check_scores(raw)
+            loss: float | None = float(self._computation.loss(raw, valid))
+            metric = self._hooks.metric(valid, self._hooks.finish(raw))
+        return self._finite("loss", loss), self._finite("metric", metric)
+
+    def _check_scores(self, raw: Tensor) -> None:
+        bad = (~torch.isfinite(raw.reshape(len(raw), -1))).any(1)
+        if bool(bad.any()):
+            rows = bad.nonzero().flatten().cpu().numpy()
+            raise NotFinite(
+                f"the scores of {len(rows):,} of {len(raw):,} validation rows are not finite after epoch"
+                f" {self._state.epoch}",
+                rows=rows,
+                in_validation=True,
+            )
+
+    def _finite(self, name: str, value: float | None) -> float | None:
+        """The value, or None and a warning if it is not finite."""
+        if value is None or math.isfinite(value):
+            return value
+        self._hooks.warn(f"the validation {name} of epoch {self._state.epoch} is {value}, and does not count")
+        return None
 
     def _is_over(self) -> bool:
         """Whether all epochs are complete, or `patience` epochs have passed without a better one."""

@@ -24,7 +24,7 @@ class Progress:
         """Report the epoch in progress."""
         seconds, steps = state.epoch_seconds, max(state.step, 1)
         rate = self._rows * state.step / self._steps / max(seconds, 1e-9)
-        loss = state.epoch_loss / steps
+        loss = state.mean_loss
         eta = (self._epochs * self._steps - state.global_step) * seconds / steps
         message = f"epoch {state.epoch}/{self._epochs}: loss {loss:.4f}, {rate:,.0f} rows/s, {eta:.0f} s left"
         fields = {"epoch": state.epoch, "step": state.step, "epochs": self._epochs, "steps": self._steps}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ratchet.contracts import summaries
-from ratchet.contracts.errors import Preempted, RatchetError
+from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.gate import LOWER_IS_BETTER
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Epoch, FeatureDay, FeatureSet, TrainedModel
@@ -26,23 +26,27 @@ from ratchet.store.checkpoint_folder import StoreCheckpointFolder
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss, locate_errors
 from tasks.train.data import Rows, join
-from tasks.train.loop import Hooks, Loop, NotFinite, StopTraining, TrainResult
+from tasks.train.endings import convert_endings
+from tasks.train.loop import Hooks, Loop, TrainResult
 from tasks.train.memory import convert_memory_errors
 from tasks.train.settings import Settings
 from tasks.train.startup import prepare
+from tasks.train.step_sizes import refuse_step_sizes, rows_of
 
 
 def run(ctx: StageContext) -> Finished:
     """Train, or resume from the newest checkpoint. Raises Preempted on a notice to stop, after saving the state."""
     resources = ctx.spec.resources["train"]
     features = summaries.features(ctx.upstream("features"))
+    refuse_step_sizes(ctx.spec, features)
     device = prepare(seed=ctx.spec.train.seed, cpus=resources.cpus, gpus=resources.gpus)
     fitted = FittedState.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
     description = _describe(ctx, features, fitted)
     network = _fit(Network(description, custom_body(description, ctx.folder)), fitted)
     with ctx.phase("read"):
         train = _read(ctx, network, features, features.split.train)
-        valid = _read(ctx, network, features, features.split.valid) if features.split.valid else None
+        network.preprocess.flagged.copy_(train.numeric.isnan().any(0))
+        valid = _read(ctx, network, features, features.split.valid) if rows_of(features, "valid") else None
     settings = _settings(ctx, len(train))
     checkpointer = Checkpointer(
         StoreCheckpointFolder(ctx.store, ctx.request), keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning
@@ -52,6 +56,7 @@ def run(ctx: StageContext) -> Finished:
         ctx.phase("train"),
         convert_memory_errors(settings.batch_size, settings.accumulation),
         locate_errors(ctx.folder, ctx.spec.train.model.kind),
+        convert_endings(description, network, features, train=train, valid=valid, loss=loss),
     ):
         loop = Loop(
             network.to(device),
@@ -63,9 +68,10 @@ def run(ctx: StageContext) -> Finished:
             checkpointer=checkpointer,
             hooks=_hooks(ctx, network),
         )
-        result = _train(loop)
+        result = loop.run()
+    _report_failed_saves(ctx, checkpointer)
     summary = _summary(_save(ctx, description, network), features, settings, network, result, rows=len(train))
-    return Finished(content=summary.digest, summary=summary, metrics=_metrics(result, len(train), checkpointer.stalls))
+    return Finished(content=summary.digest, summary=summary, metrics=_metrics(result, len(train), checkpointer))
 
 
 def _describe(ctx: StageContext, features: FeatureSet, fitted: FittedState) -> Description:
@@ -161,22 +167,21 @@ def _hooks(ctx: StageContext, network: Network) -> Hooks:
 
     return Hooks(
         progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
+        warn=ctx.log.warning,
         stopping=ctx.stopping.is_set,
         metric=metric,
         finish=lambda raw: finish(network, ctx.spec.train.objective, raw),
     )
 
 
-def _train(loop: Loop) -> TrainResult:
-    try:
-        return loop.run()
-    except StopTraining:
-        raise Preempted("training received a notice to stop and has saved its state") from None
-    except NotFinite as error:
-        raise RatchetError(
-            f"{error}; no such state was saved",
-            remedy="lower train.learning_rate, or look for extreme values in the numeric columns",
-        ) from error
+def _report_failed_saves(ctx: StageContext, checkpointer: Checkpointer) -> None:
+    """Say at the end what the run went without: a stop would have lost that work."""
+    if checkpointer.failures:
+        message = (
+            f"{checkpointer.failures} of {len(checkpointer.stalls)} checkpoints could not be saved: a training that"
+            " stops loses that work; check the room and the limits of the store"
+        )
+        ctx.log.warning(message, failures=checkpointer.failures, saves=len(checkpointer.stalls))
 
 
 def _save(ctx: StageContext, description: Description, network: Network) -> str:
@@ -205,14 +210,20 @@ def _summary(
     )
 
 
-def _metrics(result: TrainResult, rows: int, stalls: Sequence[float]) -> dict[str, float]:
+def _metrics(result: TrainResult, rows: int, checkpointer: Checkpointer) -> dict[str, float]:
     best = next(epoch for epoch in result.history if epoch.epoch == result.best_epoch)
     seconds = sum(epoch.seconds for epoch in result.history)
     metrics = {
         "training_throughput_samples_per_sec": rows * len(result.history) / max(seconds, 1e-9),
         "data_loading_latency_ms": result.loading * 1000,
-        "checkpoint_duration_ms": 1000 * sum(stalls) / max(len(stalls), 1),
+        "checkpoint_duration_ms": _mean_ms(checkpointer.durations),
+        "checkpoint_stall_ms": _mean_ms(checkpointer.stalls),
+        "checkpoint_failures": float(checkpointer.failures),
         "train_loss": best.loss,
         "epochs": float(len(result.history)),
     }
     return metrics if best.valid_metric is None else {**metrics, "valid_metric": best.valid_metric}
+
+
+def _mean_ms(seconds: Sequence[float]) -> float:
+    return 1000 * sum(seconds) / max(len(seconds), 1)

@@ -12,12 +12,13 @@ import os
 import torch
 
 from ratchet.contracts.errors import ConfigurationError
+from tasks.train.random_states import seed_generators
 
 
 def prepare(*, seed: int, cpus: float, gpus: int) -> torch.device:
-    """Set seed, threads and determinism. Returns the device to train on. Raises ConfigurationError without a GPU."""
+    """Set seeds, threads and determinism. Returns the device to train on. Raises ConfigurationError without a GPU."""
     device = _select_device(gpus)
-    torch.manual_seed(seed)
+    seed_generators(seed)
     _set_threads(cpus)
     _make_deterministic(strict=not gpus)
     return device

@@ -4,23 +4,25 @@ A change here violates the promise of the project when a value that the next ste
 when a checkpoint of an earlier release cannot be loaded.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from ratchet.model.networks import Network
+from tasks.train.random_states import generator_states, restore_generators
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpochResult:
     """One line of the history; the fields are those of contracts.summaries.Epoch.
 
-    loss: mean over the steps. valid_loss, valid_metric: None without validation days, or where the metric has no value.
-    seconds: of the training steps and their checkpoints, without validation.
+    loss: of the steps, each weighed by its mass. valid_loss, valid_metric: None without validation days, or without a
+    finite value. seconds: of the training steps and their checkpoints, without validation.
     """
 
     epoch: int
@@ -36,8 +38,8 @@ class TrainState:
     """Where a training is. `state_dict` and `load_state_dict` include model, optimizer, best weights and RNG.
 
     steps_per_epoch: a property of the data, not saved. epoch: the epoch in progress, from 1. step: its completed steps.
-    epoch_loss: sum of the losses of those steps. epoch_seconds: their time. best: the weights of `best_epoch`, empty
-    before the first epoch is complete.
+    epoch_loss: sum of the losses of those steps, each times its mass. epoch_mass: the sum of their masses.
+    epoch_seconds: their time. best: the weights of `best_epoch`, empty before the first epoch is complete.
     """
 
     network: Network
@@ -46,6 +48,7 @@ class TrainState:
     epoch: int = 1
     step: int = 0
     epoch_loss: float = 0.0
+    epoch_mass: float = 0.0
     epoch_seconds: float = 0.0
     history: list[EpochResult] = field(default_factory=list)
     best_epoch: int = 0
@@ -57,9 +60,14 @@ class TrainState:
         return (self.epoch - 1) * self.steps_per_epoch + self.step
 
     @property
+    def mean_loss(self) -> float:
+        """The loss of the epoch so far; 0 if nothing has counted."""
+        return self.epoch_loss / self.epoch_mass if self.epoch_mass else 0.0
+
+    @property
     def epochs_since_best(self) -> int:
-        """Completed epochs after the best one; 0 while no epoch has a validation metric."""
-        measured = any(result.valid_metric is not None for result in self.history)
+        """Completed epochs after the best one; 0 while no epoch has a finite validation metric."""
+        measured = any(_is_measured(result.valid_metric) for result in self.history)
         return len(self.history) - self.best_epoch if measured else 0
 
     def finish_epoch(self, result: EpochResult, *, lower_is_better: bool) -> None:
@@ -69,7 +77,7 @@ class TrainState:
             self.best = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
         self.history.append(result)
         self.epoch += 1
-        self.step, self.epoch_loss, self.epoch_seconds = 0, 0.0, 0.0
+        self.step, self.epoch_loss, self.epoch_mass, self.epoch_seconds = 0, 0.0, 0.0, 0.0
 
     def load_best(self) -> None:
         """Put the weights of the best epoch into the network."""
@@ -87,27 +95,37 @@ class TrainState:
             **{f"model.{name}": tensor for name, tensor in self.network.state_dict().items()},
             **{f"best.{name}": tensor for name, tensor in self.best.items()},
             **_optimizer_tensors(self.optimizer),
-            "rng": torch.get_rng_state(),
+            **generator_states(),
+            "epoch_mass": self.epoch_mass.hex(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned: also the network, the optimizer and torch's random generator."""
+        """Restore what `state_dict` returned: also the network, the optimizer and the random generators.
+
+        A state of before has no masses: the loss of its epoch is then that of the steps that follow.
+        """
         device = next(self.network.parameters()).device
         self.network.load_state_dict(_section(state, "model"))
         self.best = {name: tensor.to(device) for name, tensor in _section(state, "best").items()}
         _load_optimizer(self.optimizer, _section(state, "optimizer"))
-        torch.set_rng_state(state["rng"])
+        restore_generators(state)
         self.epoch, self.step = state["epoch"], state["step"]
-        self.epoch_loss, self.epoch_seconds = float.fromhex(state["epoch_loss"]), state["epoch_seconds"]
+        self.epoch_seconds = state["epoch_seconds"]
+        self.epoch_mass = float.fromhex(state.get("epoch_mass", "0"))
+        self.epoch_loss = float.fromhex(state["epoch_loss"]) if self.epoch_mass else 0.0
         self.history = [EpochResult(**result) for result in state["history"]]
         self.best_epoch = state["best_epoch"]
 
     def _is_best(self, result: EpochResult, *, lower_is_better: bool) -> bool:
-        """Without a validation metric the last epoch is the best."""
+        """Without a finite validation metric the last epoch is the best; one that is not finite never wins."""
         best = next(each for each in self.history if each.epoch == self.best_epoch).valid_metric
-        if result.valid_metric is None or best is None:
-            return result.valid_metric is not None or best is None
+        if not _is_measured(result.valid_metric) or not _is_measured(best):
+            return _is_measured(result.valid_metric) or not _is_measured(best)
         return result.valid_metric < best if lower_is_better else result.valid_metric > best
+
+
+def _is_measured(metric: float | None) -> TypeGuard[float]:
+    return metric is not None and math.isfinite(metric)
 
 
 def _section(state: Mapping[str, Any], name: str) -> dict[str, Tensor]:

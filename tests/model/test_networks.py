@@ -88,3 +88,31 @@ def test_a_description_comes_back_as_it_was() -> None:
     for broken in (b"{}", b"[]", b"x", to_json(described()).replace(b'"format": 1', b'"format": 99')):
         with pytest.raises(ValueError):
             from_json(broken)
+
+
+def test_a_category_that_training_did_not_see_adds_nothing() -> None:
+    scores = set()
+    for seed in range(3):
+        torch.manual_seed(seed)
+        network = Network(described())
+        network.preprocess.vocabulary.copy_(torch.arange(5))
+        places = network.preprocess.places(torch.full((1, 3), 99))
+        assert places.tolist() == [network.preprocess.unknown()]
+        scores.add(float(network.embedding(places).detach().abs().sum()))
+    assert scores == {0.0}
+
+
+def test_a_value_that_is_missing_for_the_first_time_scores_as_the_mean() -> None:
+    preprocess = Preprocess(described())
+    preprocess.flagged.copy_(torch.tensor([False, True]))
+    found = preprocess.numbers(torch.full((1, 2), torch.nan))
+    assert found.tolist() == [[0, 0, 0, 1]]
+
+
+def test_a_model_of_before_flags_every_missing_value() -> None:
+    network = Network(described())
+    state = network.state_dict()
+    del state["preprocess.flagged"]
+    network.preprocess.flagged.fill_(value=False)
+    network.load_state_dict(state)
+    assert network.preprocess.flagged.tolist() == [True, True]

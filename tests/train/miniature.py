@@ -102,18 +102,19 @@ def loop(
     train: Rows | None = None,
     valid: Rows | None = None,
     stop_after: int | None = None,
+    metric: Callable[[Rows, Tensor], float | None] | None = None,
     warnings: list[str] | None = None,
     progress: Callable[[str, int, int, dict[str, float]], None] = lambda *_: None,
     **changes: Any,
 ) -> Loop:
-    """A training. stop_after: the steps after which it receives a notice to stop."""
+    """A training. stop_after: the steps after which it receives a notice to stop. metric: if not the squared error."""
     made = net or network(objective)
     polls = iter(range(1, 10**9))
 
     def stopping() -> bool:
         return stop_after is not None and next(polls) >= stop_after
 
-    def metric(measured: Rows, scores: Tensor) -> float | None:
+    def error(measured: Rows, scores: Tensor) -> float | None:
         predicted = scores if objective != "multiclass" else scores.argmax(1)
         return float((predicted.double() - measured.label.double()).square().mean())
 
@@ -128,8 +129,9 @@ def loop(
         checkpointer=Checkpointer(folder or MemoryFolder(), keep=2, warn=logged.append),
         hooks=Hooks(
             progress=progress,
+            warn=logged.append,
             stopping=stopping,
-            metric=metric,
+            metric=metric or error,
             finish=lambda raw: finish(made, objective, raw),
         ),
     )

@@ -1,8 +1,13 @@
 """A checkpoint is whole or is not used; saving never ends a training."""
 
-import pytest
+import threading
+import time
 
-from tasks.train.loop import StopTraining
+import pytest
+import torch
+
+from tasks.train.checkpoint import Checkpoint, Checkpointer
+from tasks.train.loop import SaveFailed, StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network
 
 
@@ -41,11 +46,47 @@ def test_a_training_resumes_from_the_checkpoint_before_a_damaged_one(damage: str
     assert bits(again) == bits(whole)
 
 
-def test_a_save_that_fails_is_logged_and_training_continues() -> None:
-    class Full(MemoryFolder):
-        def put(self, name: str, data: bytes) -> None:
-            raise OSError("no space left on device")
+class Full(MemoryFolder):
+    """A folder that takes no file once it holds `room` of them."""
 
+    def __init__(self, room: int = 0) -> None:
+        super().__init__()
+        self.room = room
+
+    def put(self, name: str, data: bytes) -> None:
+        if len(self.files) >= self.room:
+            raise OSError("no space left on device")
+        super().put(name, data)
+
+
+@pytest.mark.parametrize(
+    ("room", "left"), [(0, "there is no earlier checkpoint"), (2, "the newest checkpoint is that of step 16")]
+)
+def test_a_training_that_cannot_save_its_state_at_a_notice_to_stop_says_so(room: int, left: str) -> None:
+    with pytest.raises(SaveFailed, match=f"the state of step 20 could not be saved: no space left on device; {left}"):
+        loop("binary", folder=Full(room), stop_after=20).run()
+
+
+def test_the_duration_of_a_save_lasts_until_it_is_durable_and_the_stall_is_what_the_loop_waited() -> None:
+    class Slow(MemoryFolder):
+        def put(self, name: str, data: bytes) -> None:
+            released.wait(60)
+            super().put(name, data)
+
+    released = threading.Event()
+    checkpointer = Checkpointer(Slow(), keep=2, warn=pytest.fail)
+    checkpointer.save(Checkpoint(step=1, state={"epoch": 1, "rng": torch.get_rng_state()}))
+    begin = time.perf_counter()
+    assert (len(checkpointer.stalls), checkpointer.durations, checkpointer.newest_step) == (1, [], None)
+    while time.perf_counter() - begin < 0.05:
+        pass
+    released.set()
+    assert checkpointer.close() is None
+    assert checkpointer.durations[0] > max(0.05, checkpointer.stalls[0])
+    assert checkpointer.newest_step == 1
+
+
+def test_a_save_that_fails_is_logged_and_training_continues() -> None:
     logged: list[str] = []
     trained = loop("binary", folder=Full(), warnings=logged).run()
     assert len(trained.history) == 3

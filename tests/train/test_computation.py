@@ -27,8 +27,8 @@ def uneven(objective: str) -> Rows:
 def test_gradients_and_loss_of_micro_batches_are_those_of_the_whole_batch(objective: str, accumulation: int) -> None:
     def step(**changes: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
         made = network(objective)
-        loss = loop(objective, net=made, batch_size=2000, **changes)._computation.add_gradients(uneven(objective))
-        return loss, [parameter.grad for parameter in made.parameters() if parameter.grad is not None]
+        done = loop(objective, net=made, batch_size=2000, **changes)._computation.add_gradients(uneven(objective))
+        return done.loss, [parameter.grad for parameter in made.parameters() if parameter.grad is not None]
 
     whole, parts = step(), step(accumulation=accumulation)
     torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-6)
@@ -52,7 +52,7 @@ def test_micro_batches_hold_a_part_of_the_batch_in_training_and_in_validation() 
     given = {"train": rows("binary", 2048), "valid": rows("binary", 1000)}
     loop("binary", net=made, **given, batch_size=512, accumulation=8, epochs=1).run()  # type: ignore[arg-type]  # rows
     assert [count for training, count in seen if training] == [64] * 32
-    assert [count for training, count in seen if not training] == [64] * 15 + [40]
+    assert [count for training, count in seen if not training] == [64] * 8 + [64] * 15 + [40]  # the check of the loss
 
 
 def test_validation_in_chunks_gives_the_scores_of_all_rows_at_once() -> None:

@@ -1,9 +1,15 @@
 """The loop learns, repeats itself to the bit, resumes to the bit, and never saves a state that is not finite."""
 
+import numpy as np
 import pytest
 import torch
 
-from tasks.train.loop import NotFinite, StopTraining
+from ratchet.model.description import Architecture, Description, NumericColumn
+from ratchet.model.networks import Network
+from tasks.train.data import Rows
+from tasks.train.loop import StopTraining
+from tasks.train.losses import LOSSES
+from tasks.train.step_losses import NotFinite
 from tests.train.miniature import CLASSES, MemoryFolder, bits, loop, network, rows
 
 OBJECTIVES = ("ranking", "binary", "regression", "multiclass")
@@ -79,6 +85,75 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_training() -> None:
 
 def test_without_validation_days_the_last_epoch_is_the_best() -> None:
     assert loop("binary").run().best_epoch == 3
+
+
+def test_the_loss_of_an_epoch_is_the_mean_over_its_rows_whatever_the_sizes_of_its_steps() -> None:
+    data = rows("binary", 2 * 128 + 3)
+    still = network("binary", "linear")
+    trained = loop("binary", net=still, train=data, epochs=1, batch_size=128, learning_rate=1e-30).run()
+    scores = still.scores(data.numeric, data.places).detach()
+    assert trained.history[0].loss == pytest.approx(float(LOSSES["binary"](scores, data.label, None, None)), rel=1e-5)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_a_validation_metric_that_is_not_finite_never_wins_and_is_reported(bad: float) -> None:
+    values = iter([bad, 0.5, 0.4, bad])
+    logged: list[str] = []
+    trained = loop("binary", epochs=4, valid=rows("binary", 100), metric=lambda *_: next(values), warnings=logged).run()
+    assert trained.best_epoch == 3
+    assert [done.valid_metric for done in trained.history] == [None, 0.5, 0.4, None]
+    assert [line for line in logged if "validation metric of epoch 1" in line]
+
+
+def test_validation_scores_that_are_not_finite_end_the_training() -> None:
+    valid = rows("binary", 100)
+    made = network("binary")
+    made.preprocess.numbers = lambda numeric: torch.cat([numeric, torch.zeros_like(numeric)], dim=1)  # type: ignore[method-assign]
+    valid.numeric[[3, 7]] = torch.nan
+    with pytest.raises(
+        NotFinite, match="the scores of 2 of 100 validation rows are not finite after epoch 1"
+    ) as caught:
+        loop("binary", net=made, valid=valid).run()
+    assert caught.value.in_validation
+    assert caught.value.rows is not None
+    assert caught.value.rows.tolist() == [3, 7]
+
+
+def test_wild_rows_of_a_wide_table_do_not_drown_the_others() -> None:
+    """A heavy factor that all columns have in common: without a limit on gradients the last loss is over 1,000."""
+    draw = np.random.default_rng(0)
+    count, columns = 6_400, 300
+    numeric = draw.lognormal(0, 2, (count, 1)) * draw.normal(size=(count, columns))
+    label = np.tanh(draw.normal(size=count) + np.sign(numeric[:, 0]))
+    data = Rows(
+        numeric=torch.from_numpy((numeric / numeric.std(0)).astype(np.float32)),
+        places=torch.zeros(count, 0, dtype=torch.int64),
+        label=torch.from_numpy(((label - label.mean()) / label.std()).astype(np.float32)),
+        weight=None,
+        sizes=None,
+    )
+    torch.manual_seed(0)
+    wide = Network(
+        Description(
+            objective="regression",
+            numeric=tuple(NumericColumn(name=f"n{place}", transform=None) for place in range(columns)),
+            categorical=(),
+            derived={},
+            architecture=Architecture(kind="dcn", embedding_dim=4, hidden=(256, 128), cross_layers=2, dropout=0.0),
+        )
+    )
+    trained = loop("regression", net=wide, train=data, epochs=4, batch_size=256, learning_rate=1e-2).run()
+    assert trained.history[-1].loss < 200
+
+
+def test_the_error_of_a_loss_that_is_not_finite_names_the_rows_of_its_step() -> None:
+    poisoned = rows("binary")
+    poisoned.label[1000] = torch.inf
+    with pytest.raises(NotFinite, match=r"step \d+ of 16") as caught:
+        loop("binary", train=poisoned).run()
+    assert caught.value.rows is not None
+    assert 1000 in caught.value.rows
+    assert 64 < len(caught.value.rows) <= 192
 
 
 def test_a_loss_that_is_not_finite_ends_the_training_before_it_is_saved() -> None:

@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.torch import load as load_tensors
 
 from ratchet.contracts import paths, summaries
-from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, OutOfMemory, Preempted, RatchetError
+from ratchet.contracts.errors import (
+    ConfigurationError,
+    CorruptArtifact,
+    DataRejected,
+    OutOfMemory,
+    Preempted,
+    RatchetError,
+)
 from ratchet.contracts.result import PublishedResult
 from ratchet.metrics.metrics import Rows, constant, measure
 from ratchet.model.files import lay_out
@@ -23,6 +31,7 @@ from ratchet.store.artifacts import read_bytes
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
 from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.opening import open_store
+from tasks.train.step_sizes import refuse_step_sizes
 from tests.features.encoding import validated
 from tests.shop import Shop
 from tests.world import LAST, World, clicks
@@ -126,9 +135,12 @@ def test_a_trained_model_beats_a_constant_on_held_out_rows(tmp_path: Path, objec
     assert trained.rows == 2 * ROWS
     assert len(trained.epochs) == 3
     assert trained.epochs[-1].loss < trained.epochs[0].loss
-    assert {"training_throughput_samples_per_sec", "data_loading_latency_ms", "checkpoint_duration_ms"} <= set(
-        published.result.metrics
-    )
+    assert {
+        "training_throughput_samples_per_sec",
+        "data_loading_latency_ms",
+        "checkpoint_duration_ms",
+        "checkpoint_stall_ms",
+    } <= set(published.result.metrics)
     df, scores = trainings.scores(published, tmp_path / "model")
     label = df["clicked"].to_numpy(np.float64)
     rows = Rows(label=label, offsets=np.arange(0, ROWS + 1, 10))
@@ -216,13 +228,13 @@ def test_a_training_that_was_stopped_resumes_to_the_same_bytes(tmp_path: Path, s
     trainings = prepare(tmp_path, "ranking")
     trainings.settings(model={"embedding_dim": 4, "hidden": [16], "dropout": 0.2})
     expected = trainings.train(run="whole")
-    for steps in (5, 17):
+    for steps in (5, 20):
         stopped_after(steps)
         with pytest.raises(Preempted):
             trainings.train(run="cut")
     stopped_after(None)
     resumed = trainings.train(run="cut")
-    assert summaries.trained(resumed.result).resumed_from == 5 + 1 + 17 + 1
+    assert summaries.trained(resumed.result).resumed_from == 5 + 1 + 20 + 1
     assert weights(trainings, resumed) == weights(trainings, expected)
     assert resumed.result.content == expected.result.content
 
@@ -377,7 +389,7 @@ def loss(scores, labels, weights, groups):
     ("loss", "message"),
     [
         ("scores.mean() / 0", r"the loss is (-?inf|nan) at epoch 1, step 1 of \d+"),
-        ("(scores * 0).mean().sqrt()", r"a weight is not finite after epoch 1, step \d+ of \d+"),
+        ("(scores * 0).mean().sqrt()", r"the gradient is nan at epoch 1, step 1 of 1, in 3,000 rows .* is price = "),
     ],
 )
 def test_a_value_that_is_not_finite_ends_the_training_before_it_is_saved(
@@ -388,6 +400,82 @@ def test_a_value_that_is_not_finite_ends_the_training_before_it_is_saved(
     with pytest.raises(RatchetError, match=message):
         trainings.train()
     assert not list(trainings.nights.store.list("checkpoints"))
+
+
+GROUP_LOSS = """
+from torch import nn
+
+class Mine(nn.Linear):
+    def __init__(self, inputs):
+        super().__init__(inputs, 1)
+
+def loss(scores, labels, weights, groups):
+    return (scores - labels).square().SUM
+"""
+
+
+@pytest.mark.parametrize("reduced", ["sum()", "max()", "mean().sqrt()"])
+def test_a_loss_that_is_no_mean_over_rows_is_refused_before_it_is_split(tmp_path: Path, reduced: str) -> None:
+    trainings = prepare(tmp_path, "binary", model=GROUP_LOSS.replace("SUM", reduced))
+    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4})
+    assert summaries.trained(trainings.train(run="1").result).accumulation == 1
+    with pytest.raises(
+        ConfigurationError,
+        match=r"model\.py:8: loss is not a mean over rows: the loss of \d+ rows is [\d.e+]+, but that of their 4",
+    ):
+        trainings.train(run="2", accumulation=4)
+
+
+def test_a_step_larger_than_the_data_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    trainings = prepare(tmp_path, "binary")
+    trainings.settings(batch_size=2 * ROWS + 1)
+    with pytest.raises(
+        ConfigurationError, match=r"train\.batch_size: 3,001 is more than the 3,000 rows .* at most 3,000"
+    ):
+        trainings.train()
+
+
+def test_training_days_without_a_label_are_refused(tmp_path: Path) -> None:
+    trainings = prepare(tmp_path, "binary")
+    features = summaries.features(trainings.inputs["features"].result)
+    empty = [day.model_copy(update={"rows": 0}) for day in features.days]
+    with pytest.raises(DataRejected, match=f"the training days {DAYS[0]} to {DAYS[1]} have no row with a label"):
+        refuse_step_sizes(trainings.nights.spec, features.model_copy(update={"days": tuple(empty)}))
+
+
+@pytest.mark.parametrize(("error", "code"), [(OSError("no space left on device"), 69), (KeyError("x"), 70)])
+def test_a_notice_to_stop_whose_save_fails_never_ends_as_saved(
+    tmp_path: Path, stopped_after: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    def put(*_: object) -> None:
+        raise error
+
+    trainings = prepare(tmp_path, "binary")
+    monkeypatch.setattr(StoreCheckpointFolder, "put", put)
+    stopped_after(5)
+    with pytest.raises(RatchetError, match="notice to stop, but the state of step 6 could not be saved") as caught:
+        trainings.train()
+    assert caught.value.code == code
+    assert "there is no earlier checkpoint" in caught.value.cause
+
+
+def test_a_run_says_at_its_end_that_checkpoints_could_not_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    trainings = prepare(tmp_path, "binary")
+    monkeypatch.setattr(StoreCheckpointFolder, "put", put)
+    published = trainings.train()
+    assert published.result.metrics["checkpoint_failures"] == 3
+    assert "3 of 3 checkpoints could not be saved" in trainings.events("warning")[-1]["message"]
+
+
+def test_a_missing_value_has_a_flag_only_where_training_had_missing_values(tmp_path: Path) -> None:
+    whole = prepare(tmp_path, "binary")
+    (flagged,) = (load_tensors(weights(whole, whole.train()))["preprocess.flagged"],)
+    assert flagged.tolist() == [True]
 
 
 def test_a_damaged_array_is_refused_before_training(tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""How a training can end without a model, as errors that name their cause and the exit code.
+
+A change here violates the promise of the project when exit code 75 is given for a state that was not saved.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ratchet.contracts.errors import ConfigurationError, Preempted, RatchetError, Unavailable
+from ratchet.contracts.summaries import FeatureSet
+from ratchet.model.custom import place
+from ratchet.model.description import Description
+from ratchet.model.networks import Network
+from tasks.train.computation import PartsDiffer
+from tasks.train.data import Rows
+from tasks.train.extremes import extremes
+from tasks.train.loop import SaveFailed, StopTraining
+from tasks.train.losses import Loss
+from tasks.train.step_losses import NotFinite
+
+
+@contextmanager
+def convert_endings(
+    description: Description, network: Network, features: FeatureSet, *, train: Rows, valid: Rows | None, loss: Loss
+) -> Iterator[None]:
+    """Raise what the stage's contract knows for what the loop raises."""
+    try:
+        yield
+    except StopTraining:
+        raise Preempted("training received a notice to stop and has saved its state") from None
+    except SaveFailed as error:
+        raise _not_saved(error) from error
+    except PartsDiffer as error:
+        raise ConfigurationError(
+            f"{place(loss, 'model.py')}: loss is not a mean over rows: {error}",
+            remedy="write it as a mean over rows; or raise resources.train.memory or lower train.batch_size, so that a"
+            " step is computed whole",
+        ) from error
+    except NotFinite as error:
+        rows, days = (valid, features.split.valid) if error.in_validation else (train, features.split.train)
+        where = ""
+        if error.rows is not None and rows is not None:
+            where = f", in {extremes(description, network, features.of(days), rows, error.rows)}"
+        raise RatchetError(
+            f"{error}{where}; no such state was saved",
+            remedy="lower train.learning_rate; limit columns with min and max, or give them transform: log1p",
+        ) from error
+
+
+def _not_saved(error: SaveFailed) -> RatchetError:
+    """69 where the store may take the state later, else the error's own code."""
+    cause = error.__cause__
+    known = cause if isinstance(cause, RatchetError) else None
+    kind = Unavailable if isinstance(cause, OSError | Unavailable) else RatchetError
+    return kind(
+        f"training received a notice to stop, but {error}",
+        remedy=known.remedy
+        if known
+        else "make room in the store, and run again: it resumes from the newest checkpoint",
+    )

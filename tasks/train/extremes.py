@@ -1,0 +1,37 @@
+"""The rows that a number which is not finite came from, in a few words."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ratchet.contracts.summaries import FeatureDay
+from ratchet.model.description import Description
+from ratchet.model.networks import Network
+from tasks.train.data import Rows
+
+
+def extremes(
+    description: Description, network: Network, days: Sequence[FeatureDay], rows: Rows, numbers: NDArray[np.int64]
+) -> str:
+    """How many rows, their smallest and largest label, and the value that is farthest from its column's mean.
+
+    rows: of the days, one day after the other. numbers: of the rows to describe.
+    """
+    label = rows.label[torch.from_numpy(numbers)].double()
+    text = f"{len(numbers):,} rows with labels from {float(label.min()):.6g} to {float(label.max()):.6g}"
+    if not description.numeric:
+        return text
+    device = next(network.parameters()).device
+    with torch.inference_mode():
+        far = network.preprocess.standardised(rows.numeric[torch.from_numpy(numbers)].to(device))
+    far = far.abs().nan_to_num(nan=0.0, posinf=float("inf")).cpu()
+    row, column = divmod(int(far.argmax()), far.shape[1])
+    number = int(numbers[row])
+    ends = np.cumsum([day.rows for day in days])
+    day = days[int(np.searchsorted(ends, number, side="right"))].day
+    return (
+        f"{text}; farthest from its mean is {description.numeric[column].name} ="
+        f" {float(rows.numeric[number, column]):.6g} on {day}, by {float(far[row, column]):,.1f} standard deviations"
+    )
