@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load
 
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.loop import StopTraining
@@ -30,6 +31,12 @@ def stored() -> MemoryFolder:
     return folder
 
 
+def values(folder: MemoryFolder) -> dict[str, list[float]]:
+    """The tensors of a checkpoint by name; those that describe columns were float32 before, and are float64."""
+    tensors = load(folder.files[f"step-{STEP:010d}.safetensors"])
+    return {name: tensor.flatten().tolist() for name, tensor in tensors.items()}
+
+
 def state(*, seed: int = 0) -> TrainState:
     net = network("binary", seed=seed, dropout=0.2)
     return TrainState(network=net, optimizer=AdamW(net.parameters(), fused=True), steps_per_epoch=16)
@@ -39,7 +46,7 @@ def result(epoch: int, metric: float | None) -> EpochResult:
     return EpochResult(epoch=epoch, loss=1.0, valid_loss=1.0, valid_metric=metric, seconds=1.0, samples_per_sec=1.0)
 
 
-def test_a_checkpoint_of_before_is_read_and_written_to_the_byte() -> None:
+def test_a_checkpoint_of_before_is_read_and_written_with_the_same_values() -> None:
     before, after = stored(), MemoryFolder()
     loaded = state(seed=9)
     checkpoint = Checkpointer(before, keep=2, warn=pytest.fail).newest()
@@ -50,7 +57,8 @@ def test_a_checkpoint_of_before_is_read_and_written_to_the_byte() -> None:
     checkpointer = Checkpointer(after, keep=2, warn=pytest.fail)
     checkpointer.save(type(checkpoint)(step=loaded.global_step, state=loaded.state_dict()))
     checkpointer.close()
-    assert after.files == before.files
+    assert after.files.keys() == before.files.keys()
+    assert values(after) == values(before)
 
 
 def test_a_training_of_before_resumes_to_the_bits_of_an_uninterrupted_one() -> None:
@@ -58,12 +66,11 @@ def test_a_training_of_before_resumes_to_the_bits_of_an_uninterrupted_one() -> N
     here = MemoryFolder()
     with pytest.raises(StopTraining):
         training(here, stop_after=STEP)
-    name = f"step-{STEP:010d}.safetensors"
-    if here.files[name] == stored().files[name]:
+    if values(here) == values(stored()):
         assert resumed == whole
     else:  # this CPU has other instructions than the one that wrote the checkpoint, and rounds differently
         for key, data in whole.items():
-            kind = torch.float32 if key != "preprocess.vocabulary" else torch.int64
+            kind = state().network.state_dict()[key].dtype
             other = torch.frombuffer(bytearray(resumed[key]), dtype=kind)
             torch.testing.assert_close(other, torch.frombuffer(bytearray(data), dtype=kind), rtol=1e-3, atol=1e-4)
 
