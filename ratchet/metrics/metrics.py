@@ -38,8 +38,8 @@ class Measurement:
 class Rows:
     """The rows to measure models on.
 
-    label: [rows]. offsets: [groups + 1] into the rows, or None without groups. weight: [rows], from 0 up; or None, which
-    is 1 for each row.
+    label: [rows]. offsets: [groups + 1] into the rows, or None without groups. weight: [rows], from 0 up; None is 1 for
+    each row.
     """
 
     label: Floats

@@ -59,7 +59,7 @@ def _numbers(values: pd.Series) -> Floats:
         wide = values.to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
         raise _other(values, "numbers", error) from error
-    if values.dtype == object and any(isinstance(value, str) for value in values):
+    if not pd.api.types.is_numeric_dtype(values.dtype) and any(isinstance(value, str) for value in values):
         raise _other(values, "numbers")
     return np.where(np.abs(wide) <= LARGEST, wide, np.nan)
 

@@ -17,8 +17,8 @@ _FAR = 10.0
 class Preprocess(nn.Module):
     """Numbers standardised with a flag for missing ones; stable ids looked up in the vocabulary.
 
-    Buffers: mean, scale float64 [numeric] of the transformed values of the training days; vocabulary [all values], the sorted
-    ids that each categorical column knows, one column after the other.
+    Buffers: mean, scale float64 [numeric] of the transformed values of the training days; vocabulary [all values], the
+    sorted ids that each categorical column knows, one column after the other.
     """
 
     mean: Tensor

@@ -28,8 +28,8 @@ _LATENCY_TRIES = 5
 def run(ctx: StageContext) -> Finished:
     """Score, measure, compare, judge.
 
-    Output `scores`: label, group, weight, candidate and baseline of each held-out row; `scoring`: the code of ours that scored
-    the candidate, which register gives to the version.
+    Output `scores`: label, group, weight, candidate and baseline of each held-out row; `scoring`: the code of ours that
+    scored the candidate, which register gives to the version.
     """
     spec, result = ctx.spec, ctx.upstream("train")
     trained = summaries.trained(result)

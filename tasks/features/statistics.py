@@ -9,7 +9,6 @@ from pydantic import Field
 from ratchet.contracts.columns import Transform
 from ratchet.contracts.document import Document
 
-
 SMALLEST_SPREAD = 1e-12
 """A deviation below this share of the mean is the rounding of a constant: a float64 holds 16 digits."""
 

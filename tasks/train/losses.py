@@ -23,7 +23,7 @@ def listwise(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor
     """Softmax cross-entropy over each group (ListNet's top-one loss, Cao et al. 2007), mean over groups.
 
     A group without a positive label has no order to learn, and is left out of the mean. The weight of a row multiplies
-    what its label adds to the loss, as an inverse propensity does (Joachims et al. 2017), and so the group counts in the
+    what its label adds to the loss, as an inverse propensity does (Joachims et al. 2017), so the group counts in the
     mean as much as its labels weigh on average. The weight of a row without a positive label has no effect.
     """
     if group is None:

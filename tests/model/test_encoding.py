@@ -82,8 +82,9 @@ def test_large_numbers_that_lie_close_together_stay_apart() -> None:
 def test_rows_without_a_column_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="without the columns b, c"):
         encode(pd.DataFrame({"a": [1.0]}), numeric=("a", "b"), categorical={"c": "string"})
-    with pytest.raises(DataRejected, match="column a: holds"):
-        encode(pd.DataFrame({"a": ["x"]}), numeric=("a",), categorical={})
+    for texts in (["x"], ["1"], [1.0, "2"]):
+        with pytest.raises(DataRejected, match="column a: holds"):
+            encode(pd.DataFrame({"a": texts}), numeric=("a",), categorical={})
 
 
 def test_a_frame_of_the_snapshot_has_exact_large_integers_beside_missing_ones(tmp_path: Path) -> None:
