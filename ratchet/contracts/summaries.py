@@ -75,8 +75,8 @@ class FeatureDay(Document):
     rows: int = Field(ge=0)
     unlabelled: int = Field(0, ge=0, description="Rows that were dropped because they have no label.")
     arrays: dict[str, Artifact] = Field(
-        description="Files of numpy (.npy). numeric: float64 [rows, numeric columns], NaN where missing; float32 where that "
-        "holds every value of the day exactly. categorical: int64 [rows, categorical columns], stable ids, 0 where "
+        description="Files of numpy (.npy). numeric: float64 [rows, numeric columns], NaN where missing, or float32 if "
+        "it holds each value of the day exactly. categorical: int64 [rows, categorical columns], stable ids, 0 where "
         "missing. label: float32 [rows], int64 for multiclass, float64 for regression. weight: float32 [rows], only "
         "with a weight column. group: int64 [groups + 1], offsets of the groups into the rows, only with a group "
         "column."
