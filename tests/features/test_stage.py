@@ -22,6 +22,10 @@ def world(tmp_path: Path) -> World:
     return at(tmp_path)
 
 
+def declare(world: World, **columns: Any) -> None:
+    world.document["columns"] = {**world.document["columns"], **columns}
+
+
 def arrays(world: World, day: FeatureDay) -> dict[str, np.ndarray]:
     return {name: np.load(fetch(world.store, array, world.folder)) for name, array in day.arrays.items()}
 
@@ -161,7 +165,7 @@ def test_an_error_in_features_py_is_reported_with_its_line(world: World) -> None
 
 
 def test_multiclass_labels_stay_whole_and_regression_labels_are_fitted(world: World) -> None:
-    world.document["columns"]["clicked"] = {"role": "label", "type": "int64", "in": [0, 1, 2]}
+    declare(world, clicked={"role": "label", "type": "int64", "in": [0, 1, 2]})
     world.document["train"] = {"objective": "multiclass"}
     for day in (D1, D2, D3):
         world.put(day, {**day_rows(), "clicked": [i % 3 for i in range(12)]})
@@ -182,7 +186,7 @@ SECONDS = 1_790_000_000
 
 
 def test_numbers_that_a_float32_cannot_hold_keep_their_digits(world: World) -> None:
-    world.document["columns"]["seen"] = {"role": "numeric", "type": "int64"}
+    declare(world, seen={"role": "numeric", "type": "int64"})
     for day in (D1, D2, D3):
         world.put(day, {**day_rows(), "seen": [SECONDS + 60 * i for i in range(12)]})
     published = encoded(world)
@@ -196,7 +200,7 @@ def test_numbers_that_a_float32_cannot_hold_keep_their_digits(world: World) -> N
 
 @pytest.mark.parametrize("step", [1, 100])
 def test_whole_numbers_that_no_float_tells_apart_are_refused_by_name(world: World, step: int) -> None:
-    world.document["columns"]["seen"] = {"role": "numeric", "type": "int64"}
+    declare(world, seen={"role": "numeric", "type": "int64"})
     for day in (D1, D2, D3):
         world.put(day, {**day_rows(), "seen": [2**62 + step * i for i in range(12)]})
     with pytest.raises(DataRejected, match=r"columns\.seen: the values of .* differ by less than a float64 shows"):
@@ -204,7 +208,7 @@ def test_whole_numbers_that_no_float_tells_apart_are_refused_by_name(world: Worl
 
 
 def test_large_whole_numbers_far_apart_and_constant_ones_are_read(world: World) -> None:
-    world.document["columns"]["seen"] = {"role": "numeric", "type": "int64"}
+    declare(world, seen={"role": "numeric", "type": "int64"})
     for values in ([2**62 // (1 + i) for i in range(12)], [2**62 + 1] * 12, [-(2**63), 2**63 - 1] * 6):
         for day in (D1, D2, D3):
             world.put(day, {**day_rows(), "seen": values})
@@ -234,7 +238,7 @@ def test_training_days_that_nothing_can_be_learnt_from_are_refused_before_traini
 
 
 def test_one_class_of_a_multiclass_label_is_refused(world: World) -> None:
-    world.document["columns"]["clicked"] = {"role": "label", "type": "int64", "in": [0, 1, 2]}
+    declare(world, clicked={"role": "label", "type": "int64", "in": [0, 1, 2]})
     world.document["train"] = {"objective": "multiclass"}
     for day in (D1, D2, D3):
         world.put(day, {**day_rows(), "clicked": [2] * 12})
