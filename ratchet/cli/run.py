@@ -15,6 +15,7 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import load
 from ratchet.contracts.stages import STAGES
 from ratchet.runners.choice import choose_image, choose_runner
+from ratchet.runners.devices import require_devices
 from ratchet.runs.local_run import LocalRun, run_stages
 from ratchet.runs.planning import make_plan
 
@@ -65,6 +66,7 @@ def _run(options: argparse.Namespace) -> int:
     spec = load(folder, changed)
     zone = spec.schedule.timezone if spec.schedule else "UTC"
     days = _days(options, zone)
+    require_devices(spec.resources["train"].gpus, "resources.train")
     runner, how = choose_runner(options.runner)
     image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
     runs: list[LocalRun] = []

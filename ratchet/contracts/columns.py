@@ -43,7 +43,8 @@ class Column(Document):
 
     role: Role = Field(
         description="What the column is for. numeric and categorical are features. Rows with the same group are ranked "
-        "together. The model does not read id and ignore; the snapshot keeps them."
+        "together. A row of weight 2 counts as that row twice. The model does not read id and ignore; the snapshot "
+        "keeps them."
     )
     type: ColumnType = Field(
         description="The type of its values. A source column that cannot be cast without loss is refused."

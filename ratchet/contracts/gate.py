@@ -15,6 +15,9 @@ METRICS: dict[Objective, tuple[str, ...]] = {
     "regression": ("rmse", "mae"),
     "multiclass": ("accuracy", "logloss"),
 }
+"""The metrics that are shown for an objective, logloss of a ranking in documents of before."""
+DECISIVE: dict[Objective, tuple[str, ...]] = {**METRICS, "ranking": ("ndcg@K", "mrr@K")}
+"""The metrics that may decide. A listwise loss fixes the order in a group; the level of its scores is left open."""
 DEFAULT_METRIC: dict[Objective, str] = {
     "ranking": "ndcg@10",
     "binary": "auc",

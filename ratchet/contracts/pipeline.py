@@ -10,7 +10,7 @@ from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.checks import Validate
 from ratchet.contracts.columns import FEATURES, Column, Role, columns_fit
 from ratchet.contracts.document import Document
-from ratchet.contracts.gate import DEFAULT_METRIC, METRICS, NAME, Evaluate, Gate, Register, family
+from ratchet.contracts.gate import DECISIVE, DEFAULT_METRIC, METRICS, NAME, Evaluate, Gate, Register, family
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.schedule import Schedule
 from ratchet.contracts.source import Source
@@ -156,7 +156,7 @@ def _metric_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     metric, objective = spec.evaluate.metric, spec.train.objective
     if metric and family(metric) not in METRICS[objective]:
         message = f"{metric} does not measure a {objective} model"
-        yield Misfit(("evaluate", "metric"), message, ", ".join(METRICS[objective]))
+        yield Misfit(("evaluate", "metric"), message, ", ".join(DECISIVE[objective]))
 
 
 def _slices_fit(spec: PipelineSpec) -> Iterator[Misfit]:

@@ -19,7 +19,7 @@ def stage_module(stage: Stage) -> str:
 class Resources(Document):
     """The resources of a stage's container."""
 
-    gpus: int = Field(0, ge=0, le=64, description="Number of GPUs.")
+    gpus: int = Field(0, ge=0, le=64, description="Number of GPUs. Training uses one.")
     cpus: float = Field(2, gt=0, le=1024, description="The CPU quota, in cores.")
     memory: Memory = Field(4 << 30, description="A hard limit. A stage that needs more fails as out of memory.")
     shm: Memory = Field(256 << 20, description="The size of /dev/shm.")

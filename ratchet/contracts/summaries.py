@@ -75,10 +75,11 @@ class FeatureDay(Document):
     rows: int = Field(ge=0)
     unlabelled: int = Field(0, ge=0, description="Rows that were dropped because they have no label.")
     arrays: dict[str, Artifact] = Field(
-        description="Files of numpy (.npy). numeric: float32 [rows, numeric columns], NaN where missing. categorical: "
-        "int64 [rows, categorical columns], stable ids, 0 where missing. label: float32 [rows], or int64 for "
-        "multiclass. weight: float32 [rows], only with a weight column. group: int64 [groups + 1], offsets of the "
-        "groups into the rows, only with a group column."
+        description="Files of numpy (.npy). numeric: float64 [rows, numeric columns], NaN where missing, or float32 if "
+        "it holds each value of the day exactly. categorical: int64 [rows, categorical columns], stable ids, 0 where "
+        "missing. label: float32 [rows], int64 for multiclass, float64 for regression. weight: float32 [rows], only "
+        "with a weight column. group: int64 [groups + 1], offsets of the groups into the rows, only with a group "
+        "column."
     )
 
 

@@ -1,6 +1,7 @@
 """The metrics. Training uses them for early stopping, and evaluation for its decision.
 
-They are sums over units, so that they can be resampled. Rows with equal scores count as if in random order.
+They are sums over units, so that they can be resampled. Rows with equal scores count as if in random order. A row of
+weight 2 counts as that row twice, and as one unit: a weight says how much a row matters, not how often it was observed.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ class Measurement:
 
     value: the metric on all rows. sums: [units, k], additive over units. combine: computes the metric [...] from sums
     [..., k]; the sums of the columns give `value`. effective: the number of units that carry information (for AUC,
-    those with the rarer label).
+    those with the rarer label); of units with unequal weights, the number of equal ones that would vary as much.
     """
 
     value: float
@@ -35,21 +36,41 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """The rows to measure models on. label: [rows]. offsets: [groups + 1] into the rows, or None without groups."""
+    """The rows to measure models on.
+
+    label: [rows]. offsets: [groups + 1] into the rows, or None without groups. weight: [rows], from 0 up; None is 1 for
+    each row.
+    """
 
     label: Floats
     offsets: NDArray[np.int64] | None
+    weight: Floats | None = None
 
     def select(self, mask: NDArray[np.bool_]) -> "Rows":
         """Select rows by a mask; groups without a row are dropped."""
+        weight = None if self.weight is None else self.weight[mask]
         if self.offsets is None:
-            return Rows(label=self.label[mask], offsets=None)
+            return Rows(label=self.label[mask], offsets=None, weight=weight)
         sizes = np.add.reduceat(mask, self.offsets[:-1], dtype=np.int64) if len(mask) else np.zeros(0, np.int64)
-        return Rows(label=self.label[mask], offsets=np.concatenate([[0], np.cumsum(sizes[sizes > 0])]))
+        offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
+        return Rows(label=self.label[mask], offsets=offsets, weight=weight)
 
     def by_unit(self, values: Floats) -> Floats:
         """The sums of row values [rows, k] over each unit [units, k]."""
         return values if self.offsets is None else np.add.reduceat(values, self.offsets[:-1], axis=0)
+
+    @property
+    def weights(self) -> Floats:
+        """The weight of each row [rows]."""
+        return np.ones(len(self.label)) if self.weight is None else self.weight
+
+    def weights_of_groups(self) -> Floats:
+        """The weight of each group in a ranking [groups]: the mean weight of its labels; 0 without a positive label.
+
+        Rows of one weight give their group that weight. The loss of a ranking weighs its groups by the same.
+        """
+        labels = self.by_unit(self.label)
+        return np.divide(self.by_unit(self.label * self.weights), labels, out=np.zeros(len(labels)), where=labels > 0)
 
 
 def names(objective: Objective, decisive: str) -> tuple[str, ...]:
@@ -66,31 +87,58 @@ def measure(metric: str, rows: Rows, score: Floats) -> Measurement | None:
 
     score: [rows], for multiclass [rows, classes] of probabilities; probabilities for a binary logloss.
     """
-    if not len(rows.label):
+    if not (rows.weights > 0).any():
         return None
     name = family(metric)
     if name in {"ndcg@K", "mrr@K"}:
         if rows.offsets is None:
             return None
         values = (ndcg if name == "ndcg@K" else mrr)(rows.label, score, rows.offsets, int(metric.partition("@")[2]))
-        values = values[~np.isnan(values)]
-        return _mean(values, np.ones(len(values))) if len(values) else None
+        weight = np.where(np.isnan(values), 0.0, rows.weights_of_groups())
+        values, weight = values[weight > 0], weight[weight > 0]
+        return _mean(values * weight, weight, weight) if len(values) else None
     return _POOLED[name](rows, score)
 
 
-def constant(objective: Objective, metric: str, label: Floats) -> Floats:
+def constant(objective: Objective, metric: str, rows: Rows) -> Floats:
     """The scores of the best constant scorer, which knows only the distribution of the labels."""
+    label = rows.label
+    weight = rows.weights if (rows.weights > 0).any() else np.ones(len(label))
     if objective == "multiclass":
-        shares = np.bincount(label.astype(np.int64)) / len(label)
+        shares = np.bincount(label.astype(np.int64), weight) / weight.sum()
         return np.broadcast_to(shares, (len(label), len(shares)))
-    level = np.median(label) if metric == "mae" else label.mean()
+    level = _median(label, weight) if metric == "mae" else np.average(label, weights=weight)
     return np.full(len(label), level)
 
 
-def _mean(total: Floats, count: Floats) -> Measurement:
+def _median(label: Floats, weight: Floats) -> float:
+    """The middle of the labels, each as often as its weight says."""
+    order = np.argsort(label, kind="stable")
+    below = np.cumsum(weight[order])
+    lower, upper = (np.searchsorted(below, below[-1] / 2, side=side) for side in ("left", "right"))
+    return float(label[order[lower]] + label[order[min(upper, len(order) - 1)]]) / 2
+
+
+def _mean(total: Floats, count: Floats, weight: Floats) -> Measurement:
+    """The mean of a value over units: its sums and the weights that these are sums over; weight: of each unit."""
     sums = np.stack([total, count], axis=1)
     whole = sums.sum(axis=0)
-    return Measurement(value=float(whole[0] / whole[1]), sums=sums, combine=_ratio, effective=len(total))
+    return Measurement(value=float(whole[0] / whole[1]), sums=sums, combine=_ratio, effective=_effective(weight))
+
+
+def _effective(weight: Floats) -> int:
+    """The number of units of equal weight that vary as much as these (Kish 1965): all of them if all weigh the same."""
+    weight = weight[weight > 0]
+    if not len(weight):
+        return 0
+    share = weight / weight.max()
+    return int(share.sum() ** 2 / np.square(share).sum() + 1e-9)
+
+
+def _weights_of_units(rows: Rows, mask: NDArray[np.bool_]) -> Floats:
+    """The mean weight of the rows of each unit that a mask selects; 0 for a unit without one."""
+    sums = rows.by_unit(np.stack([rows.weights * mask, mask], axis=1))
+    return np.divide(sums[:, 0], sums[:, 1], out=np.zeros(len(sums)), where=sums[:, 1] > 0)
 
 
 def _ratio(sums: Floats) -> Floats:
@@ -103,8 +151,8 @@ def _root(sums: Floats) -> Floats:
 
 def _mean_of(loss: Callable[[Floats, Floats], Floats]) -> Callable[[Rows, Floats], Measurement]:
     def measured(rows: Rows, score: Floats) -> Measurement:
-        sums = rows.by_unit(np.stack([loss(rows.label, score), np.ones(len(rows.label))], axis=1))
-        return _mean(sums[:, 0], sums[:, 1])
+        sums = rows.by_unit(np.stack([loss(rows.label, score) * rows.weights, rows.weights], axis=1))
+        return _mean(sums[:, 0], sums[:, 1], _weights_of_units(rows, np.ones(len(rows.label), bool)))
 
     return measured
 
@@ -143,47 +191,52 @@ def _runs(score: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[
 
 def _auc(rows: Rows, score: Floats) -> Measurement | None:
     """The area under the ROC curve, resampled through its placement values (DeLong et al. 1988), by unit."""
-    positive = rows.label > 0
-    positives, negatives = int(positive.sum()), int((~positive).sum())
+    ours = np.where(rows.label > 0, rows.weights, 0.0)
+    theirs = rows.weights - ours
+    positives, negatives = float(ours.sum()), float(theirs.sum())
     if not positives or not negatives:
         return None
     order, run, ends = _runs(score)
-    above = np.cumsum(positive[order])[ends]
+    above = np.cumsum(ours[order])[ends]
     before = np.concatenate([[0], above[:-1]])
-    below = negatives - np.cumsum(~positive[order])[ends]
+    below = negatives - np.cumsum(theirs[order])[ends]
     beaten = below + np.diff(negatives - below, prepend=0) / 2  # negatives under a positive of this run, ties half
     beating = (before + above) / 2  # positives above a negative of this run, ties half
+    positive = rows.label > 0
     place = np.empty(len(score))
     place[order] = np.where(positive[order], beaten[run] / negatives, beating[run] / positives)
-    value = float(place[positive].mean())
-    influence = (place - value) / np.where(positive, positives, negatives)
+    value = float((place * ours).sum() / positives)
+    influence = (place - value) * np.where(positive, ours / positives, theirs / negatives)
     return _from_influence(value, influence, rows, positive)
 
 
 def _pr_auc(rows: Rows, score: Floats) -> Measurement | None:
     """Average precision, resampled through the influence of each row on it."""
     positive = rows.label > 0
-    positives = int(positive.sum())
+    ours = np.where(positive, rows.weights, 0.0)
+    positives = float(ours.sum())
     if not positives:
         return None
     order, run, ends = _runs(score)
-    hits = np.cumsum(positive[order])[ends].astype(np.float64)
-    seen = ends + 1.0
+    hits = np.cumsum(ours[order])[ends]
+    seen = np.cumsum(rows.weights[order])[ends]
     gained = np.diff(hits, prepend=0.0)
-    value = float((gained * hits / seen).sum() / positives)
-    onward = np.cumsum((gained / seen)[::-1])[::-1]
-    drag = np.cumsum((gained * hits / seen**2)[::-1])[::-1]
+    some = seen > 0  # rows of weight 0 alone are on top
+    hit_rate = np.divide(hits, seen, out=np.zeros(len(seen)), where=some)
+    value = float((gained * hit_rate).sum() / positives)
+    onward = np.cumsum(np.divide(gained, seen, out=np.zeros(len(seen)), where=some)[::-1])[::-1]
+    drag = np.cumsum(np.divide(gained * hit_rate, seen, out=np.zeros(len(seen)), where=some)[::-1])[::-1]
     is_positive = positive[order]
     influence = np.empty(len(score))
-    influence[order] = (is_positive * ((hits / seen)[run] - value + onward[run]) - drag[run]) / positives
-    return _from_influence(value, influence, rows, positive)
+    influence[order] = (is_positive * (hit_rate[run] - value + onward[run]) - drag[run]) / positives
+    return _from_influence(value, influence * rows.weights, rows, positive)
 
 
 def _from_influence(value: float, influence: Floats, rows: Rows, positive: NDArray[np.bool_]) -> Measurement:
     """A metric whose resample is about `value` plus the weighted influences of its units; these add up to zero."""
-    sums = rows.by_unit(np.stack([influence, positive, ~positive], axis=1))
-    effective = int(min((sums[:, 1] > 0).sum(), (sums[:, 2] > 0).sum()))
-    return Measurement(value=value, sums=sums[:, :1], combine=lambda total: value + total[..., 0], effective=effective)
+    sums = rows.by_unit(influence[:, None])
+    effective = min(_effective(_weights_of_units(rows, mask)) for mask in (positive, ~positive))
+    return Measurement(value=value, sums=sums, combine=lambda total: value + total[..., 0], effective=effective)
 
 
 _POOLED: dict[str, Callable[[Rows, Floats], Measurement | None]] = {

@@ -74,6 +74,11 @@ def _unknown_column(error: BaseException, df: pd.DataFrame) -> str | None:
     return key if isinstance(key, str) and raised_by.startswith("pandas.") and key not in df.columns else None
 
 
+def _whole(values: pd.Series) -> bool:
+    """Whether floats are whole numbers and missing values: pandas turns whole numbers beside missing ones to floats."""
+    return types.is_float_dtype(values.dtype) and bool((values.dropna() % 1 == 0).all())
+
+
 def _checked(before: pd.DataFrame, made: object, derived: Mapping[str, ColumnType], where: str) -> pd.DataFrame:
     if not isinstance(made, pd.DataFrame):
         raise ConfigurationError(f"{where}: derive returned {type(made).__name__}", remedy="return the data frame")
@@ -88,7 +93,8 @@ def _checked(before: pd.DataFrame, made: object, derived: Mapping[str, ColumnTyp
                 f"{where}: derive does not make {name}, which pipeline.yaml declares as derived",
                 remedy=f"assign df[{name!r}], or take the column out",
             )
-        if not any(fits(made[name].dtype) for fits in _FITS[kind]) and made[name].notna().any():
+        fits = any(fits(made[name].dtype) for fits in _FITS[kind]) or (kind == "int64" and _whole(made[name]))
+        if not fits and made[name].notna().any():
             raise ConfigurationError(
                 f"{where}: derive makes {name} as {made[name].dtype}, declared as {kind}",
                 remedy=f"convert it, or declare columns.{name}.type as it is",

@@ -1,4 +1,4 @@
-"""Rows as arrays, without any fitted state: numbers stay float32, categories become stable ids.
+"""Rows as arrays, without any fitted state: numbers become float64, categories become stable ids.
 
 A day is encoded once, and a served model meets the very ids that it was trained on, however a frame holds a value.
 """
@@ -14,11 +14,14 @@ from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.model.hashing import MISSING, Ids, integer_ids, text_ids
 
-Floats = NDArray[np.float32]
+Floats = NDArray[np.float64]
+
+LARGEST = float(np.finfo(np.float32).max)
+"""Numbers beyond this count as missing: their squares have no place in a float64."""
 
 
 def encode(df: pd.DataFrame, *, numeric: Sequence[str], categorical: Mapping[str, ColumnType]) -> tuple[Floats, Ids]:
-    """numeric: float32 [rows, numeric columns]; NaN where missing, infinite or too large for a float32.
+    """numeric: float64 [rows, numeric columns]; NaN where missing, infinite or beyond LARGEST.
 
     categorical (by name, with their declared types): int64 [rows, categorical columns], stable ids, 0 where missing.
     Raises ConfigurationError for a column that is absent, DataRejected for one that holds something else than declared.
@@ -29,7 +32,7 @@ def encode(df: pd.DataFrame, *, numeric: Sequence[str], categorical: Mapping[str
             f"rows without the column{'s' if len(absent) > 1 else ''} {', '.join(absent)}",
             remedy=f"give every column that the model reads; these rows have {', '.join(map(str, df.columns))}",
         )
-    numbers = np.empty((len(df), len(numeric)), np.float32)
+    numbers = np.empty((len(df), len(numeric)), np.float64)
     for place, name in enumerate(numeric):
         numbers[:, place] = _numbers(df[name])
     ids = np.empty((len(df), len(categorical)), np.int64)
@@ -56,12 +59,9 @@ def _numbers(values: pd.Series) -> Floats:
         wide = values.to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
         raise _other(values, "numbers", error) from error
-    if values.dtype == object and any(isinstance(value, str) for value in values):
+    if not pd.api.types.is_numeric_dtype(values.dtype) and any(isinstance(value, str) for value in values):
         raise _other(values, "numbers")
-    with np.errstate(over="ignore"):
-        numbers = wide.astype(np.float32)
-    numbers[~np.isfinite(numbers)] = np.nan
-    return numbers
+    return np.where(np.abs(wide) <= LARGEST, wide, np.nan)
 
 
 def _texts(values: pd.Series, unique: list[Any]) -> Ids:

@@ -3,6 +3,7 @@
 What is fitted sits in buffers, so it is saved, loaded and checked with the weights: training and serving cannot differ.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
@@ -18,9 +19,9 @@ _FAR = 10.0
 class Preprocess(nn.Module):
     """Numbers standardised with a flag for missing ones; stable ids looked up in the vocabulary.
 
-    Buffers: mean, scale [numeric] of the transformed values of the training days; flagged [numeric], whether a missing
-    value has its flag; vocabulary [all values], the sorted ids that each categorical column knows, one column after the
-    other.
+    Buffers: mean, scale float64 [numeric] of the transformed values of the training days; flagged [numeric], whether a
+    missing value has its flag; vocabulary [all values], the sorted ids that each categorical column knows, one column
+    after the other.
     """
 
     mean: Tensor
@@ -34,8 +35,8 @@ class Preprocess(nn.Module):
         self.sizes = [column.vocabulary for column in description.categorical]
         logarithmic = [column.transform == "log1p" for column in description.numeric]
         self.logarithmic = [index for index, is_so in enumerate(logarithmic) if is_so]
-        self.register_buffer("mean", torch.zeros(count))
-        self.register_buffer("scale", torch.ones(count))
+        self.register_buffer("mean", torch.zeros(count, dtype=torch.float64))
+        self.register_buffer("scale", torch.ones(count, dtype=torch.float64))
         self.register_buffer("flagged", torch.ones(count, dtype=torch.bool))
         self.register_load_state_dict_pre_hook(_add_flags)  # type: ignore[no-untyped-call]  # torch has no types here
         self.register_buffer("vocabulary", torch.zeros(sum(self.sizes), dtype=torch.int64))
@@ -45,24 +46,33 @@ class Preprocess(nn.Module):
         """Rows of the embedding table: each column's values, and one for what it does not know."""
         return sum(self.sizes) + len(self.sizes)
 
-    def numbers(self, numeric: Tensor) -> Tensor:
-        """float32 [rows, numeric] with NaN for missing -> [rows, 2 * numeric]: standardised values, then flags.
+    def standardise(self, numeric: Tensor) -> Tensor:
+        """Numbers [rows, numeric] with NaN for missing -> float32, transformed, in deviations from the mean.
+
+        NaN where a value is missing, or outside the domain of its transform. All of it is computed in float64, around
+        the mean of the training days, so that large numbers that lie close together, such as times, stay apart.
+        """
+        values = numeric.to(torch.float64, copy=True)
+        if self.logarithmic:
+            values[:, self.logarithmic] = torch.log1p(values[:, self.logarithmic])
+        missing = ~torch.isfinite(values)
+        values.sub_(self.mean).div_(self.scale)
+        return values.masked_fill_(missing, torch.nan).float()
+
+    def value(self, standard: float, column: int) -> float:
+        """The raw value of a numeric column that `standardise` maps to this number."""
+        transformed = standard * float(self.scale[column]) + float(self.mean[column])
+        return math.expm1(transformed) if column in self.logarithmic else transformed
+
+    def numbers(self, standard: Tensor) -> Tensor:
+        """What `standardise` makes -> float32 [rows, 2 * numeric]: cut at 10 deviations, then flags of the missing.
 
         A missing value in a column that was never missing in training scores as the mean: no weight of its flag was
         trained.
         """
-        values = self.standardised(numeric)
-        missing = torch.isnan(values)
-        scaled = torch.where(missing, 0.0, values.clamp(-_FAR, _FAR))
-        return torch.cat([scaled, (missing & self.flagged).to(values.dtype)], dim=1)
-
-    def standardised(self, numeric: Tensor) -> Tensor:
-        """float32 [rows, numeric], transformed, in standard deviations from the mean; NaN where missing."""
-        values = numeric
-        if self.logarithmic:
-            values = numeric.clone()
-            values[:, self.logarithmic] = torch.log1p(values[:, self.logarithmic].clamp(min=-0.999_999))
-        return (values - self.mean) / self.scale
+        missing = torch.isnan(standard)
+        scaled = torch.where(missing, 0.0, standard.clamp(-_FAR, _FAR))
+        return torch.cat([scaled, (missing & self.flagged).to(standard.dtype)], dim=1)
 
     def unknown(self) -> list[int]:
         """The rows of the embedding table for what the columns do not know."""
@@ -107,17 +117,17 @@ class Network(nn.Module):
             self.embedding.weight[self.preprocess.unknown()] = 0.0
         inputs = 2 * len(description.numeric) + len(description.categorical) * architecture.embedding_dim
         self.body = custom(inputs) if custom else body(architecture, inputs, description.classes)
-        self.register_buffer("label_mean", torch.zeros(()))
-        self.register_buffer("label_scale", torch.ones(()))
+        self.register_buffer("label_mean", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("label_scale", torch.ones((), dtype=torch.float64))
 
     def forward(self, numeric: Tensor, ids: Tensor) -> Tensor:
         """Scores [rows], or [rows, classes] as logits, of rows as `encoding` makes them."""
-        return self.scores(numeric, self.preprocess.places(ids))
+        return self.scores(self.preprocess.standardise(numeric), self.preprocess.places(ids))
 
-    def scores(self, numeric: Tensor, places: Tensor) -> Tensor:
-        """The same for ids that have been looked up already."""
+    def scores(self, standard: Tensor, places: Tensor) -> Tensor:
+        """The same for numbers that are standardised already, and ids that have been looked up."""
         embedded = self.embedding(places).flatten(1)
-        inputs = torch.cat([self.preprocess.numbers(numeric), embedded], dim=1)
+        inputs = torch.cat([self.preprocess.numbers(standard), embedded], dim=1)
         out: Tensor = self.body(inputs)
         return out.squeeze(1) if out.dim() == 2 and out.shape[1] == 1 else out  # noqa: PLR2004 - rows and outputs
 
@@ -128,7 +138,9 @@ def finish(network: Network, objective: str, raw: Tensor) -> Tensor:
         return torch.sigmoid(raw)
     if objective == "multiclass":
         return torch.softmax(raw, dim=1)
-    return raw * network.label_scale + network.label_mean if objective == "regression" else raw
+    if objective == "regression":  # float64, in which a small spread around a large mean keeps its digits
+        return raw.double() * network.label_scale + network.label_mean
+    return raw
 
 
 class Cross(nn.Module):

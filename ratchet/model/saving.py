@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from safetensors.torch import save as save_tensors
-from torch import nn
+from torch import Tensor, nn
 
 from ratchet.contracts import bundle
 from ratchet.contracts.fingerprint import digest_of
@@ -18,9 +18,24 @@ from ratchet.model.hashing import probe
 
 def dump(description: Description, network: nn.Module) -> tuple[bytes, bytes, Description]:
     """(weights, description, description) as bytes and as it is then: it names the weights that belong to it."""
-    weights = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()})
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    weights = save_tensors(_apart(state))
     named = replace(description, ids=probe(), weights=hashlib.sha256(weights).hexdigest())
     return weights, to_json(named), named
+
+
+def _apart(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors that share memory with none before them: of a parameter under two names, each name keeps its values.
+
+    Loading fills both names with the same values, and the module ties them again when it is built.
+    """
+    seen: set[int] = set()
+    found = {}
+    for name, tensor in state.items():
+        memory = tensor.untyped_storage().data_ptr()
+        found[name] = tensor.clone() if memory in seen else tensor
+        seen.add(memory)
+    return found
 
 
 def digest_of_model(weights: bytes, description: bytes) -> str:

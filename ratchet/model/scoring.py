@@ -49,8 +49,8 @@ class ScoringModel:
         kinds = {column.name: cast("ColumnType", column.type) for column in self.description.categorical}
         return self.score_arrays(*encode(self._derive(df), numeric=numeric, categorical=kinds))
 
-    def score_arrays(self, numeric: NDArray[np.float32], categorical: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The same for rows that are encoded already: float32 [rows, numeric], int64 [rows, categorical]."""
+    def score_arrays(self, numeric: NDArray[np.floating], categorical: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same for rows that are encoded already: floats [rows, numeric], int64 [rows, categorical]."""
         found = []
         with torch.inference_mode():
             for begin in range(0, len(numeric), _BATCH):

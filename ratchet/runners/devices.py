@@ -78,6 +78,18 @@ def host_devices() -> Devices:
     return Devices(names=names, fake=setting.startswith(_FAKE))
 
 
+def require_devices(wanted: int, name: str) -> Devices:
+    """The devices of this host. Raises ConfigurationError if it has fewer than are wanted. name: of what needs them."""
+    host = host_devices() if wanted else Devices()
+    if len(host.names) < wanted:
+        has = f"has {len(host.names)} ({host.listed})" if host.names else "has none"
+        raise ConfigurationError(
+            f"{name} needs {_count(wanted)}, and this host {has}",
+            remedy=f"lower resources.<stage>.gpus, or list the devices in {SETTING} if nvidia-smi cannot",
+        )
+    return host
+
+
 def _listed_by_driver() -> tuple[str, ...]:
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -108,13 +120,7 @@ def claim(api: "docker.APIClient", job: Job, create: Callable[[Devices], str]) -
     wanted = job.resources.gpus
     if not wanted:
         return create(Devices())
-    host = host_devices()
-    if len(host.names) < wanted:
-        has = f"has {len(host.names)} ({host.listed})" if host.names else "has none"
-        raise ConfigurationError(
-            f"{job.name} needs {_count(wanted)}, and this host {has}",
-            remedy=f"lower resources.<stage>.gpus, or list the devices in {SETTING} if nvidia-smi cannot",
-        )
+    host = require_devices(wanted, job.name)
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         claims = _claims(api, host.names)

@@ -19,7 +19,7 @@ from ratchet.store.base import Store
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Holdout:
-    """frame: raw rows as a served model gets them, without label and weight. rows: their labels and groups."""
+    """frame: raw rows as a served model gets them, without label and weight. rows: their labels, groups, weights."""
 
     frame: pd.DataFrame
     rows: Rows
@@ -48,8 +48,10 @@ def read(store: Store, spec: PipelineSpec, snapshot: Snapshot, days: tuple[date,
     offsets = _offsets([frame[spec.group] for frame in frames]) if spec.group else None
     frame = pd.concat(frames, ignore_index=True)
     label = frame[spec.label].to_numpy(np.float64)
-    hidden = [spec.label, *spec.with_role("weight")]
-    return Holdout(frame=frame.drop(columns=hidden), rows=Rows(label=label, offsets=offsets), days=days)
+    weights = spec.with_role("weight")
+    weight = frame[weights[0]].to_numpy(np.float64) if weights else None
+    rows = Rows(label=label, offsets=offsets, weight=weight)
+    return Holdout(frame=frame.drop(columns=[spec.label, *weights]), rows=rows, days=days)
 
 
 def _day(path: Path, spec: PipelineSpec) -> pd.DataFrame:

@@ -27,7 +27,7 @@ def judge(
     if against is not None and against.shape != candidate.shape:
         against = None
     names = metrics.names(spec.train.objective, metric)
-    constants = {name: metrics.constant(spec.train.objective, name, held.rows.label) for name in names}
+    constants = {name: metrics.constant(spec.train.objective, name, held.rows) for name in names}
     tables = [
         _values(held, dict.fromkeys(names, candidate)),
         _values(held, constants if against is None else dict.fromkeys(names, against)),

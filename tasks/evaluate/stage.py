@@ -28,8 +28,8 @@ _LATENCY_TRIES = 5
 def run(ctx: StageContext) -> Finished:
     """Score, measure, compare, judge.
 
-    Output `scores`: label, group, candidate and baseline of each held-out row; `scoring`: the code of ours that scored
-    the candidate, which register gives to the version.
+    Output `scores`: label, group, weight, candidate and baseline of each held-out row; `scoring`: the code of ours that
+    scored the candidate, which register gives to the version.
     """
     spec, result = ctx.spec, ctx.upstream("train")
     trained = summaries.trained(result)
@@ -116,6 +116,8 @@ def _write_scores(ctx: StageContext, held: Holdout, candidate: Floats, baseline:
     columns: dict[str, Floats] = {"label": held.rows.label}
     if held.rows.offsets is not None:
         columns["group"] = np.repeat(np.arange(len(held.rows.offsets) - 1), np.diff(held.rows.offsets))
+    if held.rows.weight is not None:
+        columns["weight"] = held.rows.weight
     columns |= _columns("candidate", candidate)
     if baseline and baseline.scores is not None:
         columns |= _columns("baseline", baseline.scores)

@@ -12,6 +12,7 @@ from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch
 from tasks.features.day import categorical, numeric
 from tasks.features.days import CATEGORIES, KeptDay, encode_days
+from tasks.features.refusals import refuse_unlearnable
 from tasks.features.split import split
 from tasks.features.statistics import merge, vocabulary
 
@@ -68,6 +69,7 @@ def _fit(ctx: StageContext, days: Sequence[KeptDay]) -> FittedState:
     columns = [merge(column) for column in zip(*(day.numeric for day in days), strict=True)]
     counts = [np.load(fetch(ctx.store, day.categories, ctx.disk), mmap_mode="r") for day in days]
     label = merge(day.label for day in days)
+    refuse_unlearnable(ctx.spec, [day.day.day for day in days], label=label, numeric=columns, counts=counts)
     return FittedState(
         mean=np.array([column.mean for column in columns]),
         std=np.array([column.std for column in columns]),

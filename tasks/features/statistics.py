@@ -9,11 +9,14 @@ from pydantic import Field
 from ratchet.contracts.columns import Transform
 from ratchet.contracts.document import Document
 
+SMALLEST_SPREAD = 1e-12
+"""A deviation below this share of the mean is the rounding of a constant: a float64 holds 16 digits."""
+
 
 class Moments(Document):
     """The moments of the values that are not missing."""
 
-    count: int
+    count: float = Field(description="The number of values, or the sum of their weights.")
     mean: float
     m2: float = Field(description="The sum of squared distances from the mean, which is numerically stable.")
 
@@ -21,23 +24,32 @@ class Moments(Document):
     def std(self) -> float:
         """Population standard deviation; 1 for a constant column, to allow a division by it."""
         deviation = (self.m2 / self.count) ** 0.5 if self.count else 0.0
-        return deviation if deviation > 1e-9 * max(1.0, abs(self.mean)) else 1.0
+        return deviation if deviation > SMALLEST_SPREAD * abs(self.mean) else 1.0
 
 
 EMPTY = Moments(count=0, mean=0.0, m2=0.0)
 
 
-def moments(values: NDArray[np.floating], transform: Transform | None = None) -> Moments:
-    """The moments of a column. NaN, and values outside the transform's domain, count as missing."""
+def moments(
+    values: NDArray[np.floating], transform: Transform | None = None, weight: NDArray[np.floating] | None = None
+) -> Moments:
+    """The moments of a column. NaN, and values outside the transform's domain, count as missing.
+
+    weight: how often each value counts, from 0 up; once without it.
+    """
     wide = values.astype(np.float64)
     if transform == "log1p":
         with np.errstate(divide="ignore", invalid="ignore"):
             wide = np.log1p(wide)
-    wide = wide[np.isfinite(wide)]
+    share = np.ones(len(wide)) if weight is None else weight.astype(np.float64)
+    there = np.isfinite(wide) & (share > 0)
+    wide, share = wide[there], share[there]
     if not len(wide):
         return EMPTY
-    mean = float(wide.mean())
-    return Moments(count=len(wide), mean=mean, m2=float(np.square(wide - mean).sum()))
+    total = float(share.sum())
+    apart = wide - wide[0]  # exact for values that lie close together, however large they are
+    shift = float((apart * share).sum()) / total
+    return Moments(count=total, mean=float(wide[0]) + shift, m2=float((share * np.square(apart - shift)).sum()))
 
 
 def merge(parts: Iterable[Moments]) -> Moments:

@@ -53,13 +53,14 @@ def signature(spec: PipelineSpec) -> Any:
 def _type(column: Column) -> Any:
     """MLflow's type of a column.
 
-    Only texts and float64 are enforced. MLflow refuses or changes integers and booleans with missing values, and the
-    resolution of times; scoring itself checks what it reads, and must see rows as evaluation saw them.
+    Only texts are enforced. MLflow refuses whole numbers in a column of floats, refuses or changes integers and
+    booleans with missing values, and changes the resolution of times; scoring itself checks what it reads, and must see
+    rows as evaluation saw them.
     """
     from mlflow.types import DataType
     from mlflow.types.schema import AnyType
 
-    return {"string": DataType.string, "float64": DataType.double}.get(column.type) or AnyType()
+    return DataType.string if column.type == "string" else AnyType()
 
 
 def requirements(pins: Pins) -> list[str]:

@@ -98,7 +98,7 @@ class Computation:
         label = rows.label.to(self._device)
         weight = None if rows.weight is None else rows.weight.to(self._device)
         if self._standardise:
-            label = (label - self._network.label_mean) / self._network.label_scale
+            label = ((label.double() - self._network.label_mean) / self._network.label_scale).float()
         group = None
         if rows.sizes is not None:
             sizes = rows.sizes.to(self._device)

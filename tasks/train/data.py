@@ -19,7 +19,8 @@ from ratchet.contracts.step_rows import CHUNK_ROWS
 class Rows:
     """Consecutive rows.
 
-    numeric float32 [rows, k]; places int64 [rows, c]; label float32 (int64 for classes); weight float32, or None;
+    numeric float32 [rows, k], standardised, NaN where missing; places int64 [rows, c]; label float32 (int64 for
+    classes, float64 for a regression, on its own scale); weight float32, or None;
     sizes int64 [groups], rows of each group in order, or None without groups.
     """
 

@@ -23,15 +23,14 @@ def extremes(
     text = f"{len(numbers):,} rows with labels from {float(label.min()):.6g} to {float(label.max()):.6g}"
     if not description.numeric:
         return text
-    device = next(network.parameters()).device
-    with torch.inference_mode():
-        far = network.preprocess.standardised(rows.numeric[torch.from_numpy(numbers)].to(device))
-    far = far.abs().nan_to_num(nan=0.0, posinf=float("inf")).cpu()
+    standard = rows.numeric[torch.from_numpy(numbers)]
+    far = standard.abs().nan_to_num(nan=0.0, posinf=float("inf")).cpu()
     row, column = divmod(int(far.argmax()), far.shape[1])
     number = int(numbers[row])
     ends = np.cumsum([day.rows for day in days])
     day = days[int(np.searchsorted(ends, number, side="right"))].day
     return (
         f"{text}; farthest from its mean is {description.numeric[column].name} ="
-        f" {float(rows.numeric[number, column]):.6g} on {day}, by {float(far[row, column]):,.1f} standard deviations"
+        f" {network.preprocess.value(float(standard[row, column]), column):.6g} on {day},"
+        f" by {float(far[row, column]):,.1f} standard deviations"
     )

@@ -1,4 +1,7 @@
-"""The loss of each objective, from raw network outputs: a mean over rows, or over groups for a ranking."""
+"""The loss of each objective, from raw network outputs: a mean over rows, or over groups for a ranking.
+
+A row of weight 2 counts as that row twice, a group whose rows have weight 2 as that group twice.
+"""
 
 from collections.abc import Callable
 
@@ -19,7 +22,9 @@ of a batch, each times its share of the mass, sum to the loss of the whole batch
 def listwise(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
     """Softmax cross-entropy over each group (ListNet's top-one loss, Cao et al. 2007), mean over groups.
 
-    A group without a positive label has no order to learn, and is left out of the mean.
+    A group without a positive label has no order to learn, and is left out of the mean. The weight of a row multiplies
+    what its label adds to the loss, as an inverse propensity does (Joachims et al. 2017), so the group counts in the
+    mean as much as its labels weigh on average. The weight of a row without a positive label has no effect.
     """
     if group is None:
         raise ValueError("a ranking needs groups")
@@ -27,11 +32,12 @@ def listwise(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor
     highest = torch.full((groups,), -torch.inf, device=scores.device).scatter_reduce(0, group, scores.detach(), "amax")
     shifted = scores - highest[group]
     total = torch.zeros(groups, device=scores.device).index_add(0, group, shifted.exp())
-    target = label if weight is None else label * weight
-    relevance = torch.zeros(groups, device=scores.device).index_add(0, group, target)
-    share = target / relevance.clamp(min=1e-12)[group]
+    relevance = torch.zeros(groups, device=scores.device).index_add(0, group, label)
+    share = label / torch.where(relevance > 0, relevance, 1.0)[group]
     surprise = share * (total.log()[group] - shifted)
-    return surprise.sum() / (relevance > 0).sum().clamp(min=1)
+    if weight is None:
+        return surprise.sum() / (relevance > 0).sum().clamp(min=1)
+    return (surprise * weight).sum() / (share * weight).sum().clamp(min=1e-12)
 
 
 def _mean(losses: Tensor, weight: Tensor | None) -> Tensor:
@@ -71,12 +77,15 @@ def _mass_of_weights(rows: Rows) -> float:
 
 
 def _mass_of_groups(rows: Rows) -> float:
-    """The number of groups with a positive label, as in `listwise`."""
+    """The number of groups with a positive label, or the sum of their weights, as in `listwise`."""
     if rows.sizes is None:
         raise ValueError("a ranking needs groups")
-    target = rows.label if rows.weight is None else rows.label * rows.weight
     group = torch.repeat_interleave(torch.arange(len(rows.sizes)), rows.sizes)
-    return float((torch.zeros(len(rows.sizes)).index_add(0, group, target) > 0).sum())
+    label = rows.label.double()
+    relevance = torch.zeros(len(rows.sizes), dtype=torch.float64).index_add(0, group, label)
+    if rows.weight is None:
+        return float((relevance > 0).sum())
+    return float((rows.weight * label / torch.where(relevance > 0, relevance, 1.0)[group]).sum())
 
 
 MASSES: dict[str, Mass] = {

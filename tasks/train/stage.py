@@ -126,7 +126,7 @@ def _read_day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
     if numeric is None or ids is None or label is None:
         raise RatchetError(f"{day.day}: arrays are missing", remedy="run features again with --rebuild")
     return Rows(
-        numeric=numeric,
+        numeric=network.preprocess.standardise(numeric),
         places=network.preprocess.places(ids),
         label=label,
         weight=tensor("weight"),
@@ -160,9 +160,12 @@ def _settings(ctx: StageContext, rows: int) -> Settings:
 
 def _hooks(ctx: StageContext, network: Network) -> Hooks:
     def metric(rows: Rows, scores: Tensor) -> float | None:
-        offsets = None if rows.sizes is None else np.append(0, np.cumsum(rows.sizes.cpu().numpy()))
-        label = rows.label.double().cpu().numpy()
-        measurement = measure(ctx.spec.metric, MetricRows(label=label, offsets=offsets), scores.double().cpu().numpy())
+        measured = MetricRows(
+            label=rows.label.double().cpu().numpy(),
+            offsets=None if rows.sizes is None else np.append(0, np.cumsum(rows.sizes.cpu().numpy())),
+            weight=None if rows.weight is None else rows.weight.double().cpu().numpy(),
+        )
+        measurement = measure(ctx.spec.metric, measured, scores.double().cpu().numpy())
         return None if measurement is None else measurement.value
 
     return Hooks(

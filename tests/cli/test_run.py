@@ -13,6 +13,7 @@ from ratchet.cli.main import main
 from ratchet.cli.run import _days, as_json
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
@@ -82,6 +83,18 @@ def test_a_failed_run_has_the_same_keys_and_the_cause(planned: LocalRun) -> None
 
 def test_a_run_without_a_stage_has_no_reason(planned: LocalRun) -> None:
     assert as_json(planned)["reason"] is None
+
+
+@pytest.mark.parametrize("runner", ["process", "docker"])
+def test_a_gpu_that_this_host_lacks_is_named_before_anything_is_planned(
+    runner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RATCHET_GPUS", "")
+    store = tmp_path / "store"
+    call = ["run", str(FOLDER), "--runner", runner, "--store", str(store), "--set", "resources.train.gpus=1"]
+    assert main(call) == ExitCode.BAD_CONFIGURATION
+    assert "resources.train needs 1 GPU, and this host has none" in capsys.readouterr().err
+    assert not store.exists()
 
 
 def test_help_explains_every_key(capsys: pytest.CaptureFixture[str]) -> None:

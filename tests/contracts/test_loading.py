@@ -1,6 +1,7 @@
 """Pipeline files: valid files load, and all problems of an invalid one are reported at once, with their lines."""
 
 import contextlib
+import json
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,7 @@ def test_misfits_are_reported_together_with_invalid_keys() -> None:
     assert problems(text) == [
         "p.yaml:26: train.epoch: unknown key; allowed: batch_size, checkpoint, epochs, learning_rate, model, objective, "
         "patience, seed, valid_days, weight_decay; did you mean epochs?",
-        "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, auc, logloss",
+        "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K",
         "p.yaml:30: evaluate.slices.0: price is not a categorical column; allowed: item_id, country",
     ]
 
@@ -210,6 +211,10 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("batch_size: auto", "batch_size: 0", "p.yaml:27: train.batch_size: 0 is not a batch size; allowed: auto"),
         ("metric: ndcg@10", "metric: ndgc@10", "p.yaml:30: evaluate.metric: 'ndgc@10' is not a metric; allowed: accuracy"),
         ("metric: ndcg@10", "metric: rmse", "p.yaml:30: evaluate.metric: rmse does not measure a ranking model"),
+        ("metric: ndcg@10", "metric: auc", "p.yaml:30: evaluate.metric: auc compares scores of different groups, and a ranking"),
+        ("metric: ndcg@10", "metric: logloss", "p.yaml:30: evaluate.metric: logloss compares scores of different groups"),
+        ("metric: ndcg@10", "metric: rmse", "rmse does not measure a ranking model; allowed: ndcg@K, mrr@K"),
+        ("{gpus: 0", "{gpus: 2", "p.yaml:33: resources.train.gpus: training uses one GPU, and 2 would be taken; allowed: 0, 1"),
         ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is not a categorical column"),
         ("memory: 4g", "memory: lots", "p.yaml:33: resources.train.memory: 'lots' is not an amount of memory"),
         ("memory: 4g", "memory: 0g", "'0g' is zero"),
@@ -225,6 +230,13 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
 def test_a_problem_names_line_key_and_allowed_values(old: str, new: str, said: str) -> None:
     found = problems(changed(old, new))
     assert any(said in line for line in found), found
+
+
+def test_what_a_file_may_no_longer_ask_for_still_reads_in_a_stored_document() -> None:
+    stored = loads(changed("slices: [country]", "slices: []")).model_dump(mode="json", by_alias=True)
+    stored["evaluate"]["metric"], stored["resources"]["train"]["gpus"] = "auc", 4
+    read = PipelineSpec.model_validate_json(json.dumps(stored))
+    assert (read.metric, read.resources["train"].gpus) == ("auc", 4)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,28 @@ def test_a_rare_label_keeps_the_promise_too() -> None:
     assert promoted / count <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / count)
 
 
+@pytest.mark.parametrize("metric", ["auc", "logloss", "ndcg@5"])
+def test_weighted_rows_keep_the_promise_too(metric: str) -> None:
+    """Two scorers of equal skill on rows of very unequal weight: neither may seem better more often than allowed."""
+    count, promoted = 300, 0
+    for seed in range(count):
+        generator = np.random.default_rng(seed)
+        label = (np.arange(600) % 5 == 0).astype(float)
+        rows = Rows(
+            label=label,
+            offsets=np.arange(0, 601, 10) if metric == "ndcg@5" else None,
+            weight=np.repeat(generator.lognormal(0, 1, 60), 10)
+            if metric == "ndcg@5"
+            else generator.lognormal(0, 1, 600),
+        )
+        one, other = (measure(metric, rows, 1 / (1 + np.exp(1 - label - generator.normal(size=600)))) for _ in range(2))
+        assert one is not None
+        assert other is not None
+        found = compare(one, other, lower_is_better=metric == "logloss", confidence=0.95, seed=seed, resamples=400)
+        promoted += found.gain.low > 0
+    assert promoted / count <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / count)
+
+
 def test_groups_and_not_rows_are_what_is_resampled() -> None:
     generator = np.random.default_rng(0)
     label, guess = np.repeat(generator.normal(size=(2, 50)), 40, axis=1)

@@ -22,6 +22,10 @@ def world(tmp_path: Path) -> World:
     return at(tmp_path)
 
 
+def declare(world: World, **columns: Any) -> None:
+    world.document["columns"] = {**world.document["columns"], **columns}
+
+
 def arrays(world: World, day: FeatureDay) -> dict[str, np.ndarray]:
     return {name: np.load(fetch(world.store, array, world.folder)) for name, array in day.arrays.items()}
 
@@ -161,12 +165,89 @@ def test_an_error_in_features_py_is_reported_with_its_line(world: World) -> None
 
 
 def test_multiclass_labels_stay_whole_and_regression_labels_are_fitted(world: World) -> None:
-    world.document["columns"]["clicked"] = {"role": "label", "type": "int64", "in": [0, 1, 2]}
+    declare(world, clicked={"role": "label", "type": "int64", "in": [0, 1, 2]})
     world.document["train"] = {"objective": "multiclass"}
     for day in (D1, D2, D3):
         world.put(day, {**day_rows(), "clicked": [i % 3 for i in range(12)]})
     found = summaries.features(encoded(world).result)
     assert arrays(world, found.days[0])["label"].dtype == np.int64
     world.document["train"] = {"objective": "regression"}
-    fitted = FittedState.from_bytes(read_bytes(world.store, encoded(world).result.outputs["fitted"]))
-    assert (fitted.label_mean, fitted.label_std) == (pytest.approx(1), pytest.approx((2 / 3) ** 0.5))
+    found = encoded(world)
+    assert arrays(world, summaries.features(found.result).days[0])["label"].dtype == np.float64
+    fitted = FittedState.from_bytes(read_bytes(world.store, found.result.outputs["fitted"]))
+    label, weight = np.arange(12) % 3, 1.0 + np.arange(12)
+    assert (fitted.label_mean, fitted.label_std) == (
+        pytest.approx(np.average(label, weights=weight)),
+        pytest.approx(np.cov(label, aweights=weight, ddof=0) ** 0.5),
+    )
+
+
+SECONDS = 1_790_000_000
+
+
+def test_numbers_that_a_float32_cannot_hold_keep_their_digits(world: World) -> None:
+    declare(world, seen={"role": "numeric", "type": "int64"})
+    for day in (D1, D2, D3):
+        world.put(day, {**day_rows(), "seen": [SECONDS + 60 * i for i in range(12)]})
+    published = encoded(world)
+    made = arrays(world, summaries.features(published.result).days[0])
+    assert made["numeric"].dtype == np.float64
+    assert sorted(made["numeric"][:, 2]) == [SECONDS + 60 * i for i in range(12) if i != 1]
+    fitted = FittedState.from_bytes(read_bytes(world.store, published.result.outputs["fitted"]))
+    place = summaries.features(published.result).numeric.index("seen")
+    assert fitted.std[place] == pytest.approx(60 * np.std([i for i in range(12) if i != 1]))
+
+
+@pytest.mark.parametrize("step", [1, 100])
+def test_whole_numbers_that_no_float_tells_apart_are_refused_by_name(world: World, step: int) -> None:
+    declare(world, seen={"role": "numeric", "type": "int64"})
+    for day in (D1, D2, D3):
+        world.put(day, {**day_rows(), "seen": [2**62 + step * i for i in range(12)]})
+    with pytest.raises(DataRejected, match=r"columns\.seen: the values of .* differ by less than a float64 shows"):
+        encoded(world)
+
+
+def test_large_whole_numbers_far_apart_and_constant_ones_are_read(world: World) -> None:
+    declare(world, seen={"role": "numeric", "type": "int64"})
+    for values in ([2**62 // (1 + i) for i in range(12)], [2**62 + 1] * 12, [-(2**63), 2**63 - 1] * 6):
+        for day in (D1, D2, D3):
+            world.put(day, {**day_rows(), "seen": values})
+        assert encoded(world)
+
+
+@pytest.mark.parametrize(
+    ("train", "changes", "message"),
+    [
+        ("binary", {"clicked": [0] * 12}, "columns.clicked: every row of .* has the label 0; a binary model needs two"),
+        ("binary", {"clicked": [1] * 12}, "columns.clicked: every row of .* has the label 1; a binary model needs two"),
+        ("ranking", {"clicked": [0] * 12}, "columns.clicked: no row of .* has a positive label"),
+        ("binary", {"trust": [0.0] * 12}, "columns.trust: every row of .* has weight 0"),
+        ("binary", {"price": [None] * 12}, "columns.price: no row of .* has a value"),
+        ("binary", {"country": [None] * 12}, "columns.country: no row of .* has a value"),
+        ("binary", {"item": [None] * 12}, "columns.item: no row of .* has a value"),
+    ],
+)
+def test_training_days_that_nothing_can_be_learnt_from_are_refused_before_training(
+    world: World, train: str, changes: dict[str, Any], message: str
+) -> None:
+    world.document["train"] = {"objective": train}
+    for day in (D1, D2, D3):
+        world.put(day, {**day_rows(), **changes})
+    with pytest.raises(DataRejected, match=message):
+        encoded(world)
+
+
+def test_one_class_of_a_multiclass_label_is_refused(world: World) -> None:
+    declare(world, clicked={"role": "label", "type": "int64", "in": [0, 1, 2]})
+    world.document["train"] = {"objective": "multiclass"}
+    for day in (D1, D2, D3):
+        world.put(day, {**day_rows(), "clicked": [2] * 12})
+    with pytest.raises(DataRejected, match="has the label 2; a multiclass model needs two classes"):
+        encoded(world)
+
+
+def test_only_the_training_days_have_to_be_learnable(world: World) -> None:
+    world.put(D1, day_rows())
+    for day in (D2, D3):
+        world.put(day, {**day_rows(), "clicked": [0] * 12})
+    assert encoded(world)

@@ -70,7 +70,7 @@ def test_a_constant_scorer_has_the_ndcg_of_random_order_wherever_the_clicks_are_
     label = np.zeros(40)
     label[::10] = 1  # the first of each group: a stable sort would call this perfect
     rows = Rows(label=label, offsets=np.arange(0, 41, 10))
-    found = measure("ndcg@10", rows, constant("ranking", "ndcg@10", label))
+    found = measure("ndcg@10", rows, constant("ranking", "ndcg@10", rows))
     assert found is not None
     assert found.value == pytest.approx(np.mean(1 / np.log2(np.arange(10) + 2)))
 
@@ -116,6 +116,97 @@ def test_influences_predict_a_reweighted_metric(metric: str) -> None:
     guessed = float(found.combine(weight @ found.sums))
     assert abs(found.sums.sum()) < 1e-9
     assert guessed == pytest.approx(moved, abs=0.2 * abs(moved - found.value) + 2e-4)
+
+
+METRICS_OF = {
+    "binary": ("auc", "pr_auc", "logloss"),
+    "regression": ("rmse", "mae"),
+    "multiclass": ("accuracy", "logloss"),
+}
+CASES = [(objective, metric) for objective, metrics in METRICS_OF.items() for metric in metrics]
+
+
+def drawn(objective: str, seed: int, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Labels, scores with ties, and whole weights, some of them 0."""
+    draw = np.random.default_rng(seed)
+    label = draw.integers(0, 3 if objective == "multiclass" else 2, count).astype(float)
+    score = np.round(draw.random(count), 1)
+    if objective == "multiclass":
+        score = np.round(draw.dirichlet(np.ones(3), count), 1)
+    return label, score, draw.integers(0, 4, count)
+
+
+@given(st.sampled_from(CASES), st.integers(0, 2**32 - 1), st.integers(1, 40))
+def test_a_row_of_weight_two_is_measured_as_that_row_twice(case: tuple[Any, str], seed: int, count: int) -> None:
+    objective, metric = case
+    label, score, weight = drawn(objective, seed, count)
+    weighted = Rows(label=label, offsets=None, weight=weight.astype(float))
+    repeated = Rows(label=np.repeat(label, weight), offsets=None)
+    found, counted = measure(metric, weighted, score), measure(metric, repeated, np.repeat(score, weight, axis=0))
+    assert (found is None) == (counted is None)
+    if found is not None and counted is not None:
+        assert found.value == pytest.approx(counted.value, abs=1e-12)
+        assert found.combine(found.sums.sum(axis=0)) == pytest.approx(found.value, abs=1e-9)
+    if weight.any():
+        ours, theirs = constant(objective, metric, weighted), constant(objective, metric, repeated)
+        np.testing.assert_allclose(np.resize(ours[0], np.shape(theirs[0])), theirs[0])  # the last class may weigh 0
+
+
+@given(GROUPED, st.sampled_from(["ndcg@3", "mrr@2", "auc", "pr_auc"]), st.data())
+def test_a_group_of_weight_two_is_measured_as_that_group_twice(
+    groups: Groups, metric: str, data: st.DataObject
+) -> None:
+    weights = data.draw(st.lists(st.integers(0, 3), min_size=len(groups), max_size=len(groups)))
+    repeated = [group for group, weight in zip(groups, weights, strict=True) for _ in range(weight)]
+
+    def measured(some: Groups, weight: list[int] | None) -> Measurement | None:
+        pairs = np.array([row for group in some for row in group], float).reshape(-1, 2)
+        each = None if weight is None else np.repeat(np.array(weight, float), [len(group) for group in some])
+        rows = Rows(label=pairs[:, 0], offsets=np.cumsum([0, *map(len, some)]), weight=each)
+        return measure(metric, rows, pairs[:, 1])
+
+    found, counted = measured(groups, weights), measured(repeated, None)
+    assert (found is None) == (counted is None)
+    if found is not None and counted is not None:
+        assert found.value == pytest.approx(counted.value, abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["auc", "pr_auc"])
+def test_influences_of_weighted_rows_predict_a_reweighted_metric(metric: str) -> None:
+    generator = np.random.default_rng(5)
+    label = generator.random(4000) < 0.1
+    score = np.round(generator.random(4000) + 0.5 * label, 2)
+    own, weight = generator.lognormal(0, 1, 4000), generator.poisson(1, 4000)
+    found = measure(metric, Rows(label=label.astype(float), offsets=None, weight=own), score)
+    assert found is not None
+    function = reference.roc_auc_score if metric == "auc" else reference.average_precision_score
+    assert found.value == pytest.approx(function(label, score, sample_weight=own))
+    moved = function(label, score, sample_weight=weight * own)
+    assert abs(found.sums.sum()) < 1e-9
+    guessed = float(found.combine(weight @ found.sums))
+    assert guessed == pytest.approx(moved, abs=0.25 * abs(moved - found.value) + 5e-4)
+
+
+def test_a_group_whose_weights_vary_counts_as_its_labels_weigh() -> None:
+    rows = Rows(label=np.array([3.0, 1, 0, 1]), offsets=np.array([0, 3, 4]), weight=np.array([1.0, 5, 9, 7]))
+    assert rows.weights_of_groups().tolist() == [2.0, 7.0]
+    found = measure("mrr@3", rows, np.array([0.0, 1, 2, 0]))
+    assert found is not None
+    assert found.value == pytest.approx((2 * 1 / 2 + 7 * 1) / 9)
+
+
+def test_units_of_unequal_weight_are_worth_fewer_equal_ones() -> None:
+    label = np.tile([0.0, 1.0], 50)
+    heavy = np.where(np.arange(100) < 2, 1000.0, 1.0)
+    for metric in ("logloss", "auc"):
+        equal, unequal = (
+            measure(metric, Rows(label=label, offsets=None, weight=weight), np.full(100, 0.4))
+            for weight in (np.full(100, 7.0), heavy)
+        )
+        assert equal is not None
+        assert unequal is not None
+        assert equal.effective == whole(metric, label, np.full(100, 0.4)).effective
+        assert unequal.effective <= 2
 
 
 def test_a_metric_without_a_value_is_none() -> None:

@@ -20,6 +20,18 @@ def test_derive_adds_columns_to_a_copy(tmp_path: Path) -> None:
     assert list(DF.columns) == ["price"]
 
 
+def test_whole_numbers_beside_missing_ones_are_whole_and_fractions_are_not(tmp_path: Path) -> None:
+    (tmp_path / "features.py").write_text(
+        "def derive(df):\n    return df.assign(half=df['price'] / 2)\n", encoding="utf-8"
+    )
+    half = load_derive(tmp_path, {"half": "int64"})
+    for prices in ([2.0, None, 6.0], [2.0], [None]):
+        made = half(pd.DataFrame({"price": pd.Series(prices, dtype=float)}))
+        assert made["half"].dropna().tolist() == [price / 2 for price in prices if price]
+    with pytest.raises(ConfigurationError, match="derive makes half as float64, declared as int64"):
+        half(pd.DataFrame({"price": [1.0, None]}))
+
+
 def test_without_a_file_rows_stay_as_they_are(tmp_path: Path) -> None:
     assert load_derive(tmp_path, {})(DF) is DF
     with pytest.raises(ConfigurationError, match=r"columns\.dear\.derived: there is no features\.py"):

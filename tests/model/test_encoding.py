@@ -19,8 +19,8 @@ def test_numbers_keep_their_value_and_what_is_no_number_is_missing() -> None:
         {"a": [1.5, None, np.inf, 1e300], "b": [True, False, True, False], "c": pd.array([1, None, 3, 4], "Int64")}
     )
     numbers, ids = encode(df, numeric=("a", "b", "c"), categorical={})
-    assert numbers.dtype == np.float32
-    np.testing.assert_array_equal(numbers[:, 0], np.float32([1.5, np.nan, np.nan, np.nan]))
+    assert numbers.dtype == np.float64
+    np.testing.assert_array_equal(numbers[:, 0], np.float64([1.5, np.nan, np.nan, np.nan]))
     np.testing.assert_array_equal(numbers[:, 1], np.float32([1, 0, 1, 0]))
     np.testing.assert_array_equal(numbers[:, 2], np.float32([1, np.nan, 3, 4]))
     assert ids.shape == (4, 0)
@@ -73,11 +73,18 @@ def test_other_values_than_declared_are_refused_by_column(values: list[object], 
         category_ids(pd.Series(values, name="c"), kind)
 
 
+def test_large_numbers_that_lie_close_together_stay_apart() -> None:
+    seconds = pd.Series([1_700_000_000, 1_700_000_060])
+    numbers, _ = encode(pd.DataFrame({"t": seconds, "part": [0.1, 0.2]}), numeric=("t", "part"), categorical={})
+    assert numbers.tolist() == [[1_700_000_000, 0.1], [1_700_000_060, 0.2]]
+
+
 def test_rows_without_a_column_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="without the columns b, c"):
         encode(pd.DataFrame({"a": [1.0]}), numeric=("a", "b"), categorical={"c": "string"})
-    with pytest.raises(DataRejected, match="column a: holds"):
-        encode(pd.DataFrame({"a": ["x"]}), numeric=("a",), categorical={})
+    for texts in (["x"], ["1"], [1.0, "2"]):
+        with pytest.raises(DataRejected, match="column a: holds"):
+            encode(pd.DataFrame({"a": texts}), numeric=("a",), categorical={})
 
 
 def test_a_frame_of_the_snapshot_has_exact_large_integers_beside_missing_ones(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn, from_json, to_json
-from ratchet.model.networks import Cross, Network, Preprocess
+from ratchet.model.networks import Cross, Network, Preprocess, finish
+from tasks.features.statistics import moments
 
 
 def described(kind: str = "dcn", classes: int = 1, sizes: tuple[int, ...] = (3, 0, 2)) -> Description:
@@ -26,12 +27,55 @@ def test_numbers_are_transformed_scaled_cut_and_flagged() -> None:
     preprocess.mean.copy_(torch.tensor([1.0, 2.0]))
     preprocess.scale.copy_(torch.tensor([2.0, 0.5]))
     raw = torch.tensor([[np.e - 1, 3.0], [np.nan, np.nan], [-5.0, 1e30]], dtype=torch.float32)
-    found = preprocess.numbers(raw)
+    found = preprocess.numbers(preprocess.standardise(raw))
     torch.testing.assert_close(found[0], torch.tensor([0.0, 2, 0, 0]))
     torch.testing.assert_close(found[1], torch.tensor([0.0, 0, 1, 1]))
     assert found[2, 1] == 10
     assert torch.isfinite(found).all()
     assert torch.isnan(raw[1]).all()  # the rows themselves stay as they were
+
+
+def test_a_value_outside_the_domain_of_the_logarithm_is_missing_as_it_is_for_the_fit() -> None:
+    preprocess = Preprocess(described())
+    raw = torch.tensor([[-1.0, 0.0], [-1.5, 0.0], [-0.5, 0.0]])
+    assert torch.isnan(preprocess.standardise(raw)[:, 0]).tolist() == [True, True, False]
+    assert preprocess.numbers(preprocess.standardise(raw))[:2].tolist() == [[0, 0, 1, 0]] * 2
+    assert moments(raw[:, 0].numpy(), "log1p").count == 1
+
+
+@given(st.sampled_from([1.7e9, 1.7e15, 1e18, -3e12]), st.floats(1e3, 1e6), st.integers(0, 2**32 - 1))
+def test_large_numbers_are_standardised_around_their_mean_alone_as_in_a_batch(
+    middle: float, spread: float, seed: int
+) -> None:
+    raw = middle + np.random.default_rng(seed).normal(0, spread, (37, 2))
+    raw[:, 0] = np.abs(raw[:, 0])
+    preprocess = Preprocess(described())
+    fitted = [moments(raw[:, 0], "log1p"), moments(raw[:, 1])]
+    preprocess.mean.copy_(torch.tensor([one.mean for one in fitted], dtype=torch.float64))
+    preprocess.scale.copy_(torch.tensor([one.std for one in fitted], dtype=torch.float64))
+    together = preprocess.standardise(torch.from_numpy(raw))
+    alone = torch.cat([preprocess.standardise(torch.from_numpy(row[None])) for row in raw])
+    assert torch.equal(together, alone)
+    if fitted[1].std != 1:
+        assert float(together[:, 1].std(correction=0)) == pytest.approx(1, rel=1e-5)
+        wanted = (raw[:, 1] - raw[:, 1].mean()) / raw[:, 1].std()
+        np.testing.assert_allclose(together[:, 1], wanted, atol=1e-3)
+
+
+def test_a_regression_gives_values_whose_spread_is_small_beside_their_mean() -> None:
+    network = Network(described())
+    network.label_mean.fill_(1_700_000_000.0)
+    network.label_scale.fill_(60.0)
+    assert finish(network, "regression", torch.tensor([0.0, 0.5])).tolist() == [1_700_000_000, 1_700_000_030]
+
+
+def test_a_model_whose_buffers_are_float32_still_loads() -> None:
+    network = Network(described())
+    kept = {name: tensor.float() for name, tensor in network.state_dict().items() if name != "preprocess.vocabulary"}
+    kept["preprocess.mean"] = torch.tensor([1.5, 2.5])
+    network.load_state_dict(kept, strict=False)
+    assert network.preprocess.mean.dtype == torch.float64
+    assert network.preprocess.mean.tolist() == [1.5, 2.5]
 
 
 @given(st.lists(st.sets(st.integers(-5, 5)), min_size=1, max_size=3), st.integers(0, 2**32 - 1))

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load as load_tensors
 
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, DataRejected
 from ratchet.model.custom import custom_body
@@ -97,6 +98,30 @@ def test_a_score_means_what_the_objective_says(tmp_path: Path, objective: str, c
     else:
         raw = scores(written(tmp_path / "raw", replace(DESCRIBED, objective="ranking")))
         np.testing.assert_allclose(found, raw + (5 if objective == "regression" else 0), rtol=1e-6)
+
+
+TIED = """
+import torch
+from torch import nn
+
+class Mine(nn.Module):
+    def __init__(self, inputs):
+        super().__init__()
+        self.up, self.down = nn.Linear(inputs, inputs, bias=False), nn.Linear(inputs, inputs, bias=False)
+        self.down.weight = self.up.weight
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x))).sum(1)
+"""
+
+
+def test_a_parameter_under_two_names_is_saved_and_loaded_under_both(tmp_path: Path) -> None:
+    own = replace(DESCRIBED, architecture=replace(DESCRIBED.architecture, kind="model.py:Mine"))
+    folder = written(tmp_path / "m", own, model=TIED)
+    kept = load_tensors((folder / WEIGHTS).read_bytes())
+    assert torch.equal(kept["body.up.weight"], kept["body.down.weight"])
+    expected = scores(written(tmp_path / "again", own, model=TIED))
+    np.testing.assert_array_equal(scores(folder), expected)
 
 
 def test_the_pipelines_own_module_is_a_model_like_any_other(tmp_path: Path) -> None:

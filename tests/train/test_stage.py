@@ -145,7 +145,7 @@ def test_a_trained_model_beats_a_constant_on_held_out_rows(tmp_path: Path, objec
     label = df["clicked"].to_numpy(np.float64)
     rows = Rows(label=label, offsets=np.arange(0, ROWS + 1, 10))
     metric = METRIC[objective]
-    found, baseline = (measure(metric, rows, each) for each in (scores, constant(objective, metric, label)))  # type: ignore[arg-type]  # a parameter is any text
+    found, baseline = (measure(metric, rows, each) for each in (scores, constant(objective, metric, rows)))  # type: ignore[arg-type]  # a parameter is any text
     assert found is not None
     assert baseline is not None
     if metric == "rmse":

@@ -1,0 +1,81 @@
+"""What a training cannot learn from, found before it starts: constant labels, empty columns, numbers that blur."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+import numpy as np
+import pandas as pd
+
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.model.hashing import MISSING, Ids
+from tasks.features.statistics import SMALLEST_SPREAD, Moments
+
+_EXACT = 2**53
+"""Whole numbers up to here are float64 to the last digit."""
+
+
+def refuse_unlearnable(
+    spec: PipelineSpec, days: Sequence[date], *, label: Moments, numeric: Sequence[Moments], counts: Sequence[Ids]
+) -> None:
+    """Raise DataRejected where no model can learn from the training days.
+
+    label, numeric: their moments over all these days. counts: those of `statistics.count_ids`, day by day.
+    """
+    where = f"the training days {days[0]} to {days[-1]}" if len(days) > 1 else f"the training day {days[0]}"
+    _refuse_label(spec, label, where)
+    for name, column in zip(spec.with_role("numeric"), numeric, strict=True):
+        if not column.count:
+            raise _empty(name, where)
+        if spec.columns[name].type == "int64" and 0 < column.m2 / column.count <= (SMALLEST_SPREAD * column.mean) ** 2:
+            raise _blurred(name, where, column.mean)
+    for name in _empty_categories(spec, counts):
+        raise _empty(name, where)
+
+
+def refuse_blurred(values: pd.Series, where: str) -> None:
+    """Raise DataRejected for whole numbers so large and so close together that a float64 does not tell them apart."""
+    if not pd.api.types.is_integer_dtype(values.dtype):
+        return
+    whole = values.dropna().to_numpy(np.int64)
+    if not len(whole) or max(abs(int(whole.min())), abs(int(whole.max()))) <= _EXACT:
+        return
+    apart = whole.astype(np.uint64) - whole.min().astype(np.uint64)  # both wrap around, so the difference is exact
+    middle = float(whole.astype(np.float64).mean())
+    if 0 < float(apart.astype(np.float64).std()) <= SMALLEST_SPREAD * abs(middle):
+        raise _blurred(str(values.name), where, middle)
+
+
+def _refuse_label(spec: PipelineSpec, label: Moments, where: str) -> None:
+    objective, key = spec.train.objective, f"columns.{spec.label}"
+    remedy = "see that the label is filled in as it should be, or raise source.window_days"
+    if not label.count:
+        weight = next(iter(spec.with_role("weight")), "")
+        raise DataRejected(
+            f"columns.{weight}: every row of {where} has weight 0", remedy="give the rows that count a weight above 0"
+        )
+    if objective == "ranking" and not label.mean:
+        raise DataRejected(f"{key}: no row of {where} has a positive label; a ranking learns from those", remedy=remedy)
+    if objective in {"binary", "multiclass"} and not label.m2:
+        message = f"{key}: every row of {where} has the label {label.mean:g}; a {objective} model needs two classes"
+        raise DataRejected(message, remedy=remedy)
+
+
+def _empty_categories(spec: PipelineSpec, counts: Sequence[Ids]) -> Iterator[str]:
+    for place, name in enumerate(spec.with_role("categorical")):
+        if not any(((day[:, 0] == place) & (day[:, 1] != MISSING)).any() for day in counts):
+            yield name
+
+
+def _empty(name: str, where: str) -> DataRejected:
+    return DataRejected(
+        f"columns.{name}: no row of {where} has a value that the model can read",
+        remedy="deliver the column, or give it the role ignore",
+    )
+
+
+def _blurred(name: str, where: str, middle: float) -> DataRejected:
+    return DataRejected(
+        f"columns.{name}: the values of {where} lie around {middle:.6g} and differ by less than a float64 shows there",
+        remedy="subtract a fixed number from them in features.py, or give the column the role categorical or ignore",
+    )
