@@ -1,8 +1,8 @@
 """Whether a pipeline's derive looks at each row by itself, tested on a few rows of a day.
 
-Training derives a day at a time, evaluation all held-out rows at once, and a server what its caller sends. A value that
-depends on the rows beside it is another feature in each of them. In a ranking, the rows of a group are the unit: a value
-may depend on its group, whole and in any order.
+Training derives a day at a time, evaluation all held-out rows at once, a server what its caller sends. A value that
+depends on the rows beside it is another feature in each of them. In a ranking, the rows of a group are the unit: a
+value may depend on its group, whole and in any order.
 
 A change here violates the promise of the project when a day is published whose values depend on other rows.
 """

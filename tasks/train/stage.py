@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import Preempted, RatchetError
 from ratchet.contracts.gate import LOWER_IS_BETTER
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Epoch, FeatureDay, FeatureSet, TrainedModel
 from ratchet.metrics.metrics import Rows as MetricRows
@@ -30,6 +32,7 @@ from tasks.train.loop import Hooks, Loop, NotFinite, StopTraining, TrainResult
 from tasks.train.memory import convert_memory_errors
 from tasks.train.settings import Settings
 from tasks.train.startup import prepare
+from tasks.train.trial import try_own_code
 
 
 def run(ctx: StageContext) -> Finished:
@@ -38,8 +41,10 @@ def run(ctx: StageContext) -> Finished:
     features = summaries.features(ctx.upstream("features"))
     device = prepare(seed=ctx.spec.train.seed, cpus=resources.cpus, gpus=resources.gpus)
     fitted = FittedState.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
-    description = _describe(ctx, features, fitted)
-    network = _fit(Network(description, custom_body(description, ctx.folder)), fitted)
+    description = describe(ctx.spec, ctx.folder, features, fitted)
+    loss, mass = load_loss(description.objective, description.architecture.kind, ctx.folder)
+    try_own_code(description, ctx.folder, device, loss=loss, mass=mass, columns=ctx.spec.columns.values())
+    network = fit(Network(description, custom_body(description, ctx.folder)), fitted)
     with ctx.phase("read"):
         train = _read(ctx, network, features, features.split.train)
         valid = _read(ctx, network, features, features.split.valid) if features.split.valid else None
@@ -47,7 +52,6 @@ def run(ctx: StageContext) -> Finished:
     checkpointer = Checkpointer(
         StoreCheckpointFolder(ctx.store, ctx.request), keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning
     )
-    loss, mass = load_loss(settings.objective, ctx.spec.train.model.kind, ctx.folder)
     with (
         ctx.phase("train"),
         convert_memory_errors(settings.batch_size, settings.accumulation),
@@ -68,11 +72,12 @@ def run(ctx: StageContext) -> Finished:
     return Finished(content=summary.digest, summary=summary, metrics=_metrics(result, len(train), checkpointer.stalls))
 
 
-def _describe(ctx: StageContext, features: FeatureSet, fitted: FittedState) -> Description:
-    columns, settings = ctx.spec.columns, ctx.spec.train.model
+def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: FittedState) -> Description:
+    """What the model is. folder: the pipeline's, which holds its own code."""
+    columns, settings = spec.columns, spec.train.model
     sizes = [len(ids) for ids in fitted.vocabulary]
     return Description(
-        objective=ctx.spec.train.objective,
+        objective=spec.train.objective,
         numeric=tuple(NumericColumn(name=name, transform=columns[name].transform) for name in features.numeric),
         categorical=tuple(
             CategoricalColumn(name=name, type=columns[name].type, vocabulary=size)
@@ -86,12 +91,12 @@ def _describe(ctx: StageContext, features: FeatureSet, fitted: FittedState) -> D
             cross_layers=settings.cross_layers,
             dropout=settings.dropout,
         ),
-        code=code_digest(ctx.folder),
-        classes=len(columns[ctx.spec.label].allowed or ()) if ctx.spec.train.objective == "multiclass" else 1,
+        code=code_digest(folder),
+        classes=len(columns[spec.label].allowed or ()) if spec.train.objective == "multiclass" else 1,
     )
 
 
-def _fit(network: Network, fitted: FittedState) -> Network:
+def fit(network: Network, fitted: FittedState) -> Network:
     """Put the values that were fitted on the training days into the model's buffers."""
     preprocess = network.preprocess
     preprocess.mean.copy_(torch.from_numpy(fitted.mean))

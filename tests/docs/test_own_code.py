@@ -93,7 +93,7 @@ def loss(scores, labels, weights, groups):
     assert groups.dtype == torch.int64 and groups[0] == 0 and set(groups.diff().tolist()) <= {0, 1}
     assert labels.mean().abs() < 0.5 and 0.5 < labels.std() < 1.5
     assert weights.min() >= 1
-    return (weights * (scores - labels).square()).sum() / weights.sum()
+    return (weights * (scores - labels).square()).mean()
 """,
 }
 KILOMETRES = """

@@ -427,3 +427,14 @@ def test_an_attempt_that_was_replaced_cannot_save_a_checkpoint(tmp_path: Path) -
         StoreCheckpointFolder(shop.store, late).put("step-0000000003.json", b"{}")
     assert hold.release()
     assert list(StoreCheckpointFolder(shop.store, current).names()) == ["step-0000000001.json", "step-0000000002.json"]
+
+
+def test_a_network_that_does_not_fit_is_refused_before_a_day_is_read(tmp_path: Path) -> None:
+    trainings = prepare(tmp_path, "regression", model="from torch import nn\n\ndef Mine(inputs):\n    return One(inputs, 1)\n\nclass One(nn.Linear):\n    def forward(self, x):\n        return super().forward(x).mean()\n")  # fmt: skip
+    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4})
+    for array in summaries.features(trainings.inputs["features"].result).days[0].arrays.values():
+        path = trainings.nights.store.local(array.key)
+        assert path is not None
+        path.unlink()
+    with pytest.raises(ConfigurationError, match=r"model\.py:7: forward returned a tensor of shape \[\] for 24 rows"):
+        trainings.train()
