@@ -64,8 +64,9 @@ def try_step(network: Network, rows: Rows, folder: Path, kind: str, *, loss: Los
     network.train()
     scores = network.scores(rows.numeric, rows.places)
     if not scores.requires_grad:
+        where = _place(network, folder, kind)
         raise ConfigurationError(
-            f"{_place(network, folder, kind)}: forward returned outputs without a gradient; allowed: outputs that parameters make",
+            f"{where}: forward returned outputs without a gradient; allowed: outputs that parameters make",
             remedy="compute them with the module's parameters, without detach, item or numpy",
         )
     value = loss_of(loss, scores, rows)
