@@ -21,9 +21,16 @@ from ratchet.contracts.loading import FILE, load
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.pages.words import count
 
+_EPILOG = (
+    "If the files are right, features.py and model.py are tried on made-up rows, in another process with limits of "
+    "time and memory, and one step is trained. Exit codes: 0 if nothing is wrong, 64 for mistakes, 69 if the "
+    "pipeline's own code could not be checked, as without the libraries of the stages."
+)
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
+    parser.epilog = _EPILOG
     add_pipeline(parser)
     parser.add_argument("--explain", action="store_true", help="print the file with every default filled in")
     parser.set_defaults(run=_run)

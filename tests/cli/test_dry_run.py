@@ -91,7 +91,9 @@ def test_mistakes_of_both_files_are_reported_at_once_with_their_lines(
     first, second, last = capsys.readouterr().err.splitlines()
     assert first.startswith(f"{tmp_path}/features.py:2: derive makes dear ")
     assert "allowed: a value of its own row" in first
-    assert second.startswith(f"{tmp_path}/model.py:9: forward returned a tensor of shape [24, 2] for 24 rows; allowed: ")
+    assert second.startswith(
+        f"{tmp_path}/model.py:9: forward returned a tensor of shape [24, 2] for 24 rows; allowed: "
+    )
     assert last == "2 problems; no stage has run"
 
 
