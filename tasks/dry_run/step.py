@@ -51,7 +51,8 @@ def try_training(spec: PipelineSpec, folder: Path, encoded: EncodedDay | None, r
             description = describe(spec, folder, features, fitted)
             loss, mass = load_loss(spec.train.objective, kind, folder)
             report.step(f"one step of training with {file}" if file else "one step of training")
-            try_own_code(description, folder, _CPU, loss=loss, mass=mass, columns=spec.columns.values())
+            weighted, grouped = bool(spec.with_role("weight")), spec.group is not None
+            try_own_code(description, folder, _CPU, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
             if encoded is not None:
                 _step(spec, folder, description, fitted, encoded)
     except ConfigurationError as error:

@@ -43,7 +43,8 @@ def run(ctx: StageContext) -> Finished:
     fitted = FittedState.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
     description = describe(ctx.spec, ctx.folder, features, fitted)
     loss, mass = load_loss(description.objective, description.architecture.kind, ctx.folder)
-    try_own_code(description, ctx.folder, device, loss=loss, mass=mass, columns=ctx.spec.columns.values())
+    weighted, grouped = bool(ctx.spec.with_role("weight")), ctx.spec.group is not None
+    try_own_code(description, ctx.folder, device, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
     network = fit(Network(description, custom_body(description, ctx.folder)), fitted)
     with ctx.phase("read"):
         train = _read(ctx, network, features, features.split.train)

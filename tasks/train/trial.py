@@ -3,14 +3,12 @@
 A change here violates the promise of the project when the trial changes what the training that follows computes.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ratchet.contracts.columns import Column
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.custom import custom_body, place, place_of_forward
 from ratchet.model.description import Description
@@ -31,24 +29,31 @@ _CLOSE = 1e-3
 
 
 def try_own_code(
-    description: Description, folder: Path, device: torch.device, *, loss: Loss, mass: Mass, columns: Iterable[Column]
+    description: Description,
+    folder: Path,
+    device: torch.device,
+    *,
+    loss: Loss,
+    mass: Mass,
+    weighted: bool,
+    grouped: bool,
 ) -> None:
     """Try one step of the pipeline's own network and loss on made-up rows; nothing where it has none.
 
-    Works on a network of its own, with few categories, and leaves torch's random numbers as they are. columns: of the
-    pipeline. Raises ConfigurationError with file and line. Where memory runs out, training reports it.
+    Works on a network of its own, with few categories, and leaves torch's random numbers as they are. weighted,
+    grouped: whether rows have weights, and groups. Raises ConfigurationError with file and line. Where memory runs out,
+    training reports it.
     """
     kind = description.architecture.kind
     if ":" not in kind:
         return
-    roles = {column.role for column in columns}
     small = replace(
         description, categorical=tuple(replace(one, vocabulary=_VOCABULARY) for one in description.categorical)
     )
     with torch.random.fork_rng([device] if device.type == "cuda" else []), locate_errors(folder, kind):
         try:
             network = Network(small, custom_body(small, folder)).to(device)
-            rows = _made_up_rows(small, weighted="weight" in roles, grouped="group" in roles).to(device)
+            rows = _made_up_rows(small, weighted=weighted, grouped=grouped).to(device)
             try_step(network, rows, folder, kind, loss=loss, mass=mass)
         except Exception as error:
             if not is_out_of_memory(error):

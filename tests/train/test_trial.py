@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from ratchet.contracts.columns import Column
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from tasks.train.custom_code import load_loss
@@ -49,9 +48,9 @@ def tried(
         architecture=Architecture(kind="model.py:Mine", embedding_dim=4, hidden=(), cross_layers=1, dropout=0),
         classes=classes,
     )
-    columns = [Column.model_validate({"role": role, "type": "int64"}) for role in roles]
     value, mass = load_loss(objective, "model.py:Mine", folder)
-    try_own_code(description, folder, CPU, loss=value, mass=mass, columns=columns)
+    weighted, grouped = "weight" in roles, "group" in roles
+    try_own_code(description, folder, CPU, loss=value, mass=mass, weighted=weighted, grouped=grouped)
 
 
 @pytest.mark.parametrize("objective", ["binary", "regression", "multiclass", "ranking"])
