@@ -115,7 +115,8 @@ def _derived(derive: OwnDerive, rows: pd.DataFrame, how: str) -> pd.DataFrame:
 def _compare(derive: OwnDerive, whole: pd.DataFrame, found: pd.DataFrame, reads: Reads, how: str) -> None:
     """Raise ConfigurationError for the first value that differs."""
     names = (*reads.numeric, *reads.categorical)
-    wrong = np.concatenate([_differ(*pair) for pair in zip(reads.encode(whole), reads.encode(found), strict=True)], 1)
+    (numbers, ids), (other_numbers, other_ids) = reads.encode(whole), reads.encode(found)
+    wrong = np.concatenate([_far(numbers, other_numbers), ids != other_ids], axis=1)
     for row, column in np.argwhere(wrong)[:1]:
         name = names[column]
         before, after = (_shown(frame[name].iloc[row]) for frame in (whole, found))
@@ -128,16 +129,13 @@ def _compare(derive: OwnDerive, whole: pd.DataFrame, found: pd.DataFrame, reads:
         )
 
 
-def _differ(before: Floats | Ids, after: Floats | Ids) -> NDArray[np.bool_]:
-    if before.dtype.kind != "f":
-        return before != after
+def _far(before: Floats, after: Floats) -> NDArray[np.bool_]:
+    """Where numbers differ by more than rounding, or one is missing."""
     one, other = before.astype(np.float64), after.astype(np.float64)
     size = np.fmax(np.abs(one), np.abs(other))
     largest = np.fmax.reduce(size, axis=0, initial=0.0)
-    missing = np.isnan(one), np.isnan(other)
-    far = np.abs(one - other) > _RELATIVE * size + _OF_COLUMN * largest
-    differ: NDArray[np.bool_] = (far & ~missing[0] & ~missing[1]) | (missing[0] != missing[1])
-    return differ
+    far = np.nan_to_num(np.abs(one - other)) > _RELATIVE * size + _OF_COLUMN * largest
+    return np.asarray(far | (np.isnan(one) != np.isnan(other)), np.bool_)
 
 
 def _shown(value: object) -> str:

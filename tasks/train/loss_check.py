@@ -23,7 +23,7 @@ def refuse_other_mean(loss: Loss, mass: Mass, rows: Rows, scores: Tensor, *, whe
     for count in _PARTS:
         parts = rows.parts(count)
         masses = [mass(part) for part in parts]
-        found = scores.split([len(part) for part in parts])
+        found = torch.split(scores, [len(part) for part in parts])
         combined = sum(
             float(loss_of(loss, some, part)) * share / sum(masses)
             for some, part, share in zip(found, parts, masses, strict=True)
