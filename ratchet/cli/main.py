@@ -12,7 +12,7 @@ from ratchet.contracts.errors import PipelineInvalid, RatchetError
 from ratchet.contracts.exits import ExitCode
 
 _VERBS = {
-    "check": "report every error of a pipeline file at once",
+    "check": "report every error of a pipeline file, and of the code beside it, at once",
     "plan": "show what a run would do: the stages, cached or not, and why",
     "run": "run all stages on this machine, without Airflow",
     "stage": "run one stage from its request file, as a container does",

@@ -13,6 +13,8 @@ from ratchet.contracts.yaml_lines import KeyPath
 
 _FEATURES = "features.py"
 _MODEL = "model.py"
+FILES = (_FEATURES, _MODEL)
+"""What a person may write beside a pipeline file."""
 _Check = Callable[[Path, str, Sequence[ast.stmt]], Iterator[Misfit]]
 
 

@@ -42,7 +42,7 @@ def custom_body(description: Description, folder: Path) -> Callable[[int], nn.Mo
             raise ConfigurationError(cause, remedy=f"correct {name}; it is called as {name}(inputs)") from error
         if not isinstance(made, nn.Module):
             raise ConfigurationError(f"{where}: {name} made {described(made)}", remedy="return a torch.nn.Module")
-        return _guarded(made, file, description.classes)
+        return _guarded(made, file, description.classes, where)
 
     return make
 
@@ -75,6 +75,13 @@ def place(found: Any, file: str) -> str:
         return f"{file}:1"
 
 
+def place_of_forward(made: nn.Module, file: str) -> str | None:
+    """`file:line` of a module's forward; None if the file does not define it."""
+    forward = type(made).forward
+    defined_in = Path(getattr(getattr(forward, "__code__", None), "co_filename", "")).name
+    return place(forward, file) if defined_in == file else None
+
+
 def located(error: BaseException, folder: Path, file: str) -> str | None:
     """`file:line: Type: message` of an error that the pipeline's file raised, or what it called; None for any other."""
     found = blame(error, folder, file)
@@ -101,12 +108,12 @@ def _named(module: ModuleType, name: str, file: str) -> Any:
     )
 
 
-def _guarded(made: nn.Module, file: str, classes: int) -> nn.Module:
-    forward = type(made).forward
-    where = place(forward, file)
-    if Path(getattr(getattr(forward, "__code__", None), "co_filename", "")).name == file:
-        fits(forward, "forward(self, x)", (made, None), where)
-    made.register_forward_hook(partial(_check_output, where, classes))
+def _guarded(made: nn.Module, file: str, classes: int, where: str) -> nn.Module:
+    """where: of what made the module; a forward of the file itself is named by its own line."""
+    own = place_of_forward(made, file)
+    if own is not None:
+        fits(type(made).forward, "forward(self, x)", (made, None), own)
+    made.register_forward_hook(partial(_check_output, own or where, classes))
     return made
 
 

@@ -1,8 +1,10 @@
 """What a pipeline's features.py adds to its rows."""
 
+import ast
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pandas as pd
 from pandas.api import types
@@ -22,6 +24,34 @@ _FITS: dict[ColumnType, tuple[Callable[[Any], bool], ...]] = {
     "timestamp": (types.is_datetime64_any_dtype,),
     "date": (types.is_datetime64_any_dtype, types.is_object_dtype),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDerive:
+    """`derive` of a pipeline's features.py. function: guarded. path: of the file. line: where derive is defined."""
+
+    function: Derive
+    path: Path
+    line: int | None
+
+    def __call__(self, df: pd.DataFrame) -> pd.DataFrame:
+        """The rows with the columns that derive adds. Raises ConfigurationError with file and line."""
+        return self.function(df)
+
+    def place(self, column: str) -> str:
+        """`file:line` of what makes a column, as far as the code names it; else of derive."""
+        named = (node for node in ast.walk(ast.parse(self.path.read_bytes())) if _names(node, column))
+        lines = [node.lineno for node in named if node.lineno >= (self.line or 0)]
+        line = min(lines, default=self.line)
+        return f"{self.path.name}:{line}" if line else self.path.name
+
+
+def _names(node: ast.AST, column: str) -> TypeGuard[ast.expr | ast.keyword]:
+    """Whether code gives a value to a column: `df["column"] = ...` or `assign(column=...)`."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=name), ctx=ast.Store()) | ast.keyword(arg=name):
+            return name == column
+    return False
 
 
 def load_derive(folder: Path, derived: Mapping[str, ColumnType]) -> Derive:
@@ -61,7 +91,7 @@ def load_derive(folder: Path, derived: Mapping[str, ColumnType]) -> Derive:
 
     code = getattr(function, "__code__", None)
     defined = f"{FILE}:{code.co_firstlineno}" if code else FILE
-    return derive
+    return OwnDerive(derive, folder / FILE, code.co_firstlineno if code else None)
 
 
 def _unknown_column(error: BaseException, df: pd.DataFrame) -> str | None:

@@ -88,8 +88,16 @@ def is_fault(error: BaseException) -> bool:
     raises.
     """
     if isinstance(error, Exception):
-        return not isinstance(error, RatchetError | MemoryError)
+        return not isinstance(error, RatchetError) and not lacks_memory(error)
     return not isinstance(error, KeyboardInterrupt) and raised_by(error) is not None
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error means that memory ran out. Torch raises a plain RuntimeError for the memory of the host."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and (type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error))
+    )
 
 
 def raised_by(error: BaseException) -> str | None:

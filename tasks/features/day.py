@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.model.derivation import Derive
+from ratchet.model.derivation import Derive, OwnDerive
 from ratchet.model.encoding import encode
+from ratchet.model.independence import Reads, refuse_dependence
 from ratchet.model.rows import read_rows
 from tasks.features.refusals import refuse_blurred
 from tasks.features.statistics import Moments, count_ids, moments
@@ -43,6 +44,12 @@ def categorical(spec: PipelineSpec) -> dict[str, ColumnType]:
     return {name: spec.columns[name].type for name in spec.with_role("categorical")}
 
 
+def reads(spec: PipelineSpec) -> Reads:
+    """What the model reads, and what a value of it may depend on: its row, in a ranking its group."""
+    group = spec.group if spec.train.objective == "ranking" else None
+    return Reads(numeric=numeric(spec), categorical=categorical(spec), group=group)
+
+
 def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) -> EncodedDay:
     """Encode a day's Parquet file: drop rows without a label, and sort the others by group.
 
@@ -58,13 +65,16 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) ->
     hidden = [spec.label, *spec.with_role("weight")]
     for name in spec.with_role("weight"):
         arrays["weight"] = _weight(df[name], where)
-    derived = derive(df.drop(columns=hidden))
+    given = df.drop(columns=hidden)
+    derived = derive(given)
+    if isinstance(derive, OwnDerive):
+        refuse_dependence(derive, given, derived, reads(spec))
     arrays["numeric"], arrays["categorical"] = encode(derived, numeric=numeric(spec), categorical=categorical(spec))
     for name in numeric(spec):
         refuse_blurred(derived[name], where)
     if spec.group is not None:
         codes = _group_codes(df[spec.group], where, alone=spec.train.objective != "ranking")
-        del df, derived
+        del df, given, derived
         order = np.argsort(codes, kind="stable")
         arrays = {name: array[order] for name, array in arrays.items()}
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1))

@@ -14,15 +14,7 @@ from ratchet.contracts.step_rows import CHUNK_ROWS
 from ratchet.model.networks import Network
 from tasks.train.data import Rows
 from tasks.train.losses import Loss, Mass
-from tasks.train.random_states import generator_states, restore_generators
 from tasks.train.settings import Settings
-
-_ROUNDING = 1e-4
-"""The largest relative difference that sums of float32 in another order are taken to make."""
-
-
-class PartsDiffer(ValueError):
-    """The micro-batches of a step have another loss than the whole batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,28 +44,6 @@ class Computation:
             return BatchLoss(loss=self._backward(batch, 1.0), mass=masses[0])
         losses = [self._backward(part, share) for part, share in zip(parts, _shares(masses), strict=True)]
         return BatchLoss(loss=torch.stack(losses).sum(), mass=sum(masses))
-
-    def check_parts(self, batch: Rows) -> None:
-        """Compare the loss of a batch with that of its micro-batches together; draw no random number.
-
-        Raises PartsDiffer if they differ by more than rounding.
-        """
-        parts = batch.parts(self._parts)
-        states = generator_states()
-        self._network.eval()
-        with torch.inference_mode():
-            scores = self.scores(batch)
-            whole = float(self.loss(scores, batch))
-            pieces = torch.split(scores, [len(part) for part in parts])
-            losses = [float(self.loss(piece, part)) for piece, part in zip(pieces, parts, strict=True)]
-        restore_generators(states)
-        shares = _shares([self._mass(part) for part in parts])
-        shared = [loss * share for loss, share in zip(losses, shares, strict=True)]
-        if abs(sum(shared) - whole) > _ROUNDING * max(abs(whole), sum(map(abs, shared))):
-            raise PartsDiffer(
-                f"the loss of {len(batch):,} rows is {whole:.6g}, but that of their {len(parts)} micro-batches together"
-                f", each weighed by its rows, is {sum(shared):.6g}"
-            )
 
     def _backward(self, part: Rows, share: float) -> Tensor:
         rows = part.to(self._device)

@@ -11,7 +11,6 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.custom import described, fits, located, place
 from ratchet.runtime.user_code import blame, is_fault, load_module
 from tasks.train.losses import LOSSES, MASSES, Loss, Mass, mass_of_rows
-from tasks.train.memory import is_out_of_memory
 
 _CODE = "model.py"
 _CALL = "loss(scores, labels, weights, groups)"
@@ -38,7 +37,7 @@ def locate_errors(folder: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        cause = located(error, folder, file) if name and is_fault(error) and not is_out_of_memory(error) else None
+        cause = located(error, folder, file) if name and is_fault(error) else None
         if cause is None:
             raise
         raise ConfigurationError(cause, remedy=f"correct {file}") from error
@@ -53,7 +52,7 @@ def _checked(custom: Callable[..., object], folder: Path) -> Loss:
         try:
             value = custom(scores, label, weight, group)
         except BaseException as error:
-            if not is_fault(error) or is_out_of_memory(error):
+            if not is_fault(error):
                 raise
             raise ConfigurationError(blame(error, folder, _CODE), remedy=f"correct loss in {_CODE}") from error
         if not isinstance(value, Tensor) or value.dim():

@@ -6,22 +6,19 @@ A change here violates the promise of the project when exit code 75 is given for
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ratchet.contracts.errors import ConfigurationError, Preempted, RatchetError, Unavailable
+from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
 from ratchet.contracts.summaries import FeatureSet
-from ratchet.model.custom import place
 from ratchet.model.description import Description
 from ratchet.model.networks import Network
-from tasks.train.computation import PartsDiffer
 from tasks.train.data import Rows
 from tasks.train.extremes import extremes
 from tasks.train.loop import SaveFailed, StopTraining
-from tasks.train.losses import Loss
 from tasks.train.step_losses import NotFinite
 
 
 @contextmanager
 def convert_endings(
-    description: Description, network: Network, features: FeatureSet, *, train: Rows, valid: Rows | None, loss: Loss
+    description: Description, network: Network, features: FeatureSet, *, train: Rows, valid: Rows | None
 ) -> Iterator[None]:
     """Raise what the stage's contract knows for what the loop raises."""
     try:
@@ -30,12 +27,6 @@ def convert_endings(
         raise Preempted("training received a notice to stop and has saved its state") from None
     except SaveFailed as error:
         raise _not_saved(error) from error
-    except PartsDiffer as error:
-        raise ConfigurationError(
-            f"{place(loss, 'model.py')}: loss is not a mean over rows: {error}",
-            remedy="write it as a mean over rows; or raise resources.train.memory or lower train.batch_size, so that a"
-            " step is computed whole",
-        ) from error
     except NotFinite as error:
         rows, days = (valid, features.split.valid) if error.in_validation else (train, features.split.train)
         where = ""

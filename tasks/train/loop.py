@@ -100,9 +100,7 @@ class Loop:
         self._read_seconds, self._reads = 0.0, 0
 
     def run(self) -> TrainResult:
-        """Train. Raises NotFinite, PartsDiffer, and on a notice to stop StopTraining or SaveFailed."""
-        if self._settings.accumulation > 1:
-            self._computation.check_parts(self._reader.read(self._reader.epoch(1)[0]))
+        """Train. Raises NotFinite, and on a notice to stop StopTraining or SaveFailed."""
         resumed_from = self._resume()
         while not self._is_over():
             self._train_epoch()

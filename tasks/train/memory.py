@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 from ratchet.contracts.errors import OutOfMemory
+from ratchet.runtime.user_code import lacks_memory
 
 
 @contextmanager
@@ -14,7 +13,7 @@ def convert_memory_errors(batch_size: int, accumulation: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not is_out_of_memory(error):
+        if not lacks_memory(error):
             raise
         split = f", in {accumulation} micro-batches" if accumulation > 1 else ""
         cause = str(error).partition("\n")[0].partition(". See ")[0] or type(error).__name__
@@ -23,10 +22,3 @@ def convert_memory_errors(batch_size: int, accumulation: int) -> Iterator[None]:
             remedy="wait for the next try, which computes the step in twice as many micro-batches; to avoid the error, "
             "raise resources.train.memory or take a larger GPU, lower train.batch_size, or make train.model smaller",
         ) from error
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that memory ran out; torch raises a plain RuntimeError for that of the host."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.gate import LOWER_IS_BETTER
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Epoch, FeatureDay, FeatureSet, TrainedModel
 from ratchet.metrics.metrics import Rows as MetricRows
@@ -32,6 +34,7 @@ from tasks.train.memory import convert_memory_errors
 from tasks.train.settings import Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import refuse_step_sizes, rows_of
+from tasks.train.trial import try_own_code
 
 
 def run(ctx: StageContext) -> Finished:
@@ -41,8 +44,11 @@ def run(ctx: StageContext) -> Finished:
     refuse_step_sizes(ctx.spec, features)
     device = prepare(seed=ctx.spec.train.seed, cpus=resources.cpus, gpus=resources.gpus)
     fitted = FittedState.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
-    description = _describe(ctx, features, fitted)
-    network = _fit(Network(description, custom_body(description, ctx.folder)), fitted)
+    description = describe(ctx.spec, ctx.folder, features, fitted)
+    loss, mass = load_loss(description.objective, description.architecture.kind, ctx.folder)
+    weighted, grouped = bool(ctx.spec.with_role("weight")), ctx.spec.group is not None
+    try_own_code(description, ctx.folder, device, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
+    network = fit(Network(description, custom_body(description, ctx.folder)), fitted)
     with ctx.phase("read"):
         train = _read(ctx, network, features, features.split.train)
         network.preprocess.flagged.copy_(train.numeric.isnan().any(0))
@@ -51,12 +57,11 @@ def run(ctx: StageContext) -> Finished:
     checkpointer = Checkpointer(
         StoreCheckpointFolder(ctx.store, ctx.request), keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning
     )
-    loss, mass = load_loss(settings.objective, ctx.spec.train.model.kind, ctx.folder)
     with (
         ctx.phase("train"),
         convert_memory_errors(settings.batch_size, settings.accumulation),
         locate_errors(ctx.folder, ctx.spec.train.model.kind),
-        convert_endings(description, network, features, train=train, valid=valid, loss=loss),
+        convert_endings(description, network, features, train=train, valid=valid),
     ):
         loop = Loop(
             network.to(device),
@@ -74,11 +79,12 @@ def run(ctx: StageContext) -> Finished:
     return Finished(content=summary.digest, summary=summary, metrics=_metrics(result, len(train), checkpointer))
 
 
-def _describe(ctx: StageContext, features: FeatureSet, fitted: FittedState) -> Description:
-    columns, settings = ctx.spec.columns, ctx.spec.train.model
+def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: FittedState) -> Description:
+    """What the model is. folder: the pipeline's, which holds its own code."""
+    columns, settings = spec.columns, spec.train.model
     sizes = [len(ids) for ids in fitted.vocabulary]
     return Description(
-        objective=ctx.spec.train.objective,
+        objective=spec.train.objective,
         numeric=tuple(NumericColumn(name=name, transform=columns[name].transform) for name in features.numeric),
         categorical=tuple(
             CategoricalColumn(name=name, type=columns[name].type, vocabulary=size)
@@ -92,12 +98,12 @@ def _describe(ctx: StageContext, features: FeatureSet, fitted: FittedState) -> D
             cross_layers=settings.cross_layers,
             dropout=settings.dropout,
         ),
-        code=code_digest(ctx.folder),
-        classes=len(columns[ctx.spec.label].allowed or ()) if ctx.spec.train.objective == "multiclass" else 1,
+        code=code_digest(folder),
+        classes=len(columns[spec.label].allowed or ()) if spec.train.objective == "multiclass" else 1,
     )
 
 
-def _fit(network: Network, fitted: FittedState) -> Network:
+def fit(network: Network, fitted: FittedState) -> Network:
     """Put the values that were fitted on the training days into the model's buffers."""
     preprocess = network.preprocess
     preprocess.mean.copy_(torch.from_numpy(fitted.mean))

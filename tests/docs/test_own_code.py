@@ -93,7 +93,7 @@ def loss(scores, labels, weights, groups):
     assert groups.dtype == torch.int64 and groups[0] == 0 and set(groups.diff().tolist()) <= {0, 1}
     assert labels.mean().abs() < 0.5 and 0.5 < labels.std() < 1.5
     assert weights.min() >= 1
-    return (weights * (scores - labels).square()).sum() / weights.sum()
+    return (weights * (scores - labels).square()).mean()
 """,
 }
 KILOMETRES = """
@@ -181,9 +181,16 @@ def test_a_mistake_ends_as_the_page_says(
         ("features.py", "def derive(", "def derived(", "features.py does not define derive"),
         ("model.py", "class Residual(", "class Other(", "model.py does not define Residual"),
         ("model.py", "import torch", "import torch as", "model.py:1: is not Python"),
+        (
+            "features.py",
+            'df["distance_km"] /',
+            'df["distance_km"].rank() /',
+            "features.py:10: derive makes km_per_item ",
+        ),
+        ("model.py", "surprise).mean()", "surprise).sum()", "model.py:19: loss of 24 rows is "),
     ],
 )
-def test_check_reads_the_files_and_runs_nothing(
+def test_check_reports_a_mistake_of_the_files(
     folder: Path, tmp_path: Path, file: str, text: str, instead: str, message: str
 ) -> None:
     write(tmp_path / "mistake", {**FILES, file: FILES[file].replace(text, instead, 1)})

@@ -402,30 +402,6 @@ def test_a_value_that_is_not_finite_ends_the_training_before_it_is_saved(
     assert not list(trainings.nights.store.list("checkpoints"))
 
 
-GROUP_LOSS = """
-from torch import nn
-
-class Mine(nn.Linear):
-    def __init__(self, inputs):
-        super().__init__(inputs, 1)
-
-def loss(scores, labels, weights, groups):
-    return (scores - labels).square().SUM
-"""
-
-
-@pytest.mark.parametrize("reduced", ["sum()", "max()", "mean().sqrt()"])
-def test_a_loss_that_is_no_mean_over_rows_is_refused_before_it_is_split(tmp_path: Path, reduced: str) -> None:
-    trainings = prepare(tmp_path, "binary", model=GROUP_LOSS.replace("SUM", reduced))
-    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4})
-    assert summaries.trained(trainings.train(run="1").result).accumulation == 1
-    with pytest.raises(
-        ConfigurationError,
-        match=r"model\.py:8: loss is not a mean over rows: the loss of \d+ rows is [\d.e+]+, but that of their 4",
-    ):
-        trainings.train(run="2", accumulation=4)
-
-
 def test_a_step_larger_than_the_data_is_refused_before_it_is_read(tmp_path: Path) -> None:
     trainings = prepare(tmp_path, "binary")
     trainings.settings(batch_size=2 * ROWS + 1)
@@ -515,3 +491,14 @@ def test_an_attempt_that_was_replaced_cannot_save_a_checkpoint(tmp_path: Path) -
         StoreCheckpointFolder(shop.store, late).put("step-0000000003.json", b"{}")
     assert hold.release()
     assert list(StoreCheckpointFolder(shop.store, current).names()) == ["step-0000000001.json", "step-0000000002.json"]
+
+
+def test_a_network_that_does_not_fit_is_refused_before_a_day_is_read(tmp_path: Path) -> None:
+    trainings = prepare(tmp_path, "regression", model="from torch import nn\n\ndef Mine(inputs):\n    return One(inputs, 1)\n\nclass One(nn.Linear):\n    def forward(self, x):\n        return super().forward(x).mean()\n")  # fmt: skip
+    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4})
+    for array in summaries.features(trainings.inputs["features"].result).days[0].arrays.values():
+        path = trainings.nights.store.local(array.key)
+        assert path is not None
+        path.unlink()
+    with pytest.raises(ConfigurationError, match=r"model\.py:7: forward returned a tensor of shape \[\] for 24 rows"):
+        trainings.train()

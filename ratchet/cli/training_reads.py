@@ -1,0 +1,24 @@
+"""What the training of a pipeline reads, as far as its file says."""
+
+from math import ceil
+
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.step_rows import step_rows
+from ratchet.pages.words import count
+
+_EXAMPLES = (10_000, 1_000_000)
+"""Rows of the training days, for which the steps are counted."""
+
+
+def training_reads(spec: PipelineSpec) -> list[str]:
+    """Two lines: days and columns; epochs and steps."""
+    held, valid, window = spec.evaluate.holdout_days, spec.train.valid_days, spec.source.window_days
+    numeric, categorical = (len(spec.with_role(role)) for role in ("numeric", "categorical"))
+    sizes = {rows: ceil(rows / step_rows(spec.train.batch_size, rows)) for rows in _EXAMPLES}
+    steps = ", ".join(f"{count(steps, 'step')} for {rows:,} rows" for rows, steps in sizes.items())
+    days = f"{window - held - valid} of {count(window, 'day')} ({held} held out, {valid} for validation)"
+    columns = f"{count(numeric, 'numeric column')} and {count(categorical, 'categorical column')}"
+    return [
+        f"training reads {days}, {columns}",
+        f"an epoch has about {steps}; at most {count(spec.train.epochs, 'epoch')}",
+    ]

@@ -1,0 +1,91 @@
+"""Made-up rows that fit the columns of a pipeline, as a file of its snapshot."""
+
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ratchet.contracts.columns import Column, Value
+from ratchet.contracts.pipeline import PipelineSpec
+from tasks.ingest.schema import arrow_schema, source_columns
+
+_GROUPS = (1, 2, 3, 4, 1, 5, 2, 6)
+"""The rows of each group."""
+ROWS = sum(_GROUPS)
+DAY = date(2026, 1, 15)
+_LETTERS = "abcdef"
+_WIDTH = 100.0
+"""Of the range of a number that has no bounds."""
+_NEVER_MISSING = frozenset({"label", "group", "weight"})
+
+
+def write_rows(path: Path, spec: PipelineSpec) -> None:
+    """Write the source's columns for ROWS rows of one day, the same ones each time.
+
+    A value is missing only in a column whose max_null allows some.
+    """
+    draw = np.random.default_rng(0)
+    columns = source_columns(spec)
+    values = {name: _values(spec, spec.columns[name], draw) for name in columns}
+    pq.write_table(pa.table(values, arrow_schema(columns)), path)
+
+
+def _values(spec: PipelineSpec, column: Column, draw: np.random.Generator) -> list[Any]:
+    if column.role == "group":
+        return _group(column)
+    allowed: tuple[Value, ...] | None = column.allowed
+    if column.role == "label" and allowed is None:
+        allowed = {"binary": (0, 1), "ranking": (0, 1, 2)}.get(spec.train.objective)
+        allowed = tuple(map(bool, allowed)) if allowed and column.type == "bool" else allowed
+    if allowed is not None:  # each of them, as far as there are rows
+        found: list[Any] = [allowed[place % len(allowed)] for place in draw.permutation(ROWS)]
+    else:
+        found = [_BY_TYPE[column.type](column, draw) for _ in range(ROWS)]
+    if column.max_null and column.role not in _NEVER_MISSING:
+        found[-1] = None
+    return found
+
+
+def _group(column: Column) -> list[Any]:
+    names: list[Any] = list(column.allowed or ())
+    if not names:
+        first = int(column.min or 0)
+        names = [f"g{place}" if column.type == "string" else first + place for place in range(len(_GROUPS))]
+    return [names[place % len(names)] for place, size in enumerate(_GROUPS) for _ in range(size)]
+
+
+def _bounds(column: Column) -> tuple[float, float]:
+    """The range of a number; a weight is at least 1 where that is allowed."""
+    low, high = column.min, column.max
+    if low is None:
+        low = min(0.0, high - _WIDTH) if high is not None else 0.0
+    if column.role == "weight" and (high is None or high > 1):
+        low = max(low, 1.0)
+    return low, high if high is not None else low + _WIDTH
+
+
+def _whole(column: Column, draw: np.random.Generator) -> int:
+    low, high = _bounds(column)
+    return int(draw.integers(int(np.ceil(low)), int(np.floor(min(high, low + _WIDTH))), endpoint=True))
+
+
+def _number(column: Column, draw: np.random.Generator) -> float:
+    return float(draw.uniform(*_bounds(column)))
+
+
+def _moment(_: Column, draw: np.random.Generator) -> datetime:
+    return datetime.combine(DAY, time()) + timedelta(seconds=int(draw.integers(86_400)))
+
+
+_BY_TYPE: dict[str, Callable[[Column, np.random.Generator], Any]] = {
+    "int64": _whole,
+    "float64": _number,
+    "string": lambda _, draw: _LETTERS[draw.integers(len(_LETTERS))],
+    "bool": lambda _, draw: bool(draw.integers(2)),
+    "timestamp": _moment,
+    "date": lambda _, __: DAY,
+}

@@ -1,0 +1,123 @@
+"""One step of training on the encoded made-up rows of a pipeline."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.quantities import show_memory
+from ratchet.contracts.summaries import FeatureSet, Split
+from ratchet.model.custom import custom_body
+from ratchet.model.description import Description
+from ratchet.model.fitted_state import FittedState
+from ratchet.model.networks import Network
+from ratchet.runtime.user_code import lacks_memory
+from tasks.dry_run.report import Report
+from tasks.features.day import EncodedDay, categorical, numeric
+from tasks.features.statistics import vocabulary
+from tasks.train.custom_code import load_loss, locate_errors
+from tasks.train.data import Rows
+from tasks.train.stage import describe, fit
+from tasks.train.startup import AdamW, prepare
+from tasks.train.trial import try_own_code, try_step
+
+_CPU = torch.device("cpu")
+
+
+def try_training(spec: PipelineSpec, folder: Path, encoded: EncodedDay | None, report: Report, memory: int) -> None:
+    """Load model.py, and train one step on the CPU. encoded: None tries the pipeline's own network alone.
+
+    memory: bytes that this process may use. Reports the first problem.
+    """
+    kind = spec.train.model.kind
+    file = kind.partition(":")[0] if ":" in kind else ""
+    report.step(f"import of {file}" if file else "one step of training")
+    if spec.resources["train"].gpus:
+        torch.manual_seed(spec.train.seed)
+    else:
+        prepare(seed=spec.train.seed, cpus=1, gpus=0)
+    try:
+        with locate_errors(folder, kind):
+            fitted = _fitted(spec, encoded)
+            features = FeatureSet(
+                numeric=numeric(spec),
+                categorical=tuple(categorical(spec)),
+                days=(),
+                split=Split(train=(), valid=(), holdout=()),
+            )
+            description = describe(spec, folder, features, fitted)
+            loss, mass = load_loss(spec.train.objective, kind, folder)
+            report.step(f"one step of training with {file}" if file else "one step of training")
+            weighted, grouped = bool(spec.with_role("weight")), spec.group is not None
+            try_own_code(description, folder, _CPU, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
+            if encoded is not None:
+                _step(spec, folder, description, fitted, encoded)
+    except ConfigurationError as error:
+        report.problem(error)
+    except Exception as error:
+        if not lacks_memory(error):
+            raise
+        problem = (
+            f"resources.train.memory: one step of training on {len(encoded.arrays['label']) if encoded else 0} rows"
+        )
+        report.problem(
+            ConfigurationError(
+                f"{problem} needs more than {show_memory(memory)}", remedy="raise it, or make train.model smaller"
+            )
+        )
+
+
+def _fitted(spec: PipelineSpec, encoded: EncodedDay | None) -> FittedState:
+    """What the rows say of the columns; of no rows, what changes nothing."""
+    if encoded is None:
+        empty = np.zeros(0, np.int64)
+        count = len(numeric(spec))
+        return FittedState(mean=np.zeros(count), std=np.ones(count), vocabulary=tuple(empty for _ in categorical(spec)))
+    counts = [encoded.arrays["categories"].astype(np.int64)]
+    return FittedState(
+        mean=np.array([column.mean for column in encoded.numeric]),
+        std=np.array([column.std for column in encoded.numeric]),
+        vocabulary=tuple(vocabulary(counts, column, 1) for column in range(len(categorical(spec)))),
+        label_mean=encoded.label.mean,
+        label_std=encoded.label.std,
+    )
+
+
+def _step(spec: PipelineSpec, folder: Path, description: Description, fitted: FittedState, encoded: EncodedDay) -> None:
+    """One step of the optimizer. Raises ConfigurationError if the loss, a gradient or a weight is not finite."""
+    kind = spec.train.model.kind
+    network = fit(Network(description, custom_body(description, folder)), fitted)
+    loss, mass = load_loss(spec.train.objective, kind, folder)
+    found = try_step(network, _rows(spec, network, encoded), folder, kind, loss=loss, mass=mass)
+    file = kind.partition(":")[0] if ":" in kind else "train"
+    wrong = f"the loss is {found}" if not np.isfinite(found) else ""
+    gradients = {name: weight.grad for name, weight in network.named_parameters() if weight.grad is not None}
+    for name, gradient in gradients.items():
+        if not wrong and not bool(gradient.isfinite().all()):
+            wrong = f"the gradient of {name.removeprefix('body.')} is not finite"
+    AdamW(network.parameters(), lr=spec.train.learning_rate, weight_decay=spec.train.weight_decay, fused=True).step()
+    if not wrong and not all(bool(weight.isfinite().all()) for weight in network.parameters()):
+        wrong = "a weight is not finite after the step"
+    if wrong:
+        raise ConfigurationError(
+            f"{file}: {wrong} in one step on {len(encoded.arrays['label'])} made-up rows",
+            remedy="look for a division by zero, a logarithm or a root in the network and the loss",
+        )
+
+
+def _rows(spec: PipelineSpec, network: Network, encoded: EncodedDay) -> Rows:
+    """The rows as training reads them, with the labels as the loss takes them."""
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in encoded.arrays.items()}
+    rows = Rows(
+        numeric=tensors["numeric"].float(),
+        places=network.preprocess.places(tensors["categorical"]),
+        label=tensors["label"],
+        weight=tensors.get("weight"),
+        sizes=tensors["group"].diff() if "group" in tensors else None,
+    )
+    if spec.train.objective != "regression":
+        return rows
+    return replace(rows, label=(rows.label - network.label_mean) / network.label_scale)

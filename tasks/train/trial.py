@@ -1,0 +1,134 @@
+"""One step of a pipeline's own network and loss on a few rows, before days are read.
+
+A change here violates the promise of the project when the trial changes what the training that follows computes.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.model.custom import custom_body, place, place_of_forward
+from ratchet.model.description import Description
+from ratchet.model.networks import Network
+from ratchet.runtime.user_code import lacks_memory, load_module
+from tasks.train.custom_code import locate_errors
+from tasks.train.data import Rows
+from tasks.train.loss_check import loss_of, refuse_other_mean
+from tasks.train.losses import Loss, Mass
+from tasks.train.random_states import generator_states, restore_generators
+
+_SIZES = (1, 1, 2, 1, 1, 2, 1, 1, 2, 6, 6)
+"""Rows of each group: halves of the rows differ in their number of groups, and in the sum of their weights."""
+_VOCABULARY = 3
+_ALONE = 4
+_CLOSE = 1e-3
+"""Of the largest output: what rounding may change between a row alone and in a batch, also on a GPU."""
+
+
+def try_own_code(
+    description: Description,
+    folder: Path,
+    device: torch.device,
+    *,
+    loss: Loss,
+    mass: Mass,
+    weighted: bool,
+    grouped: bool,
+) -> None:
+    """Try one step of the pipeline's own network and loss on made-up rows; nothing where it has none.
+
+    Works on a network of its own, with few categories, and leaves the random generators as they are. weighted,
+    grouped: whether rows have weights, and groups. Raises ConfigurationError with file and line. Where memory runs out,
+    training reports it.
+    """
+    kind = description.architecture.kind
+    if ":" not in kind:
+        return
+    small = replace(
+        description, categorical=tuple(replace(one, vocabulary=_VOCABULARY) for one in description.categorical)
+    )
+    states = generator_states()
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), locate_errors(folder, kind):
+        try:
+            torch.manual_seed(0)
+            network = Network(small, custom_body(small, folder)).to(device)
+            rows = _made_up_rows(small, weighted=weighted, grouped=grouped).to(device)
+            try_step(network, rows, folder, kind, loss=loss, mass=mass)
+        except Exception as error:
+            if not lacks_memory(error):
+                raise
+        finally:
+            restore_generators(states)
+
+
+def try_step(network: Network, rows: Rows, folder: Path, kind: str, *, loss: Loss, mass: Mass) -> float:
+    """One forward and backward pass; the loss. The gradients stay in the network's parameters.
+
+    rows: on the network's device, with the labels as the loss takes them. kind: of the model. Raises ConfigurationError
+    if outputs have no gradient, a row has another output alone, or the loss is no mean over rows.
+    """
+    network.train()
+    scores = network.scores(rows.numeric, rows.places)
+    if not scores.requires_grad:
+        where = _place(network, folder, kind)
+        raise ConfigurationError(
+            f"{where}: forward returned outputs without a gradient; allowed: outputs that parameters make",
+            remedy="compute them with the module's parameters, without detach, item or numpy",
+        )
+    value = loss_of(loss, scores, rows)
+    value.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+    outputs = _refuse_neighbours(network, rows, _place(network, folder, kind))
+    module = load_module(folder, "model.py") if kind.startswith("model.py") else None
+    if own := getattr(module, "loss", None):
+        refuse_other_mean(loss, mass, rows, outputs, where=place(own, "model.py"))
+    return float(value.detach())
+
+
+def _refuse_neighbours(network: Network, rows: Rows, where: str) -> Tensor:
+    """Refuse a network that gives a row another output alone than in a batch. Returns the outputs of the batch."""
+    network.eval()
+    with torch.no_grad():
+        batch = network.scores(rows.numeric, rows.places)
+        for row in range(min(_ALONE, len(rows))):
+            alone = network.scores(rows.numeric[row : row + 1], rows.places[row : row + 1])[0]
+            if float((alone - batch[row]).abs().max()) > _CLOSE * float(batch.abs().max()):
+                raise ConfigurationError(
+                    f"{where}: forward gives a row {_shown(alone)} alone and {_shown(batch[row])} in a batch of"
+                    f" {len(rows)}; allowed: an output of the row itself",
+                    remedy="compute it from the row alone, after eval(); a server may get one row",
+                )
+    return batch
+
+
+def _shown(output: Tensor) -> str:
+    return f"{float(output.flatten()[0]):.4g}"
+
+
+def _place(network: Network, folder: Path, kind: str) -> str:
+    """`file:line` of the forward of the pipeline's own network, or of what makes it."""
+    file, _, name = kind.partition(":")
+    module = load_module(folder, file) if name else None
+    if module is None:
+        return "train.model.kind"
+    return place_of_forward(network.body, file) or place(getattr(module, name), file)
+
+
+def _made_up_rows(description: Description, *, weighted: bool, grouped: bool) -> Rows:
+    """Rows as training reads them; labels of a regression are standardised."""
+    count = sum(_SIZES)
+    first = torch.arange(len(description.categorical)) * (_VOCABULARY + 1)
+    label = torch.arange(count) % {"binary": 2, "ranking": 3}.get(description.objective, max(description.classes, 1))
+    if description.objective == "regression":
+        label = torch.linspace(-1.7, 1.7, count)[
+            torch.arange(count) * 7 % count
+        ]  # each part has mean 0 and deviation 1, about
+    return Rows(
+        numeric=torch.randn(count, len(description.numeric)),
+        places=first + torch.randint(0, _VOCABULARY + 1, (count, len(description.categorical))),
+        label=label if description.objective == "multiclass" else label.float(),
+        weight=1 + torch.arange(count) / 4 if weighted else None,
+        sizes=torch.tensor(_SIZES) if grouped else None,
+    )
