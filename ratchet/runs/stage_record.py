@@ -9,6 +9,8 @@ from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
 from ratchet.runs.attempt import Attempt
+from ratchet.runs.day_records import JUDGES, record_day
+from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
 
 
@@ -39,8 +41,15 @@ class StageRecord:
         seconds = round(time.monotonic() - self._began, 3)
         outcome = outcome.model_copy(update={"seconds": seconds, "last_lines": lines})
         if self.attempt is None or not self.attempt.lost:
+            self._record_day(outcome)
             key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)
             entry = self._store.head(key)
             data = outcome.model_dump_json(by_alias=True).encode()
             self._store.replace(key, data, expected=entry.etag if entry else None)
         return outcome
+
+    def _record_day(self, outcome: Outcome) -> None:
+        """First of all: a day that is refused is known as such before its run has ended."""
+        if outcome.stage in JUDGES:
+            ingested = outcomes(self._store, self._plan.spec.name, self._plan.run_id).get("ingest")
+            record_day(self._store, self._plan, outcome, ingested)
