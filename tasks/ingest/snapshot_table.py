@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Mapping
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -27,6 +27,14 @@ _PROPERTIES = {
 }
 
 
+class _TableFile(NamedTuple):
+    """A file of the table. path: below the table's folder."""
+
+    path: str
+    bytes: int
+    rows: int | None
+
+
 def file_key(table: str, day: date, sha256: str) -> str:
     """The key of a day's file."""
     return f"{table}/{_partition(day)}/{sha256}.parquet"
@@ -38,6 +46,32 @@ def commit(store: Store, table: str, schema: Any, files: Mapping[date, Artifact]
     Does not change days that have their file already, nor other days; without a change there is no commit. Each of
     several concurrent writers sees the commit before its own. Raises Unavailable after many conflicts.
     """
+    return _commit(store, table, schema, {day: _file(day, file) for day, file in files.items()})
+
+
+def commit_past(store: Store, table: str, schema: Any, files: Mapping[date, Artifact]) -> int:
+    """The version of the table with exactly these files of the past. What the newest version holds does not change.
+
+    An older version that has them is named as it is. If there is none, one commit sets them and the next one restores
+    the present files. Days that the table does not hold yet are added. Raises Unavailable after many conflicts.
+    """
+    uri, options = store.table(table)
+    opened = _open(uri, options, schema)
+    present = _current_files(opened)
+    wanted = {day: _file(day, file) for day, file in files.items()}
+    replaced = {day: held for day, held in present.items() if day in wanted and wanted[day].path not in held}
+    if not replaced:
+        return commit(store, table, schema, files)
+    for version in range(opened.version() - 1, -1, -1):
+        held = _current_files(DeltaTable(uri, version=version, storage_options=options))
+        if all(added.path in held.get(day, {}) for day, added in wanted.items()):
+            return version
+    past = _commit(store, table, schema, wanted)
+    _commit(store, table, schema, {day: held for day, files in replaced.items() for held in files.values()})
+    return past
+
+
+def _commit(store: Store, table: str, schema: Any, files: Mapping[date, _TableFile]) -> int:
     uri, options = store.table(table)
     lost: Exception | None = None
     for attempt in range(_ATTEMPTS):
@@ -72,18 +106,18 @@ def _open(uri: str, options: dict[str, str], schema: Any) -> DeltaTable:
         )
 
 
-def _replace(table: DeltaTable, files: Mapping[date, Artifact]) -> int:
+def _replace(table: DeltaTable, files: Mapping[date, _TableFile]) -> int:
     """One attempt to commit. Raises DeltaError if the table has changed since it was opened."""
     current = _current_files(table)
     now_ms = time.time_ns() // 1_000_000
     actions: list[AddAction | RemoveAction] = []
     for day, file in sorted(files.items()):
-        path = f"{_partition(day)}/{file.sha256}.parquet"
-        others = {old: size for old, size in current.get(day, {}).items() if old != path}
-        actions += [RemoveAction(old, True, now_ms, size, {PARTITION: paths.day(day)}) for old, size in others.items()]  # noqa: FBT003 - data_change
-        if path not in current.get(day, {}):
+        held, values = current.get(day, {}), {PARTITION: paths.day(day)}
+        others = [old for path, old in held.items() if path != file.path]
+        actions += [RemoveAction(old.path, True, now_ms, old.bytes, values) for old in others]  # noqa: FBT003 - data_change
+        if file.path not in held:
             stats = json.dumps({"numRecords": file.rows})
-            actions.append(AddAction(path, file.bytes, {PARTITION: paths.day(day)}, now_ms, True, stats))  # noqa: FBT003 - data_change
+            actions.append(AddAction(file.path, file.bytes, values, now_ms, True, stats))  # noqa: FBT003 - data_change
     version: int = table.version()
     if not actions:
         return version
@@ -98,17 +132,21 @@ def _replace(table: DeltaTable, files: Mapping[date, Artifact]) -> int:
     return version + 1
 
 
-def _current_files(table: DeltaTable) -> dict[date, dict[str, int]]:
-    """The table's files by day: path to size in bytes."""
-    found: dict[date, dict[str, int]] = {}
+def _current_files(table: DeltaTable) -> dict[date, dict[str, _TableFile]]:
+    """The table's files by day and path."""
+    found: dict[date, dict[str, _TableFile]] = {}
     actions = table.get_add_actions(flatten=True)
     if actions.num_rows == 0:
         return found
-    rows = actions.select(["path", "size_bytes", f"partition.{PARTITION}"]).to_struct_array()
+    rows = actions.select(["path", "size_bytes", "num_records", f"partition.{PARTITION}"]).to_struct_array()
     for row in rows.to_pylist():
-        path, size, day = row.values()
-        found.setdefault(day, {})[path] = size
+        path, size, records, day = row.values()
+        found.setdefault(day, {})[path] = _TableFile(path, size, records)
     return found
+
+
+def _file(day: date, file: Artifact) -> _TableFile:
+    return _TableFile(f"{_partition(day)}/{file.sha256}.parquet", file.bytes, file.rows)
 
 
 def _partition(day: date) -> str:

@@ -22,7 +22,7 @@ from tasks.validate.stability import by_chance, is_comparable, psi, without
 _KEY = "validate.drift"
 _FEW = 3
 _SHARE = 0.9
-_MARGIN = 1.5
+_MARGIN = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def _check(
 
 
 def _usual(column: str, earlier: Sequence[ColumnProfile], summed: Profile, limit: float) -> float:
-    """The index that a day of the window has, against the others, in nine of ten cases, and half as much again."""
+    """The index that a day of the window has, against the others, in nine of ten cases, doubled."""
     if len(earlier) < _FEW or column not in summed.columns:
         return 0.0
     whole = summed.columns[column]

@@ -184,7 +184,10 @@ def test_more_than_half_of_the_window_left_out_stops_the_run(world: World) -> No
     world.put_window()
     for day in (D1, D2):
         world.put(day, changed(day, price=[-1.0] * 60))
-    assert "excluded days: 2 of 3 days break a rule, or were refused by their own run; allowed: at most half of the window" in refused(world)
+    assert (
+        "excluded days: 2 of 3 days break a rule, or were refused by their own run; allowed: at most half of the window"
+        in refused(world)
+    )
 
 
 @pytest.mark.parametrize(("count", "passes"), [(80, True), (120, True), (79, False), (121, False)])
