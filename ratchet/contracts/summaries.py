@@ -49,6 +49,12 @@ class Check(Document):
     allowed: str = Field(description="The values that the rule allows, as text for people.")
     key: str = Field(description="The pipeline file's key that sets the rule.")
 
+    @property
+    def line(self) -> str:
+        """The result as a line for people."""
+        where = f"column {self.column}" if self.column else "all rows"
+        return f"{self.day} {where}: {self.rule}: {self.observed}; allowed: {self.allowed} ({self.key})"
+
 
 class Validation(Document):
     """validate: every check, and the days that were excluded."""

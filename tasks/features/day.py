@@ -1,6 +1,7 @@
 """One day's rows as arrays and statistics. The result is cached by day, so it depends only on the inputs."""
 
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.summaries import Check
 from ratchet.model.derivation import Derive
 from ratchet.model.encoding import encode
 from ratchet.model.rows import read_rows
+from tasks.features.derived_rules import check_derived
 from tasks.features.statistics import Moments, count_ids, moments
 
 Array = NDArray[np.generic]
@@ -23,6 +26,7 @@ class EncodedDay:
     """An encoded day.
 
     arrays: those of summaries.FeatureDay, and `categories` of statistics.count_ids. numeric: moments of each column.
+    checks: the rules that its derived columns break.
     """
 
     rows: int
@@ -30,6 +34,7 @@ class EncodedDay:
     arrays: dict[str, Array]
     numeric: tuple[Moments, ...]
     label: Moments
+    checks: tuple[Check, ...] = ()
 
 
 def numeric(spec: PipelineSpec) -> tuple[str, ...]:
@@ -42,12 +47,12 @@ def categorical(spec: PipelineSpec) -> dict[str, ColumnType]:
     return {name: spec.columns[name].type for name in spec.with_role("categorical")}
 
 
-def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) -> EncodedDay:
+def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, day: date) -> EncodedDay:
     """Encode a day's Parquet file: drop rows without a label, and sort the others by group.
 
-    derive gets neither label nor weight, because a served model has none. where: the day, for messages. Raises
-    DataRejected and ConfigurationError.
+    derive gets neither label nor weight, because a served model has none. Raises DataRejected and ConfigurationError.
     """
+    where = f"{day}"
     df = read_rows(path, spec.columns)
     labelled = df[spec.label].notna().to_numpy()
     unlabelled = int(len(df) - labelled.sum())
@@ -58,6 +63,7 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) ->
     for name in spec.with_role("weight"):
         arrays["weight"] = _weight(df[name], where)
     derived = derive(df.drop(columns=hidden))
+    checks = check_derived(day, derived, spec)
     arrays["numeric"], arrays["categorical"] = encode(derived, numeric=numeric(spec), categorical=categorical(spec))
     if spec.group is not None:
         codes = _group_codes(df[spec.group], where, alone=spec.train.objective != "ranking")
@@ -76,6 +82,7 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) ->
             moments(numbers[:, place], spec.columns[name].transform) for place, name in enumerate(numeric(spec))
         ),
         label=moments(arrays["label"].astype(np.float64)),
+        checks=checks,
     )
 
 

@@ -130,10 +130,10 @@ def _damage(error: CorruptArtifact | KeyError) -> str:
 def _log_warnings(ctx: StageContext, validation: Validation, bad: Mapping[date, Sequence[Check]]) -> None:
     """Name every warning in the run's output, and every day that is excluded once."""
     for day in validation.excluded:
-        ctx.log.event("excluded", f"{day} is excluded: {_line(bad[day][0])}", level="warning")
+        ctx.log.event("excluded", f"{day} is excluded: {bad[day][0].line}", level="warning")
     for check in validation.checks:
         if not check.passed and check.severity == "warning" and check.day not in bad:
-            ctx.log.event("check", _line(check), level="warning")
+            ctx.log.event("check", check.line, level="warning")
 
 
 def _keep(ctx: StageContext, findings: Findings) -> str:
@@ -152,16 +152,11 @@ def _keep(ctx: StageContext, findings: Findings) -> str:
 
 
 def _rejection(ctx: StageContext, failed: Sequence[Check], count: int, page: str) -> DataRejected:
-    lines = "\n".join(f"- {_line(check)}" for check in failed)
+    lines = "\n".join(f"- {check.line}" for check in failed)
     return DataRejected(
         f"{ctx.request.data_date}: {len(failed)} of {count} checks failed\n{lines}",
         remedy=f"read {page} in the store; correct the data and run again, or change the rule",
     )
-
-
-def _line(check: Check) -> str:
-    where = f"column {check.column}" if check.column else "all rows"
-    return f"{check.day} {where}: {check.rule}: {check.observed}; allowed: {check.allowed} ({check.key})"
 
 
 def _metrics(validation: Validation, today: Profile) -> dict[str, float]:
