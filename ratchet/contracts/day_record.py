@@ -7,6 +7,7 @@ from pydantic import Field
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.result import Sha256
+from ratchet.contracts.summaries import Snapshot
 
 Action = Literal["accept", "refuse", "admit"]
 
@@ -34,6 +35,11 @@ class DayStates(Document):
     accepted: dict[date, str] = Field(
         default_factory=dict, description="How the digest of the source begins, by day whose newest run accepted it."
     )
+
+    def counted(self, snapshot: Snapshot) -> tuple[DayRecord, ...]:
+        """The admissions of the rows that a snapshot holds."""
+        sources = {day.day: day.source for day in snapshot.days}
+        return tuple(one for one in self.admitted if sources.get(one.day) == one.source)
 
     def parts(self) -> dict[str, str]:
         """The parts of a fingerprint."""

@@ -7,12 +7,11 @@ or when a record changes or vanishes.
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 
-from ratchet.contracts import paths, summaries
+from ratchet.contracts import paths
 from ratchet.contracts.day_record import Action, DayRecord, DayStates
 from ratchet.contracts.errors import ConfigurationError, Unavailable
-from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Validation
+from ratchet.contracts.summaries import Snapshot, Validation
 from ratchet.store.base import Store
 from ratchet.store.sealed import seal, unseal
 
@@ -41,27 +40,26 @@ def day_states(store: Store, pipeline: str, days: Iterable[date]) -> DayStates:
     return DayStates(refused=tuple(refused), admitted=tuple(admitted), accepted=accepted)
 
 
-def record_day(store: Store, plan: RunPlan, outcome: Outcome, ingested: Outcome | None) -> None:
-    """Record what a stage that checks rows found out about its data date; nothing if it found nothing out."""
-    if ingested is None or ingested.result is None or outcome.stage not in JUDGES:
+def record_day(
+    store: Store, *, pipeline: str, data_date: date, run_id: str, stage: Stage, state: str, snapshot: Snapshot
+) -> None:
+    """Record what a stage that checks rows found out about its data date; nothing if it found nothing out.
+
+    stage: one of JUDGES. state: how it ended, `done` or `failed`.
+    """
+    source = next((day.source for day in snapshot.days if day.day == data_date), None)
+    causes = [] if state == "done" else _causes(store, paths.checks(pipeline, run_id, stage), data_date)
+    if source is None or causes is None or (stage != "validate" and not causes):
         return
-    snapshot = summaries.snapshot(ingested.result)
-    source = next((day.source for day in snapshot.days if day.day == plan.data_date), None)
-    causes = _causes(store, plan, outcome)
-    if source is None or causes is None or (outcome.stage != "validate" and not causes):
-        return
-    _append(
-        store,
-        plan.spec.name,
-        DayRecord(
-            day=plan.data_date,
-            action="refuse" if causes else "accept",
-            source=source,
-            reason="; ".join(causes),
-            run_id=plan.run_id,
-            recorded=datetime.now(UTC),
-        ),
+    record = DayRecord(
+        day=data_date,
+        action="refuse" if causes else "accept",
+        source=source,
+        reason="; ".join(causes),
+        run_id=run_id,
+        recorded=datetime.now(UTC),
     )
+    _append(store, pipeline, record)
 
 
 def admit(store: Store, pipeline: str, day: date, *, by: str, because: str) -> DayRecord:
@@ -79,15 +77,12 @@ def admit(store: Store, pipeline: str, day: date, *, by: str, because: str) -> D
     return record
 
 
-def _causes(store: Store, plan: RunPlan, outcome: Outcome) -> list[str] | None:
-    """The failed checks of the data date, as rules and columns; None if it was not checked to the end."""
-    if outcome.state == "done":
-        return []
+def _causes(store: Store, key: str, data_date: date) -> list[str] | None:
+    """The failed checks of the data date, as rules and columns; None if its rows were not what failed."""
     try:
-        data = store.read(paths.checks(plan.spec.name, plan.run_id, outcome.stage))
+        failed = Validation.model_validate_json(store.read(key)).failures(data_date)
     except FileNotFoundError:
         return None
-    failed = Validation.model_validate_json(data).failures(plan.data_date)
     return list(dict.fromkeys(f"{check.rule} of {check.column or 'all rows'}" for check in failed)) or None
 
 

@@ -4,7 +4,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from ratchet.contracts import paths
+from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
@@ -50,6 +50,17 @@ class StageRecord:
 
     def _record_day(self, outcome: Outcome) -> None:
         """First of all: a day that is refused is known as such before its run has ended."""
-        if outcome.stage in JUDGES:
-            ingested = outcomes(self._store, self._plan.spec.name, self._plan.run_id).get("ingest")
-            record_day(self._store, self._plan, outcome, ingested)
+        if outcome.stage not in JUDGES:
+            return
+        plan = self._plan
+        ingested = outcomes(self._store, plan.spec.name, plan.run_id).get("ingest")
+        if ingested is not None and ingested.result is not None:
+            record_day(
+                self._store,
+                pipeline=plan.spec.name,
+                data_date=plan.data_date,
+                run_id=plan.run_id,
+                stage=outcome.stage,
+                state=outcome.state,
+                snapshot=summaries.snapshot(ingested.result),
+            )

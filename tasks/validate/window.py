@@ -50,7 +50,7 @@ def check_excluded(data_date: date, broken: int, days: int) -> list[Check]:
 def check_refused(states: DayStates, snapshot: Snapshot) -> list[Check]:
     """A failed check for each day that its own run refused, unless a person let these very rows in."""
     sources = {day.day: day.source for day in snapshot.days}
-    admitted = {one.day for one in states.admitted if sources.get(one.day) == one.source}
+    admitted = {one.day for one in states.counted(snapshot)}
     checks = []
     for one in states.refused:
         if one.day in sources and one.day not in admitted:
@@ -64,11 +64,9 @@ def check_refused(states: DayStates, snapshot: Snapshot) -> list[Check]:
 
 def check_admitted(states: DayStates, snapshot: Snapshot) -> list[Check]:
     """A warning for each refused day that a person let in."""
-    sources = {day.day: day.source for day in snapshot.days}
     return [
         _warning(one.day, "let in", f"refused by its own run; let in by {one.by}: {one.reason}", "accepted days")
-        for one in states.admitted
-        if sources.get(one.day) == one.source
+        for one in states.counted(snapshot)
     ]
 
 
