@@ -18,9 +18,9 @@ class Volume(Document):
 
     against: Literal["similar_days", "previous_day", "same_weekday", "window_median"] = Field(
         "similar_days",
-        description="What to compare with. similar_days: the range of the median of the same weekday, the median of "
-        "the last seven days and the newest day, widened if the days of the window differ more among themselves; it "
-        "fits weekly data and data that grow. previous_day: the day before. same_weekday: the median of the same "
+        description="What to compare with. similar_days: the same weekday, and the trend of the newest days against "
+        "their own weekdays; the range is wider if the days of the window differ more among themselves, so it fits "
+        "weekly data and data that grow. previous_day: the day before. same_weekday: the median of the same "
         "weekday in the window, which needs more than 7 days. window_median: the median of the window.",
     )
     tolerance: Tolerance = Field(

@@ -15,6 +15,7 @@ from tasks.validate.profile import Profile
 _KEY = "validate.volume"
 _WEEK = 7
 _FEW = 5
+_SAME = 2
 _SHARE = 0.9
 _SPREADS = 2.0
 _CHANCE = 3.0
@@ -62,16 +63,29 @@ def _check(day: date, column: str | None, what: str, number: int, base: float, *
 
 def _check_range(day: date, column: str | None, what: str, number: int, counts: Counts, *, tolerance: float) -> Check:
     """Check that a count lies within the tolerance of the range of similar days."""
-    weekdays = [counts[other] for other in counts if other.weekday() == day.weekday()]
-    newest = [counts[other] for other in sorted(counts)[-_WEEK:]]
-    bases = [median(newest), newest[-1], *([median(weekdays)] if weekdays else [])]
+    bases = _bases(day, counts)
     spread = _spread(counts, min(bases))
     low = min(bases) * min(max(0.0, 1 - tolerance), math.exp(-spread))
     high = max(bases) * max(1 + tolerance, math.exp(spread))
-    similar = f"the last {day:%A}s, the last {count(len(newest), 'day')} and the newest day"
+    similar = f"the last {day:%A}s, the last days and the newest one"
     wider = ", or what the window's days differ by among themselves" if spread > math.log1p(tolerance) else ""
     allowed = f"{math.ceil(low):,} to {math.floor(high):,}: within {percent(tolerance)}{wider} of {similar}"
     return _result(day, column, f"{number:,} {what}", allowed, passed=math.ceil(low) <= number <= math.floor(high))
+
+
+def _bases(day: date, counts: Counts) -> list[float]:
+    """What similar days let expect.
+
+    Once two days of the same weekday are there: their median, as it is, and times what the newest days were in terms of
+    their own weekdays. Before that, the newest days as they are.
+    """
+    weekdays = [number for other, number in counts.items() if other.weekday() == day.weekday()]
+    newest = sorted(counts)[-_WEEK:]
+    if len(weekdays) < _SAME:
+        numbers = [counts[other] for other in newest]
+        return [median(numbers), numbers[-1], *map(float, weekdays)]
+    trends = [counts[other] / usual for other in newest if (usual := _usual(other, counts))] or [1.0]
+    return [median(weekdays) * trend for trend in (1.0, median(trends), trends[-1])]
 
 
 def _spread(counts: Counts, base: float) -> float:
