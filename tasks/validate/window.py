@@ -14,6 +14,7 @@ from tasks.validate.profile import Profile
 
 _FEW_REPEATS = 0.01
 _TIMES = 3
+_KEYS = {"refused": "validate.bad_days", "let in": "validate.bad_days"}
 _MOST_EXCLUDED = 0.5
 
 
@@ -114,5 +115,5 @@ def _warning(day: date, rule: str, observed: str, allowed: str, column: str | No
         severity="warning",
         observed=observed,
         allowed=allowed,
-        key=f"columns.{column}.role" if column else "validate.bad_days" if rule == "refused" else "source.uri",
+        key=f"columns.{column}.role" if column else _KEYS.get(rule, "source.uri"),
     )
