@@ -21,8 +21,8 @@ def constant_by_day(today: ColumnProfile, earlier: Sequence[ColumnProfile]) -> b
 def new_constant(today: ColumnProfile, earlier: Sequence[ColumnProfile]) -> tuple[str, bool]:
     """The day's value, and whether it is new: not seen before; for a number, far outside of what was seen."""
     value, seen = _value(today), [_value(day) for day in earlier]
-    numbers = [float(day.low) for day in earlier if _is_number(day)]
-    if not _is_number(today) or len(numbers) < len(earlier):
+    numbers = [float(day.low) for day in earlier if day.histogram and day.low is not None]
+    if not today.histogram or len(numbers) < len(earlier):
         return str(value), value not in seen
     low, high = min(numbers), max(numbers)
     number, reach = float(today.low or 0), high - low
@@ -37,7 +37,3 @@ def _is_constant(day: ColumnProfile) -> bool:
 
 def _value(day: ColumnProfile) -> object:
     return day.low if day.histogram else next(iter(day.values), None)
-
-
-def _is_number(day: ColumnProfile) -> bool:
-    return bool(day.histogram)

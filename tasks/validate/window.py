@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
+from functools import partial
 from statistics import median
 
 from ratchet.contracts import paths
@@ -84,8 +85,12 @@ def check_deliveries(
     ]
     checks += _check_repeats(profiles, None, lambda profile: profile.duplicates)
     for name in spec.with_role("id"):
-        checks += _check_repeats(profiles, name, lambda profile, name=name: profile.columns[name].repeats)
+        checks += _check_repeats(profiles, name, partial(_repeats, name))
     return checks
+
+
+def _repeats(column: str, profile: Profile) -> int:
+    return profile.columns[column].repeats
 
 
 def _has_changed(day: SnapshotDay, states: DayStates) -> bool:
