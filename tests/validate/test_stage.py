@@ -374,6 +374,20 @@ def test_an_invalid_expectation_is_a_configuration_error(
         validate(world)
 
 
+def test_an_expectation_about_values_that_all_lack_is_a_warning_by_name(world: World) -> None:
+    world.document["validate"]["expectations"] = [
+        {"type": "expect_column_values_to_be_between", "column": "price", "min_value": 1, "max_value": 2},
+        {"type": "expect_column_values_to_be_null", "column": "price"},
+    ]
+    world.put_window()
+    world.put(D3, changed(price=pa.nulls(60, pa.float64())))
+    found = {check.rule: check for check in summary(world).checks}
+    between = found["expect_column_values_to_be_between"]
+    assert (between.passed, between.severity) == (False, "warning")
+    assert between.observed == "nothing compared: no row has a value"
+    assert found["expect_column_values_to_be_null"].passed
+
+
 def test_ranking_needs_a_group_on_every_row(world: World) -> None:
     world.document["train"] = {"objective": "ranking"}
     world.put_window()
