@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.contracts import bundle, dates, paths
+from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.fingerprint import digest, fingerprint, flatten
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.request import Input, Outcome, Pins, Promotion, RunKind, SourceDay, StageRequest
+from ratchet.contracts.request import AsOf, Input, Outcome, Pins, Promotion, RunKind, SourceDay, StageRequest
 from ratchet.contracts.result import Artifact, PublishedResult
 from ratchet.contracts.stages import Stage, stage_module
 from ratchet.contracts.summaries import Champion
@@ -73,6 +74,8 @@ class World:
     tracking_uri: str | None = None
     run_id: str = "run-1"
     kind: RunKind = "manual"
+    as_of: AsOf = "now"
+    days: DayStates = field(default_factory=DayStates)
     log: StringIO = field(default_factory=StringIO)
     number: int = 0
 
@@ -151,6 +154,8 @@ class World:
             tracking_uri=self.tracking_uri,
             pins=PINS,
             accumulation=accumulation,
+            as_of=self.as_of,
+            days=self.days,
             fingerprint=fingerprint(identity),
             parts=identity,
         )

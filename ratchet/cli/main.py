@@ -18,6 +18,7 @@ _VERBS = {
     "stage": "run one stage from its request file, as a container does",
     "why": "show for each stage of a run whether it was reused or rebuilt, and why",
     "nights": "show a line for each date: verdict, gain, and whether the run would promote",
+    "admit": "let a day that its own run refused into later runs, with who and why",
     "reap": "end containers that no run follows any more",
     "sample": "write example data",
     "schema": "print the JSON Schema of pipeline.yaml, for editors",

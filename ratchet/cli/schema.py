@@ -106,7 +106,13 @@ def _union(members: list[dict[str, Any]], prefix: str) -> Iterator[Row]:
 
 def _row(name: str, described: dict[str, Any], inner: dict[str, Any], *, needed: bool) -> Row:
     default = "" if needed else _default(described, inner)
-    return f"**`{name}`**" if needed else f"`{name}`", _kind(inner), default, _meaning(described, inner)
+    kind = f"{_kind(inner)}, or `null`" if _has_off(described) else _kind(inner)
+    return f"**`{name}`**" if needed else f"`{name}`", kind, default, _meaning(described, inner)
+
+
+def _has_off(described: dict[str, Any]) -> bool:
+    """Whether a key that is on by default may be null, which switches it off."""
+    return "default" not in described and {"type": "null"} in described.get("anyOf", ())
 
 
 def _meaning(described: dict[str, Any], inner: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from ratchet.contracts.checks import volume_compares
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.gate import NAME
 from ratchet.contracts.limits import LIMITS
@@ -80,7 +81,7 @@ def loads(
         found += misfits(subject, RULES)
     else:
         subject = spec
-    found += misfits(subject, (schedule_fires, *LIMITS, *rules))
+    found += misfits(subject, (schedule_fires, volume_compares, *LIMITS, *rules))
     problems = [*located.problems, *(_problem(misfit, located, replaced) for misfit in dict.fromkeys(found))]
     if problems:
         in_order = sorted(problems, key=partial(_order, file))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import date
+from typing import NamedTuple
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import Stage
@@ -12,6 +13,8 @@ MAX_SEGMENT = 200
 _DIGEST = 16
 """How many letters of a digest are enough to tell a few from each other."""
 _PLAN = "plan.json"
+CHECKS = "validation.json"
+"""The name of the file of checks that a stage keeps with the run."""
 
 
 def segment(name: str) -> str:
@@ -118,6 +121,43 @@ def night(pipeline: str, date_of_data: date, run_id: str) -> str:
 def night_date(key: str) -> date:
     """The data date of a key below `nights`."""
     return date.fromisoformat(key.split("/")[2])
+
+
+def checks(pipeline: str, run_id: str, stage: Stage) -> str:
+    """The checks of a stage of a run, also of one that refused its data."""
+    return kept(pipeline, run_id, stage, CHECKS)
+
+
+def day_records(pipeline: str, date_of_data: date | None = None) -> str:
+    """The prefix of the records that say what became of a pipeline's days, or of one of them."""
+    return join("days", pipeline, *([day(date_of_data)] if date_of_data else []))
+
+
+def day_record(pipeline: str, date_of_data: date, number: int, action: str, source: str) -> str:
+    """One of them. Its name says the most of it, so that a list of names is enough. `source` is a digest."""
+    return f"{day_records(pipeline, date_of_data)}/{segment(f'{number:08d}-{action}-{short(source)}')}.json"
+
+
+class DayRecordKey(NamedTuple):
+    """What the key of a day's record says. source: how the digest begins."""
+
+    key: str
+    day: date
+    number: int
+    action: str
+    source: str
+
+
+def day_record_key(key: str) -> DayRecordKey:
+    """Read the key of a day's record."""
+    _, _, text, name = key.split("/")
+    number, action, source = name.removesuffix(".json").split("-")
+    return DayRecordKey(key, date.fromisoformat(text), int(number), action, source)
+
+
+def short(digest: str) -> str:
+    """The beginning of a digest, enough to tell a few from each other."""
+    return digest[:_DIGEST]
 
 
 def alerts(pipeline: str, run_id: str) -> str:

@@ -14,25 +14,36 @@ _PERCENT = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
 MAX_DURATION = 365 * _SECONDS["d"]
 """Seconds. Clocks and container engines can still handle the sum of a few of these."""
 MAX_MEMORY = 1024 * _BYTES["t"]
+MAX_TOLERANCE = 100
+"""As a share: 10,000 %."""
 
 
 def parse_fraction(value: object) -> float:
     """`20%` or 0.2 -> 0.2. Raises ValueError for other text, and for a number outside 0 to 1."""
+    return _parse_share(value, most=1)
+
+
+def parse_tolerance(value: object) -> float:
+    """`400%` or 4 -> 4.0, as `parse_fraction`, up to MAX_TOLERANCE: growth has no limit of 100 %."""
+    return _parse_share(value, most=MAX_TOLERANCE)
+
+
+def _parse_share(value: object, most: int) -> float:
     if isinstance(value, str) and (found := _PERCENT.match(value.strip())):
         fraction = float(found.group(1)) / 100
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         fraction = value
     else:
         raise ValueError(f"{value!r} is not a share; write it like 20% or 0.2")
-    if not 0 <= fraction <= 1:
-        raise ValueError(f"{value!r} is not between 0% and 100%; write it like 20% or 0.2")
+    if not 0 <= fraction <= most:
+        raise ValueError(f"{value!r} is not between 0% and {100 * most}%; write it like 20% or 0.2")
     return float(fraction)
 
 
 def show_fraction(value: float) -> str | float:
     """0.2 -> `20%`; a number that a percentage cannot represent exactly stays a number."""
     text = f"{value * 100:.12f}".rstrip("0").rstrip(".") + "%"
-    return text if parse_fraction(text) == value else value
+    return text if parse_tolerance(text) == value else value
 
 
 def percent(value: float, *, signed: bool = False) -> str:
@@ -98,6 +109,12 @@ def show_memory(size: int) -> str:
 Fraction = Annotated[
     float,
     BeforeValidator(parse_fraction),
+    PlainSerializer(show_fraction, return_type=str | float),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["20%"]}),
+]
+Tolerance = Annotated[
+    float,
+    BeforeValidator(parse_tolerance),
     PlainSerializer(show_fraction, return_type=str | float),
     WithJsonSchema({"type": ["string", "number"], "examples": ["20%"]}),
 ]

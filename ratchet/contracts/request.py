@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts import paths
+from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.document import Document
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.result import Artifact, Sha256, StageResult
@@ -71,6 +72,10 @@ class RunPlan(Document):
     pins: Pins
     overrides: dict[str, str] = Field(default_factory=dict)
     rebuild: bool = False
+    as_of: AsOf = "now"
+    days: DayStates = Field(
+        default_factory=DayStates, description="What became of the earlier days of the window in their own runs."
+    )
     created: datetime
 
 
@@ -103,6 +108,8 @@ class StageRequest(Document):
     accumulation: int = Field(
         1, ge=1, le=MAX_ACCUMULATION, description="Only for train: the number of micro-batches of a step."
     )
+    as_of: AsOf = Field("now", description="Only for ingest.")
+    days: DayStates = Field(default_factory=DayStates, description="Only for validate, register and report.")
     fingerprint: Sha256
     parts: dict[str, str] = Field(description="The parts of the fingerprint.")
 

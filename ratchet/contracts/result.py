@@ -44,3 +44,4 @@ class PublishedResult(Document):
     key: str
     result: StageResult
     reused: bool = Field(description="Whether an earlier or a concurrent attempt published it.")
+    superseded: str | None = Field(None, description="The key of the manifest that a rebuild replaced with this one.")

@@ -49,15 +49,35 @@ class Check(Document):
     allowed: str = Field(description="The values that the rule allows, as text for people.")
     key: str = Field(description="The pipeline file's key that sets the rule.")
 
+    @property
+    def line(self) -> str:
+        """The result as a line for people."""
+        where = f"column {self.column}" if self.column else "all rows"
+        return f"{self.day} {where}: {self.rule}: {self.observed}; allowed: {self.allowed} ({self.key})"
+
 
 class Validation(Document):
     """validate: every check, and the days that were excluded."""
 
     checks: tuple[Check, ...]
-    excluded: tuple[date, ...] = Field((), description="Earlier days that break a rule of a column.")
+    excluded: tuple[date, ...] = Field(
+        (), description="Earlier days that break a rule of a column, or that their own run refused."
+    )
     rows: dict[date, int] = Field(description="Rows by day.")
     labelled: dict[date, int] = Field(description="Rows with a label by day.")
     psi: dict[str, float] = Field(default_factory=dict, description="The drift of the data date, by column.")
+
+    def failures(self, data_date: date) -> list[Check]:
+        """The checks that refuse the rows of the data date; not those of other days, nor of the window as a whole."""
+        return [
+            check
+            for check in self.checks
+            if not check.passed and check.severity == "error" and check.day == data_date and check.rule != OF_WINDOW
+        ]
+
+
+OF_WINDOW = "excluded days"
+"""The rule about the window as a whole."""
 
 
 class Split(Document):
@@ -90,6 +110,8 @@ class FeatureSet(Document):
     categorical: tuple[str, ...]
     days: tuple[FeatureDay, ...]
     split: Split
+    checks: tuple[Check, ...] = Field((), description="The checks of derived columns, on every day.")
+    excluded: tuple[date, ...] = Field((), description="Earlier days on which a derived column breaks a rule.")
 
     def of(self, days: tuple[date, ...]) -> tuple[FeatureDay, ...]:
         """The encoded days among some dates, in order."""

@@ -14,6 +14,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import AsOf, RunKind, RunPlan
 from ratchet.contracts.result import Artifact
 from ratchet.runs.baseline import Mode, drift_reference, promotion
+from ratchet.runs.day_records import day_states
 from ratchet.runs.history import first_judged
 from ratchet.runs.pins import pins
 from ratchet.runtime.sources import list_days
@@ -82,6 +83,8 @@ def make_plan(
         pins=pins(folder, image),
         overrides=dict(overrides or {}),
         rebuild=rebuild,
+        as_of=as_of,
+        days=day_states(store, spec.name, dates.window(data_date, spec.source.window_days)[:-1]),
         created=datetime.now(UTC),
     )
     if not publish:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from ratchet.contracts import summaries
+from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
 from ratchet.contracts.request import UPSTREAM, Input, Outcome, Promotion, RunPlan, StageRequest
@@ -54,6 +55,13 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         **_PARTS[stage](plan),
         **_champion_parts(stage, champion),
     }
+    days = plan.days if stage in {"validate", "register", "report"} else DayStates()
+    if stage != "validate":
+        days = days.model_copy(update={"accepted": {}})
+    parts |= days.parts()
+    as_of = plan.as_of if stage == "ingest" else "now"
+    if as_of == "then":
+        parts["as_of"] = as_of
     if stage == "register":
         parts["promotion"] = promotion.mode
     micro_batches = 1
@@ -83,6 +91,8 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         pins=plan.pins,
         overrides=plan.overrides,
         accumulation=micro_batches,
+        as_of=as_of,
+        days=days,
         fingerprint=fingerprint(parts),
         parts=parts,
     )

@@ -4,11 +4,13 @@ import time
 from types import TracebackType
 from typing import Self
 
-from ratchet.contracts import paths
+from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
 from ratchet.runs.attempt import Attempt
+from ratchet.runs.day_records import JUDGES, record_day
+from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
 
 
@@ -41,8 +43,26 @@ class StageRecord:
         seconds = round(time.monotonic() - self._began, 3)
         outcome = outcome.model_copy(update={"seconds": seconds, "last_lines": lines})
         if self.attempt is None or not self.attempt.lost:
+            self._record_day(outcome)
             key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)
             entry = self._store.head(key)
             data = outcome.model_dump_json(by_alias=True).encode()
             self._store.replace(key, data, expected=entry.etag if entry else None)
         return outcome
+
+    def _record_day(self, outcome: Outcome) -> None:
+        """First of all: a day that is refused is known as such before its run has ended."""
+        if outcome.stage not in JUDGES:
+            return
+        plan = self._plan
+        ingested = outcomes(self._store, plan.spec.name, plan.run_id).get("ingest")
+        if ingested is not None and ingested.result is not None:
+            record_day(
+                self._store,
+                pipeline=plan.spec.name,
+                data_date=plan.data_date,
+                run_id=plan.run_id,
+                stage=outcome.stage,
+                state=outcome.state,
+                snapshot=summaries.snapshot(ingested.result),
+            )

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import date
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Generic, Protocol, TypeVar
 
 from ratchet.contracts import paths
 from ratchet.contracts.document import Document
-from ratchet.contracts.errors import CorruptArtifact, PublishConflict
+from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.fingerprint import fingerprint
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import StageContext
-from ratchet.store.publishing import Transaction, discard_damaged, find_result, supersede, verify
+from ratchet.store.publishing import Transaction, discard_damaged, find_result, verify
 
 _OVERLAP = 2  # two days overlap even on one processor: one waits for the store while the other computes
 
@@ -140,23 +140,19 @@ class DayParts(Generic[Source, Part]):
     def _publish(self, transaction: Transaction, parts: Mapping[str, str], made: NewPart) -> PublishedResult:
         """Publish the part: ours, or the equal one of an attempt that was faster."""
         prefix = self._prefix(parts)
-        commit = partial(
-            transaction.commit,
+        done = transaction.commit(
             stage=self.name,
             fingerprint=fingerprint(parts),
             parts=parts,
             content=made.content,
             summary=made.summary,
+            rebuild=self._rebuild,
         )
-        try:
-            done = commit()
-        except PublishConflict:
-            if not self._rebuild:
-                raise
-            if kept := supersede(self.ctx.store, prefix):
-                message = f"{prefix}: the rebuild gave other content, which later runs use; the old manifest is {kept}"
-                self.ctx.log.event("superseded", message, level="warning")
-            done = commit()
+        if done.superseded:
+            message = (
+                f"{prefix}: the rebuild gave other content, which later runs use; the old manifest is {done.superseded}"
+            )
+            self.ctx.log.event("superseded", message, level="warning")
         if verify(self.ctx.store, done, quick=True):
             raise CorruptArtifact(f"{self.ctx.store.uri}/{prefix}: the new part is damaged", remedy="run again")
         return done

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts import paths
+from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, PublishConflict
 from ratchet.contracts.result import Sha256
@@ -32,6 +33,9 @@ class Change(Document):
     run_id: str
     reason: str
     baseline: int | None = Field(description="The number of the record of the baseline in evaluate.")
+    let_in: tuple[DayRecord, ...] = Field(
+        (), description="The days of its data that their own run had refused and a person let in, with who and why."
+    )
     recorded: datetime
 
 

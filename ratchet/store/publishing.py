@@ -2,7 +2,7 @@
 
 A change here violates the promise of the project when: an output can be seen before all outputs of its manifest are
 durable; a published result can change; or two attempts can publish different results under one fingerprint. A rebuild
-that a person asked for is the one exception: `supersede` keeps what it replaces.
+that a person asked for is the one exception: it replaces the manifest in one step, and keeps what it replaces.
 """
 
 import secrets
@@ -78,8 +78,12 @@ class Transaction:
         metrics: Mapping[str, float] | None = None,
         summary: Document | Mapping[str, JsonValue] | None = None,
         timings: Mapping[str, float] | None = None,
+        rebuild: bool = False,
     ) -> PublishedResult:
         """Publish the outputs as the result. If another attempt has published the same content, delete ours.
+
+        rebuild: a person asked for it, so other content takes the place of what is published, in one step: at every
+        moment readers find the old result or the new one. The old manifest is kept under `superseded/`.
 
         Raises PublishConflict if another attempt has published other content, CorruptArtifact if that is damaged.
         """
@@ -103,10 +107,16 @@ class Transaction:
             self._sent = True
             if self._store.create(key, manifest):
                 return PublishedResult(key=key, result=result, reused=False)
+            entry = self._store.head(key)
             existing = find_result(self._store, self._prefix)
-            if existing is not None:
+            if entry is None or existing is None:
+                continue  # it was damaged, and another process has moved it aside since: try to create ours
+            if not rebuild or self._is_ours(existing) or existing.result.content == content:
                 return self._yield_to(existing, content)
-            # It was damaged, and another process has moved it aside since: try to create ours.
+            kept = _copy_aside(self._store, self._prefix)
+            # Only what was copied may go: another rebuild may have published since.
+            if kept and self._store.replace(key, manifest, expected=entry.etag):
+                return PublishedResult(key=key, result=result, reused=False, superseded=kept)
         raise Unavailable(f"{self._store.uri}/{key}: other processes keep publishing and removing it")
 
     def abandon(self) -> None:
@@ -129,8 +139,11 @@ class Transaction:
                 self._store.delete(entry.key)
         self._outputs.clear()
 
+    def _is_ours(self, existing: PublishedResult) -> bool:
+        return any(artifact.key.startswith(f"{self._place}/") for artifact in existing.result.outputs.values())
+
     def _yield_to(self, existing: PublishedResult, content: str) -> PublishedResult:
-        if any(artifact.key.startswith(f"{self._place}/") for artifact in existing.result.outputs.values()):
+        if self._is_ours(existing):
             return existing.model_copy(update={"reused": False})  # our own, committed before
         if existing.result.content != content:
             raise PublishConflict(
@@ -218,23 +231,17 @@ def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[s
     return damaged
 
 
-def supersede(store: Store, prefix: str) -> str | None:
-    """Move the manifest under a prefix aside for other content. Returns its new key; None if there is no manifest.
+def _copy_aside(store: Store, prefix: str) -> str | None:
+    """Copy the manifest under a prefix to `superseded/`. Returns its new key; None if there is no manifest.
 
-    Only for a rebuild. Nothing is lost: runs that used the old result find its outputs in the same place.
+    Nothing is lost: runs that used the old result find its outputs in the same place.
     """
-    key = paths.manifest(prefix)
-    entry = store.head(key)
-    if entry is None:
-        return None
     try:
-        data = store.read(key)
+        data = store.read(paths.manifest(prefix))
     except FileNotFoundError:
         return None
     kept = paths.superseded_manifest(prefix, digest(data))
     store.create(kept, data)
-    # Another process may have published since: delete only the manifest that was copied.
-    store.delete(key, expected=entry.etag)
     return kept
 
 

@@ -6,7 +6,7 @@ from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.derivation import FILE, load_derive
 from tasks.dry_run.report import Report
-from tasks.dry_run.rows import write_rows
+from tasks.dry_run.rows import DAY, write_rows
 from tasks.features.day import EncodedDay, encode_day
 
 
@@ -19,7 +19,7 @@ def try_features(spec: PipelineSpec, folder: Path, scratch: Path, report: Report
         report.step(f"derive in {FILE}")
         path = scratch / "rows.parquet"
         write_rows(path, spec)
-        return encode_day(path, spec, derive, where="made-up rows")
+        return encode_day(path, spec, derive, day=DAY, where="made-up rows")
     except ConfigurationError as error:
         if _may_be_the_rows(error.__cause__, spec):
             report.unchecked(

@@ -1,6 +1,7 @@
 """One day's rows as arrays and statistics. The result is cached by day, so it depends only on the inputs."""
 
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.summaries import Check
 from ratchet.model.derivation import Derive, OwnDerive
 from ratchet.model.encoding import encode
 from ratchet.model.independence import Reads, refuse_dependence
 from ratchet.model.rows import read_rows
+from tasks.features.derived_rules import check_derived
 from tasks.features.refusals import refuse_blurred
 from tasks.features.statistics import Moments, count_ids, moments
 
@@ -25,6 +28,7 @@ class EncodedDay:
     """An encoded day.
 
     arrays: those of summaries.FeatureDay, and `categories` of statistics.count_ids. numeric: moments of each column.
+    checks: the rules that its derived columns break.
     """
 
     rows: int
@@ -32,6 +36,7 @@ class EncodedDay:
     arrays: dict[str, Array]
     numeric: tuple[Moments, ...]
     label: Moments
+    checks: tuple[Check, ...] = ()
 
 
 def numeric(spec: PipelineSpec) -> tuple[str, ...]:
@@ -50,12 +55,13 @@ def reads(spec: PipelineSpec) -> Reads:
     return Reads(numeric=numeric(spec), categorical=categorical(spec), group=group)
 
 
-def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) -> EncodedDay:
+def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, day: date, where: str = "") -> EncodedDay:
     """Encode a day's Parquet file: drop rows without a label, and sort the others by group.
 
-    derive gets neither label nor weight, because a served model has none. where: the day, for messages. Raises
-    DataRejected and ConfigurationError.
+    derive gets neither label nor weight, because a served model has none. where: of the rows, for
+    messages, if not the day. Raises DataRejected and ConfigurationError.
     """
+    where = where or f"{day}"
     df = read_rows(path, spec.columns)
     labelled = df[spec.label].notna().to_numpy()
     unlabelled = int(len(df) - labelled.sum())
@@ -69,6 +75,7 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) ->
     derived = derive(given)
     if isinstance(derive, OwnDerive):
         refuse_dependence(derive, given, derived, reads(spec))
+    checks = check_derived(day, derived, spec)
     arrays["numeric"], arrays["categorical"] = encode(derived, numeric=numeric(spec), categorical=categorical(spec))
     for name in numeric(spec):
         refuse_blurred(derived[name], where)
@@ -90,6 +97,7 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, where: str) ->
             moments(numbers[:, place], spec.columns[name].transform) for place, name in enumerate(numeric(spec))
         ),
         label=moments(arrays["label"].astype(np.float64), weight=_floats(arrays.get("weight"))),
+        checks=checks,
     )
 
 

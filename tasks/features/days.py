@@ -13,7 +13,7 @@ from ratchet.contracts import bundle, paths
 from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of, flatten
 from ratchet.contracts.result import Artifact
-from ratchet.contracts.summaries import FeatureDay, SnapshotDay
+from ratchet.contracts.summaries import Check, FeatureDay, SnapshotDay
 from ratchet.model.derivation import FILE, Derive, load_derive
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import StageContext
@@ -21,6 +21,7 @@ from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.artifacts import fetch
 from ratchet.store.publishing import Transaction
 from tasks.features.day import EncodedDay, encode_day
+from tasks.features.derived_rules import derived_rules
 from tasks.features.statistics import Moments
 
 CATEGORIES = "categories"
@@ -35,6 +36,7 @@ class KeptDay(Document):
     numeric: tuple[Moments, ...] = Field(description="The moments of each numeric column.")
     label: Moments
     categories: Artifact = Field(description="The counts of ids, see statistics.count_ids.")
+    checks: tuple[Check, ...] = Field((), description="The rules that derived columns break on this day.")
 
 
 def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDay]:
@@ -65,6 +67,7 @@ def _parts(ctx: StageContext) -> dict[str, str]:
     return {
         **code_parts("tasks.features.day"),
         **flatten(columns, "config.columns"),
+        **flatten(derived_rules(ctx.spec), "config.derived"),
         "config.columns": " ".join(columns),
         "config.columns.label.classes": str(len(label.allowed or ())),
         "config.train.objective": ctx.spec.train.objective,
@@ -75,7 +78,7 @@ def _parts(ctx: StageContext) -> dict[str, str]:
 
 
 def _make(ctx: StageContext, derive: Derive, day: SnapshotDay, transaction: Transaction, scratch: Path) -> NewPart:
-    encoded = encode_day(fetch(ctx.store, day.file, scratch), ctx.spec, derive, where=f"{day.day}")
+    encoded = encode_day(fetch(ctx.store, day.file, scratch), ctx.spec, derive, day=day.day)
     arrays = {name: _add(transaction, scratch / f"{name}.npy", name, array) for name, array in encoded.arrays.items()}
     return NewPart(
         content=digest_of({name: array.sha256 for name, array in arrays.items()}),
@@ -103,4 +106,5 @@ def _document(day: date, encoded: EncodedDay, arrays: Mapping[str, Artifact]) ->
         numeric=encoded.numeric,
         label=encoded.label,
         categories=arrays[CATEGORIES],
+        checks=encoded.checks,
     )

@@ -1,13 +1,16 @@
 """features: encodes every day of the window once, and fits statistics on the training days."""
 
 from collections.abc import Sequence
+from datetime import date
 
 import numpy as np
 
 from ratchet.contracts import paths, summaries
+from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.fingerprint import digest_of
-from ratchet.contracts.summaries import FeatureSet
+from ratchet.contracts.summaries import Check, FeatureSet, Validation
 from ratchet.model.fitted_state import FittedState
+from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch
 from tasks.features.day import categorical, numeric
@@ -16,9 +19,11 @@ from tasks.features.refusals import refuse_unlearnable
 from tasks.features.split import split
 from tasks.features.statistics import merge, vocabulary
 
+_MOST_EXCLUDED = 0.5
+
 
 def run(ctx: StageContext) -> Finished:
-    """Encode the new days, and fit. Raises DataRejected and ConfigurationError."""
+    """Encode the new days, check derived columns, and fit. Raises DataRejected and ConfigurationError."""
     spec = ctx.spec
     snapshot = summaries.snapshot(ctx.upstream("ingest"))
     excluded = set(summaries.validation(ctx.upstream("validate")).excluded)
@@ -31,7 +36,10 @@ def run(ctx: StageContext) -> Finished:
     unlabelled = sum(day.day.unlabelled for day in days)
     if unlabelled:
         ctx.log.event("unlabelled", f"{unlabelled:,} rows without a label were dropped", rows=unlabelled)
-    days = [day for day in days if day.day.rows]
+    checks = tuple(check for day in days for check in day.checks)
+    refused = _judge(ctx, days, checks)
+    _name_unlabelled(ctx, days)
+    days = [day for day in days if day.day.rows and day.day.day not in refused]
     parts = split(spec, ctx.request.data_date, [day.day.day for day in days])
     with ctx.phase("fit"):
         fitted = _fit(ctx, [day for day in days if day.day.day in parts.train])
@@ -41,6 +49,8 @@ def run(ctx: StageContext) -> Finished:
         categorical=tuple(categorical(spec)),
         days=tuple(day.day for day in days),
         split=parts,
+        checks=checks,
+        excluded=refused,
     )
     return Finished(
         content=digest_of(
@@ -63,6 +73,37 @@ def run(ctx: StageContext) -> Finished:
             "categories": sum(map(len, fitted.vocabulary)),
         },
     )
+
+
+def _judge(ctx: StageContext, days: Sequence[KeptDay], checks: Sequence[Check]) -> tuple[date, ...]:
+    """The earlier days on which a derived column breaks a rule. Names every failed check.
+
+    Raises DataRejected if the data date is such a day, if more than half of the days are, or if bad_days is fail.
+    """
+    failed = [check for check in checks if check.severity == "error"]
+    bad = tuple(sorted({check.day for check in failed}))
+    stops = ctx.request.data_date in bad or len(bad) > _MOST_EXCLUDED * len(days)
+    if bad and (stops or ctx.spec.validate_.bad_days == "fail"):
+        found = Validation(checks=tuple(checks), rows={day.day.day: day.day.rows for day in days}, labelled={})
+        path = ctx.scratch / paths.CHECKS
+        path.write_text(found.model_dump_json(by_alias=True, indent=1), encoding="utf-8")
+        kept = ctx.keep(path.name, path)
+        lines = "\n".join(f"- {check.line}" for check in failed)
+        raise DataRejected(
+            f"{ctx.request.data_date}: derived columns break rules on {count(len(bad), 'day')}\n{lines}",
+            remedy=f"correct derive in features.py or the data, or change the rule; every check is in {kept}",
+        )
+    for check in checks:
+        excluded = f"{check.day} is excluded: " if check.day in bad else ""
+        ctx.log.event("check", f"{excluded}{check.line}", level="warning")
+    return bad
+
+
+def _name_unlabelled(ctx: StageContext, days: Sequence[KeptDay]) -> None:
+    """Name the days that drop out because no row of them has a label."""
+    for day in days:
+        if not day.day.rows:
+            ctx.log.event("unlabelled_day", f"{day.day.day} is left out: none of its rows has a label", level="warning")
 
 
 def _fit(ctx: StageContext, days: Sequence[KeptDay]) -> FittedState:

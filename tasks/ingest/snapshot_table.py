@@ -16,7 +16,7 @@ from ratchet.contracts.errors import CorruptArtifact, Unavailable
 from ratchet.contracts.pipeline import PARTITION
 from ratchet.contracts.result import Artifact
 from ratchet.store.base import Store
-from tasks.ingest.stored_days import partition, restorable
+from tasks.ingest.stored_days import TableFile, restorable, table_file
 
 _ATTEMPTS = 20
 _LONGEST_WAIT_S = 1.0
@@ -45,16 +45,45 @@ def commit(
     commit. Each of several concurrent writers sees the commit before its own. Raises Unavailable after many conflicts,
     CorruptArtifact if the table's log cannot be read.
     """
+    return _commit(store, table, schema, {day: table_file(day, file) for day, file in files.items()}, on_repair)
+
+
+def commit_past(
+    store: Store,
+    table: str,
+    schema: Any,
+    files: Mapping[date, Artifact],
+    *,
+    on_repair: Callable[[str], None] = lambda _: None,
+) -> int:
+    """The version of the table with exactly these files of the past. What the newest version holds does not change.
+
+    An older version that has them is named as it is. If there is none, one commit sets them and the next one restores
+    the present files. Days that the table does not hold yet are added. Repairs and raises as `commit` does.
+    """
     uri, options = store.table(table)
+    opened = _read(store, table, schema)
+    present = _current_files(opened)
+    wanted = {day: table_file(day, file) for day, file in files.items()}
+    replaced = {day: held for day, held in present.items() if day in wanted and wanted[day].path not in held}
+    if not replaced:
+        return commit(store, table, schema, files, on_repair=on_repair)
+    for version in range(opened.version() - 1, -1, -1):
+        held = _current_files(DeltaTable(uri, version=version, storage_options=options))
+        if all(added.path in held.get(day, {}) for day, added in wanted.items()):
+            return version
+    past = _commit(store, table, schema, wanted, on_repair)
+    restored = {day: held for day, files in replaced.items() for held in files.values()}
+    _commit(store, table, schema, restored, on_repair)
+    return past
+
+
+def _commit(
+    store: Store, table: str, schema: Any, files: Mapping[date, TableFile], on_repair: Callable[[str], None]
+) -> int:
     lost: Exception | None = None
     for attempt in range(_ATTEMPTS):
-        try:
-            opened = _open(uri, options, schema)
-        except DeltaError as error:
-            if attempt >= _UNREADABLE:
-                raise _unreadable(store, table, error) from error
-            time.sleep(_LONGEST_WAIT_S)
-            continue
+        opened = _read(store, table, schema)
         try:
             current = _current_files(opened)
             stored = restorable(store, table, current, set(files))
@@ -73,6 +102,25 @@ def commit(
     )
 
 
+def _read(store: Store, table: str, schema: Any) -> DeltaTable:
+    """The table, created if there is none. Raises CorruptArtifact if its log cannot be read."""
+    uri, options = store.table(table)
+    for _ in range(_UNREADABLE):
+        try:
+            return _open(uri, options, schema)
+        except DeltaError:
+            time.sleep(_LONGEST_WAIT_S)
+    try:
+        return _open(uri, options, schema)
+    except DeltaError as error:
+        log = f"{table}/_delta_log"
+        raise CorruptArtifact(
+            f"{store.uri}/{log} cannot be read: {str(error).partition(chr(10))[0]:.200}",
+            remedy=f"restore {log} from a backup, or move it away: the next run writes a new one, with its window's "
+            "days and version numbers from 0",
+        ) from error
+
+
 def _open(uri: str, options: dict[str, str], schema: Any) -> DeltaTable:
     try:
         return DeltaTable(uri, storage_options=options)
@@ -89,26 +137,19 @@ def _open(uri: str, options: dict[str, str], schema: Any) -> DeltaTable:
         )
 
 
-def _unreadable(store: Store, table: str, error: Exception) -> CorruptArtifact:
-    log = f"{table}/_delta_log"
-    return CorruptArtifact(
-        f"{store.uri}/{log} cannot be read: {str(error).partition(chr(10))[0]:.200}",
-        remedy=f"restore {log} from a backup, or move it away: the next run writes a new one, with its window's days "
-        "and version numbers from 0",
-    )
-
-
-def _replace(table: DeltaTable, current: Mapping[date, Mapping[str, int]], files: Mapping[date, Artifact]) -> int:
+def _replace(
+    table: DeltaTable, current: Mapping[date, Mapping[str, TableFile]], files: Mapping[date, TableFile]
+) -> int:
     """One attempt to commit. Raises DeltaError if the table has changed since it was opened."""
     now_ms = time.time_ns() // 1_000_000
     actions: list[AddAction | RemoveAction] = []
     for day, file in sorted(files.items()):
-        path = f"{partition(day)}/{file.sha256}.parquet"
-        others = {old: size for old, size in current.get(day, {}).items() if old != path}
-        actions += [RemoveAction(old, True, now_ms, size, {PARTITION: paths.day(day)}) for old, size in others.items()]  # noqa: FBT003 - data_change
-        if path not in current.get(day, {}):
+        held, values = current.get(day, {}), {PARTITION: paths.day(day)}
+        others = [old for path, old in held.items() if path != file.path]
+        actions += [RemoveAction(old.path, True, now_ms, old.bytes, values) for old in others]  # noqa: FBT003 - data_change
+        if file.path not in held:
             stats = json.dumps({"numRecords": file.rows})
-            actions.append(AddAction(path, file.bytes, {PARTITION: paths.day(day)}, now_ms, True, stats))  # noqa: FBT003 - data_change
+            actions.append(AddAction(file.path, file.bytes, values, now_ms, True, stats))  # noqa: FBT003 - data_change
     version: int = table.version()
     if not actions:
         return version
@@ -123,14 +164,14 @@ def _replace(table: DeltaTable, current: Mapping[date, Mapping[str, int]], files
     return version + 1
 
 
-def _current_files(table: DeltaTable) -> dict[date, dict[str, int]]:
-    """The table's files by day: path to size in bytes."""
-    found: dict[date, dict[str, int]] = {}
+def _current_files(table: DeltaTable) -> dict[date, dict[str, TableFile]]:
+    """The table's files by day and path."""
+    found: dict[date, dict[str, TableFile]] = {}
     actions = table.get_add_actions(flatten=True)
     if actions.num_rows == 0:
         return found
-    rows = actions.select(["path", "size_bytes", f"partition.{PARTITION}"]).to_struct_array()
+    rows = actions.select(["path", "size_bytes", "num_records", f"partition.{PARTITION}"]).to_struct_array()
     for row in rows.to_pylist():
-        path, size, day = row.values()
-        found.setdefault(day, {})[path] = size
+        path, size, records, day = row.values()
+        found.setdefault(day, {})[path] = TableFile(path, size, records)
     return found

@@ -21,7 +21,7 @@ from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
 from tasks.ingest.schema import arrow_schema, source_columns
-from tasks.ingest.snapshot_table import commit
+from tasks.ingest.snapshot_table import commit, commit_past
 from tasks.ingest.stored_days import file_key
 from tasks.ingest.writing import ROW_GROUP
 
@@ -43,7 +43,9 @@ def run(ctx: StageContext) -> Finished:
     days = [day for day in days if day.file.rows]
     with ctx.phase("commit"):
         schema = arrow_schema(columns).append(pa.field(PARTITION, pa.date32()))
-        version = commit(ctx.store, table, schema, {day.day: day.file for day in days}, on_repair=ctx.log.warning)
+        put = commit_past if ctx.request.as_of == "then" else commit
+        files = {day.day: day.file for day in days}
+        version = put(ctx.store, table, schema, files, on_repair=ctx.log.warning)
     for day in days:
         ctx.transaction.refer(f"{paths.day(day.day)}.parquet", day.file)
     snapshot = Snapshot(table=table, version=version, days=tuple(days), missing=tuple(sorted(absent)))

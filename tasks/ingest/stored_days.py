@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from datetime import date
 from io import BytesIO
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -11,6 +12,19 @@ from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PARTITION
 from ratchet.contracts.result import Artifact
 from ratchet.store.base import Store
+
+
+class TableFile(NamedTuple):
+    """A file of the table. path: below the table's folder."""
+
+    path: str
+    bytes: int
+    rows: int | None
+
+
+def table_file(day: date, file: Artifact) -> TableFile:
+    """The table's file of a day, for an artifact with its bytes."""
+    return TableFile(f"{partition(day)}/{file.sha256}.parquet", file.bytes, file.rows)
 
 
 def file_key(table: str, day: date, sha256: str) -> str:
@@ -24,11 +38,11 @@ def partition(day: date) -> str:
 
 
 def restorable(
-    store: Store, table: str, current: Mapping[date, Mapping[str, int]], beside: Collection[date]
-) -> dict[date, Artifact]:
+    store: Store, table: str, current: Mapping[date, Mapping[str, TableFile]], beside: Collection[date]
+) -> dict[date, TableFile]:
     """The files to name again: of days whose file in the log does not exist, and for which one whole file is stored.
 
-    current: path to bytes by day, as the log has them. beside: days that get their file anyway.
+    current: the files by day and path, as the log has them. beside: days that get their file anyway.
     """
     stored = {entry.key for entry in store.list(table)}
     lost = [
@@ -41,7 +55,7 @@ def restorable(
         folder = f"{table}/{partition(day)}/"
         whole = list(filter(None, (_whole(store, key) for key in stored if key.startswith(folder))))
         if len(whole) == 1:
-            found[day] = whole[0]
+            found[day] = table_file(day, whole[0])
     return found
 
 

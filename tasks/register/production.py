@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ratchet.contracts import paths
+from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Judgement, Snapshot, TrainedModel
@@ -56,6 +57,7 @@ def settle(
         run_id=request.run_id,
         reason=f"{judged.reason}: {judged.explanation}",
         baseline=judged.baseline.number if judged.baseline else None,
+        let_in=let_in(request, trained, snapshot),
         recorded=datetime.now(UTC),
     )
     try:
@@ -64,6 +66,12 @@ def settle(
         if moved.winner.model_digest == trained.digest:
             return Settlement(live=moved.winner)
         return Settlement(live=champion(store, model), withheld=_reason(moved.winner))
+
+
+def let_in(request: StageRequest, trained: TrainedModel, snapshot: Snapshot) -> tuple[DayRecord, ...]:
+    """The days of the model's data that a person let in although their own run had refused them."""
+    used = {*trained.split.train, *trained.split.valid, *trained.split.holdout}
+    return tuple(one for one in request.days.counted(snapshot) if one.day in used)
 
 
 def manifests(store: Store, request: StageRequest) -> dict[str, str]:

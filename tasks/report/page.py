@@ -8,7 +8,7 @@ from pathlib import Path
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.contracts.summaries import Judgement, Registration, Snapshot, Split, TrainedModel, Validation
+from ratchet.contracts.summaries import Check, Judgement, Registration, Snapshot, Split, TrainedModel, Validation
 from ratchet.pages import template
 from tasks.report import charts
 from tasks.report.headline import headline
@@ -23,7 +23,8 @@ class RunFacts:
 
     numbers: the metrics of evaluate by name. unlabelled: rows that were dropped without a label. production: a sentence
     on what stays in production, empty where the ledger cannot be read. checks: the relative address of the validation
-    page.
+    page. derived_checks, derived_excluded: what features found out about derived columns, and the days that it left out
+    for it.
     """
 
     request: StageRequest
@@ -38,6 +39,8 @@ class RunFacts:
     split: Split | None = None
     production: str = ""
     checks: str | None = None
+    derived_checks: Sequence[Check] = ()
+    derived_excluded: Sequence[date] = ()
 
 
 def render(facts: RunFacts) -> str:
@@ -60,9 +63,10 @@ def render(facts: RunFacts) -> str:
         days=charts.days(rows, used) if rows else None,
         roles=[(role, name) for role, name in charts.ROLES.items() if role in used.values()],
         total=sum(rows.values()),
-        failed=_checks(facts.validation, "error"),
-        warned=_checks(facts.validation, "warning"),
+        failed=_checks(facts, "error"),
+        warned=_checks(facts, "warning"),
         passed=sum(check.passed for check in facts.validation.checks) if facts.validation else 0,
+        excluded=[day for day, role in sorted(used.items()) if role == "excluded"],
         lineage=lineage(facts),
         stages=[facts.outcomes[stage] for stage in STAGES if stage in facts.outcomes],
         bars=charts.stage_bars([(one.stage, one.seconds, _kind(one)) for one in facts.outcomes.values()]),
@@ -113,6 +117,8 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
         if baseline:
             named = f"version {baseline.version}, data up to {baseline.data_date}, model {baseline.digest[:12]}"
         found.append(("Compared with", named))
+    admitted = request.days.counted(facts.snapshot) if facts.snapshot else ()
+    found += [(f"{one.day} was let in", f"by {one.by}: {one.reason}") for one in admitted]
     pins = request.pins
     found += [
         ("Pipeline bundle", request.bundle.sha256),
@@ -138,7 +144,8 @@ def roles(facts: RunFacts) -> dict[date, str]:
     if split:
         for role, days in (("train", split.train), ("valid", split.valid), ("holdout", split.holdout)):
             used |= dict.fromkeys(days, role)
-    return used | dict.fromkeys(facts.validation.excluded if facts.validation else (), "excluded")
+    excluded = (*(facts.validation.excluded if facts.validation else ()), *facts.derived_excluded)
+    return used | dict.fromkeys(excluded, "excluded")
 
 
 def _rows(facts: RunFacts) -> dict[date, int]:
@@ -147,8 +154,9 @@ def _rows(facts: RunFacts) -> dict[date, int]:
     return {day.day: day.file.rows or 0 for day in facts.snapshot.days} if facts.snapshot else {}
 
 
-def _checks(validation: Validation | None, severity: str) -> Sequence[object]:
-    checks = validation.checks if validation else ()
+def _checks(facts: RunFacts, severity: str) -> Sequence[Check]:
+    """The failed checks of the rows, and those of derived columns."""
+    checks = (*(facts.validation.checks if facts.validation else ()), *facts.derived_checks)
     return [check for check in checks if not check.passed and check.severity == severity]
 
 

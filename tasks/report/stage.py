@@ -12,7 +12,7 @@ from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.contracts.summaries import Split
+from ratchet.contracts.summaries import Check, Split, Validation
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store import ledger
 from ratchet.tracking import production
@@ -64,7 +64,7 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
         request=ctx.request,
         outcomes=_outcomes(ctx),
         snapshot=summaries.snapshot(results["ingest"]) if "ingest" in results else None,
-        validation=summaries.validation(results["validate"]) if "validate" in results else None,
+        validation=_validation(ctx, results),
         trained=trained,
         judged=summaries.judgement(results["evaluate"]) if "evaluate" in results else None,
         registered=summaries.registration(results["register"]) if "register" in results else None,
@@ -72,6 +72,8 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
         unlabelled=sum(day.unlabelled for day in features.days) if features else 0,
         split=split,
         production=_production(ctx),
+        derived_checks=features.checks if features else _kept_checks(ctx, "features"),
+        derived_excluded=features.excluded if features else (),
     )
 
 
@@ -83,6 +85,24 @@ def _production(ctx: StageContext) -> str:
         ctx.log.event("warning", f"the page leaves out the model in production: {error.cause}", level="warning")
         return ""
     return f"Production stays at version {live.version}." if live else "No model is in production."
+
+
+def _validation(ctx: StageContext, results: dict[Stage, StageResult]) -> Validation | None:
+    """What validate found out, also if it refused the data."""
+    return summaries.validation(results["validate"]) if "validate" in results else _kept(ctx, "validate")
+
+
+def _kept_checks(ctx: StageContext, stage: Stage) -> tuple[Check, ...]:
+    kept = _kept(ctx, stage)
+    return kept.checks if kept else ()
+
+
+def _kept(ctx: StageContext, stage: Stage) -> Validation | None:
+    """The checks that a stage kept with the run because it refused the data."""
+    try:
+        return Validation.model_validate_json(ctx.store.read(paths.checks(ctx.spec.name, ctx.request.run_id, stage)))
+    except FileNotFoundError:
+        return None
 
 
 def _results(ctx: StageContext) -> dict[Stage, StageResult]:

@@ -1,109 +1,109 @@
-"""The population stability index (PSI) of each feature: how much the day's distribution differs from a reference.
+"""Whether the features of the data date are distributed as in a reference.
 
-PSI = sum over bins of (p - q) ln(p / q), with p and q the shares of the day and of the reference. Missing rows are a
-bin. Bins of numbers are quantiles of the reference; bins of categories are its most frequent ones and the rest. Few
-rows give few bins: with B bins and n and m rows, chance gives about (B - 1)(1/n + 1/m), which must stay below a tenth
-of the limit.
+The limit of a feature is the largest of three: the limit of the pipeline file, what so few rows give by chance, and
+what the days of the window give among themselves. So a day of few rows does not fail by chance, nor does a feature that
+differs from day to day by nature. A feature with one value a day, such as the month, is compared by days, not by rows.
 """
 
 import math
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from typing import Literal
 
 from ratchet.contracts.checks import Drift
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
+from ratchet.pages.words import count
+from tasks.validate.constant import constant_by_day, new_constant
 from tasks.validate.profile import ColumnProfile, Profile
+from tasks.validate.stability import by_chance, is_comparable, psi, without
 
-_NUMERIC_BINS = 10
-_CATEGORIES = 21
-_CHANCE = 0.1
-_NOTHING = 0.5
 _KEY = "validate.drift"
+_FEW = 3
+_SHARE = 0.9
+_MARGIN = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What the data date is compared with. name: for people. days: the profiles of the window's other good days."""
+
+    profile: Profile
+    name: str
+    days: Mapping[date, Profile]
+    summed: Profile
 
 
 def check_drift(
-    day: date, today: Profile, reference: Profile, rule: Drift, spec: PipelineSpec, name: str
+    day: date, today: Profile, reference: Reference, rule: Drift, spec: PipelineSpec
 ) -> tuple[list[Check], dict[str, float]]:
-    """Check each feature; returns the checks and the indices. name: of the reference, for people."""
-    severity = "error" if rule.on_breach == "fail" else "warning"
+    """Check each feature of the source; returns the checks and the indices. What was not compared is a warning."""
+    features = [name for name, column in spec.columns.items() if column.is_feature and not column.derived]
+    if features and not reference.profile.rows:
+        observed = f"not compared: {reference.name} have no rows"
+        allowed = "a comparison of each feature"
+        return [_result(day, None, observed, allowed, passed=False, severity="warning")], {}
     checks: list[Check] = []
     indices: dict[str, float] = {}
-    for column, settings in spec.columns.items():
-        if settings.derived or not settings.is_feature:
-            continue
-        allowed = f"PSI at most {rule.psi:g} against {name}"
-        ours, theirs = today.columns[column], reference.columns.get(column, ColumnProfile())
-        if not ours.rows or not theirs.rows:
-            observed = "not compared: the reference has no rows of this column"
-            passed = True
-        else:
-            index = psi(ours, theirs, rule.psi)
+    for column in features:
+        check, index = _check(day, column, today.columns[column], reference, rule, tests=len(features))
+        checks.append(check)
+        if index is not None:
             indices[column] = round(index, 6)
-            passed, observed = index <= rule.psi, f"PSI {index:.3f}"
-        checks.append(
-            Check(
-                day=day,
-                rule="drift",
-                column=column,
-                passed=passed,
-                severity=severity,
-                observed=observed,
-                allowed=allowed,
-                key=_KEY,
-            )
-        )
     return checks, indices
 
 
-def psi(today: ColumnProfile, reference: ColumnProfile, limit: float) -> float:
-    """The index. Bins without rows on one side count as half a row."""
-    noise = 1 / today.rows + 1 / reference.rows
-    supported = int(1 + _CHANCE * limit / noise)
-    if reference.histogram or today.histogram:
-        pairs = _numeric(today, reference, max(2, min(_NUMERIC_BINS, supported)))
-    else:
-        pairs = _categories(today, reference, max(2, min(_CATEGORIES, supported)))
-    pairs.append((today.missing, reference.missing))
-    return _index([pair for pair in pairs if pair != (0, 0)])
+def _check(
+    day: date, column: str, ours: ColumnProfile, reference: Reference, rule: Drift, *, tests: int
+) -> tuple[Check, float | None]:
+    """The check of one feature, and its index if there is one. tests: the number of features."""
+    theirs = reference.profile.columns.get(column, ColumnProfile())
+    earlier = [found.columns[column] for found in reference.days.values() if column in found.columns]
+    if constant_by_day(ours, earlier):
+        value, is_new = new_constant(ours, earlier)
+        observed = f"one value on each day, {value} on {day}" + (", which no earlier day of the window has" * is_new)
+        allowed = "one value a day, as on the earlier days of the window"
+        return _result(day, column, observed, allowed, passed=not is_new, severity="warning"), None
+    if reason := is_comparable(ours, theirs):
+        allowed = f"a comparison with {reference.name}"
+        return _result(day, column, f"not compared: {reason}", allowed, passed=False, severity="warning"), None
+    index, bins = psi(ours, theirs, rule.psi)
+    limit, because = rule.psi, ""
+    if index > limit and (chance := by_chance(bins, ours.rows, theirs.rows, tests)) > limit:
+        limit, because = chance, f", which {count(ours.rows, 'row')} can have by chance"
+    if index > limit and (usual := _usual(column, earlier, reference.summed, rule.psi)) > limit:
+        limit, because = usual, ", which the window's days can have among themselves"
+    severity: Literal["error", "warning"] = "error" if rule.on_breach == "fail" else "warning"
+    allowed = f"PSI at most {limit:.3g}{because} against {reference.name}"
+    return _result(day, column, f"PSI {index:.3f}", allowed, passed=index <= limit, severity=severity), index
 
 
-def _index(pairs: Sequence[tuple[int, int]]) -> float:
-    ours = [max(pair[0], _NOTHING) for pair in pairs]
-    theirs = [max(pair[1], _NOTHING) for pair in pairs]
-    shares = [(one / sum(ours), two / sum(theirs)) for one, two in zip(ours, theirs, strict=True)]
-    return math.fsum((p - q) * math.log(p / q) for p, q in shares)
+def _usual(column: str, earlier: Sequence[ColumnProfile], summed: Profile, limit: float) -> float:
+    """The index that a day of the window has, against the others, in nine of ten cases, doubled."""
+    if len(earlier) < _FEW or column not in summed.columns:
+        return 0.0
+    whole = summed.columns[column]
+    found = sorted(psi(one, without(whole, one), limit)[0] for one in earlier if one.rows < whole.rows)
+    return _MARGIN * found[math.ceil(_SHARE * len(found)) - 1] if found else 0.0
 
 
-def _numeric(today: ColumnProfile, reference: ColumnProfile, bins: int) -> list[tuple[int, int]]:
-    starts = quantile_bins(reference.histogram, bins)
-    pairs = [[0, 0] for _ in starts] or [[0, 0]]
-    for side, histogram in enumerate((today.histogram, reference.histogram)):
-        for number, rows in histogram.items():
-            # A value below the least one of the reference counts in its first bin.
-            pairs[max(0, bisect_right(starts, number) - 1)][side] += rows
-    pairs.append([today.infinite, reference.infinite])
-    return [(pair[0], pair[1]) for pair in pairs]
-
-
-def quantile_bins(histogram: dict[int, int], bins: int) -> list[int]:
-    """The first grid bin of each of up to `bins` groups with about as many rows each."""
-    rows = sum(histogram.values())
-    starts: list[int] = []
-    below, last = 0, -1
-    for number in sorted(histogram):
-        group = int((below + histogram[number] / 2) * bins / rows)
-        if group != last:
-            starts.append(number)
-            last = group
-        below += histogram[number]
-    return starts
-
-
-def _categories(today: ColumnProfile, reference: ColumnProfile, bins: int) -> list[tuple[int, int]]:
-    top = list(reference.values)[: bins - 1]
-    pairs = [(today.values.get(value, 0), reference.values[value]) for value in top]
-    ours = today.present - sum(pair[0] for pair in pairs)
-    theirs = reference.present - sum(pair[1] for pair in pairs)
-    return [*pairs, (ours, theirs)]
+def _result(
+    day: date,
+    column: str | None,
+    observed: str,
+    allowed: str,
+    *,
+    passed: bool,
+    severity: Literal["error", "warning"],
+) -> Check:
+    return Check(
+        day=day,
+        rule="drift",
+        column=column,
+        passed=passed,
+        severity=severity,
+        observed=observed,
+        allowed=allowed,
+        key=_KEY,
+    )

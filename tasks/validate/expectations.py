@@ -99,17 +99,26 @@ def _snake(name: str) -> str:
 def _check(day: date, place: int, expectation: Expectation, outcome: Any) -> Check:
     arguments = expectation.arguments()
     column = arguments.get("column")
+    nothing = _compares_nothing(outcome)
+    warns = nothing or arguments.get("severity") in {"warning", "info"}
     rest = {key: value for key, value in arguments.items() if key not in {"column", "severity"}}
     return Check(
         day=day,
         rule=expectation.type,
         column=column if isinstance(column, str) else None,
-        passed=bool(outcome.success),
-        severity="warning" if arguments.get("severity") in {"warning", "info"} else "error",
-        observed=_observation(outcome),
+        passed=bool(outcome.success) and not nothing,
+        severity="warning" if warns else "error",
+        observed="nothing compared: no row has a value" if nothing else _observation(outcome),
         allowed=", ".join(f"{key} {value}" for key, value in rest.items()) or "see the name of the rule",
         key=f"{_KEY}.{place}",
     )
+
+
+def _compares_nothing(outcome: Any) -> bool:
+    """Whether an expectation holds because every row lacks the value that it is about."""
+    result = outcome.result or {}
+    rows = result.get("element_count")
+    return bool(outcome.success and rows and result.get("missing_count") == rows)
 
 
 def _observation(outcome: Any) -> str:

@@ -9,16 +9,20 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 from pydantic import Field
 
 from ratchet.contracts.columns import Column
 from ratchet.contracts.document import Document
+from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.pipeline import PipelineSpec
 from tasks.validate import grid
 
 KEPT_VALUES = 1000
 KEPT_HASHES = 128
 _HASH_BITS = 53
+_BATCH = 1 << 16
+"""Rows that are hashed at once."""
 
 
 class ColumnProfile(Document):
@@ -32,6 +36,12 @@ class ColumnProfile(Document):
     histogram: dict[int, int] = Field(default_factory=dict, description="Counts of finite numbers, by bin of the grid.")
     values: dict[str, int] = Field(default_factory=dict, description="Counts of the most frequent values, in order.")
     others: int = Field(0, description="Rows with values that are not in `values`.")
+    forbidden: dict[str, int] = Field(
+        default_factory=dict, description="Counts of the most frequent values that `in` does not allow."
+    )
+    forbidden_rows: int = Field(0, description="All rows with a value that `in` does not allow.")
+    repeats: int = Field(0, description="Rows of an id column whose value an earlier row of the same day has.")
+    type: str = Field("", description="The declared type; empty in profiles of before it was kept.")
     hashes: tuple[int, ...] = Field(
         (), description="The smallest hashes of distinct values, which estimate the number of distinct values."
     )
@@ -59,6 +69,7 @@ class Profile(Document):
 
     rows: int = 0
     labelled: int = 0
+    duplicates: int = Field(0, description="Rows that are equal, in all columns, to an earlier row of the same day.")
     columns: dict[str, ColumnProfile] = Field(default_factory=dict)
 
 
@@ -69,6 +80,7 @@ def total(profiles: Iterable[Profile]) -> Profile:
     return Profile(
         rows=sum(day.rows for day in days),
         labelled=sum(day.labelled for day in days),
+        duplicates=sum(day.duplicates for day in days),
         columns={name: column_total([day.columns[name] for day in days if name in day.columns]) for name in names},
     )
 
@@ -83,6 +95,7 @@ def column_total(profiles: Sequence[ColumnProfile]) -> ColumnProfile:
         bins.update(day.histogram)
         hashes.update(day.hashes)
     kept, dropped = _most_frequent(values)
+    types = {day.type for day in profiles}
     return ColumnProfile(
         rows=sum(day.rows for day in profiles),
         missing=sum(day.missing for day in profiles),
@@ -92,6 +105,8 @@ def column_total(profiles: Sequence[ColumnProfile]) -> ColumnProfile:
         histogram=dict(sorted(bins.items())),
         values=kept,
         others=sum(day.others for day in profiles) + dropped,
+        repeats=sum(day.repeats for day in profiles),
+        type=types.pop() if len(types) == 1 else "",
         hashes=tuple(sorted(hashes)[:KEPT_HASHES]),
     )
 
@@ -105,13 +120,27 @@ def measure(path: Path, spec: PipelineSpec) -> Profile:
     }
     label = columns[spec.label] if spec.label in columns else ColumnProfile()
     rows = next((column.rows for column in columns.values()), 0)
-    return Profile(rows=rows, labelled=label.present if label.rows else rows, columns=columns)
+    labelled = label.present if label.rows else rows
+    return Profile(rows=rows, labelled=labelled, duplicates=_duplicates(path), columns=columns)
+
+
+def _duplicates(path: Path) -> int:
+    """The rows that repeat an earlier one. Memory: eight bytes for each row, and one batch of rows."""
+    with pq.ParquetFile(path) as file:
+        hashes = [pl.DataFrame(pl.from_arrow(batch)).hash_rows() for batch in file.iter_batches(_BATCH)]
+    found = pl.concat(hashes) if hashes else pl.Series([], dtype=pl.UInt64)
+    return len(found) - found.n_unique()
 
 
 def parts(spec: PipelineSpec) -> dict[str, dict[str, str]]:
     """The settings of the columns that a profile depends on."""
     return {
-        name: {"type": column.type, "role": column.role, "values": str(_counts_values(column))}
+        name: {
+            "type": column.type,
+            "role": column.role,
+            "values": str(_counts_values(column)),
+            **({"in": digest_of(list(column.allowed))} if column.allowed is not None else {}),
+        }
         for name, column in spec.columns.items()
         if not column.derived
     }
@@ -122,11 +151,17 @@ def _counts_values(column: Column) -> bool:
 
 
 def _measure(series: pl.Series, column: Column) -> ColumnProfile:
+    found = _by_type(series, column)
+    repeats = found.present - series.drop_nulls().n_unique() if column.role == "id" else 0
+    return found.model_copy(update={"type": column.type, "repeats": repeats})
+
+
+def _by_type(series: pl.Series, column: Column) -> ColumnProfile:
     if column.type in {"int64", "float64"}:
         return _numbers(series, column)
     low, high = (None, None) if column.type in {"string", "bool"} else (series.min(), series.max())
     plain = ColumnProfile(rows=len(series), missing=series.null_count(), low=_text(low), high=_text(high))
-    return plain.model_copy(update=_values(series)) if _counts_values(column) else plain
+    return plain.model_copy(update=_values(series, column)) if _counts_values(column) else plain
 
 
 def _numbers(series: pl.Series, column: Column) -> ColumnProfile:
@@ -141,20 +176,36 @@ def _numbers(series: pl.Series, column: Column) -> ColumnProfile:
     low, high = present.min(), present.max()
     found = ColumnProfile(rows=len(series), missing=missing, infinite=infinite, low=_number(low), high=_number(high))
     if _counts_values(column):
-        return found.model_copy(update=_values(present))
+        return found.model_copy(update=_values(present, column))
     if column.role in {"numeric", "label", "weight"}:
         return found.model_copy(update={"histogram": grid.count(present.to_numpy().astype(np.float64, copy=False))})
     return found
 
 
-def _values(series: pl.Series) -> dict[str, object]:
-    """The counts of values, and the hashes of distinct values."""
+def _values(series: pl.Series, column: Column) -> dict[str, object]:
+    """The counts of values, those that are not allowed, and the hashes of distinct values."""
     counts = series.drop_nulls().value_counts(name="rows").rename({series.name: "value"})
+    hashes = (counts["value"].hash() // 2 ** (64 - _HASH_BITS)).bottom_k(KEPT_HASHES).sort()
+    kept, dropped = _top(counts)
+    found: dict[str, object] = {"values": kept, "others": dropped, "hashes": tuple(sorted(set(hashes.to_list())))}
+    if column.allowed is not None:
+        # By value and before the rare ones are dropped: a forbidden value is found however rare it is.
+        allowed = pl.Series([_cast(value, column) for value in column.allowed], dtype=series.dtype)
+        strange = counts.filter(~pl.col("value").is_in(allowed.implode()))
+        found |= {"forbidden": _top(strange)[0], "forbidden_rows": int(strange["rows"].sum())}
+    return found
+
+
+def _cast(value: object, column: Column) -> object:
+    """An allowed value as the column holds it: 1 in a float column is 1.0."""
+    return float(value) if column.type == "float64" and isinstance(value, (int, float)) else value
+
+
+def _top(counts: pl.DataFrame) -> tuple[dict[str, int], int]:
+    """The most frequent values, and the rows of the others."""
     top = counts.top_k(KEPT_VALUES * 2, by="rows") if counts.height > KEPT_VALUES * 2 else counts
     kept, dropped = _most_frequent(dict(zip(map(value_key, top["value"]), top["rows"], strict=True)))
-    dropped += int(counts["rows"].sum()) - int(top["rows"].sum())
-    hashes = (counts["value"].hash() // 2 ** (64 - _HASH_BITS)).bottom_k(KEPT_HASHES).sort()
-    return {"values": kept, "others": dropped, "hashes": tuple(sorted(set(hashes.to_list())))}
+    return kept, dropped + int(counts["rows"].sum()) - int(top["rows"].sum())
 
 
 def value_key(value: object) -> str:

@@ -1,6 +1,6 @@
 """Checks the rules of single columns on a day's profile."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 
 from ratchet.contracts.columns import Column
@@ -8,7 +8,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
-from tasks.validate.profile import ColumnProfile, Profile, value_key
+from tasks.validate.profile import ColumnProfile, Profile
 
 _LISTED = 5
 _CLASSES = 2
@@ -34,6 +34,24 @@ def check_columns(day: date, profile: Profile, spec: PipelineSpec, *, is_data_da
                     day, "null", name, "role", found.missing == 0, count(found.missing, "row"), "0 rows without a group"
                 )
             )
+    return checks
+
+
+def check_missing(profiles: Mapping[date, Profile], data_date: date, spec: PipelineSpec) -> list[Check]:
+    """A warning for each feature of the source without a value on a day, where no max_null says how many may lack."""
+    checks = []
+    for name, column in spec.columns.items():
+        if column.derived or not column.is_feature or column.max_null is not None:
+            continue
+        empty = [day for day, found in profiles.items() if found.rows and not found.columns[name].present]
+        if empty:
+            some = ", ".join(map(str, empty[:_LISTED])) + (", ..." if len(empty) > _LISTED else "")
+            where = "every day of the window" if len(empty) == len(profiles) else some
+            allowed = "a value in some row of each day, or a max_null"
+            check = _check(
+                data_date, "empty", name, "max_null", passed=False, observed=f"no value on {where}", allowed=allowed
+            )
+            checks.append(check.model_copy(update={"severity": "warning"}))
     return checks
 
 
@@ -69,22 +87,12 @@ def _range(day: date, name: str, column: Column, found: ColumnProfile) -> Iterat
 def _in(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
     if column.allowed is None:
         return
-    allowed = {_key(value, column) for value in column.allowed}
-    strange = {value: rows for value, rows in found.values.items() if value not in allowed}
-    # The profile keeps the most frequent values. A dropped value is not allowed, or it is allowed and rare; if fewer
-    # values are allowed than kept, it cannot be allowed.
-    passed = not strange and (not found.others or len(allowed) > len(found.values))
-    rows = sum(strange.values())
+    strange, rows = found.forbidden, found.forbidden_rows
     some = ", ".join(f"{value[:40]!r}" for value in list(strange)[:_LISTED])
     more = f" and {len(strange) - _LISTED} more values" if len(strange) > _LISTED else ""
-    observed = f"{some}{more} ({count(rows, 'row')})" if strange else "nothing else"
+    observed = f"{some}{more} ({count(rows, 'row')})" if rows else "nothing else"
     listed = ", ".join(map(str, column.allowed[:20])) + (", ..." if len(column.allowed) > 20 else "")  # noqa: PLR2004 - as many as fit a line
-    yield _check(day, "in", name, "in", passed, observed, listed)
-
-
-def _key(value: object, column: Column) -> str:
-    """An allowed value as the profile writes it: 1 in a float column is 1.0."""
-    return value_key(float(value)) if column.type == "float64" and isinstance(value, (int, float)) else value_key(value)
+    yield _check(day, "in", name, "in", not rows, observed, listed)
 
 
 def _finite(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:

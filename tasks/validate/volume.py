@@ -1,28 +1,47 @@
 """Compares the rows of the data date, and those with a label, with earlier days."""
 
+import math
 from collections.abc import Mapping
 from datetime import date, timedelta
 from statistics import median
+from typing import Literal
 
 from ratchet.contracts.checks import Volume
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Check
+from ratchet.pages.words import count
 from tasks.validate.profile import Profile
 
 _KEY = "validate.volume"
+_WEEK = 7
+_FEW = 5
+_SAME = 2
+_SHARE = 0.9
+_SPREADS = 2.0
+_CHANCE = 3.0
+
+Counts = Mapping[date, int]
 
 
 def check_volume(day: date, today: Profile, before: Mapping[date, Profile], rule: Volume, label: str) -> list[Check]:
-    """Check the number of rows, and of labelled rows: a day may have all its rows, but too few labels."""
+    """Check the number of rows, and of labelled rows: a day may have all its rows, but too few labels.
+
+    A day without a day to compare with has a warning, not a pass.
+    """
     name, days = comparison_days(day, before, rule)
     if not days:
-        observed, allowed = f"{today.rows:,} rows; nothing to compare with", f"any, as there is no data of {name}"
-        return [Check(day=day, rule="volume", passed=True, observed=observed, allowed=allowed, key=_KEY)]
+        observed = f"{count(today.rows, 'row')}; nothing to compare with, as there is no data of {name}"
+        return [_result(day, None, observed, f"a comparison with {name}", passed=False, severity="warning")]
     counts = [
-        ("volume", None, "rows", today.rows, median(before[other].rows for other in days)),
-        ("volume", label, "labelled rows", today.labelled, median(before[other].labelled for other in days)),
+        (None, "rows", today.rows, {other: found.rows for other, found in before.items()}),
+        (label, "labelled rows", today.labelled, {other: found.labelled for other, found in before.items()}),
     ]
-    return [_check(day, *count, name=name, tolerance=rule.tolerance) for count in counts]
+    if rule.against == "similar_days":
+        return [_check_range(day, *given, tolerance=rule.tolerance) for given in counts]
+    return [
+        _check(day, column, what, number, median(base[other] for other in days), name=name, tolerance=rule.tolerance)
+        for column, what, number, base in counts
+    ]
 
 
 def comparison_days(day: date, before: Mapping[date, Profile], rule: Volume) -> tuple[str, list[date]]:
@@ -36,16 +55,71 @@ def comparison_days(day: date, before: Mapping[date, Profile], rule: Volume) -> 
     return f"the median of {len(before)} days" if before else "another day", sorted(before)
 
 
-def _check(
-    day: date, rule: str, column: str | None, what: str, count: int, base: float, *, name: str, tolerance: float
+def _check(day: date, column: str | None, what: str, number: int, base: float, *, name: str, tolerance: float) -> Check:
+    change = (number - base) / base if base else float(number > 0)
+    observed = f"{number:,} {what}, {percent(change, signed=True)} against {base:,.10g}"
+    return _result(day, column, observed, f"within {percent(tolerance)} of {name}", passed=abs(change) <= tolerance)
+
+
+def _check_range(day: date, column: str | None, what: str, number: int, counts: Counts, *, tolerance: float) -> Check:
+    """Check that a count lies within the tolerance of the range of similar days."""
+    bases = _bases(day, counts)
+    spread = _spread(counts, min(bases))
+    low = min(bases) * min(max(0.0, 1 - tolerance), math.exp(-spread))
+    high = max(bases) * max(1 + tolerance, math.exp(spread))
+    similar = f"the last {day:%A}s, the last days and the newest one"
+    wider = ", or what the window's days differ by among themselves" if spread > math.log1p(tolerance) else ""
+    allowed = f"{math.ceil(low):,} to {math.floor(high):,}: within {percent(tolerance)}{wider} of {similar}"
+    return _result(day, column, f"{number:,} {what}", allowed, passed=math.ceil(low) <= number <= math.floor(high))
+
+
+def _bases(day: date, counts: Counts) -> list[float]:
+    """What similar days let expect.
+
+    Once two days of the same weekday are there: their median, as it is, and times what the newest days were in terms of
+    their own weekdays. Before that, the newest days as they are.
+    """
+    weekdays = [number for other, number in counts.items() if other.weekday() == day.weekday()]
+    newest = sorted(counts)[-_WEEK:]
+    if len(weekdays) < _SAME:
+        numbers = [counts[other] for other in newest]
+        return [median(numbers), numbers[-1], *map(float, weekdays)]
+    trends = [counts[other] / usual for other in newest if (usual := _usual(other, counts))] or [1.0]
+    return [median(weekdays) * trend for trend in (1.0, median(trends), trends[-1])]
+
+
+def _spread(counts: Counts, base: float) -> float:
+    """How far apart two similar days are by nature, as the logarithm of a ratio: by their own spread, or by chance."""
+    ratios = sorted(
+        abs(math.log(number / other)) for day, number in counts.items() if number and (other := _usual(day, counts))
+    )
+    own = ratios[math.ceil(_SHARE * len(ratios)) - 1] if len(ratios) >= _FEW else 0.0
+    return max(_SPREADS * own, _CHANCE / math.sqrt(max(base, 1.0)))
+
+
+def _usual(day: date, counts: Counts) -> float:
+    """The median of the other days of the same weekday, or of all other days where there is none."""
+    same = [number for other, number in counts.items() if other != day and other.weekday() == day.weekday()]
+    others = same or [number for other, number in counts.items() if other != day]
+    return median(others) if others else 0.0
+
+
+def _result(
+    day: date,
+    column: str | None,
+    observed: str,
+    allowed: str,
+    *,
+    passed: bool,
+    severity: Literal["error", "warning"] = "error",
 ) -> Check:
-    change = (count - base) / base if base else float(count > 0)
     return Check(
         day=day,
-        rule=rule,
+        rule="volume",
         column=column,
-        passed=abs(change) <= tolerance,
-        observed=f"{count:,} {what}, {percent(change, signed=True)} against {base:,.10g}",
-        allowed=f"within {percent(tolerance)} of {name}",
+        passed=passed,
+        severity=severity,
+        observed=observed,
+        allowed=allowed,
         key=_KEY,
     )

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ratchet.contracts import summaries
+from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError, DataRejected
-from ratchet.contracts.summaries import FeatureDay
+from ratchet.contracts.summaries import FeatureDay, Validation
 from ratchet.model.encoding import category_ids
 from ratchet.model.fitted_state import FittedState
 from ratchet.store.artifacts import fetch, read_bytes
@@ -251,3 +251,64 @@ def test_only_the_training_days_have_to_be_learnable(world: World) -> None:
     for day in (D2, D3):
         world.put(day, {**day_rows(), "clicked": [0] * 12})
     assert encoded(world)
+    fitted = FittedState.from_bytes(read_bytes(world.store, encoded(world).result.outputs["fitted"]))
+    assert (fitted.label_mean, fitted.label_std) == (pytest.approx(1), pytest.approx((2 / 3) ** 0.5))
+
+
+def breaking(world: World, code: str, **rules: Any) -> None:
+    """A derived column `hour` with these rules, which derive makes by this code."""
+    world.document["columns"]["hour"] = {"role": "numeric", "type": "float64", "derived": True, **rules}
+    made = f"import numpy as np\ndef derive(df):\n    df['cheap'] = df['price'] < 3\n    df['hour'] = {code}\n    return df\n"
+    (world.pipeline / "features.py").write_text(made, encoding="utf-8")
+    for day in (D1, D2, D3):
+        world.put(day, day_rows())
+
+
+@pytest.mark.parametrize(
+    ("code", "rules", "message"),
+    [
+        ("-999.0", {"min": 0}, "column hour: min: least -999; allowed: at least 0 (columns.hour.min)"),
+        ("25.0", {"max": 24}, "column hour: max: greatest 25; allowed: at most 24 (columns.hour.max)"),
+        ("25.0", {"in": [1, 2]}, "column hour: in: 25.0 (11 rows); allowed: 1, 2 (columns.hour.in)"),
+        ("np.nan", {"max_null": "20%"}, "column hour: null: 100 % missing (11 rows); allowed: at most 20 %"),
+        ("np.inf", {}, "column hour: finite: 11 rows infinite; allowed: finite numbers (columns.hour.type)"),
+    ],
+)
+def test_a_derived_column_that_breaks_a_rule_stops_the_run_with_column_and_rule(
+    world: World, code: str, rules: dict[str, Any], message: str
+) -> None:
+    breaking(world, code, **rules)
+    with pytest.raises(DataRejected) as caught:
+        encoded(world)
+    assert message in caught.value.cause
+    kept = Validation.model_validate_json(world.store.read(paths.checks("clicks", world.run_id, "features")))
+    assert {check.column for check in kept.failures(LAST)} == {"hour"}
+
+
+def test_a_rule_that_is_added_later_is_checked_on_days_that_are_encoded_already(world: World) -> None:
+    breaking(world, "-999.0")
+    encoded(world)
+    world.document["columns"]["hour"]["min"] = 0
+    with pytest.raises(DataRejected, match="column hour: min: least -999"):
+        encoded(world)
+
+
+def test_an_earlier_day_on_which_a_derived_column_breaks_a_rule_is_left_out_or_stops_the_run(world: World) -> None:
+    world.document["source"]["window_days"] = 4
+    first = D1 - timedelta(days=1)
+    world.put(first, {**day_rows(), "price": [1e6] * 12})
+    breaking(world, "df['price'].fillna(1.0)", max=1000)
+    found = summaries.features(encoded(world).result)
+    assert found.excluded == (first,)
+    assert found.split.train == (D1,)
+    assert f"{first} is excluded: {first} column hour: max: greatest 1e+06" in world.log.getvalue()
+    world.document["validate"] = {"bad_days": "fail"}
+    with pytest.raises(DataRejected, match=f"{first} column hour: max"):
+        encoded(world)
+
+
+def test_a_derived_column_without_a_value_is_a_warning_by_name(world: World) -> None:
+    breaking(world, "np.nan")
+    found = summaries.features(encoded(world).result)
+    assert {(check.column, check.rule, check.severity) for check in found.checks} == {("hour", "empty", "warning")}
+    assert f"{D3} column hour: empty: no value on any row" in world.log.getvalue()

@@ -12,7 +12,7 @@ from ratchet.contracts.result import Artifact
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from tasks.ingest.schema import arrow_schema
-from tasks.ingest.snapshot_table import commit
+from tasks.ingest.snapshot_table import commit, commit_past
 from tasks.ingest.stored_days import file_key
 from tasks.ingest.writing import write
 
@@ -104,3 +104,31 @@ def test_a_log_that_cannot_be_read_stops_the_run_and_its_remedy_works(tmp_path: 
     log.parent.rename(tmp_path / "moved")
     commit(store, KEY, TABLE, files)
     assert held(store) == [(D1, 1)]
+
+
+def test_files_of_the_past_are_named_by_their_version_and_the_newest_rows_stay(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    past = {D1: put(store, tmp_path, D1, 1), D2: put(store, tmp_path, D2, 2)}
+    first = commit(store, KEY, TABLE, past)
+    newest = commit(store, KEY, TABLE, {D2: put(store, tmp_path, D2, 22)})
+    assert commit_past(store, KEY, TABLE, past) == first
+    assert held(store) == held(store, newest) == [(D1, 1), (D2, 22)]
+
+
+def test_files_that_never_were_together_get_a_version_and_the_newest_rows_stay(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    old, new = put(store, tmp_path, D1, 1), put(store, tmp_path, D1, 11)
+    commit(store, KEY, TABLE, {D1: old})
+    commit(store, KEY, TABLE, {D1: new, D2: put(store, tmp_path, D2, 2)})
+    mixed = {D1: old, D2: put(store, tmp_path, D2, 2)}
+    past = commit_past(store, KEY, TABLE, mixed)
+    assert held(store, past) == [(D1, 1), (D2, 2)]
+    assert held(store) == [(D1, 11), (D2, 2)]
+    assert commit_past(store, KEY, TABLE, mixed) == past
+
+
+def test_a_day_that_the_table_does_not_hold_is_added_also_for_a_run_of_the_past(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    commit(store, KEY, TABLE, {D2: put(store, tmp_path, D2, 2)})
+    commit_past(store, KEY, TABLE, {D1: put(store, tmp_path, D1, 1)})
+    assert held(store) == [(D1, 1), (D2, 2)]

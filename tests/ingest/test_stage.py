@@ -86,6 +86,18 @@ def test_a_changed_day_is_replaced_and_the_old_version_still_names_the_old_rows(
     assert [old == new for old, new in zip(first.days, second.days, strict=True)] == [True, False, True]
 
 
+def test_a_run_with_the_source_of_then_leaves_the_newest_rows_to_other_readers(world: World) -> None:
+    world.put_window(60)
+    planned, first = world.plan(), snapshot(world.run("ingest"))
+    world.put(D2, count=44)
+    second = snapshot(world.run("ingest"))
+    world.as_of = "then"
+    again = snapshot(world.run("ingest", planned=planned))
+    assert (again.days, again.version) == (first.days, first.version)
+    uri = world.store.table(again.table)[0]
+    assert pl.read_delta(uri).height == second.rows == 164
+
+
 def test_two_runs_of_a_date_at_once_make_one_version(tmp_path: Path) -> None:
     one, two = clicks(tmp_path), clicks(tmp_path)
     two.number = 100

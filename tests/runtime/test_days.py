@@ -1,8 +1,10 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,8 +22,9 @@ from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import Finished
 from ratchet.runtime.days import DayParts, NewPart, workers
 from ratchet.store.artifacts import read_bytes
+from ratchet.store.base import Store
 from ratchet.store.collecting import collect
-from ratchet.store.publishing import Transaction, discard_damaged
+from ratchet.store.publishing import Transaction, discard_damaged, find_result, read_manifest
 from tests.world import LAST, World, clicks
 
 LOCAL_AND_REMOTE = ("file", "memory")
@@ -293,3 +296,39 @@ def test_the_same_part_of_a_quicker_attempt_is_taken(parts: Parts) -> None:
 )
 def test_as_many_days_at_once_as_processors_and_half_of_the_memory_allow(cpus: float, day: int, expected: int) -> None:
     assert workers(Resources.model_validate({"cpus": cpus, "memory": "4g"}), day) == expected
+
+
+def test_at_every_step_of_a_rebuild_a_reader_finds_the_old_part_or_the_new_one(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = parts.world.store
+    prefix = parts.build(ONE)[LAST].text.key.rsplit("/", 2)[0]
+    found: list[PublishedResult | None] = []
+    for name in ("create", "replace", "delete"):
+        monkeypatch.setattr(type(store), name, _then(getattr(type(store), name), prefix, found))
+    Parts(parts.world, lambda delivery: f"other {delivery.text}").rebuild(ONE)
+    assert len(found) >= 2
+    assert None not in found
+    assert len({result.result.content for result in found if result}) == 2
+
+
+def _then(step: Callable[..., bool], prefix: str, found: list[PublishedResult | None]) -> Callable[..., bool]:
+    def stepped(store: Store, *given: Any, **named: Any) -> bool:
+        done = step(store, *given, **named)
+        found.append(find_result(store, prefix))
+        return done
+
+    return stepped
+
+
+def test_of_two_rebuilds_at_once_both_end_and_what_either_made_is_kept(parts: Parts) -> None:
+    old = parts.build(ONE)
+    makers = [Parts(parts.world, partial("{0} {1.text}".format, name)) for name in ("left", "right")]
+    with ThreadPoolExecutor(2) as pool:
+        new = list(pool.map(lambda maker: maker.rebuild(ONE)[LAST], makers))
+    assert {parts.text(part) for part in new} == {"left rows of 0", "right rows of 0"}
+    assert parts.build(ONE)[LAST] in new
+    prefix = old[LAST].text.key.rsplit("/", 2)[0]
+    kept = [read_manifest(parts.world.store, entry.key) for entry in parts.world.store.list(paths.superseded(prefix))]
+    assert len(kept) == 2
+    assert collect(parts.world.store, prefix, older_than_s=-1) == []

@@ -184,7 +184,10 @@ def test_more_than_half_of_the_window_left_out_stops_the_run(world: World) -> No
     world.put_window()
     for day in (D1, D2):
         world.put(day, changed(day, price=[-1.0] * 60))
-    assert "excluded days: 2 of 3 days break a rule; allowed: at most half of the window" in refused(world)
+    assert (
+        "excluded days: 2 of 3 days break a rule, or were refused by their own run; allowed: at most half of the window"
+        in refused(world)
+    )
 
 
 @pytest.mark.parametrize(("count", "passes"), [(80, True), (120, True), (79, False), (121, False)])
@@ -210,13 +213,14 @@ def test_a_day_that_keeps_its_rows_and_loses_its_labels_is_refused(world: World)
     assert cause.count("volume") == 2  # the rule and its key, once
 
 
-def test_volume_without_a_reference_passes_and_reports_it(world: World) -> None:
+def test_volume_without_a_day_to_compare_with_is_a_warning_by_name(world: World) -> None:
     world.document["validate"]["volume"] = {"against": "same_weekday"}
     world.put_window()
     check = next(check for check in summary(world).checks if check.rule == "volume")
-    assert check.passed
-    assert "nothing to compare with" in check.observed
-    assert check.allowed == "any, as there is no data of another Friday"
+    assert (check.passed, check.severity) == (False, "warning")
+    assert check.observed == "60 rows; nothing to compare with, as there is no data of another Friday"
+    assert "volume: 60 rows; nothing to compare with" in world.log.getvalue()
+    assert "Accepted, with 1 warning" in page(world)
 
 
 def test_a_day_delivered_twice_is_refused(world: World) -> None:
@@ -273,15 +277,16 @@ def test_a_missing_profile_of_the_champion_is_reported_and_the_window_used(world
     ]
 
 
-def test_a_reference_without_rows_is_noted(world: World) -> None:
+def test_a_reference_without_rows_is_a_warning_by_name(world: World) -> None:
     world.document["validate"]["drift"] = {"against": "window"}
     world.document["source"]["missing_days"] = "skip"
     world.put(D3)
     found = summary(world)
     assert found.psi == {}
-    assert {check.observed for check in found.checks if check.rule == "drift"} == {
-        "not compared: the reference has no rows of this column"
-    }
+    (check,) = [check for check in found.checks if check.rule == "drift"]
+    assert (check.passed, check.severity) == (False, "warning")
+    assert check.observed == "not compared: the window's 0 other days have no rows"
+    assert check.observed in world.log.getvalue()
 
 
 def test_profiles_are_measured_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,6 +372,20 @@ def test_an_invalid_expectation_is_a_configuration_error(
     world.put_window()
     with pytest.raises(ConfigurationError, match=message):
         validate(world)
+
+
+def test_an_expectation_about_values_that_all_lack_is_a_warning_by_name(world: World) -> None:
+    world.document["validate"]["expectations"] = [
+        {"type": "expect_column_values_to_be_between", "column": "price", "min_value": 1, "max_value": 2},
+        {"type": "expect_column_values_to_be_null", "column": "price"},
+    ]
+    world.put_window()
+    world.put(D3, changed(price=pa.nulls(60, pa.float64())))
+    found = {check.rule: check for check in summary(world).checks}
+    between = found["expect_column_values_to_be_between"]
+    assert (between.passed, between.severity) == (False, "warning")
+    assert between.observed == "nothing compared: no row has a value"
+    assert found["expect_column_values_to_be_null"].passed
 
 
 def test_ranking_needs_a_group_on_every_row(world: World) -> None:

@@ -1,0 +1,110 @@
+"""The records of days: which day its own run refused, and which one a person has let in.
+
+A change here violates the promise of the project when a day that its own run refused is planned as if it had passed,
+or when a record changes or vanishes.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime
+
+from ratchet.contracts import paths
+from ratchet.contracts.day_record import Action, DayRecord, DayStates
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.stages import Stage
+from ratchet.contracts.summaries import Snapshot, Validation
+from ratchet.store.base import Store
+from ratchet.store.sealed import seal, unseal
+
+_TRIES = 20
+_REMEDY = "restore it from a backup, or delete it and run that date again"
+JUDGES: tuple[Stage, ...] = ("validate", "features")
+"""The stages that check the rows of the data date."""
+
+
+def day_states(store: Store, pipeline: str, days: Iterable[date]) -> DayStates:
+    """What the newest records say of these days."""
+    wanted = set(days)
+    found: dict[date, list[paths.DayRecordKey]] = {}
+    for entry in store.list(paths.day_records(pipeline)):
+        key = paths.day_record_key(entry.key)
+        if key.day in wanted:
+            found.setdefault(key.day, []).append(key)
+    refused, admitted, accepted = [], [], {}
+    for day, keys in sorted(found.items()):
+        last = next((key for key in reversed(keys) if key.action != "admit"), None)
+        if last is not None and last.action == "accept":
+            accepted[day] = last.source
+        elif last is not None:
+            refused.append(_read(store, last.key))
+            admitted += [_read(store, key.key) for key in reversed(keys) if key.action == "admit"][:1]
+    return DayStates(refused=tuple(refused), admitted=tuple(admitted), accepted=accepted)
+
+
+def record_day(
+    store: Store, *, pipeline: str, data_date: date, run_id: str, stage: Stage, state: str, snapshot: Snapshot
+) -> None:
+    """Record what a stage that checks rows found out about its data date; nothing if it found nothing out.
+
+    stage: one of JUDGES. state: how it ended, `done` or `failed`.
+    """
+    source = next((day.source for day in snapshot.days if day.day == data_date), None)
+    causes = [] if state == "done" else _causes(store, paths.checks(pipeline, run_id, stage), data_date)
+    if source is None or causes is None or (stage != "validate" and not causes):
+        return
+    record = DayRecord(
+        day=data_date,
+        action="refuse" if causes else "accept",
+        source=source,
+        reason="; ".join(causes),
+        run_id=run_id,
+        recorded=datetime.now(UTC),
+    )
+    _append(store, pipeline, record)
+
+
+def admit(store: Store, pipeline: str, day: date, *, by: str, because: str) -> DayRecord:
+    """Let the rows of a day in that its newest run refused. Raises ConfigurationError if it was not refused."""
+    refused = day_states(store, pipeline, [day]).refused
+    if not refused:
+        raise ConfigurationError(
+            f"{pipeline}: no run of {day} has refused it in {store.uri}",
+            remedy="check the date, --store and the name of the pipeline",
+        )
+    action: Action = "admit"
+    change = {"action": action, "by": by, "reason": because, "recorded": datetime.now(UTC)}
+    record = refused[0].model_copy(update=change)
+    _append(store, pipeline, record)
+    return record
+
+
+def _causes(store: Store, key: str, data_date: date) -> list[str] | None:
+    """The failed checks of the data date, as rules and columns; None if its rows were not what failed."""
+    try:
+        failed = Validation.model_validate_json(store.read(key)).failures(data_date)
+    except FileNotFoundError:
+        return None
+    return list(dict.fromkeys(f"{check.rule} of {check.column or 'all rows'}" for check in failed)) or None
+
+
+def _append(store: Store, pipeline: str, record: DayRecord) -> None:
+    """Add a record, unless the newest one says the same of the same rows. Of two at once, a refusal is the newer."""
+    for _ in range(_TRIES):
+        keys = list(_keys(store, pipeline, record.day))
+        said = (keys[-1].action, keys[-1].source) if keys else None
+        if record.action != "admit" and said == (record.action, paths.short(record.source)):
+            return
+        number = keys[-1].number + 1 if keys else 1
+        key = paths.day_record(pipeline, record.day, number, record.action, record.source)
+        if store.create(key, seal(record)):
+            return
+    where = f"{store.uri}/{paths.day_records(pipeline, record.day)}"
+    raise Unavailable(f"{where}: other processes keep writing records of this day")
+
+
+def _keys(store: Store, pipeline: str, day: date) -> Iterator[paths.DayRecordKey]:
+    for entry in store.list(paths.day_records(pipeline, day)):
+        yield paths.day_record_key(entry.key)
+
+
+def _read(store: Store, key: str) -> DayRecord:
+    return unseal(store.read(key), DayRecord, where=f"{store.uri}/{key}", remedy=_REMEDY)

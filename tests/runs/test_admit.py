@@ -1,0 +1,46 @@
+"""`ratchet admit`: a refused day is out of the next night, and in once a person let it in, with who and why."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ratchet.store.ledger import records
+from ratchet.store.opening import open_store
+from tests.runs.nights import DAY, ratchet, run, sample
+
+BEFORE = DAY - timedelta(days=1)
+WHO = ("--by", "Ada", "--because", "half of the shop was closed")
+
+pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1200)]
+
+
+def test_a_refused_day_is_out_until_a_person_lets_it_in(tmp_path: Path) -> None:
+    data, store = sample(tmp_path / "data"), str(tmp_path / "store")
+    for path in (data / "clicks" / f"date={BEFORE}").iterdir():
+        table = pq.read_table(path)
+        pq.write_table(table.slice(0, table.num_rows // 2), path)
+    night = ("search-ranking", str(data), store)
+    days = ("--set", "source.window_days=5", "--set", "validate.volume.against=similar_days")
+    assert run(*night, *days, "--from", f"{BEFORE}", "--to", f"{BEFORE}").code == 65
+    nobody = ratchet("admit", "search-ranking", "--store", store, "--date", f"{DAY}", *WHO)
+    assert (nobody.code, f"no run of {DAY} has refused it" in nobody.err) == (64, True)
+
+    without = run(*night, *days)
+    assert without.code == 0, without.err
+    page = Path(without.json["report"]).read_text(encoding="utf-8")
+    assert f"excluded: {BEFORE}" in page
+    assert "refused it: volume of all rows" in page
+
+    admitted = ratchet("admit", "search-ranking", "--store", store, "--date", f"{BEFORE}", *WHO)
+    assert (admitted.code, "let in by Ada" in admitted.out) == (0, True)
+    with_it = run(*night, *days, "--promote", "auto")
+    assert with_it.code == 0, with_it.err
+    page = Path(with_it.json["report"]).read_text(encoding="utf-8")
+    assert f"excluded: {BEFORE}" not in page
+    assert f"{BEFORE} was let in" in page
+    assert "by Ada: half of the shop was closed" in page
+    ledger = records(open_store(store), "search-ranking")
+    assert ledger[0].let_in == ()
+    assert all(one.let_in[0].by == "Ada" for one in ledger[1:])

@@ -1,0 +1,203 @@
+"""A day that its own run refused is in no later window, until that date passes or a person lets its rows in."""
+
+import itertools
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from ratchet.contracts import paths, summaries
+from ratchet.contracts.day_record import DayStates
+from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.request import RunPlan
+from ratchet.contracts.result import Artifact
+from ratchet.contracts.summaries import Check, Snapshot, SnapshotDay, Validation
+from ratchet.runs.day_records import admit, day_states, record_day
+from ratchet.runs.outcomes import outcome_of
+from ratchet.runs.planning import make_plan
+from ratchet.runs.stage_record import StageRecord
+from ratchet.store.opening import open_store
+from tasks.validate.window import check_refused
+from tests.world import LAST, World, clicks
+
+D0, D1, D2, D3 = (LAST - timedelta(days=back) for back in (3, 2, 1, 0))
+NAMES = iter(itertools.count())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = clicks(tmp_path, source={"window_days": 4}, validate={"drift": None})
+    for day in (D0 - timedelta(days=1), D0, D1, D2, D3):
+        made.put(day, count=100)
+    (made.pipeline / "pipeline.yaml").write_text("name: clicks\n", encoding="utf-8")
+    return made
+
+
+def plan(world: World, day: date) -> RunPlan:
+    """A new run of a date, as it is planned now."""
+    return make_plan(
+        folder=world.pipeline,
+        spec=world.spec,
+        data_date=day,
+        run_id=f"run-{next(NAMES)}",
+        kind="local",
+        store_uri=world.store.uri,
+    )
+
+
+def night(world: World, day: date) -> Validation | None:
+    """A run of a date up to validate, recorded as every run is; None if its rows were refused."""
+    planned = plan(world, day)
+    world.run_id, world.days = planned.run_id, planned.days
+    ingested = world.run("ingest", day)
+    try:
+        with StageRecord(world.store, planned, "validate") as record:
+            published = world.run("validate", day, {"ingest": ingested})
+            record.end(outcome_of(published, cached=False, because=""))
+    except DataRejected:
+        return None
+    return summaries.validation(published.result)
+
+
+def test_a_refused_day_is_in_no_later_window_and_a_complete_day_after_it_passes(world: World) -> None:
+    world.put(D2, count=40)
+    assert night(world, D2) is None
+    found = night(world, D3)
+    assert found is not None
+    assert found.excluded == (D2,)
+    (refusal,) = [check for check in found.checks if check.rule == "refused"]
+    assert (refusal.day, refusal.severity) == (D2, "warning")
+    assert refusal.observed.endswith("refused it: volume of all rows; volume of clicked")
+    assert f"{D2} is excluded" in world.log.getvalue()
+
+
+def test_a_day_before_a_half_empty_one_is_what_its_volume_is_compared_with_by_name(world: World) -> None:
+    world.document["validate"]["volume"] = {"against": "previous_day", "tolerance": "20%"}
+    world.put(D2, count=40)
+    assert night(world, D2) is None
+    found = night(world, D3)
+    assert found is not None
+    (volume,) = [check for check in found.checks if check.rule == "volume"]
+    assert (volume.passed, volume.severity) == (False, "warning")
+    assert "nothing to compare with" in volume.observed
+
+
+def test_a_corrected_day_is_in_once_its_own_run_passed_and_not_before(world: World) -> None:
+    world.put(D2, count=40)
+    assert night(world, D2) is None
+    world.put(D2, count=100)
+    before = night(world, D3)
+    assert before is not None
+    assert before.excluded == (D2,)
+    assert "its rows have changed since: run this date again" in str(before.checks)
+    assert night(world, D2) is not None
+    after = night(world, D3)
+    assert after is not None
+    assert after.excluded == ()
+
+
+def test_a_day_that_a_person_let_in_counts_and_is_named_with_who_and_why(world: World) -> None:
+    world.put(D2, count=40)
+    assert night(world, D2) is None
+    admit(world.store, "clicks", D2, by="Ada", because="half a day of sales is right")
+    found = night(world, D3)
+    assert found is not None
+    assert found.excluded == ()
+    (note,) = [check for check in found.checks if check.rule == "let in"]
+    assert note.observed == "refused by its own run; let in by Ada: half a day of sales is right"
+    assert night(world, D2) is None  # its own run stays refused, which does not undo the admission
+    assert plan(world, D3).days.admitted[0].by == "Ada"
+    world.put(D2, count=30)
+    other = night(world, D3)
+    assert other is not None
+    assert other.excluded == (D2,)
+
+
+def test_a_refused_day_stops_the_run_where_bad_days_is_fail(world: World) -> None:
+    world.put(D2, count=40)
+    assert night(world, D2) is None
+    world.document["validate"]["bad_days"] = "fail"
+    assert night(world, D3) is None
+    assert day_states(world.store, "clicks", [D3]) == DayStates()  # D3 itself is as good as it was
+
+
+def test_a_day_whose_rows_changed_after_they_were_accepted_is_a_warning_by_name(world: World) -> None:
+    assert night(world, D2) is not None
+    world.put(D2, count=101)
+    found = night(world, D3)
+    assert found is not None
+    assert [check.day for check in found.checks if check.rule == "redelivered"] == [D2]
+    assert f"{D2} all rows: redelivered: its rows changed after its own run accepted them" in world.log.getvalue()
+
+
+def test_a_day_that_no_run_refused_cannot_be_let_in(world: World) -> None:
+    assert night(world, D2) is not None
+    for day in (D2, D3):
+        with pytest.raises(ConfigurationError, match=f"no run of {day} has refused it"):
+            admit(world.store, "clicks", day, by="Ada", because="why not")
+
+
+class Days(RuleBasedStateMachine):
+    """Model: what the source holds, what the newest run said of which rows, and which rows a person let in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = open_store(f"mem://days-{next(NAMES)}")
+        self.source = "first"
+        self.refused: str | None = None
+        self.let_in: str | None = None
+        self.runs = itertools.count()
+
+    @rule(source=st.sampled_from(["first", "second"]))
+    def deliver(self, source: str) -> None:
+        self.source = source
+
+    @rule()
+    def good_night(self) -> None:
+        self._end(passed=True)
+        self.refused = None
+
+    @rule()
+    def bad_night(self) -> None:
+        self._end(passed=False)
+        self.refused = self.source
+
+    @rule()
+    def admit(self) -> None:
+        if self.refused is None:
+            with pytest.raises(ConfigurationError):
+                admit(self.store, "clicks", D2, by="Ada", because="it is right")
+            return
+        admit(self.store, "clicks", D2, by="Ada", because="it is right")
+        self.let_in = self.refused
+
+    @invariant()
+    def is_in_only_if_accepted_or_let_in(self) -> None:
+        states = day_states(self.store, "clicks", [D2])
+        is_out = self.refused is not None and self.let_in != self.source
+        assert bool(check_refused(states, self._snapshot())) == is_out
+
+    def _snapshot(self) -> Snapshot:
+        sha256 = digest(self.source.encode())
+        file = Artifact(key="tables/clicks/1/x", sha256=sha256, bytes=1, rows=1)
+        return Snapshot(table="tables/clicks/1", version=1, days=(SnapshotDay(day=D2, file=file, source=sha256),))
+
+    def _end(self, *, passed: bool) -> None:
+        """A run of the day that ends in validate."""
+        run_id = f"run-{next(self.runs)}"
+        check = Check(day=D2, rule="volume", passed=passed, observed="few", allowed="more", key="validate.volume")
+        found = Validation(checks=(check,), rows={}, labelled={}).model_dump_json(by_alias=True)
+        self.store.create(paths.checks("clicks", run_id, "validate"), found.encode())
+        state = "done" if passed else "failed"
+        record_day(
+            self.store, pipeline="clicks", data_date=D2, run_id=run_id, stage="validate", state=state,
+            snapshot=self._snapshot(),
+        )  # fmt: skip
+
+
+TestDays = Days.TestCase
+TestDays.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
