@@ -19,6 +19,7 @@ from ratchet.contracts.partial_document import unwrap, valid_part
 from ratchet.contracts.patterns import IN_WORDS, nearest_name
 from ratchet.contracts.pipeline import RULES, PipelineSpec
 from ratchet.contracts.schedule import schedule_fires
+from ratchet.contracts.source_password import no_password_is_shown
 from ratchet.contracts.yaml_lines import KeyPath, YamlDocument
 
 FILE = "pipeline.yaml"
@@ -79,7 +80,7 @@ def loads(
         found += misfits(subject, RULES)
     else:
         subject = spec
-    found += misfits(subject, (schedule_fires, *rules))
+    found += misfits(subject, (schedule_fires, no_password_is_shown, *rules))
     problems = [*located.problems, *(_problem(misfit, located, replaced) for misfit in dict.fromkeys(found))]
     if problems:
         in_order = sorted(problems, key=partial(_order, file))

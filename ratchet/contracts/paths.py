@@ -12,6 +12,8 @@ MAX_SEGMENT = 200
 _DIGEST = 16
 """How many letters of a digest are enough to tell a few from each other."""
 _PLAN = "plan.json"
+FIRST = ("bundles", "runs", "nights")
+"""The folders that the first plan makes. A folder that has all of them is a store."""
 
 
 def segment(name: str) -> str:

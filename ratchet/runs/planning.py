@@ -15,6 +15,7 @@ from ratchet.contracts.result import Artifact
 from ratchet.runs.baseline import Mode, drift_reference, promotion
 from ratchet.runs.history import first_valid_source
 from ratchet.runs.pins import pins
+from ratchet.runtime.source_reach import check_reach
 from ratchet.runtime.sources import list_days
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
@@ -42,8 +43,8 @@ def make_plan(
     A run_id that has a plan gets that plan. as_of: `then` takes the source as the first run of this date whose
     validation passed saw it, without later changes. origin: the orchestrator's own name of the run.
 
-    Raises ConfigurationError (a wrong folder or source, a password in the tracking server's address), Unavailable (a
-    store that does not answer).
+    Raises ConfigurationError (a wrong folder or source, a source that pipelines may not read, a password in the
+    tracking server's address), Unavailable (a store that does not answer).
     """
     if urlsplit(tracking_uri or "").password is not None:
         raise ConfigurationError(
@@ -57,6 +58,7 @@ def make_plan(
     store.prepare()  # first of all: a new folder is given to the user of the stages only while it is empty
     packed = bundle.pack(folder)
     root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
+    check_reach(spec.source, root, source, store)
     if as_of == "then":
         then = first_valid_source(store, spec.name, data_date)
         source = tuple(then.get(each.day, each) for each in source)
