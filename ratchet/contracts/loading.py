@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.gate import NAME
+from ratchet.contracts.gate_keys import confidence_decides
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.partial_document import unwrap, valid_part
 from ratchet.contracts.patterns import IN_WORDS, nearest_name
@@ -80,7 +81,7 @@ def loads(
         found += misfits(subject, RULES)
     else:
         subject = spec
-    found += misfits(subject, (schedule_fires, no_password_is_shown, *rules))
+    found += misfits(subject, (schedule_fires, no_password_is_shown, confidence_decides, *rules))
     problems = [*located.problems, *(_problem(misfit, located, replaced) for misfit in dict.fromkeys(found))]
     if problems:
         in_order = sorted(problems, key=partial(_order, file))

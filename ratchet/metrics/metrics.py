@@ -18,6 +18,10 @@ Floats = NDArray[np.float64]
 EPSILON = 1e-7  # the smallest distance of a probability from 0 and 1, so that its logarithm is finite
 
 
+OF_RANKS = frozenset({"ndcg@K", "mrr@K"})
+"""The metrics of the order of the rows in a group."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measurement:
     """A metric of one model, as sums that can be resampled.
@@ -47,6 +51,12 @@ class Rows:
         sizes = np.add.reduceat(mask, self.offsets[:-1], dtype=np.int64) if len(mask) else np.zeros(0, np.int64)
         return Rows(label=self.label[mask], offsets=np.concatenate([[0], np.cumsum(sizes[sizes > 0])]))
 
+    def whole_groups(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """A mask of all rows of each group of which a mask has a row; without groups the mask itself."""
+        if self.offsets is None or not len(mask):
+            return mask
+        return np.repeat(np.logical_or.reduceat(mask, self.offsets[:-1]), np.diff(self.offsets))
+
     def by_unit(self, values: Floats) -> Floats:
         """The sums of row values [rows, k] over each unit [units, k]."""
         return values if self.offsets is None else np.add.reduceat(values, self.offsets[:-1], axis=0)
@@ -69,7 +79,7 @@ def measure(metric: str, rows: Rows, score: Floats) -> Measurement | None:
     if not len(rows.label):
         return None
     name = family(metric)
-    if name in {"ndcg@K", "mrr@K"}:
+    if name in OF_RANKS:
         if rows.offsets is None:
             return None
         values = (ndcg if name == "ndcg@K" else mrr)(rows.label, score, rows.offsets, int(metric.partition("@")[2]))

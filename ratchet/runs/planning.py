@@ -9,6 +9,8 @@ from ratchet.contracts import bundle, dates, paths
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides
+from ratchet.contracts.loading import load
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import AsOf, RunKind, RunPlan
 from ratchet.contracts.result import Artifact
@@ -31,6 +33,7 @@ def make_plan(
     store_uri: str,
     tracking_uri: str | None = None,
     overrides: Mapping[str, str] | None = None,
+    started_by: str = "",
     rebuild: bool = False,
     promote: Mode | None = None,
     image: str | None = None,
@@ -41,16 +44,20 @@ def make_plan(
     """Decide a run, and publish its plan and its bundle unless `publish` is False.
 
     A run_id that has a plan gets that plan. as_of: `then` takes the source as the first run of this date whose
-    validation passed saw it, without later changes. origin: the orchestrator's own name of the run.
+    validation passed saw it, without later changes. origin: the orchestrator's own name of the run. started_by: the
+    user.
 
     Raises ConfigurationError (a wrong folder or source, a source that pipelines may not read, a password in the
-    tracking server's address), Unavailable (a store that does not answer).
+    tracking server's address, an override of a gate that only the file may change), and Unavailable (a store that does
+    not answer).
     """
     if urlsplit(tracking_uri or "").password is not None:
         raise ConfigurationError(
             "MLFLOW_TRACKING_URI holds a password, and everyone who reads the store can read a plan",
             remedy=f"remove it, and name a file that has it in {variable('mlflow_credentials')}",
         )
+    if gate_keys(overrides or ()):
+        refuse_gate_overrides(overrides or {}, load(folder).register_.promote, spec.name)
     store = open_store(store_uri)
     key = paths.plan(spec.name, run_id)
     if (earlier := _read(store, key)) is not None:
@@ -80,6 +87,7 @@ def make_plan(
         tracking_uri=tracking_uri,
         pins=pins(folder, image),
         overrides=dict(overrides or {}),
+        started_by=started_by,
         rebuild=rebuild,
         created=datetime.now(UTC),
     )

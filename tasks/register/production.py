@@ -57,6 +57,9 @@ def settle(
         reason=f"{judged.reason}: {judged.explanation}",
         baseline=judged.baseline.number if judged.baseline else None,
         recorded=datetime.now(UTC),
+        gate=request.spec.gate,
+        overrides=request.overrides,
+        started_by=request.started_by,
     )
     try:
         return Settlement(live=append(store, change, after=measured))
