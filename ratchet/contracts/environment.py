@@ -217,10 +217,9 @@ def variable(field: str) -> str:
     return str(Environment.model_fields[field].alias)
 
 
-def source_variables(*, secret: bool) -> tuple[str, ...]:
-    """The variables that a source may read; `*` at the end allows what begins so. secret: those of databases, too."""
-    addresses = (SOURCE_ADDRESSES, f"{SOURCE_ADDRESSES}_*")
-    return (*addresses, f"{SOURCE_SECRETS}*", *environment().source_variables) if secret else addresses
+def source_variables() -> tuple[str, ...]:
+    """The variables that an sql source may read beyond addresses; `*` at the end of one allows what begins so."""
+    return (f"{SOURCE_SECRETS}*", *environment().source_variables)
 
 
 def is_setting(name: str) -> bool:

@@ -12,9 +12,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ratchet.contracts.environment import SOURCE_SECRETS, is_setting, source_variables, variable
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.source_names import ADDRESSES, VARIABLE, matches
 from ratchet.contracts.source_password import shows_password
-
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def expand(uri: str, environment: Mapping[str, str] = os.environ, *, secret: bool = False) -> str:
@@ -34,26 +33,22 @@ def expand(uri: str, environment: Mapping[str, str] = os.environ, *, secret: boo
                 f"source.uri: the value of ${{{name}}} has a password, and plans and logs show an address",
                 remedy=f"remove it from {name}: keys of S3 come from the usual AWS settings",
             )
-    return _VARIABLE.sub(lambda found: environment[found[1]], uri)
+    return VARIABLE.sub(lambda found: environment[found[1]], uri)
 
 
 def allowed_names(uri: str, *, secret: bool) -> tuple[str, ...]:
     """The variables of a source URI, each once. Raises ConfigurationError for one that no source may read."""
-    names = tuple(dict.fromkeys(_VARIABLE.findall(uri)))
-    allowed = source_variables(secret=secret)
+    names = tuple(dict.fromkeys(VARIABLE.findall(uri)))
+    allowed = (*ADDRESSES, *source_variables()) if secret else ADDRESSES
     for name in names:
         if is_setting(name):
             raise ConfigurationError(
                 f"source.uri: ${{{name}}} is a setting of this installation, which no source may read",
                 remedy=f"use a variable of the source's own, as ${{{SOURCE_SECRETS}PASSWORD}} in an sql source",
             )
-        if not _matches(name, allowed):
+        if not matches(name, allowed):
             raise _not_allowed(name, allowed, secret=secret)
     return names
-
-
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern for pattern in patterns)
 
 
 def _not_allowed(name: str, allowed: Iterable[str], *, secret: bool) -> ConfigurationError:
@@ -66,13 +61,13 @@ def _not_allowed(name: str, allowed: Iterable[str], *, secret: bool) -> Configur
         )
     return ConfigurationError(
         f"source.uri: ${{{name}}} is not an address, and plans and logs show the place of the files; allowed: {shown}",
-        remedy=f"rename it to {source_variables(secret=False)[-1][:-1]}{name}, or write the place itself",
+        remedy=f"rename it to {ADDRESSES[1][:-1]}{name}, or write the place itself",
     )
 
 
 def hide(text: str, uri: str, environment: Mapping[str, str] = os.environ) -> str:
     """A message of a database with `${NAME}` for each value of the URI's variables, and for each part of one."""
-    parts = {part: name for name in _VARIABLE.findall(uri) for part in _parts(environment.get(name, ""))}
+    parts = {part: name for name in VARIABLE.findall(uri) for part in _parts(environment.get(name, ""))}
     if not parts:
         return text
     longest_first = sorted(parts, key=len, reverse=True)

@@ -83,3 +83,24 @@ def test_an_address_without_a_place_for_the_day_is_not_repeated() -> None:
     with pytest.raises(PipelineInvalid, match="has no place for the day") as refused:
         loads(TEXT.format(kind="files", uri="s3://key:hunter2@bucket/all", more=""))
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["AIRFLOW__CORE__FERNET_KEY", "AWS_SECRET_ACCESS_KEY", "RATCHET_STORE", "MLFLOW_TRACKING_URI"]
+)
+@pytest.mark.parametrize("kind", ["files", "sql", "delta"])
+def test_a_setting_of_the_installation_is_refused_with_the_file(kind: str, name: str) -> None:
+    text = TEXT.format(kind=kind, uri=f"s3://${{{name}}}/{{date}}", more=QUERY if kind == "sql" else "")
+    with pytest.raises(PipelineInvalid, match=rf"p\.yaml:2: source\.uri: \$\{{{name}\}} is a setting"):
+        loads(text, "p.yaml")
+
+
+def test_a_variable_of_an_address_is_an_address() -> None:
+    with pytest.raises(PipelineInvalid) as refused:
+        loads(TEXT.format(kind="files", uri="/x/${SHOP_PASSWORD}/{date}", more=""), "p.yaml")
+    assert str(refused.value) == (
+        "p.yaml:2: source.uri: ${SHOP_PASSWORD} is not an address, and plans and logs show the place of the files;"
+        " allowed: RATCHET_DATA, RATCHET_DATA_*; to do: rename it to RATCHET_DATA_SHOP_PASSWORD, or write the place itself"
+    )
+    loads(TEXT.format(kind="files", uri="${RATCHET_DATA_SHOP}/{date}", more=""))
+    loads(TEXT.format(kind="sql", uri="pg://${SHOP_PASSWORD}@host", more=QUERY))
