@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts.endpoints import network_for
 from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.source import DeltaSource, FilesSource, Source, SqlSource
@@ -142,3 +143,8 @@ def test_no_error_of_a_database_shows_a_value(
         list(read_query(sql("${RATCHET_SOURCE_URL}"), DAY, {"x": "int64"}))
     assert CANARY not in str(failed.value)
     assert "${RATCHET_SOURCE_URL}" in str(failed.value)
+
+
+@pytest.mark.parametrize("url", [f"pg://me:{CANARY}\u2100@host/db", f"pg://me:{CANARY}@[host/db"])
+def test_a_login_that_no_url_can_have_needs_a_network_and_raises_nothing(url: str) -> None:
+    assert network_for([url]) == "bridge"
