@@ -26,7 +26,8 @@ _PREFIX = "value error, "
 
 
 _OF_CONTAINERS = (
-    "store", "data", "gpus", "cache_limit", "pool_cpu", "pool_gpu", "pool_backfill", "pool_backfill_gpu",
+    "store", "data", "source_variables", "gpus", "cache_limit",
+    "pool_cpu", "pool_gpu", "pool_backfill", "pool_backfill_gpu",
 )  # fmt: skip
 """Settings that containers read under the same names."""
 BACKUPS = "backups"
@@ -55,6 +56,10 @@ class Settings(BaseModel):
     heartbeat_timeout: int = Field(60, ge=10)
     store: str = Field("s3://ratchet", pattern=r"^s3://[a-z0-9.-]{3,63}$")
     data: str = Field("s3://sources", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
+    source_roots: str | None = Field(
+        None, pattern=r"^s3://[a-z0-9.-]{3,63}(/[^,]*)?(,\s*s3://[a-z0-9.-]{3,63}(/[^,]*)?)*$"
+    )
+    source_variables: str | None = Field(None, pattern=r"^[A-Za-z_]\w*\*?(,\s*[A-Za-z_]\w*\*?)*$")
     artifacts: str = Field("s3://mlflow", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
     gpus: str | None = None
     stages_open: bool = False
@@ -157,6 +162,7 @@ class Settings(BaseModel):
         """The variables of docker-compose.yaml."""
         named = {
             **{variable(field): getattr(self, field) for field in _OF_CONTAINERS},
+            variable("source_roots"): self.source_roots or self.data,
             variable("endpoint_url"): self.s3_endpoint or self._on_main_host(self.s3_port),
             variable("tracking_uri"): self.mlflow_url or self._on_main_host(self.mlflow_port),
             "COMPOSE_PROJECT_NAME": self.project,

@@ -62,6 +62,7 @@ class PlanOperator(BaseOperator):
             store_uri=here.store,
             tracking_uri=here.tracking,
             overrides={key: str(value) for key, value in changed.items()},
+            started_by=getattr(context["dag_run"], "triggering_user_name", None) or "",
             rebuild=bool(asked.get("rebuild")),
             promote=asked.get("promote"),
             image=image,

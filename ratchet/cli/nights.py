@@ -10,9 +10,10 @@ from textwrap import wrap
 
 from rich.console import Console
 
+from ratchet.cli.json_error import error_object
 from ratchet.cli.pipelines import add_store
 from ratchet.contracts.dates import parse_date
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.quantities import percent
 from ratchet.pages.words import count, interval
 from ratchet.runs.history import RunLine, days_of, newest
@@ -36,19 +37,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="show only runs of this kind (default: the newest run of any kind)",
     )
     parser.add_argument("--html", metavar="FILE", type=Path, help="write an HTML page to this file instead of a table")
-    parser.add_argument("--json", action="store_true", help="print JSON on standard output, and nothing else")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON on standard output, and nothing else: a list of dates, or an object with an error",
+    )
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
+    try:
+        return _show(options)
+    except RatchetError as error:
+        if options.json:
+            print(json.dumps({"error": error_object(error)}, indent=2))
+        raise
+
+
+def _show(options: argparse.Namespace) -> int:
     store = open_store(options.store)
     days = days_of(store, options.pipeline)
     if not days:
         raise ConfigurationError(
             f"no run of {options.pipeline!r} in {options.store}", remedy="check --store and the name of the pipeline"
         )
-    first = parse_date(options.first, "--from") if options.first else days[0]
-    last = parse_date(options.last, "--to") if options.last else days[-1]
+    first = parse_date(options.first, "--from") if options.first is not None else days[0]
+    last = parse_date(options.last, "--to") if options.last is not None else days[-1]
     found = (newest(store, options.pipeline, day, options.kind) for day in days if first <= day <= last)
     lines = [line for line in found if line is not None]
     if options.json:

@@ -42,6 +42,10 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 def find(name: str) -> Path:
     """Find the folder of a pipeline. Raises ConfigurationError that lists the known pipelines."""
+    if not name.strip():
+        raise ConfigurationError(
+            "PIPELINE is empty, as from a shell variable that is not set", remedy="name a pipeline"
+        )
     given = Path(name)
     if given.name == FILE and given.is_file():
         return given.resolve().parent
@@ -67,3 +71,8 @@ def overrides(pairs: list[str]) -> Mapping[str, Any]:
         except ValueError as error:
             raise ConfigurationError(f"--set {key}: {error}", remedy="write a plain value, as in the file") from None
     return found
+
+
+def as_text(changed: Mapping[str, Any]) -> dict[str, str]:
+    """Overrides as a plan, the ledger and the report record them."""
+    return {key: str(value) for key, value in changed.items()}

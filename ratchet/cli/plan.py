@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 
-from ratchet.cli.pipelines import add_pipeline, add_store, find, overrides
+from ratchet.cli.pipelines import add_pipeline, add_store, as_text, find, overrides
 from ratchet.contracts.dates import parse_date
 from ratchet.contracts.environment import environment
 from ratchet.contracts.loading import load
@@ -24,10 +24,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     folder = find(options.pipeline)
-    spec = load(folder, overrides(options.set))
+    changed = overrides(options.set)
+    spec = load(folder, changed)
     day = parse_date(options.date, "--date")
     planned = preview(
-        folder=folder, spec=spec, data_date=day, store_uri=options.store, tracking_uri=environment().tracking_uri
+        folder=folder,
+        spec=spec,
+        data_date=day,
+        store_uri=options.store,
+        tracking_uri=environment().tracking_uri,
+        overrides=as_text(changed),
     )
     print(f"{spec.name} {day}: a window of {count(planned.days, 'day')}, {planned.source_bytes / 1e6:.1f} MB of source")
     if planned.missing:

@@ -4,14 +4,17 @@ import argparse
 import json
 import secrets
 import sys
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Any
 
 from ratchet.cli.display import Display
-from ratchet.cli.pipelines import add_pipeline, add_store, find, overrides
+from ratchet.cli.json_error import error_object
+from ratchet.cli.pipelines import add_pipeline, add_store, as_text, find, overrides
+from ratchet.cli.user import user_at_host
 from ratchet.contracts.dates import between, data_date, parse_date
 from ratchet.contracts.environment import environment
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.loading import load
 from ratchet.contracts.stages import STAGES
 from ratchet.runners.choice import choose_image, choose_runner
@@ -20,8 +23,9 @@ from ratchet.runs.local_run import LocalRun, run_stages
 from ratchet.runs.planning import make_plan
 
 _JSON = """\
---json prints an object; with --from a list of objects, one for each date:
-  date      the data date
+--json prints an object; with --from a list of objects, one for each date. What is wrong before the first stage is an
+object with an error, too:
+  date      the data date; null if none is known yet
   verdict   promote, reject or inconclusive; null if the run ended without a verdict
   reason    the verdict in one sentence with its figures; without a verdict, the cause of the error, or null
   metrics   candidate and baseline: a value for each metric; empty without a verdict
@@ -61,6 +65,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    shown: list[dict[str, Any]] = []
+    code = 0
+    try:
+        for ended in _runs(options):
+            shown.append(as_json(ended))
+            code = max(code, int(ended.error.code) if ended.error else 0)
+    except RatchetError as error:
+        if options.json:
+            _print(options, [*shown, before_stages(error)])
+        raise
+    if options.json:
+        _print(options, shown)
+    return code
+
+
+def _print(options: argparse.Namespace, shown: list[dict[str, Any]]) -> None:
+    json.dump(shown if options.first is not None else shown[0], sys.stdout, indent=2)
+    print()
+
+
+def _runs(options: argparse.Namespace) -> Iterator[LocalRun]:
+    """Run every date, and yield how each run ended. Raises what is wrong before the first stage of one."""
     folder = find(options.pipeline)
     changed = overrides(options.set)
     spec = load(folder, changed)
@@ -69,7 +95,6 @@ def _run(options: argparse.Namespace) -> int:
     require_devices(spec.resources["train"].gpus, "resources.train")
     runner, how = choose_runner(options.runner)
     image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
-    runs: list[LocalRun] = []
     for day in days:
         with Display(spec.name, day, how + named) as display:
             plan = make_plan(
@@ -80,29 +105,26 @@ def _run(options: argparse.Namespace) -> int:
                 kind="local",
                 store_uri=options.store,
                 tracking_uri=environment().tracking_uri,
-                overrides={key: str(value) for key, value in changed.items()},
+                overrides=as_text(changed),
+                started_by=user_at_host(),
                 rebuild=options.rebuild,
                 promote=options.promote,
                 image=image,
             )
             ended = run_stages(plan, runner, on_stage=display.stage, on_event=display.event)
             display.end(ended)
-        runs.append(ended)
-    if options.json:
-        shown = [as_json(ended) for ended in runs]
-        json.dump(shown if options.first else shown[0], sys.stdout, indent=2)
-        print()
-    return max((int(ended.error.code) for ended in runs if ended.error), default=0)
+        yield ended
 
 
 def _days(options: argparse.Namespace, zone: str) -> tuple[date, ...]:
-    if bool(options.first) != bool(options.last) or (options.first and options.date):
+    ranged = options.first is not None
+    if ranged != (options.last is not None) or (ranged and options.date is not None):
         raise ConfigurationError(
             "--from and --to go together, without --date", remedy="give both, or give --date alone"
         )
-    if options.first:
+    if ranged:
         return between(parse_date(options.first, "--from"), parse_date(options.last, "--to"))
-    if options.date:
+    if options.date is not None:  # an empty text is no date, and not yesterday
         return (parse_date(options.date, "--date"),)
     return (data_date(run_after=datetime.now(UTC), timezone=zone),)
 
@@ -125,7 +147,19 @@ def as_json(run: LocalRun) -> dict[str, Any]:
             if (done := run.outcomes.get(stage))
         ],
         "report": run.report,
-        "error": {"code": int(run.error.code), "cause": run.error.cause, "remedy": run.error.remedy}
-        if run.error
-        else None,
+        "error": error_object(run.error) if run.error else None,
+    }
+
+
+def before_stages(error: RatchetError) -> dict[str, Any]:
+    """The same keys for a run that no stage of has started."""
+    return {
+        "date": None,
+        "verdict": None,
+        "reason": error.cause,
+        "metrics": {"candidate": {}, "baseline": {}},
+        "model": None,
+        "stages": [],
+        "report": None,
+        "error": error_object(error),
     }

@@ -43,7 +43,7 @@ def _run(options: argparse.Namespace) -> int:
     for key in ("days", "rows_per_day"):
         if getattr(options, key) < 1:
             raise ConfigurationError(f"--{key.replace('_', '-')} must be above 0", remedy="give at least 1")
-    end = parse_date(options.end, "--end") if options.end else datetime.now(UTC).date() - timedelta(days=1)
+    end = parse_date(options.end, "--end") if options.end is not None else datetime.now(UTC).date() - timedelta(days=1)
     write = import_module(f"ratchet.samples.{options.kind}").write
     for number, path in enumerate(
         write(options.out, days=options.days, rows_per_day=options.rows_per_day, end=end, seed=options.seed), start=1

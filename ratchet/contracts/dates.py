@@ -8,6 +8,10 @@ from ratchet.contracts.errors import ConfigurationError
 
 def parse_date(text: str, key: str = "date") -> date:
     """Parse text such as `2026-11-20` as a date. Raises ConfigurationError that names the key."""
+    if not text.strip():
+        raise ConfigurationError(
+            f"{key} is empty, as from a shell variable that is not set", remedy="write it like 2026-11-20"
+        )
     try:
         return date.fromisoformat(text)
     except ValueError:

@@ -10,10 +10,18 @@ Network = Literal["none", "bridge", "host"]
 
 def network_for(urls: Iterable[str]) -> Network:
     """`none` without an address; `host` if one is a loopback address, which only the host can reach; else `bridge`."""
-    hosts = [urlsplit(url).hostname or "" for url in urls if url]
+    hosts = [_host(url) for url in urls if url]
     if not hosts:
         return "none"
     return "host" if any(map(_is_loopback, hosts)) else "bridge"
+
+
+def _host(url: str) -> str:
+    """The host of a URL; empty for what is none. An error of the parser would show the login in it."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _is_loopback(host: str) -> bool:

@@ -4,11 +4,12 @@ No other module of the library, the stages, the plugin and the embedded set-up s
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import Memory
@@ -16,6 +17,12 @@ from ratchet.contracts.quantities import Memory
 PREFIX = "RATCHET_"
 ALERTS = f"{PREFIX}ALERTS_"
 """What the variables begin with that hold the addresses of one receiver of alerts each."""
+SOURCE_SECRETS = f"{PREFIX}SOURCE_"
+"""What the variables begin with that an `sql` source may read without being listed; no message shows their values."""
+SOURCE_ADDRESSES = f"{PREFIX}DATA"
+"""The variable that every source may read, and, with `_` behind it, what more of them begin with: addresses."""
+FOREIGN = ("AIRFLOW_", "AWS_", "MLFLOW_", ALERTS)
+"""No source reads variables that begin with these, whatever is allowed: some are keys to this installation."""
 INTERNAL = "Ratchet sets it for the processes that it starts; no person does."
 """Marks the fields that are no settings of a person."""
 _PYDANTIC = "Value error, "
@@ -25,6 +32,20 @@ _PYDANTIC = "Value error, "
 def _names(value: object) -> object:
     """`gpu, big` -> (`gpu`, `big`)."""
     return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+
+def _variable_names(given: tuple[str, ...]) -> tuple[str, ...]:
+    for name in given:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*\*?", name):
+            raise ValueError(f"{name!r} is not the name of a variable, nor the beginning of names, as in SHOP_*")
+    return given
+
+
+def _places(given: tuple[str, ...]) -> tuple[str, ...]:
+    for place in given:
+        if not place.startswith(("/", "file:///", "s3://", "mem://")):
+            raise ValueError(f"{place!r} is neither a whole path nor a URI, as in /data or s3://bucket/prefix")
+    return given
 
 
 Slots = Annotated[int | None, Field(gt=0, examples=["4"])]
@@ -45,6 +66,18 @@ class Environment(BaseModel):
     )
     data: str | None = Field(
         None, description="The folder or URI of the sources, for pipelines that name it in source.uri. Default: none."
+    )
+    source_variables: Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_variable_names)] = Field(
+        (),
+        examples=["SHOP_PASSWORD,CRM_*"],
+        description=f"Variables, with commas, that an sql source may read as ${{NAME}}, besides {SOURCE_ADDRESSES} and "
+        f"those that begin with {SOURCE_SECRETS}. CRM_* allows every name that begins with CRM_. Default: none.",
+    )
+    source_roots: Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_places)] = Field(
+        (),
+        examples=["/data,s3://sources"],
+        description="Folders and s3:// prefixes, with commas, below which the files of a source must lie. Default: all "
+        "that the process may read.",
     )
     tracking_uri: str | None = Field(
         None,
@@ -182,6 +215,16 @@ def environment() -> Environment:
 def variable(field: str) -> str:
     """The name of the variable that a field is read from."""
     return str(Environment.model_fields[field].alias)
+
+
+def source_variables() -> tuple[str, ...]:
+    """The variables that an sql source may read beyond addresses; `*` at the end of one allows what begins so."""
+    return (f"{SOURCE_SECRETS}*", *environment().source_variables)
+
+
+def is_setting(name: str) -> bool:
+    """Whether a variable belongs to this installation, so that no source may read it."""
+    return name.startswith(FOREIGN) or (name in _FIELDS and name != SOURCE_ADDRESSES)
 
 
 def alert_variable(receiver: str) -> str:

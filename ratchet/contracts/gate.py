@@ -24,6 +24,7 @@ DEFAULT_METRIC: dict[Objective, str] = {
     "regression": "rmse",
     "multiclass": "accuracy",
 }
+Promote = Literal["auto", "approve", "never"]
 LOWER_IS_BETTER = frozenset({"logloss", "rmse", "mae"})
 NAME = r"^[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*$"
 
@@ -52,7 +53,9 @@ class Evaluate(Document):
         1, ge=1, le=365, description="How many of the newest days are held out. The candidate is not trained on them."
     )
     slices: tuple[str, ...] = Field(
-        (), description="Categorical columns. No value of such a column may lose more than gate.max_slice_loss."
+        (),
+        description="Categorical columns. No value of such a column may lose more than gate.max_slice_loss. "
+        "ndcg@K and mrr@K judge a value by the whole groups that have it.",
     )
 
 
@@ -60,7 +63,7 @@ class Gate(Document):
     """A candidate is promoted if the lower bound of its relative gain is above min_gain."""
 
     min_gain: Fraction = Field(0.0, description="The relative gain over the champion that the lower bound must exceed.")
-    confidence: Fraction = Field(0.95, description="The confidence of the one-sided lower bound.")
+    confidence: Fraction = Field(0.95, description="The confidence of the one-sided lower bound, 50% to 99.99%.")
     max_slice_loss: Fraction = Field(0.02, description="The largest relative loss allowed in any slice.")
 
 
@@ -73,7 +76,7 @@ class Register(Document):
         max_length=100,
         description="The name of the registered model. The default is the name of the pipeline.",
     )
-    promote: Literal["auto", "approve", "never"] = Field(
+    promote: Promote = Field(
         "auto",
         description="auto promotes without approval, approve waits for a person in Airflow, never does not promote.",
     )

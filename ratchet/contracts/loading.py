@@ -15,16 +15,28 @@ from pydantic.fields import FieldInfo
 from ratchet.contracts.checks import volume_compares
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.gate import NAME
+from ratchet.contracts.gate_keys import confidence_decides
 from ratchet.contracts.limits import LIMITS
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.partial_document import unwrap, valid_part
 from ratchet.contracts.patterns import IN_WORDS, nearest_name
 from ratchet.contracts.pipeline import RULES, PipelineSpec
 from ratchet.contracts.schedule import schedule_fires
+from ratchet.contracts.source_names import variables_fit
+from ratchet.contracts.source_password import no_password_is_shown
 from ratchet.contracts.yaml_lines import KeyPath, YamlDocument
 
 FILE = "pipeline.yaml"
 _PLACE = re.compile(r"(.+?):(\d+)(?::\d+)?$")
+_OF_FILES: tuple[Rule, ...] = (
+    schedule_fires,
+    volume_compares,
+    variables_fit,
+    no_password_is_shown,
+    confidence_decides,
+    *LIMITS,
+)
+"""Rules for what people write: a stored document that breaks one still reads."""
 _LONG = 40
 """Letters of a list that is printed once only."""
 _KINDS = {
@@ -81,7 +93,7 @@ def loads(
         found += misfits(subject, RULES)
     else:
         subject = spec
-    found += misfits(subject, (schedule_fires, volume_compares, *LIMITS, *rules))
+    found += misfits(subject, (*_OF_FILES, *rules))
     problems = [*located.problems, *(_problem(misfit, located, replaced) for misfit in dict.fromkeys(found))]
     if problems:
         in_order = sorted(problems, key=partial(_order, file))

@@ -15,6 +15,8 @@ _DIGEST = 16
 _PLAN = "plan.json"
 CHECKS = "validation.json"
 """The name of the file of checks that a stage keeps with the run."""
+FIRST = ("bundles", "runs", "nights")
+"""The folders that the first plan makes. A folder that has all of them is a store."""
 
 
 def segment(name: str) -> str:

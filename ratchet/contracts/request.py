@@ -71,6 +71,7 @@ class RunPlan(Document):
     tracking_uri: str | None
     pins: Pins
     overrides: dict[str, str] = Field(default_factory=dict)
+    started_by: str = Field("", description="The user, as user@host or as Airflow names it; empty for a schedule.")
     rebuild: bool = False
     as_of: AsOf = "now"
     days: DayStates = Field(
@@ -105,6 +106,7 @@ class StageRequest(Document):
     tracking_uri: str | None = None
     pins: Pins
     overrides: dict[str, str] = Field(default_factory=dict)
+    started_by: str = ""
     accumulation: int = Field(
         1, ge=1, le=MAX_ACCUMULATION, description="Only for train: the number of micro-batches of a step."
     )

@@ -5,13 +5,14 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from ratchet.contracts.document import Document
+from ratchet.contracts.environment import SOURCE_ADDRESSES, SOURCE_SECRETS
 
 MissingDays = Literal["fail", "skip"]
 
 
 def _names_the_date(uri: str) -> str:
     if "{date}" not in uri:
-        raise ValueError(f"{uri!r} has no place for the day; put {{date}} into it (it becomes YYYY-MM-DD)")
+        raise ValueError("has no place for the day; put {date} into it (it becomes YYYY-MM-DD)")
     return uri
 
 
@@ -29,8 +30,8 @@ class FilesSource(_Source):
 
     kind: Literal["files"] = Field(description="Parquet or CSV files.")
     uri: Annotated[str, AfterValidator(_names_the_date)] = Field(
-        description="A path or s3:// URI with {date} (YYYY-MM-DD) and, if needed, *. ${NAME} is read from the "
-        "environment. A relative path starts at the folder of the command."
+        description="A path or s3:// URI with {date} (YYYY-MM-DD) and, if needed, *. "
+        f"${{{SOURCE_ADDRESSES}}} is read from the environment. A relative path starts at the folder of the command."
     )
 
 
@@ -38,7 +39,10 @@ class SqlSource(_Source):
     """A query against a database, run once for each day."""
 
     kind: Literal["sql"] = Field(description="A query against a database.")
-    uri: str = Field(description="An SQLAlchemy URL. ${NAME} is read from the environment; keep secrets there.")
+    uri: str = Field(
+        description="An SQLAlchemy URL. ${NAME} is read from the environment, if the name begins with "
+        f"{SOURCE_SECRETS} or the operator allows it; write no password into the file."
+    )
     query: str = Field(description="A SELECT with the parameter :date (YYYY-MM-DD).", pattern=r"(?s).*:date\b.*")
 
 
@@ -46,7 +50,9 @@ class DeltaSource(_Source):
     """A Delta Lake table with a column that holds the day."""
 
     kind: Literal["delta"] = Field(description="A Delta Lake table.")
-    uri: str = Field(description="The table's path or s3:// URI. ${NAME} is read from the environment.")
+    uri: str = Field(
+        description=f"The table's path or s3:// URI. ${{{SOURCE_ADDRESSES}}} is read from the environment."
+    )
     date_column: str = Field("date", description="The column that holds the day, as a date or a YYYY-MM-DD string.")
 
 

@@ -19,6 +19,10 @@ Floats = NDArray[np.float64]
 EPSILON = 1e-7  # the smallest distance of a probability from 0 and 1, so that its logarithm is finite
 
 
+OF_RANKS = frozenset({"ndcg@K", "mrr@K"})
+"""The metrics of the order of the rows in a group."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measurement:
     """A metric of one model, as sums that can be resampled.
@@ -55,6 +59,12 @@ class Rows:
         offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
         return Rows(label=self.label[mask], offsets=offsets, weight=weight)
 
+    def whole_groups(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """A mask of all rows of each group of which a mask has a row; without groups the mask itself."""
+        if self.offsets is None or not len(mask):
+            return mask
+        return np.repeat(np.logical_or.reduceat(mask, self.offsets[:-1]), np.diff(self.offsets))
+
     def by_unit(self, values: Floats) -> Floats:
         """The sums of row values [rows, k] over each unit [units, k]."""
         return values if self.offsets is None else np.add.reduceat(values, self.offsets[:-1], axis=0)
@@ -90,7 +100,7 @@ def measure(metric: str, rows: Rows, score: Floats) -> Measurement | None:
     if not (rows.weights > 0).any():
         return None
     name = family(metric)
-    if name in {"ndcg@K", "mrr@K"}:
+    if name in OF_RANKS:
         if rows.offsets is None:
             return None
         values = (ndcg if name == "ndcg@K" else mrr)(rows.label, score, rows.offsets, int(metric.partition("@")[2]))

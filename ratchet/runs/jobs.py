@@ -2,12 +2,11 @@
 
 import json
 import os
-import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ratchet.contracts.endpoints import network_for
-from ratchet.contracts.environment import ALERTS, environment, variable
+from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.labels import STAGE_USER, Label
@@ -17,6 +16,8 @@ from ratchet.contracts.source import FilesSource
 from ratchet.contracts.stages import Stage
 from ratchet.runners.job import CACHE, Job, Mount
 from ratchet.runs.credentials import mlflow_credentials, s3_credentials
+from ratchet.runtime.source_reach import check_reach
+from ratchet.runtime.source_variables import allowed_names, expand
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
 
@@ -25,8 +26,6 @@ MLFLOW_CREDENTIALS = "mlflow-credentials"
 ENVIRONMENT = "environment.json"
 NETWORK_SETTING = variable("stage_network")
 _S3_SETTINGS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION", "MLFLOW_S3_ENDPOINT_URL")
-_OURS = ("AIRFLOW_", "AWS_", "MLFLOW_", ALERTS)
-"""A pipeline may not ask for variables with these prefixes: some are keys to this installation."""
 _BUILT_IN = frozenset({"none", "bridge", "host", "default"})
 _TRACKING_STAGES: frozenset[Stage] = frozenset({"register", "report"})
 
@@ -46,10 +45,11 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
         if image is not None:
             user = "{}:{}".format(*store.owner())
     if request.stage == "ingest":
+        check_reach(request.spec.source, request.source_root, request.source, store)
         uses_s3 = uses_s3 or request.source_root.startswith("s3:")
         mounts += _source_mounts(request)
         if request.spec.source.kind == "sql":
-            urls.append(_expand(request.spec.source.uri))
+            urls.append(expand(request.spec.source.uri, secret=True))
     if uses_s3:
         urls.append(_s3_endpoint())
     tracks = request.stage in _TRACKING_STAGES and (request.tracking_uri or "").startswith("http")
@@ -137,15 +137,6 @@ def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str,
     if tracks and (found := mlflow_credentials()):
         secrets[MLFLOW_CREDENTIALS] = found
     if request.stage == "ingest" and not isinstance(request.spec.source, FilesSource):
-        names = re.findall(r"\$\{(\w+)\}", request.spec.source.uri)
-        if ours := [name for name in names if name.startswith(_OURS)]:
-            raise ConfigurationError(
-                f"source.uri: {ours[0]} is a setting of this installation, and no source's",
-                remedy="name a variable of the source's own for its login",
-            )
+        names = [*allowed_names(request.spec.source.uri, secret=True), variable("source_variables")]
         secrets[ENVIRONMENT] = json.dumps({name: os.environ[name] for name in names if name in os.environ}).encode()
     return secrets
-
-
-def _expand(uri: str) -> str:
-    return re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found.group(1), ""), uri)

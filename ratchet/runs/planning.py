@@ -10,6 +10,8 @@ from ratchet.contracts import bundle, dates, paths
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides
+from ratchet.contracts.loading import load
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import AsOf, RunKind, RunPlan
 from ratchet.contracts.result import Artifact
@@ -17,6 +19,7 @@ from ratchet.runs.baseline import Mode, drift_reference, promotion
 from ratchet.runs.day_records import day_states
 from ratchet.runs.history import first_judged
 from ratchet.runs.pins import pins
+from ratchet.runtime.source_reach import check_reach
 from ratchet.runtime.sources import list_days
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
@@ -32,6 +35,7 @@ def make_plan(
     store_uri: str,
     tracking_uri: str | None = None,
     overrides: Mapping[str, str] | None = None,
+    started_by: str = "",
     rebuild: bool = False,
     promote: Mode | None = None,
     image: str | None = None,
@@ -43,16 +47,19 @@ def make_plan(
 
     A run_id that has a plan gets that plan. A bundle whose bytes in the store are damaged is written again. as_of:
     `then` takes the source as the first run of this date that came to a verdict saw it, without later changes. origin:
-    the orchestrator's own name of the run.
+    the orchestrator's own name of the run. started_by: the user.
 
-    Raises ConfigurationError (a wrong folder or source, a password in the tracking server's address), Unavailable (a
-    store that does not answer).
+    Raises ConfigurationError (a wrong folder or source, a source that pipelines may not read, a password in the
+    tracking server's address, an override of a gate that only the file may change), and Unavailable (a store that does
+    not answer).
     """
     if urlsplit(tracking_uri or "").password is not None:
         raise ConfigurationError(
             "MLFLOW_TRACKING_URI holds a password, and everyone who reads the store can read a plan",
             remedy=f"remove it, and name a file that has it in {variable('mlflow_credentials')}",
         )
+    if gate_keys(overrides or ()):
+        refuse_gate_overrides(overrides or {}, load(folder).register_.promote, spec.name)
     store = open_store(store_uri)
     key = paths.plan(spec.name, run_id)
     if (earlier := _read(store, key)) is not None:
@@ -61,6 +68,7 @@ def make_plan(
     store.prepare()  # first of all: a new folder is given to the user of the stages only while it is empty
     packed = bundle.pack(folder)
     root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
+    check_reach(spec.source, root, source, store)
     if as_of == "then" and (first := first_judged(store, spec.name, data_date)) is not None:
         then = {each.day: each for each in first.source}
         source = tuple(then.get(each.day, each) for each in source)
@@ -82,6 +90,7 @@ def make_plan(
         tracking_uri=tracking_uri,
         pins=pins(folder, image),
         overrides=dict(overrides or {}),
+        started_by=started_by,
         rebuild=rebuild,
         as_of=as_of,
         days=day_states(store, spec.name, dates.window(data_date, spec.source.window_days)[:-1]),

@@ -1,5 +1,6 @@
 """What a run would do: which stages are cached, which would be built and why, and about how long that takes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -46,7 +47,15 @@ class Preview:
     gpu_hours: float
 
 
-def preview(*, folder: Path, spec: PipelineSpec, data_date: date, store_uri: str, tracking_uri: str | None) -> Preview:
+def preview(
+    *,
+    folder: Path,
+    spec: PipelineSpec,
+    data_date: date,
+    store_uri: str,
+    tracking_uri: str | None,
+    overrides: Mapping[str, str] | None = None,
+) -> Preview:
     """Preview a run, and write nothing. Raises what planning raises."""
     store = open_store(store_uri)
     plan = make_plan(
@@ -57,6 +66,7 @@ def preview(*, folder: Path, spec: PipelineSpec, data_date: date, store_uri: str
         kind="local",
         store_uri=store_uri,
         tracking_uri=tracking_uri,
+        overrides=overrides,
         publish=False,
     )
     stages = tuple(_stages(store, plan))

@@ -90,6 +90,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         tracking_uri=plan.tracking_uri,
         pins=plan.pins,
         overrides=plan.overrides,
+        started_by=plan.started_by,
         accumulation=micro_batches,
         as_of=as_of,
         days=days,
@@ -178,7 +179,8 @@ def _register(plan: RunPlan) -> dict[str, str]:
 
 
 def _report(plan: RunPlan) -> dict[str, str]:
-    return {"spec": digest_of(plan.spec), "tracking": plan.tracking_uri or "store"}
+    changed = {"overrides": digest_of([plan.overrides, plan.started_by])} if plan.overrides else {}
+    return {"spec": digest_of(plan.spec), "tracking": plan.tracking_uri or "store", **changed}
 
 
 _PARTS: dict[Stage, Callable[[RunPlan], dict[str, str]]] = {

@@ -7,9 +7,8 @@ The identity of a day decides whether ingest reads it again:
   is first in a window; `rebuild` reads it again. A nightly run thus queries the database only for the new day.
 """
 
-import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from functools import partial
@@ -21,10 +20,11 @@ from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.request import SourceDay, SourceFile
 from ratchet.contracts.source import DeltaSource, Source, SqlSource
+from ratchet.runtime.source_reach import check_roots
+from ratchet.runtime.source_variables import expand
 from ratchet.store.base import Entry, Store
 from ratchet.store.opening import open_store
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _DATE = "{date}"
 _PARALLEL_LISTINGS = 8
 
@@ -33,30 +33,20 @@ def list_days(source: Source, days: Sequence[date]) -> tuple[str, tuple[SourceDa
     """The URI of a source's root, and the files of each day; a day without files is missing.
 
     For sql the URI is that of the pipeline file without the values of ${NAME}, which may contain a password. Raises
-    ConfigurationError (a variable that is not set, a root that does not exist, `..`) and Unavailable.
+    ConfigurationError (a variable that is not allowed or not set, a root that does not exist or is outside of what the
+    operator allows, `..`) and Unavailable.
     """
-    uri = expand(source.uri)
     if isinstance(source, SqlSource):
+        expand(source.uri, secret=True)
         return source.uri, tuple(SourceDay(day=day, files=(_query(source, day),)) for day in days)
+    uri = expand(source.uri)
     if isinstance(source, DeltaSource):
         root = table_uri(uri)
+        check_roots(root)
         return root, delta_days(root, source.date_column, days)
     root, pattern = split(uri)
+    check_roots(root)
     return root, _file_days(root, pattern, days)
-
-
-def expand(uri: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Replace each ${NAME} of a source URI by its value. Raises ConfigurationError if a variable is not set."""
-
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
-        if not environment.get(name):
-            raise ConfigurationError(
-                f"source.uri: ${{{name}}} is not set in the environment", remedy=f"set {name}, or write its value"
-            )
-        return environment[name]
-
-    return _VARIABLE.sub(value, uri)
 
 
 def split(uri: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, PublishConflict
+from ratchet.contracts.gate import Gate
 from ratchet.contracts.result import Sha256
 from ratchet.store.base import Store
 from ratchet.store.sealed import seal, unseal
@@ -37,6 +38,11 @@ class Change(Document):
         (), description="The days of its data that their own run had refused and a person let in, with who and why."
     )
     recorded: datetime
+    gate: Gate | None = Field(
+        None, description="The gate that it passed; None in records of before, and in a rollback."
+    )
+    overrides: dict[str, str] = Field(default_factory=dict, description="The keys that the run changed, dotted.")
+    started_by: str = Field("", description="Who started the run; empty for a schedule.")
 
 
 class Record(Change):

@@ -5,7 +5,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
-from ratchet.metrics.metrics import Floats, Rows, measure
+from ratchet.metrics.metrics import OF_RANKS, Floats, Rows, measure
 from tasks.evaluate.comparison import compare
 from tasks.evaluate.verdict import SliceComparison
 
@@ -26,10 +26,15 @@ def compare_slices(
     confidence: float,
     seed: int,
 ) -> list[SliceComparison]:
-    """One comparison for each value of a column, the most frequent value first."""
+    """One comparison for each value of a column, the most frequent value first.
+
+    A metric of ranks judges whole groups: it takes the groups that have the value in any row. Of a few rows of a group
+    it would measure another ranking, and of a single one nothing.
+    """
     lower = family(metric) in LOWER_IS_BETTER
     found = []
-    for name, mask in _masks(values):
+    for name, chosen in _masks(values):
+        mask = rows.whole_groups(chosen) if family(metric) in OF_RANKS else chosen
         here = rows.select(mask)
         ours, theirs = measure(metric, here, candidate[mask]), measure(metric, here, baseline[mask])
         compared = (

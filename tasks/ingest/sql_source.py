@@ -13,7 +13,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.contracts.source import SqlSource
-from ratchet.runtime.sources import expand
+from ratchet.runtime.source_variables import expand, hide
 from tasks.ingest.reading import rejection, require, to_snapshot
 
 _ROWS_AT_A_TIME = 65_536
@@ -26,8 +26,8 @@ def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType]) -> 
     Raises DataRejected, ConfigurationError (an invalid URL, driver or query) and Unavailable.
     """
     try:
-        engine = create_engine(expand(source.uri), poolclass=NullPool, hide_parameters=True)
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        engine = create_engine(expand(source.uri, secret=True), poolclass=NullPool, hide_parameters=True)
+    except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
         why = str(error) if isinstance(error, ImportError) else "not a URL of a known kind"
         raise ConfigurationError(
             f"source.uri: {source.uri!r} is not the URL of a database: {why}",
@@ -64,7 +64,7 @@ def _batch(rows: Sequence[Any], names: list[str], day: date, columns: dict[str, 
 
 def _explain(error: DBAPIError | InvalidRequestError, source: SqlSource) -> RatchetError:
     """An error of the database in one line, without the URL, which may contain a password."""
-    message = str(getattr(error, "orig", None) or error).partition("\n")[0]
+    message = hide(str(getattr(error, "orig", None) or error).partition("\n")[0], source.uri)
     # SQLite has one error for everything; elsewhere OperationalError is about the connection or the server.
     sqlite = "sqlite" in type(getattr(error, "orig", None)).__module__
     if isinstance(error, OperationalError) and (not sqlite or "locked" in message or "unable to open" in message):

@@ -18,6 +18,7 @@ from ratchet.contracts.summaries import Snapshot, SnapshotDay
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.days import DayParts, NewPart
+from ratchet.runtime.source_reach import check_reach
 from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
 from tasks.ingest.schema import arrow_schema, source_columns
@@ -32,6 +33,7 @@ _NONE = "no files"
 
 def run(ctx: StageContext) -> Finished:
     """Write every day of the window into the snapshot table. Raises DataRejected, Unavailable, ConfigurationError."""
+    check_reach(ctx.spec.source, ctx.request.source_root, ctx.request.source, ctx.store)
     columns = source_columns(ctx.spec)
     table = paths.table(ctx.spec.name, digest_of(list(columns.items())))
     absent = {day.day: _NONE for day in ctx.request.source if not day.files}

@@ -59,6 +59,9 @@ def settle(
         baseline=judged.baseline.number if judged.baseline else None,
         let_in=let_in(request, trained, snapshot),
         recorded=datetime.now(UTC),
+        gate=request.spec.gate,
+        overrides=request.overrides,
+        started_by=request.started_by,
     )
     try:
         return Settlement(live=append(store, change, after=measured))

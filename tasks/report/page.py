@@ -132,6 +132,8 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
         ("Seed", str(request.spec.train.seed)),
         ("Run", f"{request.run_id} ({request.kind})"),
     ]
+    if request.started_by:
+        found.append(("Started by", request.started_by))
     if request.overrides:
         found.append(("Overrides", ", ".join(f"{key}={value}" for key, value in sorted(request.overrides.items()))))
     return found

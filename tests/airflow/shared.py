@@ -48,7 +48,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, stage_image: str, webhook:
             "RATCHET_RUNNER": "docker",
             "RATCHET_STAGE_IMAGE": stage_image,
             "RATCHET_ALERTS_MLOPS": webhook.url,
-            "RATCHET_FLIGHTS": str(FLIGHTS),
+            "RATCHET_DATA_FLIGHTS": str(FLIGHTS),
+            "RATCHET_SOURCE_VARIABLES": "SHOP_*",
             "SHOP_PASSWORD": CANARY,
         },
     )

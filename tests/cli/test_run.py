@@ -1,6 +1,7 @@
 """`ratchet run`: its days, and the output of `--json`. Whole runs are in tests/runs."""
 
 import argparse
+import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -10,9 +11,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ratchet.cli.main import main
-from ratchet.cli.run import _days, as_json
+from ratchet.cli.pipelines import find
+from ratchet.cli.run import _days, as_json, configure
 from ratchet.contracts.document import Document
-from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.request import Outcome
@@ -20,6 +22,7 @@ from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Interval, Judgement, Registration
 from ratchet.runs.local_run import LocalRun
+from tests.s3 import S3Server
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "dags" / "pipelines" / "search-ranking"
@@ -113,3 +116,97 @@ def test_the_default_date_is_yesterday_in_the_pipelines_time_zone(zone: str) -> 
     days = _days(argparse.Namespace(first=None, last=None, date=None), zone)
     after = datetime.now(ZoneInfo(zone)).date()
     assert days in {(before - timedelta(days=1),), (after - timedelta(days=1),)}
+
+
+def asked(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    return parser.parse_args(["search-ranking", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (("--date", ""), "--date"),
+        (("--date", " "), "--date"),
+        (("--from", "", "--to", ""), "--from"),
+        (("--from", "2026-03-19", "--to", ""), "--to"),
+    ],
+)
+def test_an_empty_date_is_refused_and_never_yesterday(arguments: tuple[str, ...], key: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{key} is empty, as from a shell variable that is not set"):
+        _days(asked(*arguments), "UTC")
+
+
+def test_a_range_without_its_end_is_refused_also_if_its_start_is_empty() -> None:
+    for arguments in (("--from", ""), ("--to", ""), ("--from", "", "--to", "", "--date", "2026-03-19")):
+        with pytest.raises(ConfigurationError, match="--from and --to go together"):
+            _days(asked(*arguments), "UTC")
+
+
+def test_an_empty_pipeline_is_not_the_one_in_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER)
+    with pytest.raises(ConfigurationError, match="PIPELINE is empty"):
+        find("")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "cause", "remedy"),
+    [
+        (("search-ranking", "--set", "train.epochs=0"), 64, "--set train.epochs: train.epochs: ", "correct the key"),
+        (("nothing-such",), 64, "nothing-such: no pipeline found", "create nothing-such"),
+        (("",), 64, "PIPELINE is empty", "name a pipeline"),
+        (("search-ranking", "--date", ""), 64, "--date is empty", "write it like 2026-11-20"),
+        (("search-ranking", "--date", "tomorrow"), 64, "--date: 'tomorrow' is not a date", "write it like 2026-11-20"),
+        (("search-ranking", "--store", "ftp://x"), 64, "'ftp://x' is not the URI of a store", "use a folder's path"),
+        (("search-ranking", "--set", "epochs"), 64, "--set 'epochs' is not KEY=VALUE", "write it like"),
+    ],
+)
+def test_what_is_wrong_before_the_first_stage_is_an_object_too(
+    arguments: tuple[str, ...],
+    code: int,
+    cause: str,
+    remedy: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
+    assert main(["run", "--runner", "process", "--json", *arguments]) == code
+    printed = capsys.readouterr()
+    said = json.loads(printed.out)
+    assert keys(said) == KEYS
+    assert said["error"]["code"] == code
+    assert said["error"]["cause"].startswith(cause)
+    assert said["error"]["remedy"].startswith(remedy)
+    assert (said["reason"], said["date"], said["stages"]) == (said["error"]["cause"], None, [])
+    assert cause in printed.err
+
+
+def test_a_store_that_does_not_answer_is_an_object_with_exit_code_69(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, s3: S3Server
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    arguments = ["run", "search-ranking", "--runner", "process", "--json", "--date", "2026-03-20"]
+    assert main([*arguments, "--store", f"s3://{s3.bucket}/x"]) == 69
+    said = json.loads(capsys.readouterr().out)
+    assert (said["error"]["code"], bool(said["error"]["cause"]), bool(said["error"]["remedy"])) == (69, True, True)
+
+
+def test_a_range_whose_planning_fails_is_a_list_with_the_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
+    dates = ["--from", "2026-03-19", "--to", "2026-03-20", "--store", str(tmp_path / "store")]
+    assert main(["run", "search-ranking", "--runner", "process", "--json", *dates]) == 64
+    (said,) = json.loads(capsys.readouterr().out)
+    assert "does not exist" in said["error"]["cause"]
+
+
+def test_nights_prints_an_object_with_the_error_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["nights", "search-ranking", "--json", "--store", str(tmp_path)]) == 64
+    said = json.loads(capsys.readouterr().out)
+    assert said["error"]["code"] == 64
+    assert said["error"]["cause"].startswith("no run of 'search-ranking'")
+    assert said["error"]["remedy"] == "check --store and the name of the pipeline"

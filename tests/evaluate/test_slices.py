@@ -1,5 +1,6 @@
 import numpy as np
 import pandas as pd
+import pytest
 
 from ratchet.contracts.summaries import SliceJudgement
 from ratchet.metrics.metrics import Rows
@@ -74,3 +75,45 @@ def test_many_slices_do_not_fail_by_chance() -> None:
 
 def test_booleans_are_named_as_people_write_them() -> None:
     assert {one.value for one in compared(pd.Series([True, False] * 20))} == {"true", "false"}
+
+
+def ranked(values: pd.Series, *, metric: str, buried: str | None = None) -> list[SliceComparison]:
+    """300 groups of five items each, one of them clicked; the candidate scores as the baseline, but buries one item."""
+    generator = np.random.default_rng(1)
+    groups, size = 300, 5
+    label = np.zeros(groups * size)
+    label[np.arange(groups) * size + generator.integers(0, size, groups)] = 1
+    baseline = label + generator.normal(scale=0.7, size=len(label))
+    candidate = np.where(values == buried, baseline - 100, baseline + generator.normal(scale=0.01, size=len(label)))
+    return compare_slices(
+        "item",
+        values,
+        metric=metric,
+        rows=Rows(label=label, offsets=np.arange(0, groups * size + 1, size)),
+        candidate=candidate,
+        baseline=baseline,
+        confidence=0.95,
+        seed=0,
+    )
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "mrr@10"])
+def test_an_item_that_a_candidate_buries_in_every_group_fails_its_slice(metric: str) -> None:
+    """The rows of one item alone are no ranking: every group would have a single row, and each order the same value."""
+    items = pd.Series([f"i{number}" for number in range(5)] * 300)
+    found = judged(ranked(items, metric=metric, buried="i3"))["i3"]
+    assert found.gain is not None
+    assert found.gain.value < -0.02
+    assert not found.passed
+    assert found.rows == 1500
+
+
+def test_a_slice_of_whole_groups_is_measured_as_before() -> None:
+    countries = pd.Series(np.repeat(["DE", "FR"], 750))
+    found = judged(ranked(countries, metric="ndcg@10"))
+    assert {name: (one.rows, one.passed) for name, one in found.items()} == {"DE": (750, True), "FR": (750, True)}
+
+
+def test_another_metric_keeps_to_the_rows_that_have_the_value() -> None:
+    items = pd.Series([f"i{number}" for number in range(5)] * 300)
+    assert judged(ranked(items, metric="auc"))["i3"].rows == 300

@@ -301,6 +301,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             frame.to_sql("clicks", connection, if_exists="append", index=False)
     connection.close()
     monkeypatch.setenv("CLICKS_DB", f"sqlite:///{path}")
+    monkeypatch.setenv("RATCHET_SOURCE_VARIABLES", "CLICKS_DB")
     return path
 
 
@@ -355,6 +356,7 @@ def test_a_query_that_lacks_a_column_is_refused(world: World, database: Path) ->
 
 
 def test_a_password_is_not_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_SOURCE_VARIABLES", "CLICKS_DB")
     monkeypatch.setenv("CLICKS_DB", "nosuchkind://me:hunter2@localhost/db")
     sql(world, "select 1 where :date")
     with pytest.raises(ConfigurationError, match="is not the URL of a database") as caught:

@@ -7,6 +7,7 @@ import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 
+from ratchet.contracts.gate_keys import gate_keys
 from ratchet.contracts.loading import load
 from ratchet_airflow import form
 from tests.dags.pipelines import write
@@ -37,6 +38,7 @@ def test_what_is_filled_in_becomes_the_value_of_its_key(tmp_path: Path) -> None:
     "given",
     [
         {"date": "yesterday"},
+        {"date": ""},
         {"date": "2026-13-01"},
         {"epochs": 0},
         {"epochs": "many"},
@@ -50,6 +52,12 @@ def test_what_is_filled_in_becomes_the_value_of_its_key(tmp_path: Path) -> None:
 def test_nonsense_is_refused_by_the_form(tmp_path: Path, given: dict[str, Any]) -> None:
     with pytest.raises(ParamValidationError):
         filled(tmp_path, given)
+
+
+def test_no_field_and_no_key_of_a_conf_changes_the_gate(tmp_path: Path) -> None:
+    assert gate_keys(form.KEYS.values()) == ()
+    for key, value in {"gate.confidence": "80%", "confidence": "80%", "register.promote": "auto", "gate": {}}.items():
+        assert form.overrides({**filled(tmp_path, {}), key: value}) == {}
 
 
 def test_a_run_can_wait_for_approval_only_where_the_file_has_it(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for first, last in SPANS:
         ended = ratchet(
             *arguments, "--from", first.isoformat(), "--to", last.isoformat(),
-            environment={"RATCHET_FLIGHTS": str(FLIGHTS)},
+            environment={"RATCHET_DATA_FLIGHTS": str(FLIGHTS)},
         )  # fmt: skip
         said |= {night["date"]: night for night in ended.json}
         # The storm's days are refused, and the nights after them go on.

@@ -6,7 +6,8 @@ import pytest
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.source import DeltaSource, FilesSource, SqlSource
-from ratchet.runtime.sources import expand, list_days, split
+from ratchet.runtime.source_variables import expand
+from ratchet.runtime.sources import list_days, split
 from ratchet.store.opening import open_store
 
 D1, D2, D3 = date(2026, 11, 18), date(2026, 11, 19), date(2026, 11, 20)
@@ -70,13 +71,13 @@ def test_wildcards_stay_within_a_folder_and_may_stand_above_the_day(tmp_path: Pa
 
 def test_variables_are_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     put(tmp_path, f"{D1}.csv")
-    monkeypatch.setenv("SOME_DATA", str(tmp_path))
-    assert list_days(files("${SOME_DATA}/{date}.csv"), [D1])[0] == tmp_path.as_uri()
+    monkeypatch.setenv("RATCHET_DATA_CLICKS", str(tmp_path))
+    assert list_days(files("${RATCHET_DATA_CLICKS}/{date}.csv"), [D1])[0] == tmp_path.as_uri()
 
 
 def test_a_variable_that_is_not_set_is_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"source\.uri: \$\{NOWHERE\} is not set.*set NOWHERE"):
-        expand("${NOWHERE}/x", {})
+    with pytest.raises(ConfigurationError, match=r"source\.uri: \$\{RATCHET_DATA\} is not set.*set RATCHET_DATA"):
+        expand("${RATCHET_DATA}/x", {})
 
 
 @pytest.mark.parametrize(
@@ -88,9 +89,9 @@ def test_a_uri_that_leads_elsewhere_is_refused(uri: str) -> None:
 
 
 def test_a_variable_cannot_smuggle_in_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_DATA", "/data/../../etc")
+    monkeypatch.setenv("RATCHET_DATA_CLICKS", "/data/../../etc")
     with pytest.raises(ConfigurationError, match=r"contains \.\."):
-        list_days(files("${SOME_DATA}/{date}.csv"), [D1])
+        list_days(files("${RATCHET_DATA_CLICKS}/{date}.csv"), [D1])
 
 
 def test_a_root_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -109,13 +110,13 @@ def test_other_stores_identify_files_by_their_etag() -> None:
 
 
 def test_a_query_is_identified_by_itself_and_the_day_and_its_secrets_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABASE", "postgresql://me:secret@host/db")
-    source = SqlSource(kind="sql", uri="${DATABASE}", query="select * from clicks where day = :date")
+    monkeypatch.setenv("RATCHET_SOURCE_DATABASE", "postgresql://me:secret@host/db")
+    source = SqlSource(kind="sql", uri="${RATCHET_SOURCE_DATABASE}", query="select * from clicks where day = :date")
     root, days = list_days(source, [D1, D2])
-    assert root == "${DATABASE}"
+    assert root == "${RATCHET_SOURCE_DATABASE}"
     assert days[0].files[0].identity == days[1].files[0].identity
     assert days[0].files[0].key != days[1].files[0].key
-    monkeypatch.setenv("DATABASE", "postgresql://me:rotated@host/db")
+    monkeypatch.setenv("RATCHET_SOURCE_DATABASE", "postgresql://me:rotated@host/db")
     assert list_days(source, [D1, D2])[1] == days
 
 

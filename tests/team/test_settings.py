@@ -90,7 +90,8 @@ def test_every_problem_is_reported_at_once(file: Path) -> None:
     [
         "RATCHET_PROJECT=-a", "RATCHET_PROJECT=a/b", "RATCHET_AIRFLOW_PORT=65536", "RATCHET_WORKERS=-1",
         "RATCHET_WORKER_TASKS=0", "RATCHET_HEARTBEAT_TIMEOUT=5", "RATCHET_STORE=/data", "RATCHET_STORE=s3://a/b/c",
-        "RATCHET_DATA=file:///data", "RATCHET_CACHE_LIMIT=much", "RATCHET_CACHE_LIMIT=0g", "RATCHET_STAGE_MAX_MEMORY=64", "RATCHET_STAGE_MAX_SHM=0g",
+        "RATCHET_DATA=file:///data", "RATCHET_SOURCE_ROOTS=/data", "RATCHET_SOURCE_ROOTS=s3://a-b,/", "RATCHET_SOURCE_VARIABLES=*",
+        "RATCHET_CACHE_LIMIT=much", "RATCHET_CACHE_LIMIT=0g", "RATCHET_STAGE_MAX_MEMORY=64", "RATCHET_STAGE_MAX_SHM=0g",
         "RATCHET_STAGE_MAX_CPUS=0", "RATCHET_STAGE_MAX_PIDS=15", "RATCHET_MAX_STAGES=0", "RATCHET_POOL_CPU=0",
         "RATCHET_S3_ENDPOINT=s3.example:9000", "RATCHET_MLFLOW_URL=mlflow", "RATCHET_MLFLOW_URL=ftp://mlflow",
         "RATCHET_MLFLOW_URL=http://mlflow:0", "RATCHET_MLFLOW_URL=http://mlflow:99999",
@@ -188,3 +189,12 @@ def test_the_variables_are_strings_and_hold_only_what_is_set() -> None:
 
 def test_no_variable_holds_the_password_of_a_database() -> None:
     assert not [value for value in Settings(database_url=POSTGRES).variables().values() if "secret" in value]
+
+
+def test_sources_lie_in_the_bucket_of_the_data_unless_the_operator_opens_others() -> None:
+    assert Settings().variables()["RATCHET_SOURCE_ROOTS"] == "s3://sources"
+    assert Settings(data="s3://lake/raw").variables()["RATCHET_SOURCE_ROOTS"] == "s3://lake/raw"
+    opened = Settings(source_roots="s3://lake/raw,s3://shop", source_variables="SHOP_*, CRM").variables()
+    assert opened["RATCHET_SOURCE_ROOTS"] == "s3://lake/raw,s3://shop"
+    assert opened["RATCHET_SOURCE_VARIABLES"] == "SHOP_*, CRM"
+    assert "RATCHET_SOURCE_VARIABLES" not in Settings().variables()

@@ -16,7 +16,7 @@ LABEL = "label_arr_delay_gt15"
 
 @NEEDED
 def test_a_month_of_nights_stops_on_the_storm_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_FLIGHTS", str(FLIGHTS))
+    monkeypatch.setenv("RATCHET_DATA_FLIGHTS", str(FLIGHTS))
     world = clicks(tmp_path)
     world.document = yaml.safe_load((PIPELINE / "pipeline.yaml").read_text(encoding="utf-8"))
     volume = world.document["validate"]["volume"]

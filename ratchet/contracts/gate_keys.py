@@ -1,0 +1,47 @@
+"""The keys that decide whether a candidate is promoted: their limits, and who may change them for one run.
+
+A change here violates the promise of the project when a run can weaken the gate in silence, or that of a pipeline whose
+promotion is a person's decision.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.gate import Promote
+from ratchet.contracts.misfits import Misfit
+from ratchet.contracts.quantities import show_fraction
+
+LEAST, MOST = 0.5, 0.9999
+"""Below one half the bound is on the wrong side of the gain, and the draws of the bootstrap have no higher quantile."""
+_SECTIONS = ("gate", "register")
+_OTHERS = frozenset({"evaluate", "evaluate.metric", "evaluate.slices"})
+
+
+def confidence_decides(spec: Any) -> Iterator[Misfit]:
+    """The rule for a pipeline file: `gate.confidence` is a confidence, not the share of errors that one accepts."""
+    given = spec.gate.confidence
+    if LEAST <= given <= MOST:
+        return
+    turned = round(1 - given, 12)
+    near = f"{100 * turned:g}%" if given < LEAST and turned <= MOST else ""
+    message = f"{show_fraction(given)} is no confidence that can decide about a promotion"
+    yield Misfit(("gate", "confidence"), message, "50% to 99.99%", near)
+
+
+def gate_keys(overrides: Iterable[str]) -> tuple[str, ...]:
+    """The overridden keys, dotted, that decide about a promotion."""
+    return tuple(sorted(key for key in overrides if key.partition(".")[0] in _SECTIONS or key in _OTHERS))
+
+
+def refuse_gate_overrides(overrides: Mapping[str, str], promote: Promote, pipeline: str) -> None:
+    """Raise ConfigurationError if a run changes the gate of a pipeline that is not promoted without a person.
+
+    promote: `register.promote` of the file, without the overrides.
+    """
+    if promote == "auto" or not (keys := gate_keys(overrides)):
+        return
+    raise ConfigurationError(
+        f"--set {keys[0]}: register.promote of {pipeline} is {promote}, so a single run may not change its gate",
+        remedy=f"change {keys[0]} in pipeline.yaml",
+    )
