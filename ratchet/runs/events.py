@@ -13,11 +13,15 @@ _OWN = frozenset({"time", "level", "stage", "event", "message"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of a stage's log. name: info, warning, progress, failure, text, ...; fields: what the line adds."""
+    """One line of a stage's log. name: info, warning, progress, failure, text, ...; fields: what the line adds.
+
+    time: of the event, as the stage wrote it; empty for text.
+    """
 
     name: str
     level: str
     message: str
+    time: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -33,6 +37,7 @@ def parse(line: Line) -> Event:
             name=found["event"],
             level=level if level in _LEVELS else "info",
             message=found["message"],
+            time=str(found.get("time", "")),
             fields={key: value for key, value in found.items() if key not in _OWN},
         )
     return Event(name="text", level="info", message=line.text, fields={"stream": line.stream})

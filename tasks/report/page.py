@@ -23,7 +23,7 @@ class RunFacts:
 
     numbers: the metrics of evaluate by name. unlabelled: rows that were dropped without a label. production: a sentence
     on what stays in production, empty where the ledger cannot be read. checks: the relative address of the validation
-    page.
+    page. logs: the relative addresses of the stages' logs.
     """
 
     request: StageRequest
@@ -38,6 +38,7 @@ class RunFacts:
     split: Split | None = None
     production: str = ""
     checks: str | None = None
+    logs: Mapping[Stage, str] = field(default_factory=dict)
 
 
 def render(facts: RunFacts) -> str:

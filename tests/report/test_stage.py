@@ -1,4 +1,5 @@
 import io
+import posixpath
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
+from ratchet.contracts import paths
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Stage
@@ -116,3 +118,15 @@ def test_a_damaged_ledger_is_logged_and_the_page_published(shop: Shop) -> None:
     page, log = report(shop, {"ingest": shop.ingest})
     assert "Production stays" not in page
     assert "the page leaves out the model in production" in log
+
+
+def test_the_page_links_to_the_logs_of_the_stages_from_both_of_its_places(shop: Shop) -> None:
+    key = paths.log("shop", "run-1", "train", 2)
+    shop.store.create(key, b"Traceback")
+    for stage, log in (("ingest", None), ("train", key)):
+        outcome = Outcome(stage=stage, state="failed" if log else "done", because="a bug" if log else "", log=log)  # type: ignore[arg-type]
+        shop.store.create(paths.outcome("shop", "run-1", stage), outcome.model_dump_json(by_alias=True).encode())
+    _, published = shop.finish(shop.request("report", inputs={"ingest": shop.ingest}, attempt="a1"))
+    for place in (published.result.outputs["page.html"].key, "runs/shop/run-1/report-report.html"):
+        (link,) = re.findall(r'<a href="([^"]+)">log</a>', shop.store.read(place).decode())
+        assert posixpath.normpath(posixpath.join(posixpath.dirname(place), link)) == key
