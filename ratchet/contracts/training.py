@@ -77,9 +77,9 @@ class Train(Document):
     valid_days: int = Field(
         1,
         ge=0,
-        description="Days before the held-out days that decide on early stopping. 0 switches it off: training has these "
-        "days too, all epochs run, and the model of the last one is kept. With few rows a day, early stopping is chance: "
-        "take 0, more days, or more patience.",
+        description="Days before the held-out days that decide on early stopping. 0 switches it off: training has "
+        "these days too, all epochs run, and the model of the last one is kept. With few rows a day, early stopping "
+        "is chance: take 0, more days, or more patience.",
     )
     patience: int = Field(
         2, ge=1, description="Training stops after this many epochs without a better validation metric."
