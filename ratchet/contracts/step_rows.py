@@ -3,8 +3,8 @@
 from typing import Literal
 
 CHUNK_ROWS = 64
-"""Rows that stay together in every epoch, unless a batch has fewer. To copy a chunk of rows is several times faster than
-to gather single rows; a batch consists of many chunks from all training days."""
+"""Rows that stay together in every epoch, unless a batch has fewer. To copy a chunk of rows is several times faster
+than to gather single rows; a batch consists of many chunks from all training days."""
 
 
 def auto_batch_size(rows: int) -> int:
