@@ -20,8 +20,9 @@ from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.loading import load
 from ratchet.contracts.stages import STAGES
-from ratchet.runs.local_run import page_of, place
+from ratchet.runs.local_run import page_of
 from ratchet.runs.outcomes import outcomes
+from ratchet.store.address import address
 from ratchet.store.base import Store
 from ratchet.store.ledger import champion
 from ratchet.store.opening import open_store
@@ -150,7 +151,7 @@ class Nights:
             self._say(f"refused: {cause}")
             for line in checks.splitlines():
                 self._say(f"  {line}")
-            self._say(f"checks page {place(store, paths.kept(PIPELINE, run_id, 'validate', 'validation.html'))}")
+            self._say(f"checks page {address(store, paths.kept(PIPELINE, run_id, 'validate', 'validation.html'))}")
         if evaluate and evaluate.result:
             judged = summaries.judgement(evaluate.result)
             word = judged.verdict

@@ -3,6 +3,7 @@
 Every Airflow process, each task too, imports the plugins. So the app is built at its first request.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -20,7 +21,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 def _app() -> Any:
     from airflow.api_fastapi.core_api.security import requires_access_dag
     from fastapi import Depends, FastAPI, HTTPException
-    from fastapi.responses import HTMLResponse
+    from fastapi.responses import HTMLResponse, PlainTextResponse
 
     api = FastAPI(title="Ratchet", openapi_url=None)
 
@@ -39,6 +40,16 @@ def _app() -> Any:
         except LookupError as error:
             raise HTTPException(404, str(error)) from None
         return HTMLResponse(content, headers={"Content-Security-Policy": _INERT, "X-Content-Type-Options": "nosniff"})
+
+    @api.get("/runs/{dag_id}/{run_id}/{stage}.{number}.log", dependencies=[Depends(requires_access_dag("GET"))])
+    def log(dag_id: str, run_id: str, stage: str, number: int) -> PlainTextResponse:
+        try:
+            content = _log(dag_id, run_id, stage, number)
+        except LookupError as error:
+            raise HTTPException(404, str(error)) from None
+        return PlainTextResponse(
+            content, headers={"Content-Security-Policy": _INERT, "X-Content-Type-Options": "nosniff"}
+        )
 
     @api.get("/nights/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])
     def nights(dag_id: str) -> HTMLResponse:
@@ -81,12 +92,25 @@ def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:
 def _kept(pipeline: str, run_id: str, stage: str, name: str) -> bytes:
     """A page that a stage kept with its run, also when it failed. Raises LookupError if there is none."""
     from ratchet.contracts import paths
+
+    return _read(lambda: paths.kept(pipeline, run_id, stage, name))
+
+
+def _log(pipeline: str, run_id: str, stage: str, number: int) -> bytes:
+    """The log of one try of a stage. Raises LookupError if there is none."""
+    from ratchet.contracts import paths
+
+    return _read(lambda: paths.log(pipeline, run_id, stage, number))
+
+
+def _read(key: Callable[[], str]) -> bytes:
+    """A file of the store. Raises LookupError if there is none, or if its key is invalid."""
     from ratchet.contracts.errors import ConfigurationError, RatchetError
     from ratchet.store.opening import open_store
     from ratchet_airflow import settings
 
     try:
-        return open_store(settings.read().store).read(paths.kept(pipeline, run_id, stage, name))
+        return open_store(settings.read().store).read(key())
     except ConfigurationError as error:
         raise LookupError("no such page") from error
     except (FileNotFoundError, RatchetError) as error:

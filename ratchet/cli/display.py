@@ -73,6 +73,8 @@ class Display:
             lines.append(f"model {registered.model} version {registered.version}: {moved}")
         if run.error:
             lines += _failure(run.error)
+            if run.error.log and run.error.log not in run.error.remedy:
+                lines.append(f"log {run.error.log}")
         if run.report:
             lines.append(f"report {run.report}")
         for line in lines:

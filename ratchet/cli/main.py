@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from ratchet.checkout import ROOT
+from ratchet.cli.pipes import reader_may_leave
 from ratchet.contracts.errors import PipelineInvalid, RatchetError
 from ratchet.contracts.exits import ExitCode
 
@@ -36,10 +37,11 @@ def _verbs() -> dict[str, tuple[str, str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb. Returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        return _run(given)
-    except ModuleNotFoundError as error:
-        return _missing_library(error, given[0])
+    with reader_may_leave():
+        try:
+            return _run(given)
+        except ModuleNotFoundError as error:
+            return _missing_library(error, given[0])
 
 
 def _run(given: list[str]) -> int:

@@ -11,6 +11,7 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES
 from ratchet.runs.outcomes import outcomes
+from ratchet.store.address import address
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 
@@ -41,19 +42,22 @@ def _run(options: argparse.Namespace) -> int:
             remedy="name one of them",
         )
     ended = outcomes(store, pipeline, run_id)
-    print("\n".join(chain.from_iterable(lines(ended[stage]) for stage in STAGES if stage in ended)))
+    shown = (ended[stage] for stage in STAGES if stage in ended)
+    print("\n".join(chain.from_iterable(_lines(each, store) for each in shown)))
     if not ended:
         print(f"no stage of {options.target} has ended yet")
     sys.stdout.flush()
     return 0
 
 
-def lines(outcome: Outcome) -> Iterator[str]:
-    """How a stage ended, in a line, with one line below it for each further reason."""
+def _lines(outcome: Outcome, store: Store) -> Iterator[str]:
+    """How a stage ended, in a line; below it a line for each further reason, and the log of a stage that failed."""
     state = "reused" if outcome.cached else {"done": "rebuilt"}.get(outcome.state, outcome.state)
     first, *more = outcome.because.splitlines() or [""]
     yield f"{outcome.stage:<9} {state:<8} {outcome.seconds:7.1f} s  {first}".rstrip()
     yield from (f"{_INDENT}{line}" for line in more)
+    if outcome.state == "failed" and outcome.log:
+        yield f"{_INDENT}log {address(store, outcome.log)}"
 
 
 def _runs(store: Store, pipeline: str) -> list[str]:

@@ -40,6 +40,8 @@ class RatchetError(Exception):
         self.remedy = remedy if remedy is not None else MEANINGS[self.code].remedy
         self.last_lines: tuple[str, ...] = ()
         """The last lines of the log, if a stage failed."""
+        self.log = ""
+        """The address of the whole log, if a stage failed and its log is stored."""
 
     def __str__(self) -> str:
         return f"{self.cause}; to do: {self.remedy}" if self.remedy else self.cause

@@ -78,5 +78,7 @@ class Register(Document):
     )
     promote: Promote = Field(
         "auto",
-        description="auto promotes without approval, approve waits for a person in Airflow, never does not promote.",
+        description="auto promotes without approval, approve waits for a person in Airflow, never does not promote. "
+        "A model with the verdict promote becomes a version of the registry in each case: it can be loaded by its "
+        "number, and a later run that may promote the same model takes that version.",
     )

@@ -110,6 +110,15 @@ def kept(pipeline: str, run_id: str, stage: str, name: str) -> str:
     return f"{run(pipeline, run_id)}/{segment(stage)}-{segment(name)}"
 
 
+def log(pipeline: str, run_id: str, stage: str, number: int) -> str:
+    """The log of one try of a stage of a run. The tries are counted from 1, whoever started them.
+
+    A change here violates the promise of the project when a stage may write it: it is what the stage printed, as the
+    process that followed it has read it.
+    """
+    return f"{run(pipeline, run_id)}/{segment(f'{stage}.{number}.log')}"
+
+
 def nights(pipeline: str, date_of_data: date | None = None) -> str:
     """The prefix of the marks that say which runs a pipeline, or a date of it, had."""
     return join("nights", pipeline, *([day(date_of_data)] if date_of_data else []))

@@ -132,6 +132,7 @@ class Outcome(Document):
     content: Sha256 | None = None
     because: str = Field("", description="Why the stage was rebuilt, was skipped or failed.")
     last_lines: tuple[str, ...] = Field((), description="The last lines of its log, if a container or a process ran.")
+    log: str | None = Field(None, description="The key of the log of the last container or process, if it is stored.")
     result: StageResult | None = None
 
 

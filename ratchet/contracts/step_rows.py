@@ -3,12 +3,12 @@
 from typing import Literal
 
 CHUNK_ROWS = 64
-"""Rows that stay together in every epoch. To copy a chunk of rows is several times faster than to gather single rows; a
-batch consists of many chunks from all training days."""
+"""Rows that stay together in every epoch, unless a batch has fewer. To copy a chunk of rows is several times faster
+than to gather single rows; a batch consists of many chunks from all training days."""
 
 
 def auto_batch_size(rows: int) -> int:
-    """A power of two from 256 to 4096 that gives about fifty steps in an epoch; it depends only on the rows."""
+    """The largest power of two that gives fifty steps in an epoch, but 256 to 4096; it depends only on the rows."""
     largest = max(rows // 50, 1).bit_length() - 1
     return int(min(max(2**largest, 256), 4096))
 
@@ -16,4 +16,4 @@ def auto_batch_size(rows: int) -> int:
 def step_rows(batch_size: int | Literal["auto"], rows: int) -> int:
     """The rows of a full step in a training on `rows` rows. Groups are not split, so a step may have a few more."""
     size = auto_batch_size(rows) if batch_size == "auto" else batch_size
-    return min(max(size, CHUNK_ROWS), rows)
+    return min(size, rows)

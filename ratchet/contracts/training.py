@@ -67,8 +67,10 @@ class Train(Document):
     epochs: int = Field(3, ge=1, le=10_000, description="The largest number of epochs. Early stopping may end sooner.")
     batch_size: BatchSize = Field(
         "auto",
-        description="The rows in a step, at least 64, and at most those of the training days. auto takes a power of "
-        "two from 256 to 4096 that gives about fifty steps in an epoch.",
+        description="The rows in a step, at most those of the training days. A step is made of pieces of up to 64 rows "
+        "and of whole groups, so it may have some more. auto takes the largest power of two with which an epoch has at "
+        "least fifty steps, but no less than 256 and no more than 4096: below 12,800 rows it is 256, and an epoch has "
+        "fewer steps.",
     )
     learning_rate: float = Field(1e-3, gt=0, le=10, description="The learning rate of AdamW.")
     weight_decay: float = Field(1e-5, ge=0, description="The weight decay of AdamW.")
@@ -76,7 +78,9 @@ class Train(Document):
     valid_days: int = Field(
         1,
         ge=0,
-        description="Days before the held-out days that decide on early stopping. 0 switches early stopping off.",
+        description="Days before the held-out days that decide on early stopping. 0 switches it off: training has "
+        "these days too, all epochs run, and the model of the last one is kept. With few rows a day, early stopping "
+        "is chance: take 0, more days, or more patience.",
     )
     patience: int = Field(
         2, ge=1, description="Training stops after this many epochs without a better validation metric."

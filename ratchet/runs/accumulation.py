@@ -47,7 +47,7 @@ def remember_out_of_memory(store: Store, plan: RunPlan, error: OutOfMemory, *, u
         hopeless = ConfigurationError(
             f"{error.cause}, and its micro-batches cannot be smaller", remedy="raise resources.train.memory"
         )
-        hopeless.last_lines = error.last_lines
+        hopeless.last_lines, hopeless.log = error.last_lines, error.log
         return hopeless
     error.remedy = (
         f"try again: the next try and later runs compute a step in {doubled} micro-batches; "

@@ -20,11 +20,15 @@ from ratchet.runs.events import Event, parse
 from ratchet.runs.failures import failure_of
 from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.stage_job import StageJob, find_begun
+from ratchet.runs.try_log import TryLog
 from ratchet.runs.work import OnEvent, Work
+from ratchet.store.address import address
 from ratchet.store.lease import Hold, Lease, Waiter, new_lease
 
 _POLL_S = 0.3
 _MOST_PREEMPTIONS = 20
+_THE_LOG = "the log"
+"""The end of a remedy that sends a person to the log of the stage."""
 _LONGEST = 1000
 """Characters of a line that is kept with the outcome."""
 
@@ -41,6 +45,8 @@ class Attempt:
         """Whether another attempt has taken this over; then that attempt records how the stage ends."""
         self.last_lines: tuple[str, ...] = ()
         """Of the stage's log, once it has ended: the container and its log are gone by then."""
+        self.log: str | None = None
+        """The key of the whole log, once the stage has ended and if it could be stored."""
         self._runner, self._on_event, self._fresh = runner, on_event, fresh
         self._stopping = False
         self._job: StageJob | None = None
@@ -148,7 +154,10 @@ class Attempt:
         return job
 
     def _under_way(self, hold: Hold, handle: str, *, found: bool, since: datetime) -> StageJob:
-        return StageJob(work=self.work, runner=self._runner, hold=hold, handle=handle, found=found, since=since)
+        log = TryLog(self.work, resumed=found)
+        return StageJob(
+            work=self.work, runner=self._runner, hold=hold, handle=handle, found=found, since=since, log=log
+        )
 
     def _follow(self, job: StageJob) -> Outcome | None:
         """The outcome of a job, or None if another attempt has taken it over and has no result yet."""
@@ -163,20 +172,24 @@ class Attempt:
         if found is None and self.lost and not self._stopping:
             return None
         if error is not None and not (self.lost and found):
-            raise self._with_remedy(error)
+            raise self._with_log(self._with_remedy(error))
         if found is None:
-            raise RatchetError(
+            error = RatchetError(
                 f"{work.request.stage} ended with exit code 0 before it published its result",
                 remedy="look for os._exit in the pipeline's own code; if there is none, report this bug of Ratchet, "
                 "with the log",
             )
+            raise self._with_log(error)
         work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
         return outcome_of(found, cached=False, because=work.because)
 
     def _to_end(self, job: StageJob) -> RatchetError | None:
         """Follow a job, and start it again whenever it was preempted and saved its work."""
         for preemptions in range(1, _MOST_PREEMPTIONS + 1):
-            ended = job.follow(self._hear)
+            try:
+                ended = job.follow(self._hear)
+            finally:
+                self.log = job.log.key
             self.last_lines = tuple(parse(line).message[:_LONGEST] for line in ended.tail)
             error = failure_of(self.work.request, ended)
             if not isinstance(error, Preempted) or self._stopping or preemptions == _MOST_PREEMPTIONS:
@@ -184,7 +197,8 @@ class Attempt:
             if not job.hold.is_ours():  # its successor has stopped it, and starts the next one
                 break
             self._say(f"{error.cause}; it goes on at once ({preemptions} of at most {_MOST_PREEMPTIONS - 1} times)")
-            job = self._own(replace(job, handle=self._runner.submit(self.work.job), found=False))
+            handle = self._runner.submit(self.work.job)
+            job = self._own(replace(job, handle=handle, found=False, log=TryLog(self.work)))
         return error
 
     def _release(self, hold: Hold) -> None:
@@ -197,6 +211,14 @@ class Attempt:
         work = self.work
         if isinstance(error, OutOfMemory) and work.request.stage == "train":
             return remember_out_of_memory(work.store, work.plan, error, used=work.request.accumulation)
+        return error
+
+    def _with_log(self, error: RatchetError) -> RatchetError:
+        """The error with the address of the log, also in a remedy that ends with `the log`."""
+        if self.log is not None:
+            error.log = address(self.work.store, self.log)
+            if error.remedy.endswith(_THE_LOG):
+                error.remedy += f" {error.log}"
         return error
 
     def _hear(self, line: Line) -> None:

@@ -16,12 +16,13 @@ class Event:
     """One line of a stage's log, or of its attempt.
 
     name: info, warning, progress, failure, text, ...; `attempt` for what the attempt itself says. fields: what the line
-    adds.
+    adds. time: of the event, as the stage wrote it; empty for text.
     """
 
     name: str
     level: str
     message: str
+    time: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -37,6 +38,7 @@ def parse(line: Line) -> Event:
             name=found["event"],
             level=level if level in _LEVELS else "info",
             message=found["message"],
+            time=str(found.get("time", "")),
             fields={key: value for key, value in found.items() if key not in _OWN},
         )
     return Event(name="text", level="info", message=line.text, fields={"stream": line.stream})

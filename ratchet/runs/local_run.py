@@ -19,6 +19,7 @@ from ratchet.runs.leftovers import read_leftovers
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.work import OnEvent, Work, settle
+from ratchet.store.address import address
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 
@@ -80,13 +81,7 @@ def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:
     report = ended.get("report")
     if report is None or report.result is None:
         return None
-    return place(store, report.result.outputs["page.html"].key)
-
-
-def place(store: Store, key: str) -> str:
-    """Where a person finds a file of the store: a path, or a URI."""
-    path = store.local(key)
-    return str(path) if path else f"{store.uri}/{key}"
+    return address(store, report.result.outputs["page.html"].key)
 
 
 def attempt_stage(

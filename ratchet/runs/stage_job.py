@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ratchet.contracts.errors import JobGone
@@ -11,6 +11,7 @@ from ratchet.runners.detached import end_later
 from ratchet.runners.following import JobEnd, follow_to_end
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
+from ratchet.runs.try_log import TryLog
 from ratchet.runs.work import Work
 from ratchet.store.lease import Hold
 
@@ -20,7 +21,7 @@ class StageJob:
     """A job that computes some work: started, or found again.
 
     hold: our lease. found: whether an earlier attempt started it. since: when the stage's time began, for that attempt
-    or for this one.
+    or for this one. log: what it prints.
     """
 
     work: Work
@@ -29,19 +30,26 @@ class StageJob:
     handle: str
     found: bool
     since: datetime
+    log: TryLog
 
     def follow(self, on_line: Callable[[Line], None]) -> JobEnd:
-        """How it ended, and removed. What another attempt has taken over meanwhile is left to it."""
+        """How it ended, and removed. What another attempt has taken over meanwhile is left to it.
+
+        Its log is stored, however this call ends. Secrets are masked in the log, in the lines and in the end's tail.
+        """
         elapsed_s = (datetime.now(UTC) - self.since).total_seconds()
-        return follow_to_end(
-            self.runner,
-            self.handle,
-            self.work.job,
-            on_line,
-            started=time.monotonic() - elapsed_s,
-            resume=self.found,
-            is_ours=self.hold.is_ours,
-        )
+        with self.log:
+            ended = follow_to_end(
+                self.runner,
+                self.handle,
+                self.work.job,
+                lambda line: on_line(self.log.hear(line)),
+                started=time.monotonic() - elapsed_s,
+                resume=self.found,
+                is_ours=self.hold.is_ours,
+            )
+            self.log.end(ended)
+        return replace(ended, tail=tuple(map(self.log.mask, ended.tail)))
 
     def interrupt(self) -> None:
         """Send it a notice to stop, and return at once. After its grace it is killed and removed.

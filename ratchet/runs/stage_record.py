@@ -17,8 +17,8 @@ from ratchet.store.base import Store
 class StageRecord:
     """Records what `end` is given, or the RatchetError that leaves its block, over the record of an earlier try.
 
-    attempt: the attempt that computes the stage, if one does. Its last lines are recorded too, and nothing is recorded
-    once another attempt has taken it over.
+    attempt: the attempt that computes the stage, if one does. Its last lines and its log are recorded too, and
+    nothing is recorded once another attempt has taken it over.
     """
 
     def __init__(self, store: Store, plan: RunPlan, stage: Stage) -> None:
@@ -40,8 +40,9 @@ class StageRecord:
     def end(self, outcome: Outcome) -> Outcome:
         """Record an outcome. It is returned with its seconds, which count from the beginning of the block."""
         lines = (self.attempt.last_lines if self.attempt else ()) or self.last_lines
+        log = self.attempt.log if self.attempt else None
         seconds = round(time.monotonic() - self._began, 3)
-        outcome = outcome.model_copy(update={"seconds": seconds, "last_lines": lines})
+        outcome = outcome.model_copy(update={"seconds": seconds, "last_lines": lines, "log": log})
         if self.attempt is None or not self.attempt.lost:
             self._record_day(outcome)
             key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.contracts.labels import STAGE_USER
 from ratchet.store.base import TEMPORARY
@@ -19,7 +20,7 @@ LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.005
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a disk or a quota without space."""
-_RIGHTS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_RIGHTS = frozenset({errno.EACCES, errno.EPERM})
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 _SHAPE = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY})
 
@@ -38,6 +39,21 @@ def store_errors(path: Path, *, writing: bool = False) -> Iterator[None]:
         raise _explain(error, path) from error
 
 
+@contextmanager
+def root_errors(root: Path) -> Iterator[None]:
+    """Name what is in the way of a store's own folder. Raises ConfigurationError for what no later try can change."""
+    try:
+        yield
+    except OSError as error:
+        above = _existing(root)
+        if error.errno not in _ABSENT or (above.is_dir() and root.parent != above):
+            raise
+        what = f"is in {above}, where no folder can be made" if above.is_dir() else f"is at {above}, which is a file"
+        raise ConfigurationError(
+            f"the store {root} cannot be made: it {what}", remedy=f"name a folder: --store, or {variable('store')}"
+        ) from error
+
+
 def _explain(error: OSError, path: Path) -> RatchetError:
     what = f"{path}: {os.strerror(error.errno) if error.errno else error}"
     if error.errno in FULL:
@@ -50,6 +66,8 @@ def _explain(error: OSError, path: Path) -> RatchetError:
         return ConfigurationError(
             f"{what} (as user {os.geteuid()})", remedy="let this user own the store's folder, or choose another store"
         )
+    if error.errno == errno.EROFS:
+        return ConfigurationError(what, remedy="mount the store's disk for writing, or choose another store")
     if error.errno in _SHAPE:
         return ConfigurationError(what, remedy="move the file or folder at this path of the store away")
     return Unavailable(what, remedy="check the store's disk and the system's log; run again if no retry follows")

@@ -21,6 +21,7 @@ from ratchet.store.disk import (
     lock_folder,
     make_folders,
     open_folder,
+    root_errors,
     set_owner,
     store_errors,
     sync_folder,
@@ -48,7 +49,7 @@ class FileStore(Store):
 
     def prepare(self) -> None:
         """Create the root; as root, give a new or empty one to the user that stage containers run as."""
-        with store_errors(self._root, writing=True):
+        with store_errors(self._root, writing=True), root_errors(self._root):
             make_folders(self._root)
             if os.geteuid() == 0 and not any(self._root.iterdir()):
                 os.chown(self._root, *STAGE_OWNER)

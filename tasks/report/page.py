@@ -24,7 +24,7 @@ class RunFacts:
     numbers: the metrics of evaluate by name. unlabelled: rows that were dropped without a label. production: a sentence
     on what stays in production, empty where the ledger cannot be read. checks: the relative address of the validation
     page. derived_checks, derived_excluded: what features found out about derived columns, and the days that it left out
-    for it.
+    for it. logs: the relative addresses of the stages' logs.
     """
 
     request: StageRequest
@@ -41,6 +41,7 @@ class RunFacts:
     checks: str | None = None
     derived_checks: Sequence[Check] = ()
     derived_excluded: Sequence[date] = ()
+    logs: Mapping[Stage, str] = field(default_factory=dict)
 
 
 def render(facts: RunFacts) -> str:

@@ -46,10 +46,12 @@ def run(ctx: StageContext) -> Finished:
 
 
 def _page(ctx: StageContext, known: RunFacts, *, below: int) -> Path:
-    """Write the page for a place so many folders below the store's root; its link to the checks is relative."""
+    """Write the page for a place so many folders below the store's root; its links are relative."""
     checks = paths.kept(ctx.spec.name, ctx.request.run_id, "validate", "validation.html")
     if ctx.store.head(checks) is not None:
         known = replace(known, checks=f"{'../' * below}{checks}")
+    logs = {stage: f"{'../' * below}{outcome.log}" for stage, outcome in known.outcomes.items() if outcome.log}
+    known = replace(known, logs=logs)
     path = ctx.scratch / f"report-{below}.html"
     path.write_text(render(known), encoding="utf-8")
     return path

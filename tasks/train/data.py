@@ -85,7 +85,7 @@ class Reader:
     def __init__(self, rows: Rows, *, batch_size: int, seed: int, chunk_rows: int = CHUNK_ROWS) -> None:
         self._rows = rows
         self._seed = seed
-        starts, self._groups = _chunks(rows, chunk_rows)
+        starts, self._groups = _chunks(rows, min(chunk_rows, batch_size))
         self._begin, self._end = starts[:-1], starts[1:]
         self._batch_size = batch_size
         self._filled = np.minimum(self._end - self._begin, batch_size)

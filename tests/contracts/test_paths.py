@@ -54,6 +54,7 @@ def test_no_name_leaves_its_place(name: str) -> None:
         (lambda: paths.table("p", "0" * 64), f"tables/p/{'0' * 16}"),
         (lambda: paths.plan("p", "r"), "runs/p/r/plan.json"),
         (lambda: paths.outcome("p", "r", "train"), "runs/p/r/train.json"),
+        (lambda: paths.log("p", "r", "train", 2), "runs/p/r/train.2.log"),
         (lambda: paths.accumulation("p", "0a"), "accumulation/p/0a.json"),
         (lambda: paths.built("p", "train", "0a"), "builds/p/train/0a"),
         (lambda: paths.checkpoints("p", "0a"), "checkpoints/p/0a"),
@@ -71,6 +72,7 @@ def test_keys_are_read_as_they_are_made() -> None:
     assert paths.night_date(paths.night("p", date(2026, 11, 20), "r")) == date(2026, 11, 20)
     assert paths.run_of_plan(paths.plan("p", "r")) == "r"
     assert paths.run_of_plan(paths.outcome("p", "r", "train")) is None
+    assert paths.run_of_plan(paths.log("p", "r", "train", 1)) is None
     assert paths.run_of_plan(paths.kept("p", "r", "train", "plan.json")) is None
     assert paths.plan("p", "r").startswith(f"{paths.runs('p')}/")
 
@@ -115,6 +117,7 @@ def test_a_stage_may_write_its_own_results_and_no_record_of_the_run(stage: Stage
     for key in (
         paths.plan("p", "r"),
         paths.outcome("p", "r", stage),
+        paths.log("p", "r", stage, 1),
         paths.lease("p", stage, "0a"),
         paths.built("p", stage, "0a"),
         paths.bundle("0a"),

@@ -11,6 +11,20 @@ from ratchet_airflow import pages
 
 REPORT = "/ratchet/pages/shop/report/f1"
 LINKED = b'<a href="../../../../../runs/shop/run-1/validate-validation.html">All checks of the data</a>'
+LOGGED = b'<a href="../../../../../runs/shop/run-1/train.2.log">log</a>'
+
+
+def parameters(address: str) -> dict[str, object]:
+    """What the one route that takes an address of this server is called with."""
+    assert address.startswith(pages.PREFIX)
+    scope = {"type": "http", "method": "GET", "path": address.removeprefix(pages.PREFIX)}
+    (given,) = [
+        found["path_params"]
+        for route in pages._app().routes
+        for match, found in [route.matches(scope)]
+        if match is Match.FULL
+    ]
+    return dict(given)
 
 
 @pytest.mark.filterwarnings("default:Using `httpx` with `starlette.testclient`")
@@ -22,16 +36,22 @@ def test_the_link_of_a_report_leads_to_the_page_that_validate_kept(
     store.prepare()
     store.create("runs/shop/run-1/validate-validation.html", b"<p>every check</p>")
     address = urljoin(REPORT, pages._linked(LINKED).decode().split('"')[1])
-    assert address.startswith(pages.PREFIX)
-    scope = {"type": "http", "method": "GET", "path": address.removeprefix(pages.PREFIX)}
-    (given,) = [
-        found["path_params"]
-        for route in pages._app().routes
-        for match, found in [route.matches(scope)]
-        if match is Match.FULL
-    ]
-    assert given == {"dag_id": "shop", "run_id": "run-1", "stage": "validate", "name": "validation"}
+    assert parameters(address) == {"dag_id": "shop", "run_id": "run-1", "stage": "validate", "name": "validation"}
     assert pages._kept("shop", "run-1", "validate", "validation.html") == b"<p>every check</p>"
+
+
+@pytest.mark.filterwarnings("default:Using `httpx` with `starlette.testclient`")
+def test_the_link_of_a_report_leads_to_the_log_of_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_STORE", str(tmp_path / "store"))
+    store = FileStore(tmp_path / "store")
+    store.prepare()
+    store.create("runs/shop/run-1/train.2.log", b"<b>Traceback</b>")
+    address = urljoin(REPORT, pages._linked(LOGGED).decode().split('"')[1])
+    assert parameters(address) == {"dag_id": "shop", "run_id": "run-1", "stage": "train", "number": "2"}
+    assert pages._log("shop", "run-1", "train", 2) == b"<b>Traceback</b>"
+    for run_id, number in (("run-1", 3), ("run-2", 2), ("..", 2)):
+        with pytest.raises(LookupError):
+            pages._log("shop", run_id, "train", number)
 
 
 @pytest.mark.parametrize("run_id", ["run-2", "..", "a/b"])

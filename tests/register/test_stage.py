@@ -183,6 +183,15 @@ def test_a_run_that_may_not_promote_registers_and_says_why_production_stays(shop
     assert records(shop.store, "shop") == ()
 
 
+def test_a_later_run_that_may_promote_takes_the_version_that_is_registered(shop: Shop) -> None:
+    held = replace(shop, promotion=Promotion(mode="never", reason="not now"))
+    training = held.train(1.0)
+    assert [night(held, training).promoted, night(held, training).version] == [False, "1"]
+    done = night(shop, training)
+    assert (done.version, done.promoted) == ("1", True)
+    assert len(client(shop).search_model_versions("name = 'shop'")) == 1
+
+
 def test_what_was_not_judged_better_is_refused(shop: Shop) -> None:
     training = shop.train(-1.0)
     _, evaluated = shop.evaluate(training)

@@ -1,4 +1,5 @@
 import io
+import posixpath
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -154,3 +155,15 @@ def test_a_damaged_copy_of_the_champion_in_mlflow_is_reported_and_mended(shop: S
     assert "MLflow's copy of shop version 1 was damaged" in report(shop, rejected(shop))[1]
     assert path.read_bytes() == whole
     assert "production" not in report(shop, rejected(shop))[1]
+
+
+def test_the_page_links_to_the_logs_of_the_stages_from_both_of_its_places(shop: Shop) -> None:
+    key = paths.log("shop", "run-1", "train", 2)
+    shop.store.create(key, b"Traceback")
+    for stage, log in (("ingest", None), ("train", key)):
+        outcome = Outcome(stage=stage, state="failed" if log else "done", because="a bug" if log else "", log=log)  # type: ignore[arg-type]
+        shop.store.create(paths.outcome("shop", "run-1", stage), outcome.model_dump_json(by_alias=True).encode())
+    _, published = shop.finish(shop.request("report", inputs={"ingest": shop.ingest}, attempt="a1"))
+    for place in (published.result.outputs["page.html"].key, "runs/shop/run-1/report-report.html"):
+        (link,) = re.findall(r'<a href="([^"]+)">log</a>', shop.store.read(place).decode())
+        assert posixpath.normpath(posixpath.join(posixpath.dirname(place), link)) == key

@@ -1,0 +1,51 @@
+"""The first and the last part of a text of any length, in bounded memory."""
+
+from collections import deque
+from collections.abc import Iterator
+
+
+class Excerpt:
+    """Keeps the first and the last lines of a text, `part_bytes` of each, and counts what is between them.
+
+    A line that is longer than a part is kept as its first bytes.
+    """
+
+    def __init__(self, part_bytes: int) -> None:
+        self._part_bytes = part_bytes
+        self._first: list[str] = []
+        self._last: deque[tuple[str, int]] = deque()
+        self._first_bytes = self._last_bytes = 0
+        self._lines = self._bytes = 0
+        self._full = False
+
+    def add(self, line: str) -> None:
+        """Add one line, without its end."""
+        line, size = self._cut(line)
+        if not self._full and self._first_bytes + size <= self._part_bytes:
+            self._first.append(line)
+            self._first_bytes += size
+            return
+        self._full = True
+        self._last.append((line, size))
+        self._last_bytes += size
+        while self._last_bytes > self._part_bytes:
+            _, dropped = self._last.popleft()
+            self._last_bytes -= dropped
+            self._lines += 1
+            self._bytes += dropped
+
+    def lines(self) -> Iterator[str]:
+        """The lines, with one that says what is left out where it is left out."""
+        yield from self._first
+        if self._lines:
+            yield f"[{self._lines:,} lines ({self._bytes:,} bytes) are left out here]"
+        yield from (line for line, _ in self._last)
+
+    def _cut(self, line: str) -> tuple[str, int]:
+        data = line.encode("utf-8", "replace")
+        more = len(data) + 1 - self._part_bytes
+        if more <= 0:
+            return line, len(data) + 1
+        note = f" [{more:,} more bytes]"
+        kept = data[: max(0, self._part_bytes - 1 - len(note))].decode("utf-8", "ignore")
+        return kept + note, self._part_bytes

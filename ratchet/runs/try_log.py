@@ -1,0 +1,89 @@
+"""The log of one try of a stage: what its container or its process printed, in the store.
+
+A change here violates the promise of the project when a log that cannot be stored fails a run, or when a secret of the
+stage is in a log.
+"""
+
+import logging
+from itertools import count
+from types import TracebackType
+from typing import Self
+
+from ratchet.contracts import paths
+from ratchet.contracts.errors import RatchetError
+from ratchet.runners.following import JobEnd
+from ratchet.runners.log.lines import Line
+from ratchet.runs.events import Event, parse
+from ratchet.runs.excerpt import Excerpt
+from ratchet.runs.masking import Mask, secrets_of
+from ratchet.runs.work import Work
+
+PART_BYTES = 256 << 10
+"""Bytes of the first lines that are stored, and of the last ones."""
+_log = logging.getLogger(__name__)
+
+
+class TryLog:
+    """The lines of one try. They are stored at the end of the block, whether it raises or not.
+
+    resumed: whether an earlier follower has read the first lines of the try.
+    """
+
+    def __init__(self, work: Work, *, resumed: bool = False) -> None:
+        self.key: str | None = None
+        """Where the log is, once it is stored."""
+        self._work = work
+        self._mask: Mask | None = None
+        self._lines = Excerpt(PART_BYTES)
+        request = work.request
+        self._lines.add(f"# {request.spec.name} {request.run_id}: {request.stage}, attempt {request.attempt}")
+        if resumed:
+            self._lines.add("# an earlier follower of the same try has read the lines before these")
+
+    def mask(self, line: Line) -> Line:
+        """A line without the secrets of the stage."""
+        if self._mask is None:
+            self._mask = Mask(secrets_of(self._work.request.spec.source, self._work.job.secrets))
+        return self._mask.line(line)
+
+    def hear(self, line: Line) -> Line:
+        """Take a line into the log. Returns it without secrets."""
+        masked = self.mask(line)
+        for text in _text(parse(masked)).splitlines() or [""]:
+            self._lines.add(text)
+        return masked
+
+    def end(self, ended: JobEnd) -> None:
+        """Take into the log how the try ended."""
+        why = "timed out" if ended.timed_out else "out of memory" if ended.out_of_memory else ended.cause
+        self._lines.add(f"# ended with exit code {ended.exit_code}{f' ({why})' if why else ''}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.key = self._store()
+        except (RatchetError, OSError) as failure:
+            _log.warning("the log of %s is not stored: %s", self._work.request.stage, failure)
+
+    def _store(self) -> str:
+        """Store the log under the first number that is free."""
+        store, request = self._work.store, self._work.request
+        data = "".join(f"{line}\n" for line in self._lines.lines()).encode("utf-8", "replace")
+        for number in count(1):
+            key = paths.log(request.spec.name, request.run_id, request.stage, number)
+            if store.head(key) is None and store.create(key, data):
+                return key
+        raise AssertionError("unreachable")
+
+
+def _text(event: Event) -> str:
+    """An event as a person reads it: its time, its level and its message; below them the traceback, if it has one."""
+    if event.name == "text":
+        return event.message
+    traceback = event.fields.get("traceback")
+    line = f"{event.time} {event.level}: {event.message}".lstrip()
+    return f"{line}\n{traceback}" if traceback else line
