@@ -34,6 +34,13 @@ class SourceDay(Document):
     )
 
 
+class SourceChange(Document):
+    """Days of the source that were planned again, because they changed before ingest had read them."""
+
+    at: datetime
+    days: tuple[date, ...]
+
+
 class Promotion(Document):
     """Whether this run may change production."""
 
@@ -62,6 +69,10 @@ class RunPlan(Document):
     data_date: date
     source_root: str = Field(description="URI below which all source files lie.")
     source: tuple[SourceDay, ...] = Field(description="Every day of the window, oldest first.")
+    as_of: AsOf = Field("now", description="Whether past days are the source as it is now, or as it was then.")
+    source_changes: tuple[SourceChange, ...] = Field(
+        (), description="What was planned again after the run was planned; `source` is the result."
+    )
     promotion: Promotion
     champion: Champion | None = Field(
         description="The reference of the drift check; evaluate finds its baseline later, when there is a candidate."
@@ -92,6 +103,7 @@ class StageRequest(Document):
     data_date: date
     source_root: str
     source: tuple[SourceDay, ...] = Field((), description="Only for ingest.")
+    as_of: AsOf = "now"
     inputs: dict[Stage, Input] = Field(default_factory=dict)
     champion: Champion | None = None
     promotion: Promotion

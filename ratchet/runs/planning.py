@@ -70,6 +70,7 @@ def make_plan(
         data_date=data_date,
         source_root=root,
         source=source,
+        as_of=as_of,
         promotion=promotion(
             store, spec.model_name, data_date=data_date, kind=kind, configured=spec.register_.promote, asked=promote
         ),

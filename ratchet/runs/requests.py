@@ -74,6 +74,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         data_date=plan.data_date,
         source_root=plan.source_root,
         source=plan.source if stage == "ingest" else (),
+        as_of=plan.as_of,
         inputs=inputs,
         champion=champion,
         promotion=promotion,
@@ -118,7 +119,7 @@ def _user(plan: RunPlan) -> dict[str, str]:
 
 def _ingest(plan: RunPlan) -> dict[str, str]:
     schema = {name: {"type": column.type, "derived": column.derived} for name, column in plan.spec.columns.items()}
-    source = plan.spec.source.model_dump(mode="json", exclude={"uri", "window_days"})
+    source = plan.spec.source.model_dump(mode="json", exclude={"uri", "window_days", "wait"})
     days = {
         f"source.{day.day}": digest_of([file.model_dump(mode="json") for file in day.files]) if day.files else "missing"
         for day in plan.source
