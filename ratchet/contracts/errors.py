@@ -5,6 +5,7 @@ RatchetError                 exit code, cause, remedy
 |   +-- PipelineInvalid      64: every problem of a pipeline file at once
 +-- DataRejected             65: data broke a rule; names column and rule
 +-- Unavailable              69: a dependency does not answer
+|   +-- SourceChanged        69: the source changed after the run was planned; the next try plans its days again
 +-- JobGone                  69: the container or the process of a stage no longer exists
 +-- CorruptArtifact          70: bytes do not match their digest
 +-- PublishConflict          70: another attempt published something else under the same fingerprint
@@ -63,6 +64,10 @@ class Unavailable(RatchetError):
     """A dependency (store, registry, engine) did not answer within its limits."""
 
     code = ExitCode.UNAVAILABLE
+
+
+class SourceChanged(Unavailable):
+    """Files of the source changed or disappeared after the run was planned. The next try plans them again."""
 
 
 class JobGone(RatchetError):

@@ -229,17 +229,22 @@ def last(key: str) -> str:
 def writable_by(stage: Stage) -> tuple[str, ...]:
     """Patterns of the keys that a stage writes itself, where MLflow is a server. `*` is any text, with slashes too.
 
-    The process that starts the stage writes all other keys: plans, outcomes, leases, marks.
+    The process that starts the stage writes all other keys: plans, outcomes, leases of stages, marks.
 
     A change here violates the promise of the project when a stage may write what another one has published.
     """
     return (f"published/*/{stage}/*", f"runs/*/{stage}-*", *(f"{place}/*" for place in _PLACES.get(stage, ())))
 
 
+def _day_places(stage: Stage) -> tuple[str, str]:
+    """Where a stage publishes the parts of days, and has the leases of those that it computes."""
+    return f"published/*/{day_part(stage)}", f"leases/*/{day_part(stage)}"
+
+
 _PLACES: Mapping[Stage, tuple[str, ...]] = {
-    "ingest": (f"published/*/{day_part('ingest')}", "tables"),
-    "validate": (f"published/*/{day_part('validate')}",),
-    "features": (f"published/*/{day_part('features')}",),
+    "ingest": (*_day_places("ingest"), "tables"),
+    "validate": _day_places("validate"),
+    "features": _day_places("features"),
     "train": ("checkpoints",),
     "register": ("ledger",),
 }

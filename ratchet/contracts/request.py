@@ -35,6 +35,13 @@ class SourceDay(Document):
     )
 
 
+class SourceChange(Document):
+    """Days of the source that were planned again, because they changed before ingest had read them."""
+
+    at: datetime
+    days: tuple[date, ...]
+
+
 class Promotion(Document):
     """Whether this run may change production."""
 
@@ -63,6 +70,10 @@ class RunPlan(Document):
     data_date: date
     source_root: str = Field(description="URI below which all source files lie.")
     source: tuple[SourceDay, ...] = Field(description="Every day of the window, oldest first.")
+    as_of: AsOf = Field("now", description="Whether past days are the source as it is now, or as it was then.")
+    source_changes: tuple[SourceChange, ...] = Field(
+        (), description="What was planned again after the run was planned; `source` is the result."
+    )
     promotion: Promotion
     champion: Champion | None = Field(
         description="The reference of the drift check; evaluate finds its baseline later, when there is a candidate."
@@ -73,7 +84,6 @@ class RunPlan(Document):
     overrides: dict[str, str] = Field(default_factory=dict)
     started_by: str = Field("", description="The user, as user@host or as Airflow names it; empty for a schedule.")
     rebuild: bool = False
-    as_of: AsOf = "now"
     days: DayStates = Field(
         default_factory=DayStates, description="What became of the earlier days of the window in their own runs."
     )

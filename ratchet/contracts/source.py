@@ -6,6 +6,9 @@ from pydantic import AfterValidator, Field
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.environment import SOURCE_ADDRESSES, SOURCE_SECRETS
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.quantities import Duration
+from ratchet.contracts.source_uri import database_place, parse
 
 MissingDays = Literal["fail", "skip"]
 
@@ -16,6 +19,30 @@ def _names_the_date(uri: str) -> str:
     return uri
 
 
+def _place(uri: str) -> str:
+    """Check the text of a URI before its variables are known."""
+    try:
+        parse(uri)
+    except ConfigurationError as error:
+        raise ValueError(f"{error.cause.removeprefix('source.uri: ')}; {error.remedy}") from None
+    return uri
+
+
+def _database(uri: str) -> str:
+    if "${" not in uri:
+        try:
+            database_place(uri)
+        except ConfigurationError as error:
+            raise ValueError(f"{error.cause.removeprefix('source.uri: ')}; {error.remedy}") from None
+    return uri
+
+
+_RELATIVE = (
+    "A relative path starts at the working folder of the process that plans the run: for `ratchet run` the folder in "
+    "which you call it, never that of the pipeline file. For Airflow write the full path."
+)
+
+
 class _Source(Document):
     window_days: int = Field(30, ge=1, le=3660, description="The days of data in a run, including the data date.")
     missing_days: MissingDays = Field(
@@ -23,15 +50,20 @@ class _Source(Document):
         description="What to do when an earlier day has no data: fail stops the run, skip goes on without the day. The "
         "data date must always have data.",
     )
+    wait: Duration | None = Field(
+        None,
+        description="How long a run waits for the files of the data date, from its plan on. Default: 15m for a "
+        "scheduled run, and no wait for any other. A query is not waited for.",
+    )
 
 
 class FilesSource(_Source):
     """Parquet or CSV files, a set for each day; local or s3://."""
 
     kind: Literal["files"] = Field(description="Parquet or CSV files.")
-    uri: Annotated[str, AfterValidator(_names_the_date)] = Field(
-        description="A path or s3:// URI with {date} (YYYY-MM-DD) and, if needed, *. "
-        f"${{{SOURCE_ADDRESSES}}} is read from the environment. A relative path starts at the folder of the command."
+    uri: Annotated[str, AfterValidator(_place), AfterValidator(_names_the_date)] = Field(
+        description="A path or s3:// URI of files, with {date} (YYYY-MM-DD) and, if needed, *. "
+        f"${{{SOURCE_ADDRESSES}}} is read from the environment. {_RELATIVE}"
     )
 
 
@@ -39,9 +71,10 @@ class SqlSource(_Source):
     """A query against a database, run once for each day."""
 
     kind: Literal["sql"] = Field(description="A query against a database.")
-    uri: str = Field(
+    uri: Annotated[str, AfterValidator(_database)] = Field(
         description="An SQLAlchemy URL. ${NAME} is read from the environment, if the name begins with "
-        f"{SOURCE_SECRETS} or the operator allows it; write no password into the file."
+        f"{SOURCE_SECRETS} or the operator allows it; write no password into the file. The stage image has the drivers "
+        "of postgresql+psycopg://, duckdb:/// and sqlite:///; the last two need the full path of a file."
     )
     query: str = Field(description="A SELECT with the parameter :date (YYYY-MM-DD).", pattern=r"(?s).*:date\b.*")
 
@@ -50,10 +83,20 @@ class DeltaSource(_Source):
     """A Delta Lake table with a column that holds the day."""
 
     kind: Literal["delta"] = Field(description="A Delta Lake table.")
-    uri: str = Field(
-        description=f"The table's path or s3:// URI. ${{{SOURCE_ADDRESSES}}} is read from the environment."
+    uri: Annotated[str, AfterValidator(_place)] = Field(
+        description=f"The table's path or s3:// URI. ${{{SOURCE_ADDRESSES}}} is read from the environment. {_RELATIVE}"
     )
     date_column: str = Field("date", description="The column that holds the day, as a date or a YYYY-MM-DD string.")
 
 
 Source = Annotated[FilesSource | SqlSource | DeltaSource, Field(discriminator="kind")]
+
+SCHEDULED_WAIT_S = 15 * 60
+"""Seconds that a scheduled run waits for the files of the data date, unless source.wait is set."""
+
+
+def wait_limit(source: Source, *, scheduled: bool) -> int:
+    """Seconds that a run waits for the files of the data date."""
+    if source.wait is not None:
+        return source.wait
+    return SCHEDULED_WAIT_S if scheduled else 0

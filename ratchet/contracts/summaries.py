@@ -19,6 +19,10 @@ class SnapshotDay(Document):
     day: date
     file: Artifact
     source: Sha256 = Field(description="The digest of the source files' names and bytes.")
+    zones: dict[str, bool] = Field(
+        default_factory=dict,
+        description="By timestamp column: true if the source gave a zone other than UTC, false if it gave none.",
+    )
 
 
 class Snapshot(Document):

@@ -13,6 +13,7 @@ from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.contracts.quantities import show_memory
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.source import FilesSource
+from ratchet.contracts.source_uri import DatabasePlace, database_place
 from ratchet.contracts.stages import Stage
 from ratchet.runners.job import CACHE, Job, Mount
 from ratchet.runs.credentials import mlflow_credentials, s3_credentials
@@ -47,9 +48,12 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
     if request.stage == "ingest":
         check_reach(request.spec.source, request.source_root, request.source, store)
         uses_s3 = uses_s3 or request.source_root.startswith("s3:")
-        mounts += _source_mounts(request)
         if request.spec.source.kind == "sql":
-            urls.append(expand(request.spec.source.uri, secret=True))
+            place = database_place(expand(request.spec.source.uri, secret=True))
+            urls += [f"database://{host}" for host in place.hosts]
+            mounts += _database_mounts(place)
+        else:
+            mounts += _source_mounts(request)
     if uses_s3:
         urls.append(_s3_endpoint())
     tracks = request.stage in _TRACKING_STAGES and (request.tracking_uri or "").startswith("http")
@@ -100,6 +104,17 @@ def _source_mounts(request: StageRequest) -> list[Mount]:
             f"source.uri: {folder} is not a folder", remedy="name the folder of the source's files"
         )
     return [Mount(path=os.path.abspath(folder), read_only=True)]  # noqa: PTH100 - a link keeps the path that is in the request
+
+
+def _database_mounts(place: DatabasePlace) -> list[Mount]:
+    """The folder of a database that is a file: SQLite has its journal beside it."""
+    if place.file is None:
+        return []
+    if not place.file.is_file():
+        raise ConfigurationError(
+            f"source.uri: the {place.kind} database {place.file} does not exist", remedy="name the file of the database"
+        )
+    return [Mount(path=str(place.file.parent), read_only=True)]
 
 
 def _s3_endpoint() -> str:

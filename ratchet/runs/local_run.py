@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ratchet.contracts import summaries
-from ratchet.contracts.errors import OutOfMemory, RatchetError
+from ratchet.contracts.errors import OutOfMemory, RatchetError, Unavailable
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import STAGES, Stage
@@ -15,14 +15,18 @@ from ratchet.contracts.summaries import Judgement, Registration
 from ratchet.runners.runner import Runner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
+from ratchet.runs.history import plan_of
 from ratchet.runs.leftovers import read_leftovers
 from ratchet.runs.outcomes import outcomes
+from ratchet.runs.replanning import source_changed
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.work import OnEvent, Work, settle
 from ratchet.store.address import address
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 
+_MOST_INGESTS = 5
+"""Tries of ingest in one run, if its source changes again and again."""
 OnStage = Callable[[Stage, Outcome | None], None]
 OnStageEvent = Callable[[Stage, Event], None]
 
@@ -73,7 +77,7 @@ def run_stages(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: On
         on_stage(stage, outcome)
     store = open_store(plan.store)
     ended = outcomes(store, plan.spec.name, plan.run_id)
-    return LocalRun(plan=plan, outcomes=ended, error=error, report=page_of(store, ended))
+    return LocalRun(plan=_stored(plan), outcomes=ended, error=error, report=page_of(store, ended))
 
 
 def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:
@@ -102,11 +106,25 @@ def attempt_stage(
 
 
 def _run_stage(plan: RunPlan, stage: Stage, runner: Runner, on_event: OnEvent) -> Outcome:
-    """Run a stage; a training that runs out of memory again and again, with half the micro-batch each time."""
+    """Run a stage; a training that runs out of memory again and again, with half the micro-batch each time.
+
+    An ingest whose source changed after it was planned is tried again a few times, with the source as it is then.
+    """
+    tries = 0
     while True:
+        tries += 1
         try:
             return attempt_stage(plan, stage, runner, name=uuid.uuid4().hex[:16], on_event=on_event)
         except OutOfMemory as error:
             if stage != "train":
                 raise
             on_event(Event(name="warning", level="warning", message=str(error)))
+        except Unavailable as error:
+            if stage != "ingest" or tries >= _MOST_INGESTS or not source_changed(_stored(plan)):
+                raise
+            on_event(Event(name="warning", level="warning", message=f"{error.cause}; ingest is tried again"))
+
+
+def _stored(plan: RunPlan) -> RunPlan:
+    """The plan as it is in the store: its source may have been planned again since."""
+    return plan_of(open_store(plan.store), plan.spec.name, plan.run_id) or plan

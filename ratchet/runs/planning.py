@@ -82,6 +82,7 @@ def make_plan(
         data_date=data_date,
         source_root=root,
         source=source,
+        as_of=as_of,
         promotion=promotion(
             store, spec.model_name, data_date=data_date, kind=kind, configured=spec.register_.promote, asked=promote
         ),
@@ -92,7 +93,6 @@ def make_plan(
         overrides=dict(overrides or {}),
         started_by=started_by,
         rebuild=rebuild,
-        as_of=as_of,
         days=day_states(store, spec.name, dates.window(data_date, spec.source.window_days)[:-1]),
         created=datetime.now(UTC),
     )

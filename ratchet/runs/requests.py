@@ -129,7 +129,7 @@ def _user(plan: RunPlan) -> dict[str, str]:
 
 def _ingest(plan: RunPlan) -> dict[str, str]:
     schema = {name: {"type": column.type, "derived": column.derived} for name, column in plan.spec.columns.items()}
-    source = plan.spec.source.model_dump(mode="json", exclude={"uri", "window_days"})
+    source = plan.spec.source.model_dump(mode="json", exclude={"uri", "window_days", "wait"})
     days = {
         f"source.{day.day}": digest_of([file.model_dump(mode="json") for file in day.files]) if day.files else "missing"
         for day in plan.source

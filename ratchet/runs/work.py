@@ -13,6 +13,7 @@ from ratchet.runners.job import Job
 from ratchet.runs.events import Event
 from ratchet.runs.jobs import job_for, store_label
 from ratchet.runs.outcomes import outcome_of, outcomes, why_built
+from ratchet.runs.replanning import current_plan
 from ratchet.runs.requests import compose, why_skipped
 from ratchet.store.base import Store
 from ratchet.store.publishing import discard_damaged, find_result
@@ -72,11 +73,14 @@ class Work:
 def settle(store: Store, plan: RunPlan, stage: Stage, attempt: str, *, on_event: OnEvent) -> Outcome | Work:
     """The outcome of a stage that is skipped or was published before; for any other, what `attempt` has to compute.
 
-    A published result whose bytes are damaged is moved aside, and computed again. on_event: gets a warning of that.
-    Raises ConfigurationError if a stage before it has no result in this run.
+    Before ingest, a source that is late is waited for, and one that has changed is planned again. A published result
+    whose bytes are damaged is moved aside, and computed again. on_event: gets a warning of each. Raises
+    ConfigurationError if a stage before it has no result in this run.
     """
     so_far = outcomes(store, plan.spec.name, plan.run_id)
-    so_far.pop(stage, None)
+    earlier = so_far.pop(stage, None)
+    if stage == "ingest":
+        plan = current_plan(store, plan, failed=earlier is not None and earlier.state == "failed", on_event=on_event)
     if reason := why_skipped(stage, so_far):
         return Outcome(stage=stage, state="skipped", because=reason)
     request = compose(store, plan, stage, so_far, attempt)

@@ -4,24 +4,29 @@ A change here violates the promise of the project when a damaged part is reused,
 rebuild or without a trace, or a run that used a replaced part can no longer read it. See docs/adr/015.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import Generic, Protocol, TypeVar
 
 from ratchet.contracts import paths
 from ratchet.contracts.document import Document
-from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.errors import CorruptArtifact, Preempted
 from ratchet.contracts.fingerprint import fingerprint
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import StageContext
+from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.publishing import Transaction, discard_damaged, find_result, verify
 
+_POLL_S = 0.3
+"""Seconds between two looks at the lease of another run."""
 _OVERLAP = 2  # two days overlap even on one processor: one waits for the store while the other computes
 
 
@@ -57,8 +62,8 @@ class DayParts(Generic[Source, Part]):
 
     name: the kind, such as `ingest.day`. verb: the word in the log for a new part, such as `ingested`. common: the
     parts of the fingerprint that all days share. identity: the parts of one day's fingerprint. make: adds the outputs
-    of a part to the transaction; its folder is empty, private and deleted afterwards. read: reads the part of a
-    manifest; raises CorruptArtifact if it is damaged.
+    of a part to the transaction; its folder is empty, private and deleted afterwards; None if the day has no part that
+    later runs may reuse. read: reads the part of a manifest; raises CorruptArtifact if it is damaged.
     """
 
     ctx: StageContext
@@ -66,14 +71,15 @@ class DayParts(Generic[Source, Part]):
     verb: str
     common: Mapping[str, str]
     identity: Callable[[Source], Mapping[str, str]]
-    make: Callable[[Source, Transaction, Path], NewPart]
+    make: Callable[[Source, Transaction, Path], NewPart | None]
     read: Callable[[PublishedResult], Part]
 
     def build(self, days: Iterable[Source], *, memory: int) -> dict[date, Part]:
-        """Find or compute every day's part, oldest first. memory: the bytes that the largest of them needs.
+        """Find or compute every day's part, oldest first, but for days without one.
 
-        Uses threads: reading, hashing and encoding release Python's lock. Raises the errors of `make`, PublishConflict
-        if a day's content differs from the published one, and CorruptArtifact.
+        memory: the bytes that the largest of them needs. A day that another run computes is waited for. Uses threads:
+        reading, hashing and encoding release Python's lock. Raises the errors of `make`, PublishConflict if a day's
+        content differs from the published one, CorruptArtifact, and Preempted while it waits.
         """
         found: dict[date, Part] = {}
         wanted = list(days)
@@ -82,7 +88,9 @@ class DayParts(Generic[Source, Part]):
             futures = {pool.submit(self._find_or_make, day): day.day for day in wanted}
             for done, future in enumerate(as_completed(futures), start=1):
                 day = futures[future]
-                found[day], rows = future.result()
+                part, rows = future.result()
+                if part is not None:
+                    found[day] = part
                 verb = "reused" if rows is None else f"{self.verb} {rows:,} rows of"
                 self.ctx.log.progress(f"{verb} {day}", done=done, total=len(wanted))
         finally:
@@ -125,16 +133,42 @@ class DayParts(Generic[Source, Part]):
     def _prefix(self, parts: Mapping[str, str]) -> str:
         return paths.published(self.ctx.spec.name, self.name, fingerprint(parts))
 
-    def _find_or_make(self, day: Source) -> tuple[Part, int | None]:
-        """A day's part, and its rows if it is new."""
+    def _find_or_make(self, day: Source) -> tuple[Part | None, int | None]:
+        """A day's part, and its rows if it is new. Only one run at a time computes it."""
         # Also in a rebuild: equal content keeps the published bytes, and `find` moves them aside if they are damaged.
         found = self.find(day)
         if found is not None and not self._rebuild:
             return found, None
+        with self._lease(day) as waited:
+            if waited and not self._rebuild and (found := self.find(day)) is not None:
+                return found, None
+            return self._make(day)
+
+    @contextmanager
+    def _lease(self, day: Source) -> Iterator[bool]:
+        """Hold the lease of a day's part; yields whether another run has held it before."""
+        request = self.ctx.request
+        key = paths.lease(self.ctx.spec.name, self.name, fingerprint(self._parts(day)))
+        waiter = Waiter(self.ctx.store, key, new_lease(request.run_id, f"{request.attempt}-{token_hex(4)}"))
+        waited = False
+        while (hold := waiter.take()) is None:
+            if not waited and waiter.holder is not None:
+                self.ctx.log.event("waiting", f"{self.name} {day.day}: waiting for run {waiter.holder.run_id}")
+            waited = True
+            if self.ctx.stopping.wait(_POLL_S):
+                raise Preempted(f"{request.stage} received a notice to stop")
+        try:
+            yield waited or waiter.predecessor is not None
+        finally:
+            hold.release()
+
+    def _make(self, day: Source) -> tuple[Part | None, int]:
         parts = self._parts(day)
         transaction = Transaction(self.ctx.store, self._prefix(parts), self.ctx.request.attempt)
         with TemporaryDirectory(prefix=f"{self.name}-{paths.day(day.day)}-", dir=self.ctx.disk) as folder:
             made = self.make(day, transaction, Path(folder))
+        if made is None:
+            return None, 0
         return self.read(self._publish(transaction, parts, made)), made.rows
 
     def _publish(self, transaction: Transaction, parts: Mapping[str, str], made: NewPart) -> PublishedResult:

@@ -7,19 +7,24 @@ The identity of a day decides whether ingest reads it again:
   is first in a window; `rebuild` reads it again. A nightly run thus queries the database only for the new day.
 """
 
+import errno
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import date
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.request import SourceDay, SourceFile
-from ratchet.contracts.source import DeltaSource, Source, SqlSource
+from ratchet.contracts.source import DeltaSource, FilesSource, Source, SqlSource
+from ratchet.contracts.source_uri import join, parse
+from ratchet.runtime.delta_listing import delta_days, table_uri
 from ratchet.runtime.source_reach import check_roots
 from ratchet.runtime.source_variables import expand
 from ratchet.store.base import Entry, Store
@@ -54,57 +59,43 @@ def split(uri: str) -> tuple[str, str]:
 
     `/data/clicks/date={date}/*.parquet` -> (`file:///data/clicks`, `date={date}/*.parquet`).
     """
-    scheme, base, steps = _parse(uri)
+    scheme, base, steps = parse(uri)
     varying = next((i for i, step in enumerate(steps) if _DATE in step or "*" in step or "?" in step), len(steps))
     if _DATE in base or not any(_DATE in step for step in steps):
         raise ConfigurationError(
             f"source.uri: {uri!r} has no place for the day", remedy="put {date} into the path, below the bucket"
         )
-    return _join(scheme, base, steps[:varying]), "/".join(steps[varying:])
-
-
-def table_uri(uri: str) -> str:
-    """A Delta table's URI with its scheme: `/data/t` -> `file:///data/t`."""
-    return _join(*_parse(uri))
-
-
-def _parse(uri: str) -> tuple[str, str, list[str]]:
-    """Scheme, bucket (files: empty) and path. A relative path starts at the working directory."""
-    scheme, separator, rest = uri.partition("://")
-    if not separator:
-        scheme, rest = "file", str(Path(uri).absolute())
-    elif scheme == "file":
-        rest = unquote(rest)
-    if scheme not in {"file", "s3", "mem"}:
-        raise ConfigurationError(
-            f"source.uri: {scheme}:// is not supported",
-            remedy="use a path, file:///folder or s3://bucket/folder",
-        )
-    base, _, path = rest.partition("/")
-    steps = [step for step in path.split("/") if step not in {"", "."}]
-    if ".." in steps:
-        raise ConfigurationError(f"source.uri: {uri!r} contains ..", remedy="write the path without ..")
-    if (scheme == "file") == bool(base):
-        raise ConfigurationError(
-            f"source.uri: {uri!r} is not complete", remedy="use a path, file:///folder or s3://bucket/folder"
-        )
-    return scheme, base, steps
-
-
-def _join(scheme: str, base: str, steps: Sequence[str]) -> str:
-    if scheme == "file":
-        return Path("/", *steps).as_uri()
-    return f"{scheme}://{'/'.join([base, *steps])}"
+    return join(scheme, base, steps[:varying]), "/".join(steps[varying:])
 
 
 def open_root(root: str) -> Store:
-    """Open the store of a files source. Raises ConfigurationError if its folder does not exist."""
-    if root.startswith("file://") and not Path(unquote(root.removeprefix("file://"))).is_dir():
+    """Open the store of a files source. Raises ConfigurationError if its folder does not exist, or may not be read."""
+    if root.startswith("file://") and not _is_folder(Path(unquote(root.removeprefix("file://")))):
         raise ConfigurationError(
             f"source.uri: the folder {unquote(root.removeprefix('file://'))} does not exist",
             remedy="check source.uri and its variables, and that the data are mounted here",
         )
     return open_store(root)
+
+
+def _is_folder(path: Path) -> bool:
+    with readable(path):
+        return path.is_dir()
+
+
+@contextmanager
+def readable(what: str | Path) -> Iterator[None]:
+    """Turn a missing right to read the source into a ConfigurationError that speaks of the source. what: of it."""
+    try:
+        yield
+    except (OSError, ConfigurationError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, PermissionError):
+            raise
+        raise ConfigurationError(
+            f"source.uri: {cause.filename or what}: {os.strerror(errno.EACCES)} (as user {os.geteuid()})",
+            remedy="let this user read the source's folders and files",
+        ) from error
 
 
 def identity(root: str, entry: Entry) -> str:
@@ -124,8 +115,18 @@ def _file_days(root: str, pattern: str, days: Sequence[date]) -> tuple[SourceDay
     )
 
 
+def folder_of_day(source: FilesSource, root: str, day: date) -> str | None:
+    """The folder that the pattern of a source names for a day, if it names a folder with files instead of files."""
+    pattern = split(expand(source.uri))[1].replace(_DATE, paths.day(day))
+    if "*" in pattern or "?" in pattern:
+        return None
+    store = open_root(root)
+    return pattern if any(_listing(store, pattern)) else None
+
+
 def _listing(store: Store, folder: str) -> list[Entry]:
-    return list(store.list(folder))
+    with readable(f"{store.uri}/{folder}"):
+        return list(store.list(folder))
 
 
 def _folder(pattern: str) -> str:
@@ -147,55 +148,3 @@ def _query(source: SqlSource, day: date) -> SourceFile:
     # The URL as it is written in the file: a new password does not change the rows.
     identity_ = digest_of([source.uri, source.query])
     return SourceFile(key=f"query/{paths.day(day)}", bytes=0, identity=f"query:{identity_}")
-
-
-def delta_days(root: str, date_column: str, days: Sequence[date]) -> tuple[SourceDay, ...]:
-    """The files of a Delta table by day, from its log. Raises ConfigurationError if the table does not exist."""
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-
-    try:
-        table = DeltaTable(root, storage_options=delta_options(root))
-        columns = [field.name for field in table.schema().fields]
-        partitioned = date_column in table.metadata().partition_columns
-        actions = table.get_add_actions(flatten=True) if partitioned else None
-    except TableNotFoundError as error:
-        raise ConfigurationError(f"source.uri: no Delta table exists at {root}", remedy="check source.uri") from error
-    except (DeltaError, OSError) as error:
-        raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
-    if date_column not in columns:
-        raise ConfigurationError(
-            f"source.date_column: {date_column} is not a column of the table", remedy=f"use one of {', '.join(columns)}"
-        )
-    if actions is None:
-        version = f"version:{table.metadata().id}:{table.version()}"
-        return tuple(
-            SourceDay(day=day, files=(SourceFile(key=f"{date_column}={day}", bytes=0, identity=version),))
-            for day in days
-        )
-    rows = actions.select(["path", "size_bytes", "modification_time", f"partition.{date_column}"]).to_struct_array()
-    files: dict[str, list[tuple[str, int, int]]] = {}
-    table_id = str(table.metadata().id)
-    for row in rows.to_pylist():
-        path, size, modified, value = row.values()
-        files.setdefault(str(value), []).append((path, size, modified))
-    return tuple(
-        SourceDay(day=day, files=_partition(table_id, date_column, day, files.get(paths.day(day), []))) for day in days
-    )
-
-
-def _partition(table_id: str, date_column: str, day: date, files: list[tuple[str, int, int]]) -> tuple[SourceFile, ...]:
-    if not files:
-        return ()
-    size = sum(file[1] for file in files)
-    return (
-        SourceFile(key=f"{date_column}={day}", bytes=size, identity=f"files:{digest_of([table_id, sorted(files)])}"),
-    )
-
-
-def delta_options(root: str) -> dict[str, str]:
-    """The storage options of a source's Delta table: those of a store in the same place."""
-    scheme, base, steps = _parse(root)
-    if scheme != "s3":
-        return {}
-    return open_store(f"{scheme}://{base}").table("/".join(steps))[1]

@@ -68,10 +68,22 @@ def _convert(values: Any, target: Any) -> Any:
         values = pc.cast(values, pa.int8())
     if pa.types.is_float16(values.type):
         values = pc.cast(values, pa.float32())
+    if pa.types.is_string(values.type) and pa.types.is_timestamp(target):
+        values = _read_timestamps(values, target)
     if pa.types.is_timestamp(values.type) and values.type.tz:
         # To microseconds first, then without the zone: the result is UTC.
         return pc.cast(pc.cast(values, pa.timestamp(target.unit, values.type.tz)), target)
     return pc.cast(values, target)
+
+
+def _read_timestamps(values: Any, target: Any) -> Any:
+    """Timestamps from text, all with a zone or all without one."""
+    try:
+        return pc.cast(values, target)
+    except pa.ArrowInvalid as error:
+        if "expected no zone offset" not in str(error):
+            raise
+        return pc.cast(values, pa.timestamp(target.unit, "UTC"))
 
 
 def _needs_proof(found: Any, declared: ColumnType) -> bool:

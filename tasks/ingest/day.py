@@ -7,67 +7,78 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.contracts.columns import ColumnType
-from ratchet.contracts.errors import CorruptArtifact, DataRejected
+from ratchet.contracts.errors import CorruptArtifact, SourceChanged
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.request import SourceDay, SourceFile
 from ratchet.contracts.source import DeltaSource, Source, SqlSource
-from ratchet.runtime.sources import identity, open_root
+from ratchet.runtime.sources import identity, open_root, readable
 from ratchet.store.artifacts import sha256_file
 from ratchet.store.base import Store
 from tasks.ingest.reading import read
 from tasks.ingest.schema import arrow_schema
+from tasks.ingest.traits import SourceTraits
 from tasks.ingest.writing import DayFile, write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltDay:
-    """A day's file in scratch. source: the digest of its source. extra: columns of the source that are not declared."""
+    """A day's file in scratch. source: the digest of its source. traits: what the source shows beside its rows."""
 
     file: DayFile
     source: str
-    extra: set[str]
+    traits: SourceTraits
 
 
 def build(source: Source, root: str, planned: SourceDay, *, columns: dict[str, ColumnType], scratch: Path) -> BuiltDay:
     """Read a day, cast it, and write its file into an empty scratch folder.
 
-    Raises DataRejected for a file that is empty, cannot be read, lacks a column, has another type, or has changed since
-    the run was planned; checks the last one before and after it reads the file.
+    Raises DataRejected for a file that is empty, cannot be read, lacks a column, has another type, or mixes timestamps
+    with and without a zone; SourceChanged for one that has changed since the run was planned, which it checks before
+    and after it reads the file; ConfigurationError for one that this user may not read.
     """
     target = scratch / "day.parquet"
     schema = arrow_schema(columns)
+    traits = SourceTraits()
     if isinstance(source, SqlSource | DeltaSource):
-        written = write(_rows(source, root, planned, columns), schema, target)
+        written = write(_rows(source, root, planned, columns, traits, scratch), schema, target)
         origin = [file.model_dump(mode="json") for file in planned.files]
-        return BuiltDay(file=written, source=digest_of([origin, written.sha256]), extra=set())
+        return BuiltDay(file=written, source=digest_of([origin, written.sha256]), traits=traits)
     store = open_root(root)
-    extra: set[str] = set()
-    local = [_take(store, root, planned, file, scratch / str(i)) for i, file in enumerate(planned.files)]
-    digests = [[file.key, sha256_file(path)] for file, path in zip(planned.files, local, strict=True)]
-    try:
-        written = write(_files(planned, local, columns, extra), schema, target)
-    finally:
-        # If a file changed while it was read, report that, and not the error of a partial file.
-        for file in planned.files:
-            _check_unchanged(store, root, planned, file)
-    return BuiltDay(file=written, source=digest_of(digests), extra=extra)
+    with readable(root):
+        local = [_take(store, root, planned, file, scratch / str(i)) for i, file in enumerate(planned.files)]
+        try:
+            digests = [[file.key, sha256_file(path)] for file, path in zip(planned.files, local, strict=True)]
+            written = write(_files(planned, local, columns, traits), schema, target)
+        finally:
+            # If a file changed while it was read, report that, and not the error of a partial file.
+            for file in planned.files:
+                _check_unchanged(store, root, planned, file)
+    return BuiltDay(file=written, source=digest_of(digests), traits=traits)
 
 
 def _rows(
-    source: SqlSource | DeltaSource, root: str, planned: SourceDay, columns: dict[str, ColumnType]
+    source: SqlSource | DeltaSource,
+    root: str,
+    planned: SourceDay,
+    columns: dict[str, ColumnType],
+    traits: SourceTraits,
+    scratch: Path,
 ) -> Iterator[Any]:
     if isinstance(source, SqlSource):
+        from tasks.ingest.row_order import in_order
         from tasks.ingest.sql_source import read_query
 
-        return read_query(source, planned.day, columns)
+        return in_order(read_query(source, planned.day, columns, traits), arrow_schema(columns), scratch / "sort")
     from tasks.ingest.delta_source import read_delta
 
-    return read_delta(root, source.date_column, planned, columns)
+    return read_delta(root, source.date_column, planned, columns, traits)
 
 
-def _files(planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], extra: set[str]) -> Iterator[Any]:
+def _files(
+    planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], traits: SourceTraits
+) -> Iterator[Any]:
     return chain.from_iterable(
-        read(path, day=planned.day, name=file.key, columns=columns, extra=extra)
+        read(path, day=planned.day, name=file.key, columns=columns, traits=traits)
         for file, path in zip(planned.files, local, strict=True)
     )
 
@@ -95,8 +106,8 @@ def _check_unchanged(store: Store, root: str, planned: SourceDay, file: SourceFi
         raise _change_error(root, planned, file)
 
 
-def _change_error(root: str, planned: SourceDay, file: SourceFile) -> DataRejected:
-    return DataRejected(
+def _change_error(root: str, planned: SourceDay, file: SourceFile) -> SourceChanged:
+    return SourceChanged(
         f"{planned.day}: {root}/{file.key} changed or disappeared after the run was planned",
-        remedy="wait until its writer has finished, then start a new run for this date",
+        remedy="wait until its writer has finished, then run again if no retry follows",
     )

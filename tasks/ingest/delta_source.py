@@ -5,32 +5,34 @@ from datetime import date
 from typing import Any
 
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from ratchet.contracts import paths
 from ratchet.contracts.columns import ColumnType
-from ratchet.contracts.errors import ConfigurationError, DataRejected, Unavailable
+from ratchet.contracts.errors import ConfigurationError, SourceChanged, Unavailable
 from ratchet.contracts.request import SourceDay
-from ratchet.runtime.sources import delta_days, delta_options
+from ratchet.runtime.delta_listing import delta_days, open_table
 from tasks.ingest.reading import require, to_snapshot
+from tasks.ingest.traits import SourceTraits
 from tasks.ingest.writing import ROW_GROUP
 
 
-def read_delta(root: str, date_column: str, planned: SourceDay, columns: dict[str, ColumnType]) -> Iterator[Any]:
+def read_delta(
+    root: str, date_column: str, planned: SourceDay, columns: dict[str, ColumnType], traits: SourceTraits
+) -> Iterator[Any]:
     """Read a day's rows as batches in the snapshot's schema, in the order of the table's file names.
 
-    Raises DataRejected if the day's files have changed since the run was planned.
+    Raises SourceChanged if the day's files have changed since the run was planned.
     """
     day = planned.day
     kind, _, number = planned.files[0].identity.rpartition(":")
     version = int(number) if kind.startswith("version") else None
     try:
-        table = DeltaTable(root, version=version, storage_options=delta_options(root))
+        table = open_table(root, version)
         if version is None and delta_days(root, date_column, [day])[0] != planned:
-            raise DataRejected(
+            raise SourceChanged(
                 f"{day}: {root}: the table's files of this day changed after the run was planned",
-                remedy="start a new run for this date",
+                remedy="wait until its writer has finished, then run again if no retry follows",
             )
         data = table.to_pyarrow_dataset()
     except (DeltaError, OSError) as error:
@@ -42,7 +44,7 @@ def read_delta(root: str, date_column: str, planned: SourceDay, columns: dict[st
             fragment, schema=data.schema, columns=list(columns), filter=wanted, batch_size=ROW_GROUP, use_threads=False
         )
         for batch in scanner.to_batches():
-            yield to_snapshot(batch, day, root, columns)
+            yield to_snapshot(batch, day, root, columns, traits)
 
 
 def _equals(kind: Any, date_column: str, day: date) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -12,11 +12,14 @@ import pyarrow.parquet as pq
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import DataRejected
 from tasks.ingest.casting import LossyCast, cast
+from tasks.ingest.csv_remedies import header_remedy, remedy_of
 from tasks.ingest.schema import ARROW, arrow_schema
+from tasks.ingest.traits import SourceTraits
 from tasks.ingest.writing import ROW_GROUP
 
 _CSV_BLOCK = 8 << 20
 _PARQUET_MAGIC = b"PAR1"
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
 def rejection(day: date, name: str, what: str, *, remedy: str) -> DataRejected:
@@ -24,34 +27,36 @@ def rejection(day: date, name: str, what: str, *, remedy: str) -> DataRejected:
     return DataRejected(f"{day}: {name}: {what}", remedy=remedy)
 
 
-def read(path: Path, *, day: date, name: str, columns: dict[str, ColumnType], extra: set[str]) -> Iterator[Any]:
-    """Read the rows of a file as batches in the snapshot's schema. name: the name of the file in messages.
+def read(path: Path, *, day: date, name: str, columns: dict[str, ColumnType], traits: SourceTraits) -> Iterator[Any]:
+    """Read the rows of a file as batches in the snapshot's schema.
 
-    Skips columns that are not declared, and adds their names to `extra`. Raises DataRejected that names day, file,
-    column, found and declared type.
+    name: of the file in the source, for messages; its ending names the compression of a CSV file, whatever the name of
+    the local copy is. Skips columns that are not declared, and notes them in `traits`. Raises DataRejected that names
+    day, file, column, found and declared type. Maps no file into memory: a file that is cut while it is read gives an
+    error, and not the end of this process.
     """
     if path.stat().st_size == 0:
         raise rejection(day, name, "the file is empty", remedy="deliver the day's rows, or remove the file")
+    with path.open("rb") as file:
+        parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
     try:
-        with path.open("rb") as file:
-            parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
-        yield from (_parquet if parquet else _csv)(path, day, name, columns, extra)
+        yield from (_parquet if parquet else _csv)(path, day, name, columns, traits)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        kind = "Parquet" if path.suffix == ".parquet" else "Parquet or CSV"
-        raise rejection(
-            day, name, f"cannot be read as {kind}: {str(error).partition(chr(10))[0]}", remedy="deliver the file again"
-        ) from error
+        message = str(error).partition("\n")[0]
+        kind = "Parquet" if name.endswith(".parquet") else "Parquet or CSV"
+        remedy = "deliver the file again" if parquet else remedy_of(message, _begin(path, name))
+        raise rejection(day, name, f"cannot be read as {kind}: {message}", remedy=remedy) from error
 
 
-def _parquet(path: Path, day: date, name: str, columns: dict[str, ColumnType], extra: set[str]) -> Iterator[Any]:
-    with pq.ParquetFile(path, memory_map=True) as file:
+def _parquet(path: Path, day: date, name: str, columns: dict[str, ColumnType], traits: SourceTraits) -> Iterator[Any]:
+    with pq.ParquetFile(path, memory_map=False) as file:
         present = file.schema_arrow
         require(present.names, day=day, name=name, columns=columns)
-        extra |= {*present.names} - {*columns}
+        traits.extra |= {*present.names} - {*columns}
         # Check the types before the rows, so that a file without rows cannot hide another schema.
-        to_snapshot(_no_rows(present, columns), day, name, columns)
+        to_snapshot(_no_rows(present, columns), day, name, columns, traits)
         for batch in file.iter_batches(batch_size=ROW_GROUP, columns=list(columns), use_threads=False):
-            yield to_snapshot(batch, day, name, columns)
+            yield to_snapshot(batch, day, name, columns, traits)
 
 
 def _no_rows(schema: Any, columns: dict[str, ColumnType]) -> Any:
@@ -59,11 +64,12 @@ def _no_rows(schema: Any, columns: dict[str, ColumnType]) -> Any:
     return pa.RecordBatch.from_arrays([pa.nulls(0, schema.field(name).type) for name in columns], names=list(columns))
 
 
-def _csv(path: Path, day: date, name: str, columns: dict[str, ColumnType], extra: set[str]) -> Iterator[Any]:
+def _csv(path: Path, day: date, name: str, columns: dict[str, ColumnType], traits: SourceTraits) -> Iterator[Any]:
     """CSV with a header; an empty field is missing, a quoted empty one is an empty string."""
-    types, present = _csv_types(path, columns)
-    require(present, day=day, name=name, columns=columns)
-    extra |= {*present} - {*columns}
+    types, present = _csv_types(path, name, columns)
+    _note_zones(path, day, name, types, traits)
+    require(present, day=day, name=name, columns=columns, remedy=header_remedy(present, _begin(path, name)))
+    traits.extra |= {*present} - {*columns}
     convert = pa.csv.ConvertOptions(
         column_types=types,
         include_columns=list(columns),
@@ -72,33 +78,63 @@ def _csv(path: Path, day: date, name: str, columns: dict[str, ColumnType], extra
         quoted_strings_can_be_null=False,
     )
     with (
-        pa.input_stream(str(path), compression="detect") as stream,
+        _text(path, name) as stream,
         pa.csv.open_csv(
             stream, convert_options=convert, read_options=pa.csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False)
         ) as reader,
     ):
         for batch in reader:
-            yield to_snapshot(batch, day, name, columns)
+            yield to_snapshot(batch, day, name, columns, traits)
 
 
-def _csv_types(path: Path, columns: dict[str, ColumnType]) -> tuple[dict[str, Any], list[str]]:
+def _text(path: Path, name: str) -> Any:
+    """The text of a CSV file as a stream, decompressed as the file's name in the source says."""
+    return pa.input_stream(str(path), compression=_COMPRESSIONS.get(PurePosixPath(name).suffix))
+
+
+def _begin(path: Path, name: str) -> bytes:
+    """The first bytes of a CSV file's text; none if it cannot be read."""
+    try:
+        with _text(path, name) as stream:
+            begin: bytes = stream.read(2)
+            return begin
+    except OSError:
+        return b""
+
+
+def _csv_types(path: Path, name: str, columns: dict[str, ColumnType]) -> tuple[dict[str, Any], list[str]]:
     """The types to parse, and the header. A timestamp column has a zone if its first rows have one."""
     with (
-        pa.input_stream(str(path), compression="detect") as stream,
+        _text(path, name) as stream,
         pa.csv.open_csv(stream, read_options=pa.csv.ReadOptions(block_size=1 << 20, use_threads=False)) as reader,
     ):
         present = reader.schema.names
         found = {field.name: field.type for field in reader.schema}
-    types = {name: ARROW[kind] for name, kind in columns.items()}
-    for name, kind in columns.items():
-        seen = found.get(name)
+    types = {column: ARROW[kind] for column, kind in columns.items()}
+    for column, kind in columns.items():
+        seen = found.get(column)
         if kind == "timestamp" and seen is not None and pa.types.is_timestamp(seen) and seen.tz:
-            types[name] = pa.timestamp("us", "UTC")
+            types[column] = pa.timestamp("us", "UTC")
     return types, present
 
 
-def require(present: list[str], *, day: date, name: str, columns: dict[str, ColumnType]) -> None:
-    """Refuse a source that lacks a declared column, or has two of its name."""
+def _note_zones(path: Path, day: date, name: str, types: dict[str, Any], traits: SourceTraits) -> None:
+    """Note the zones in the first rows of a CSV file: the parser returns all of them in UTC."""
+    zoned = {column: pa.string() for column, kind in types.items() if pa.types.is_timestamp(kind) and kind.tz}
+    if not zoned:
+        return
+    convert = pa.csv.ConvertOptions(column_types=zoned, include_columns=list(zoned), strings_can_be_null=True)
+    read = pa.csv.ReadOptions(block_size=1 << 20, use_threads=False)
+    with _text(path, name) as stream, pa.csv.open_csv(stream, convert_options=convert, read_options=read) as reader:
+        rows = reader.read_next_batch()
+    for column in zoned:
+        traits.note(rows.column(column), column, day=day, name=name)
+
+
+def require(
+    present: list[str], *, day: date, name: str, columns: dict[str, ColumnType], remedy: str | None = None
+) -> None:
+    """Refuse a source that lacks a declared column, or has two of its name. remedy: what to do if one is missing."""
     if twice := [column for column in columns if present.count(column) > 1]:
         raise rejection(
             day,
@@ -114,15 +150,19 @@ def require(present: list[str], *, day: date, name: str, columns: dict[str, Colu
             day,
             name,
             f"{many} {listed} missing; the file has {', '.join(present) or 'none'}",
-            remedy=f"deliver {listed}, or change columns.{missing[0]} in the pipeline file",
+            remedy=remedy or f"deliver {listed}, or change columns.{missing[0]} in the pipeline file",
         )
 
 
-def to_snapshot(batch: Any, day: date, name: str, columns: dict[str, ColumnType], *, text: bool = False) -> Any:
-    """Cast a batch to the declared columns, in the declared order and types."""
+def to_snapshot(
+    batch: Any, day: date, name: str, columns: dict[str, ColumnType], traits: SourceTraits, *, text: bool = False
+) -> Any:
+    """Cast a batch to the declared columns, in the declared order and types; notes which timestamps have a zone."""
     arrays = []
     for column, kind in columns.items():
         values = batch.column(column)
+        if kind == "timestamp":
+            traits.note(values, column, day=day, name=name)
         try:
             arrays.append(cast(values, kind, text=text))
         except LossyCast as error:

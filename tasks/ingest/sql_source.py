@@ -13,20 +13,28 @@ from ratchet.contracts import paths
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.contracts.source import SqlSource
+from ratchet.contracts.source_uri import database_place
 from ratchet.runtime.source_variables import expand, hide
 from tasks.ingest.reading import rejection, require, to_snapshot
+from tasks.ingest.traits import SourceTraits
 
 _ROWS_AT_A_TIME = 65_536
 _NAME = "source.query"
+_READ_ONLY: dict[str, dict[str, Any]] = {"duckdb": {"read_only": True}}
+"""Connection settings by kind of database: DuckDB's lock would keep other readers out."""
 
 
-def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType]) -> Iterator[Any]:
-    """Run the query for :date; its rows as batches in the snapshot's schema, in the order of the query.
+def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType], traits: SourceTraits) -> Iterator[Any]:
+    """Run the query for :date; its rows as batches in the snapshot's schema, in any order.
 
     Raises DataRejected, ConfigurationError (an invalid URL, driver or query) and Unavailable.
     """
+    uri = expand(source.uri, secret=True)
+    place = database_place(uri)
     try:
-        engine = create_engine(expand(source.uri, secret=True), poolclass=NullPool, hide_parameters=True)
+        engine = create_engine(
+            uri, poolclass=NullPool, hide_parameters=True, connect_args=_READ_ONLY.get(place.kind, {})
+        )
     except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
         why = str(error) if isinstance(error, ImportError) else "not a URL of a known kind"
         raise ConfigurationError(
@@ -41,7 +49,7 @@ def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType]) -> 
             names = list(result.keys())
             require(names, day=day, name=_NAME, columns=columns)
             for rows in result.partitions(_ROWS_AT_A_TIME):
-                yield to_snapshot(_batch(rows, names, day, columns), day, _NAME, columns, text=True)
+                yield to_snapshot(_batch(rows, names, day, columns), day, _NAME, columns, traits, text=True)
     except (DBAPIError, InvalidRequestError) as error:
         raise _explain(error, source) from None
     finally:

@@ -1,6 +1,7 @@
 """ingest: writes the days of a source into the snapshot table, and reads each day once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from ratchet.contracts import paths
 from ratchet.contracts.columns import ColumnType
-from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.errors import DataRejected, SourceChanged
 from ratchet.contracts.fingerprint import digest_of, flatten
 from ratchet.contracts.pipeline import PARTITION
 from ratchet.contracts.request import SourceDay
@@ -20,10 +21,13 @@ from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.days import DayParts, NewPart
 from ratchet.runtime.source_reach import check_reach
 from ratchet.store.publishing import Transaction
+from tasks.ingest.absence import absent_error
 from tasks.ingest.day import build
+from tasks.ingest.row_order import SORT_MEMORY
 from tasks.ingest.schema import arrow_schema, source_columns
 from tasks.ingest.snapshot_table import commit, commit_past
 from tasks.ingest.stored_days import file_key
+from tasks.ingest.traits import refuse_mixed_zones
 from tasks.ingest.writing import ROW_GROUP
 
 _BYTES_PER_VALUE = 110  # while a row group is cast and written: 79 to 107 were measured
@@ -38,11 +42,13 @@ def run(ctx: StageContext) -> Finished:
     table = paths.table(ctx.spec.name, digest_of(list(columns.items())))
     absent = {day.day: _NONE for day in ctx.request.source if not day.files}
     _refuse_absent(ctx, absent)
-    with ctx.phase("days"):
+    with ctx.phase("days"), _final_for_then(ctx):
         days = _days(ctx, columns, table, [day for day in ctx.request.source if day.files])
-    absent |= {day.day: _EMPTY for day in days if not day.file.rows}
-    _refuse_absent(ctx, absent)
     days = [day for day in days if day.file.rows]
+    filled = {day.day for day in days}
+    absent |= {day.day: _EMPTY for day in ctx.request.source if day.day not in filled | {*absent}}
+    _refuse_absent(ctx, absent)
+    refuse_mixed_zones({day.day: day.zones for day in days})
     with ctx.phase("commit"):
         schema = arrow_schema(columns).append(pa.field(PARTITION, pa.date32()))
         put = commit_past if ctx.request.as_of == "then" else commit
@@ -65,13 +71,22 @@ def run(ctx: StageContext) -> Finished:
     )
 
 
+@contextmanager
+def _final_for_then(ctx: StageContext) -> Iterator[None]:
+    """A run that takes the source as it was `then` cannot be planned again: what has changed is gone."""
+    try:
+        yield
+    except SourceChanged as error:
+        if ctx.request.as_of == "then":
+            raise DataRejected(error.cause, remedy="run with as_of: now, or restore the source") from error
+        raise
+
+
 def _refuse_absent(ctx: StageContext, absent: dict[date, str]) -> None:
     data_date = ctx.request.data_date
     if data_date in absent:
-        raise DataRejected(
-            f"{data_date}: the source has {absent[data_date]} for the data date",
-            remedy=f"deliver the day to {ctx.spec.source.uri}, or run for another date",
-        )
+        zone = ctx.spec.schedule.timezone if ctx.spec.schedule else "UTC"
+        raise absent_error(ctx.spec.source, ctx.request.source_root, data_date, absent[data_date], timezone=zone)
     if absent and ctx.spec.source.missing_days == "fail":
         share = f"{len(absent)} of {len(ctx.request.source)} days"
         raise DataRejected(
@@ -87,7 +102,7 @@ def _list(days: Iterable[date], most: int = 10) -> str:
 
 
 def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted: list[SourceDay]) -> list[SnapshotDay]:
-    """Every day's file, oldest first."""
+    """Every day's file, oldest first; without the days for which a query gives no rows."""
     extra: set[str] = set()
     parts = DayParts(
         ctx=ctx,
@@ -103,7 +118,8 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
         make=partial(_make, ctx, columns, table, extra),
         read=lambda found: SnapshotDay.model_validate(found.result.summary),
     )
-    days = parts.build(wanted, memory=ROW_GROUP * len(columns) * _BYTES_PER_VALUE)
+    sort = SORT_MEMORY if ctx.spec.source.kind == "sql" else 0
+    days = parts.build(wanted, memory=ROW_GROUP * len(columns) * _BYTES_PER_VALUE + sort)
     if extra:
         ctx.log.event("not_taken", f"columns of the source that are not declared: {', '.join(sorted(extra))}")
     return list(days.values())
@@ -117,17 +133,22 @@ def _make(
     planned: SourceDay,
     transaction: Transaction,
     scratch: Path,
-) -> NewPart:
-    """Write a day's Parquet file into the table's folder. Its name is its digest, so that no file is overwritten."""
+) -> NewPart | None:
+    """Write a day's Parquet file into the table's folder. Its name is its digest, so that no file is overwritten.
+
+    None for a day for which a query gives no rows: a database reports no change, so a later run has to ask again.
+    """
     built = build(ctx.spec.source, ctx.request.source_root, planned, columns=columns, scratch=scratch)
+    if ctx.spec.source.kind == "sql" and not built.file.rows:
+        return None
     file = Artifact(
         key=file_key(table, planned.day, built.file.sha256),
         sha256=built.file.sha256,
         bytes=built.file.bytes,
         rows=built.file.rows,
     )
-    extra |= built.extra
+    extra |= built.traits.extra
     ctx.store.upload(built.file.path, file.key)
     transaction.refer("rows.parquet", file)
-    day = SnapshotDay(day=planned.day, file=file, source=built.source)
+    day = SnapshotDay(day=planned.day, file=file, source=built.source, zones=built.traits.zones)
     return NewPart(content=file.sha256, rows=built.file.rows, summary=day)

@@ -1,0 +1,102 @@
+"""The source of a run until ingest has read it: what is late is waited for, and what has changed is planned again.
+
+Both change the plan in the store, with a record, and so the request and the fingerprint of ingest. A change here
+violates the promise of the project when a run reads other files than its plan names, or a run that takes the source as
+it was `then` reads it as it is now.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from ratchet.contracts import paths
+from ratchet.contracts.quantities import show_duration
+from ratchet.contracts.request import RunPlan, SourceChange, SourceDay
+from ratchet.contracts.source import wait_limit
+from ratchet.runs.events import Event
+from ratchet.runs.history import plan_of
+from ratchet.runtime.sources import list_days
+from ratchet.store.base import Store
+
+_POLL_S = 5.0
+"""Seconds between two looks at a source whose data date has no files."""
+_QUIET_S = 2.0
+"""Seconds for which a source that has changed has to stay the same before it is planned again."""
+_MOST_LOOKS = 30
+
+
+def current_plan(store: Store, plan: RunPlan, *, failed: bool, on_event: Callable[[Event], None]) -> RunPlan:
+    """The plan with which ingest starts. Waits for the data date; after a failed try, plans a changed source again.
+
+    failed: whether an earlier try of ingest in this run has failed. Raises what listing the source raises.
+    """
+    plan = plan_of(store, plan.spec.name, plan.run_id) or plan
+    if plan.as_of == "then":
+        return plan
+    if failed:
+        plan = _record(store, plan, _quiet_source(plan), on_event)
+    return _await_data_date(store, plan, on_event)
+
+
+def source_changed(plan: RunPlan) -> bool:
+    """Whether the source is no longer as the plan says, so that another try of ingest in this run can succeed."""
+    return plan.as_of == "now" and _list(plan) != plan.source
+
+
+def _list(plan: RunPlan) -> tuple[SourceDay, ...]:
+    return list_days(plan.spec.source, [each.day for each in plan.source])[1]
+
+
+def _quiet_source(plan: RunPlan) -> tuple[SourceDay, ...]:
+    """The source after it has stayed the same for a moment, if it differs from the plan; bounded."""
+    found = _list(plan)
+    for _ in range(_MOST_LOOKS):
+        if found == plan.source:
+            break
+        time.sleep(_QUIET_S)
+        before, found = found, _list(plan)
+        if before == found:
+            break
+    return found
+
+
+def _await_data_date(store: Store, plan: RunPlan, on_event: Callable[[Event], None]) -> RunPlan:
+    """Wait until the data date has files, until the limit, which counts from the plan on. Looks once in any case."""
+    limit_s = wait_limit(plan.spec.source, scheduled=plan.kind == "scheduled")
+    reported = False
+    while not _has_data_date(plan.source, plan):
+        if _has_data_date(found := _list(plan), plan):
+            return _record(store, plan, found, on_event)
+        left_s = limit_s - (datetime.now(UTC) - plan.created).total_seconds()
+        if left_s <= 0:
+            break
+        if not reported:
+            message = (
+                f"the source has no files for {plan.data_date} yet; waiting at most {show_duration(round(left_s))}"
+            )
+            on_event(Event(name="waiting", level="warning", message=message))
+            reported = True
+        time.sleep(min(_POLL_S, left_s))
+    return plan
+
+
+def _has_data_date(source: tuple[SourceDay, ...], plan: RunPlan) -> bool:
+    return any(each.day == plan.data_date and each.files for each in source)
+
+
+def _record(store: Store, plan: RunPlan, source: tuple[SourceDay, ...], on_event: Callable[[Event], None]) -> RunPlan:
+    """Replace the plan in the store by one with this source, if it differs."""
+    days = tuple(new.day for old, new in zip(plan.source, source, strict=True) if old != new)
+    if not days:
+        return plan
+    change = SourceChange(at=datetime.now(UTC), days=days)
+    planned = plan.model_copy(update={"source": source, "source_changes": (*plan.source_changes, change)})
+    key = paths.plan(plan.spec.name, plan.run_id)
+    entry = store.head(key)
+    if entry is not None:
+        data = planned.model_dump_json(by_alias=True, indent=1).encode()
+        if not store.replace(key, data, expected=entry.etag):
+            return plan_of(store, plan.spec.name, plan.run_id) or planned
+    message = f"the source has changed; planned again: {', '.join(map(paths.day, days))}"
+    on_event(Event(name="replanned", level="warning", message=message))
+    return planned

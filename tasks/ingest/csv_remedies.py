@@ -1,0 +1,44 @@
+"""What to do about a CSV file that cannot be read: the remedy names the separator, the encoding or the value."""
+
+import re
+from collections.abc import Sequence
+
+_SEPARATORS = {";": "a semicolon", "\t": "a tab", "|": "a bar"}
+_DATA = re.compile(r"[-+]?\d[\d.:T/ -]*")
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+_AGAIN = "deliver the file again"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF16_REMEDY = "deliver the file in UTF-8: its encoding seems to be UTF-16"
+
+
+def header_remedy(present: Sequence[str], begin: bytes) -> str | None:
+    """The remedy for a header that lacks declared columns, if it shows what is wrong. begin: as in `remedy_of`."""
+    if begin.startswith(_UTF16):
+        return _UTF16_REMEDY
+    if len(present) == 1:
+        for separator, words in _SEPARATORS.items():
+            if separator in present[0]:
+                return f"deliver the file with commas between the fields: its separator seems to be {words}"
+    if any(_DATA.fullmatch(name) for name in present):
+        return "deliver the file with a header: its first line seems to be a row"
+    return None
+
+
+def remedy_of(message: str, begin: bytes) -> str:
+    """The remedy for an error of the CSV reader. message: its text. begin: the first bytes of the file, unpacked."""
+    if begin.startswith(_UTF16):
+        return _UTF16_REMEDY
+    if "UTF8" in message:
+        return "deliver the file in UTF-8: it seems to have another encoding, such as Latin-1"
+    if found := re.search(r"invalid value '(.*)'", message):
+        return _value_remedy(found[1])
+    found = re.search(r"Expected (\d+) columns, got (\d+)", message)
+    if found and int(found[2]) > int(found[1]):
+        return "put each field that contains a comma in quotes, and write decimals with a point"
+    return _AGAIN
+
+
+def _value_remedy(value: str) -> str:
+    if _DECIMAL_COMMA.fullmatch(value):
+        return f"write decimals with a point: {value.replace(',', '.')} instead of {value}"
+    return f"correct the value {value!r}; if it means a missing value, leave the field empty"

@@ -1,0 +1,162 @@
+"""Sources that cannot be read as they are: the error names the source, and the remedy what to do about it."""
+
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.store.opening import open_store
+from tests.world import LAST, World, clicks
+
+HEADER = "query_id,shown_at,country,price,clicked\n"
+ROW = "1,2026-11-20 12:00:00,DE,1.5,1\n"
+NOBODY = 65534
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = clicks(tmp_path)
+    made.put_window()
+    return made
+
+
+def put_csv(world: World, content: bytes, name: str = "x.csv") -> None:
+    """The data date as a CSV file alone."""
+    folder = world.source / f"date={LAST}"
+    (folder / "part-0.parquet").unlink()
+    (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        ((HEADER + ROW).replace(",", ";").encode(), "its separator seems to be a semicolon"),
+        ((HEADER + ROW).replace(",", "\t").encode(), "its separator seems to be a tab"),
+        ((HEADER + ROW.replace("1.5", "1,5")).encode(), "put each field that contains a comma in quotes"),
+        ((HEADER + ROW.replace("1.5", '"1,5"')).encode(), "write decimals with a point: 1.5 instead of 1,5"),
+        ((HEADER + ROW.replace("DE", "Köln")).encode("latin-1"), "deliver the file in UTF-8: .*Latin-1"),
+        ((HEADER + ROW).encode("utf-16"), "deliver the file in UTF-8: its encoding seems to be UTF-16"),
+        (
+            (HEADER + ROW.replace("1.5", "NA")).encode(),
+            "correct the value 'NA'; if it means a missing value, leave the field empty",
+        ),
+        (ROW.encode(), "deliver the file with a header"),
+        ((HEADER + ROW + "2,2026").encode(), "deliver the file again"),
+    ],
+)
+def test_a_csv_in_another_form_is_refused_with_what_to_change(world: World, content: bytes, remedy: str) -> None:
+    put_csv(world, content)
+    with pytest.raises(DataRejected, match=rf"{LAST}: date={LAST}/x\.csv: .*; to do: .*{remedy}"):
+        world.run("ingest")
+
+
+def test_a_compressed_csv_in_s3_is_the_same_day_as_on_this_machine(tmp_path: Path, s3_uri: str) -> None:
+    world = clicks(tmp_path)
+    world.put_window()
+    put_csv(world, gzip.compress((HEADER + ROW).encode()), "x.csv.gz")
+    here = world.run("ingest")
+    bucket = open_store(f"{s3_uri}/clicks")
+    for path in world.source.rglob("*.*"):
+        bucket.upload(path, path.relative_to(world.source).as_posix())
+    world.document["source"]["uri"] = f"{s3_uri}/clicks/date={{date}}/*"
+    assert world.run("ingest").result.content == here.result.content
+
+
+def test_a_pattern_that_names_the_folder_of_a_day_is_reported(world: World) -> None:
+    world.document["source"]["uri"] = f"{world.source}/date={{date}}"
+    with pytest.raises(
+        DataRejected, match=rf"source\.uri names the folder date={LAST}, .*add a pattern .*/date={{date}}/\*"
+    ):
+        world.run("ingest")
+
+
+def test_a_data_date_in_the_future_is_reported_as_one(world: World) -> None:
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+    with pytest.raises(
+        DataRejected, match=f"{tomorrow}: the source has no files .* which lies in the future: today is"
+    ):
+        world.run("ingest", data_date=tomorrow)
+
+
+@pytest.fixture
+def others() -> Iterator[World]:
+    """A source and a store of another user than root, as whom this process runs for the test."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if os.geteuid() == 0:
+            os.chown(folder, NOBODY, NOBODY)
+            os.seteuid(NOBODY)
+            try:
+                yield clicks(folder)
+            finally:
+                os.seteuid(0)
+        else:
+            yield clicks(folder)
+
+
+@pytest.mark.parametrize("name", ["", "part-0.parquet"])
+def test_a_source_that_this_user_may_not_read_is_reported_as_the_source(others: World, name: str) -> None:
+    others.put_window()
+    place = others.source / f"date={LAST}" / name
+    place.chmod(0)
+    try:
+        with pytest.raises(
+            ConfigurationError, match=rf"source\.uri: .*date={LAST}.*: Permission denied \(as user \d+\)"
+        ) as error:
+            others.run("ingest")
+        assert error.value.remedy == "let this user read the source's folders and files"
+    finally:
+        place.chmod(0o700)
+
+
+CUT = """
+import sys
+from pathlib import Path
+from ratchet.contracts.errors import SourceChanged
+from ratchet.contracts.request import SourceDay
+from ratchet.contracts.source import FilesSource
+from ratchet.runtime.sources import list_days
+from tasks.ingest import day as module
+from tests.world import LAST
+
+folder = Path(sys.argv[1])
+source = FilesSource(kind="files", uri=f"{folder}/{{date}}.parquet")
+root, (planned,) = list_days(source, [LAST])
+write = module.write
+
+def cut(batches, schema, path):
+    def rows():
+        for number, batch in enumerate(batches):
+            yield batch
+            if number == 0:
+                with open(folder / f"{LAST}.parquet", "r+b") as file:
+                    file.truncate(4096)
+    return write(rows(), schema, path)
+
+module.write = cut
+(folder / "scratch").mkdir()
+try:
+    module.build(source, root, planned, columns={"n": "int64"}, scratch=folder / "scratch")
+except SourceChanged as error:
+    print(error)
+"""
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_a_changed_source(tmp_path: Path) -> None:
+    """In a process of its own, which a read of a mapped file behind its end would kill."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbers = np.random.default_rng(0).integers(0, 2**62, 2_000_000)
+    pq.write_table(pa.table({"n": numbers}), tmp_path / f"{LAST}.parquet", row_group_size=200_000)
+    ended = subprocess.run([sys.executable, "-c", CUT, tmp_path], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, (ended.returncode, ended.stderr)
+    assert f"{LAST}.parquet changed or disappeared after the run was planned; to do: wait" in ended.stdout

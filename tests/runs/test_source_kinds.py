@@ -1,0 +1,213 @@
+"""Every kind of source through all stages, with each runner: the same rows give the same snapshot, byte for byte."""
+
+import json
+import random
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy
+
+from ratchet.contracts.labels import Label
+from ratchet.runs.history import runs_of
+from ratchet.runs.outcomes import outcomes
+from ratchet.store.opening import open_store
+from tests.runs.nights import CallResult, ratchet
+from tests.waiting import until
+
+ROOT = Path(__file__).resolve().parents[2]
+LAST = date(2026, 3, 20)
+DAYS = [LAST - timedelta(days=back) for back in range(5, -1, -1)]
+SETTINGS = {
+    "name": "kinds",
+    "columns": {
+        "shop": {"role": "group", "type": "int64"},
+        "paid_at": {"role": "time", "type": "timestamp"},
+        "country": {"role": "categorical", "type": "string"},
+        "price": {"role": "numeric", "type": "float64"},
+        "fraud": {"role": "label", "type": "int64"},
+    },
+    "validate": {"volume": None, "drift": None},
+    "train": {"objective": "binary", "epochs": 1},
+}
+QUERY = "select shop, paid_at, country, price, fraud from payments where day = :date"
+FILE_KINDS = ("parquet", "csv", "csv.gz", "delta", "sqlite", "duckdb")
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("source kinds")]
+
+
+def rows(day: date) -> pd.DataFrame:
+    """A day, in the order in which ingest puts the rows of a query."""
+    chance = random.Random(day.toordinal())
+    noon = datetime(day.year, day.month, day.day, 12)
+    frame = pd.DataFrame(
+        {
+            "shop": [i // 10 for i in range(300)],
+            "paid_at": [noon + timedelta(seconds=i % 7) for i in range(300)],
+            "country": [chance.choice(["DE", "FR", None]) for _ in range(300)],
+            "price": [round(chance.uniform(1, 90), 2) for _ in range(300)],
+            "fraud": [int(chance.random() < 0.3) for _ in range(300)],
+        }
+    )
+    return frame.sort_values(list(frame.columns), na_position="last").reset_index(drop=True)
+
+
+def put_in_database(uri: str) -> None:
+    """All days, with the rows in an order of chance."""
+    engine = sqlalchemy.create_engine(uri)
+    with engine.begin() as connection:
+        for day in DAYS:
+            frame = rows(day).sample(frac=1, random_state=7).assign(day=day.isoformat())
+            frame.to_sql("payments", connection, if_exists="append", index=False)
+    engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    """The URL of a PostgreSQL with the days, and the name of the network on which it is."""
+    subprocess.run([ROOT / "scripts" / "engine.sh"], check=True, capture_output=True)
+    listed = subprocess.run([ROOT / "docker" / "offline" / "servers.sh"], check=True, capture_output=True, text=True)
+    (image,) = [line.split(": ")[0] for line in listed.stdout.splitlines() if line.startswith("postgres:")]
+    name = f"ratchet-test-{uuid.uuid4().hex[:12]}"
+    label = f"{Label.TEST}=1"
+    docker("network", "create", "--internal", "--label", label, name)
+    try:
+        docker(
+            "run", "--detach", "--rm", "--name", name, "--network", name, "--label", label, "--memory", "512m", "--cpus", "1",
+            "--env", "POSTGRES_PASSWORD=a-secret@of/this:test", image,
+        )  # fmt: skip
+        (found,) = json.loads(docker("inspect", name))
+        uri = f"postgresql+psycopg://postgres:a-secret%40of%2Fthis%3Atest@{found['NetworkSettings']['Networks'][name]['IPAddress']}/postgres"
+        until(lambda: answers(uri), seconds=120, every=0.5)
+        put_in_database(uri)
+        yield uri
+    finally:
+        subprocess.run(["docker", "rm", "--force", "--volumes", name], capture_output=True, check=False)
+        docker("network", "rm", name)
+
+
+@pytest.fixture
+def network(postgresql: str) -> str:
+    """The name of the network on which PostgreSQL is."""
+    address = sqlalchemy.make_url(postgresql).host
+    for name in docker("ps", "--filter", f"label={Label.TEST}", "--format", "{{.Names}}").split():
+        (found,) = json.loads(docker("inspect", name))
+        networks = found["NetworkSettings"]["Networks"]
+        if any(each["IPAddress"] == address for each in networks.values()):
+            return name
+    raise AssertionError(f"no container has the address {address}")
+
+
+def docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def answers(uri: str) -> bool:
+    engine = sqlalchemy.create_engine(uri, connect_args={"connect_timeout": 5})
+    try:
+        with engine.connect() as connection:
+            return bool(connection.scalar(sqlalchemy.text("select 1")))
+    except sqlalchemy.exc.OperationalError:
+        return False
+    finally:
+        engine.dispose()
+
+
+def source_of(kind: str, folder: Path) -> tuple[dict[str, Any], str]:
+    """Write the days in one kind of source; its part of the pipeline file, and the URL of a database."""
+    folder.mkdir(parents=True)
+    writers: dict[str, Callable[[date, pd.DataFrame], Any]] = {
+        "parquet": lambda day, frame: pq.write_table(pa.Table.from_pandas(frame), folder / f"{day}.parquet"),
+        "csv": lambda day, frame: frame.to_csv(folder / f"{day}.csv", index=False),
+        "csv.gz": lambda day, frame: frame.to_csv(folder / f"{day}.csv.gz", index=False),
+        "delta": lambda day, frame: pl.from_pandas(frame).with_columns(date=pl.lit(day)).write_delta(
+            str(folder), mode="append", delta_write_options={"partition_by": ["date"]}
+        ),
+    }  # fmt: skip
+    if kind in writers:
+        for day in DAYS:
+            writers[kind](day, rows(day))
+        if kind == "delta":
+            return {"kind": "delta", "uri": str(folder), "window_days": len(DAYS)}, ""
+        return {"kind": "files", "uri": f"{folder}/{{date}}.{kind}", "window_days": len(DAYS)}, ""
+    uri = f"{kind}:///{folder / 'payments.db'}"
+    put_in_database(uri)
+    return sql_source(), uri
+
+
+def sql_source() -> dict[str, Any]:
+    return {"kind": "sql", "uri": "${PAYMENTS_DB}", "query": QUERY, "window_days": len(DAYS)}
+
+
+def run(folder: Path, source: dict[str, Any], store: Path, runner: str, **environment: str) -> CallResult:
+    """All stages for the last day."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pipeline.yaml").write_text(json.dumps({**SETTINGS, "source": source}))
+    asked = ("run", str(folder), "--store", str(store), "--runner", runner, "--date", LAST.isoformat(), "--json")
+    return ratchet(*asked, environment=environment)
+
+
+def check(ended: CallResult, store: Path) -> str:
+    """That all stages ended well, and ingest read its source; the content of its snapshot."""
+    assert ended.code == 0, ended.err
+    stages = {stage["name"]: stage for stage in ended.json["stages"]}
+    assert set(stages) >= {"ingest", "validate", "features", "train", "evaluate", "report"}
+    assert stages["ingest"]["cached"] is False
+    opened = open_store(str(store))
+    found = outcomes(opened, "kinds", runs_of(opened, "kinds", LAST)[-1])
+    assert found["ingest"].content is not None
+    return found["ingest"].content
+
+
+def test_every_kind_of_source_goes_through_all_stages_as_processes(postgresql: str, tmp_path: Path) -> None:
+    store, contents = tmp_path / "store", {}
+    for kind in FILE_KINDS:
+        source, uri = source_of(kind, tmp_path / kind)
+        contents[kind] = check(run(tmp_path / "kinds", source, store, "process", PAYMENTS_DB=uri), store)
+    ended = run(tmp_path / "kinds", sql_source(), store, "process", PAYMENTS_DB=f"{postgresql}?connect_timeout=60")
+    contents["postgresql"] = check(ended, store)
+    assert len(set(contents.values())) == 1, contents
+
+
+@pytest.mark.docker
+def test_every_kind_of_source_goes_through_all_stages_in_containers(
+    postgresql: str, network: str, stage_image: str, tmp_path: Path
+) -> None:
+    store, contents = tmp_path / "store", {}
+    for kind in FILE_KINDS:
+        source, uri = source_of(kind, tmp_path / kind)
+        ended = run(tmp_path / "kinds", source, store, "docker", PAYMENTS_DB=uri, RATCHET_STAGE_IMAGE=stage_image)
+        contents[kind] = check(ended, store)
+    settings = {"PAYMENTS_DB": postgresql, "RATCHET_STAGE_IMAGE": stage_image, "RATCHET_STAGE_NETWORK": network}
+    contents["postgresql"] = check(run(tmp_path / "kinds", sql_source(), store, "docker", **settings), store)
+    assert len(set(contents.values())) == 1, contents
+
+
+def test_a_database_that_does_not_answer_is_reported_without_its_password(tmp_path: Path) -> None:
+    uri = "postgresql+psycopg://me:hunter2@127.0.0.1:1/payments"
+    ended = run(tmp_path / "kinds", sql_source(), tmp_path / "store", "process", PAYMENTS_DB=uri)
+    assert ended.code == 69
+    assert "the database '${PAYMENTS_DB}' does not answer" in ended.json["error"]["cause"]
+    assert "hunter2" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("uri", "cause"),
+    [
+        ("sqlite:///payments.db", "a database of sqlite needs the full path of its file"),
+        ("sqlite://", "a database of sqlite needs the full path of its file"),
+        ("duckdb:////nowhere/payments.db", "the duckdb database /nowhere/payments.db does not exist"),
+        ("payments", "it is not the URL of a database"),
+    ],
+)
+def test_a_database_that_no_stage_can_open_is_a_configuration_error(tmp_path: Path, uri: str, cause: str) -> None:
+    ended = run(tmp_path / "kinds", sql_source(), tmp_path / "store", "process", PAYMENTS_DB=uri)
+    assert ended.code == 64
+    assert cause in ended.json["error"]["cause"]
