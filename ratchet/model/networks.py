@@ -52,7 +52,7 @@ class Preprocess(nn.Module):
         NaN where a value is missing, or outside the domain of its transform. All of it is computed in float64, around
         the mean of the training days, so that large numbers that lie close together, such as times, stay apart.
         """
-        values = numeric.to(torch.float64, copy=True)
+        values = numeric.to(self.mean.dtype, copy=True)
         if self.logarithmic:
             values[:, self.logarithmic] = torch.log1p(values[:, self.logarithmic])
         missing = ~torch.isfinite(values)
@@ -63,6 +63,10 @@ class Preprocess(nn.Module):
         """The raw value of a numeric column that `standardise` maps to this number."""
         transformed = standard * float(self.scale[column]) + float(self.mean[column])
         return math.expm1(transformed) if column in self.logarithmic else transformed
+
+    def compute_in(self, kind: torch.dtype) -> None:
+        """Standardise in another precision. Models of before have float32 buffers, and score as they did in float32."""
+        self.mean, self.scale = self.mean.to(kind), self.scale.to(kind)
 
     def numbers(self, standard: Tensor) -> Tensor:
         """What `standardise` makes -> float32 [rows, 2 * numeric]: cut at 10 deviations, then flags of the missing.
@@ -132,14 +136,25 @@ class Network(nn.Module):
         return out.squeeze(1) if out.dim() == 2 and out.shape[1] == 1 else out  # noqa: PLR2004 - rows and outputs
 
 
+def load_weights(network: Network, weights: dict[str, Tensor]) -> None:
+    """Give a network its weights and its precision: a model whose buffers are float32 computes as it was trained.
+
+    Raises RuntimeError for weights of another network.
+    """
+    network.load_state_dict(weights)
+    network.preprocess.compute_in(weights["preprocess.mean"].dtype)
+    kind = weights["label_scale"].dtype
+    network.label_mean, network.label_scale = network.label_mean.to(kind), network.label_scale.to(kind)
+
+
 def finish(network: Network, objective: str, raw: Tensor) -> Tensor:
     """What the network's output means for an objective: a probability, a value on the label's scale, or a score."""
     if objective == "binary":
         return torch.sigmoid(raw)
     if objective == "multiclass":
         return torch.softmax(raw, dim=1)
-    if objective == "regression":  # float64, in which a small spread around a large mean keeps its digits
-        return raw.double() * network.label_scale + network.label_mean
+    if objective == "regression":  # in float64 a small spread around a large mean keeps its digits
+        return raw.to(network.label_scale.dtype) * network.label_scale + network.label_mean
     return raw
 
 

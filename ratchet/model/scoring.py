@@ -21,7 +21,7 @@ from ratchet.model.derivation import load_derive
 from ratchet.model.description import CODE, DESCRIPTION, WEIGHTS, Description, from_json
 from ratchet.model.encoding import encode
 from ratchet.model.hashing import probe
-from ratchet.model.networks import Network, finish
+from ratchet.model.networks import Network, finish, load_weights
 from ratchet.model.saving import code_digest, digest_of_model
 
 _BATCH = 65_536
@@ -95,7 +95,7 @@ def load(folder: Path) -> ScoringModel:
         )
     network = Network(description, custom_body(description, folder / CODE))
     try:
-        network.load_state_dict(load_tensors(weights))
+        load_weights(network, load_tensors(weights))
     except (RuntimeError, SafetensorError) as error:
         raise CorruptArtifact(f"{folder / WEIGHTS}: {error}", remedy="restore it, or train again") from error
     return ScoringModel(description, network, folder / CODE, digest_of_model(weights, text))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn, from_json, to_json
-from ratchet.model.networks import Cross, Network, Preprocess, finish
+from ratchet.model.networks import Cross, Network, Preprocess, finish, load_weights
 from tasks.features.statistics import moments
 
 
@@ -69,13 +69,20 @@ def test_a_regression_gives_values_whose_spread_is_small_beside_their_mean() -> 
     assert finish(network, "regression", torch.tensor([0.0, 0.5])).tolist() == [1_700_000_000, 1_700_000_030]
 
 
-def test_a_model_whose_buffers_are_float32_still_loads() -> None:
+def test_a_model_whose_buffers_are_float32_scores_as_it_did_in_float32() -> None:
+    """As models of before did: each step in float32."""
+    kept = Network(described()).state_dict()
+    kept |= {name: kept[name].float() for name in ("preprocess.mean", "preprocess.scale", "label_mean", "label_scale")}
+    kept["preprocess.mean"], kept["preprocess.scale"] = torch.tensor([1.5, 3e6]), torch.tensor([0.7, 11.0])
+    kept["label_mean"].fill_(1e6)
     network = Network(described())
-    kept = {name: tensor.float() for name, tensor in network.state_dict().items() if name != "preprocess.vocabulary"}
-    kept["preprocess.mean"] = torch.tensor([1.5, 2.5])
-    network.load_state_dict(kept, strict=False)
-    assert network.preprocess.mean.dtype == torch.float64
-    assert network.preprocess.mean.tolist() == [1.5, 2.5]
+    load_weights(network, kept)
+    raw = torch.tensor([[5.0, 3e6 + 7], [0.3, 3e6 - 20]], dtype=torch.float64) + 1 / 3
+    values = raw.float()
+    values[:, 0] = torch.log1p(values[:, 0])
+    wanted = (values - kept["preprocess.mean"]) / kept["preprocess.scale"]
+    assert torch.equal(network.preprocess.standardise(raw), wanted)
+    assert torch.equal(finish(network, "regression", values[:, 0]), values[:, 0] + kept["label_mean"])
 
 
 @given(st.lists(st.sets(st.integers(-5, 5)), min_size=1, max_size=3), st.integers(0, 2**32 - 1))

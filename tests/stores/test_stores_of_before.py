@@ -1,7 +1,6 @@
 """Stores that earlier releases made are still read, and gone on with: documents, ledgers, registered models."""
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,14 +76,9 @@ def test_the_next_night_is_measured_against_the_champion_of_before(before: Befor
 
 
 def covers(said: object, wanted: object) -> bool:
-    """Whether everything wanted is said; a later release may add fields, and round in other places.
-
-    A champion from before scoring code was kept is scored by the code of today, which standardises in float64.
-    """
+    """Whether everything wanted is said; a later release may add fields."""
     if isinstance(wanted, dict) and isinstance(said, dict):
         return all(name in said and covers(said[name], value) for name, value in wanted.items())
     if isinstance(wanted, list) and isinstance(said, list):
         return len(said) == len(wanted) and all(map(covers, said, wanted))
-    if isinstance(wanted, float) and isinstance(said, float):
-        return math.isclose(said, wanted, rel_tol=1e-8)
     return said == wanted
