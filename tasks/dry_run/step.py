@@ -55,19 +55,20 @@ def try_training(spec: PipelineSpec, folder: Path, encoded: EncodedDay | None, r
             try_own_code(description, folder, _CPU, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
             if encoded is not None:
                 _step(spec, folder, description, fitted, encoded)
-    except ConfigurationError as error:
-        report.problem(error)
     except Exception as error:
-        if not lacks_memory(error):
+        if lacks_memory(error):
+            report.problem(_too_large(memory))
+        elif isinstance(error, ConfigurationError):
+            report.problem(error)
+        else:
             raise
-        problem = (
-            f"resources.train.memory: one step of training on {len(encoded.arrays['label']) if encoded else 0} rows"
-        )
-        report.problem(
-            ConfigurationError(
-                f"{problem} needs more than {show_memory(memory)}", remedy="raise it, or make train.model smaller"
-            )
-        )
+
+
+def _too_large(memory: int) -> ConfigurationError:
+    return ConfigurationError(
+        f"resources.train.memory: one step of training on a few rows needs more than {show_memory(memory)}",
+        remedy="raise it, or make train.model smaller",
+    )
 
 
 def _fitted(spec: PipelineSpec, encoded: EncodedDay | None) -> FittedState:
