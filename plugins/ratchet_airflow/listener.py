@@ -23,6 +23,7 @@ _OF_TASKS = (
     "ratchet_airflow.dag",
     "ratchet_airflow.folders",
     "ratchet.runs.attempt",
+    "ratchet.runs.leftovers",
     "ratchet.runs.stage_record",
     "ratchet.runs.planning",
     "ratchet.runners.choice",

@@ -18,7 +18,7 @@ from ratchet.contracts.stages import Stage
 from ratchet.runners.job import CACHE, Job, Mount
 from ratchet.runs.credentials import mlflow_credentials, s3_credentials
 from ratchet.runtime.source_reach import check_reach
-from ratchet.runtime.source_variables import allowed_names, expand
+from ratchet.runtime.source_variables import allowed_names, expand, hide
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
 
@@ -51,7 +51,7 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
         if request.spec.source.kind == "sql":
             place = database_place(expand(request.spec.source.uri, secret=True))
             urls += [f"database://{host}" for host in place.hosts]
-            mounts += _database_mounts(place)
+            mounts += _database_mounts(place, request.spec.source.uri)
         else:
             mounts += _source_mounts(request)
     if uses_s3:
@@ -106,13 +106,14 @@ def _source_mounts(request: StageRequest) -> list[Mount]:
     return [Mount(path=os.path.abspath(folder), read_only=True)]  # noqa: PTH100 - a link keeps the path that is in the request
 
 
-def _database_mounts(place: DatabasePlace) -> list[Mount]:
-    """The folder of a database that is a file: SQLite has its journal beside it."""
+def _database_mounts(place: DatabasePlace, uri: str) -> list[Mount]:
+    """The folder of a database that is a file: SQLite has its journal beside it. uri: as the pipeline file has it."""
     if place.file is None:
         return []
     if not place.file.is_file():
         raise ConfigurationError(
-            f"source.uri: the {place.kind} database {place.file} does not exist", remedy="name the file of the database"
+            f"source.uri: the {place.kind} database {hide(str(place.file), uri)} does not exist",
+            remedy="name the file of the database",
         )
     return [Mount(path=str(place.file.parent), read_only=True)]
 

@@ -30,7 +30,11 @@ def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType], tra
     Raises DataRejected, ConfigurationError (an invalid URL, driver or query) and Unavailable.
     """
     uri = expand(source.uri, secret=True)
-    place = database_place(uri)
+    try:
+        place = database_place(uri)
+    except ConfigurationError as error:
+        cause = error.cause.removeprefix("source.uri: ")
+        raise ConfigurationError(f"source.uri: {source.uri!r}: {cause}", remedy=error.remedy) from None
     try:
         engine = create_engine(
             uri, poolclass=NullPool, hide_parameters=True, connect_args=_READ_ONLY.get(place.kind, {})

@@ -251,8 +251,6 @@ def test_only_the_training_days_have_to_be_learnable(world: World) -> None:
     for day in (D2, D3):
         world.put(day, {**day_rows(), "clicked": [0] * 12})
     assert encoded(world)
-    fitted = FittedState.from_bytes(read_bytes(world.store, encoded(world).result.outputs["fitted"]))
-    assert (fitted.label_mean, fitted.label_std) == (pytest.approx(1), pytest.approx((2 / 3) ** 0.5))
 
 
 def breaking(world: World, code: str, **rules: Any) -> None:
@@ -308,7 +306,8 @@ def test_an_earlier_day_on_which_a_derived_column_breaks_a_rule_is_left_out_or_s
 
 
 def test_a_derived_column_without_a_value_is_a_warning_by_name(world: World) -> None:
-    breaking(world, "np.nan")
+    breaking(world, "df['price']")
+    world.put(D3, {**day_rows(), "price": [None] * 12})
     found = summaries.features(encoded(world).result)
     assert {(check.column, check.rule, check.severity) for check in found.checks} == {("hour", "empty", "warning")}
     assert f"{D3} column hour: empty: no value on any row" in world.log.getvalue()

@@ -108,9 +108,9 @@ def test_a_database_that_returns_rows_in_another_order_gives_the_same_day(
             connection.execute("insert into clicks values (?, ?, ?, ?, ?)", row)
         connection.commit()
         connection.close()
-        monkeypatch.setenv("CLICKS_DB", f"sqlite:///{path}")
+        monkeypatch.setenv("RATCHET_SOURCE_CLICKS", f"sqlite:///{path}")
         query = "select * from clicks where :date is not null"
-        world.document["source"] = {"kind": "sql", "uri": "${CLICKS_DB}", "query": query, "window_days": 3}
+        world.document["source"] = {"kind": "sql", "uri": "${RATCHET_SOURCE_CLICKS}", "query": query, "window_days": 3}
         contents.add(world.run("ingest").result.content)
     assert len(contents) == 1
 
@@ -124,10 +124,10 @@ def test_a_day_without_rows_in_a_database_is_read_again_by_the_next_run(
     put = "insert into clicks values (?, 1, '2026-11-20 12:00:00', 'DE', 1.5, 1)"
     connection.execute(put, [str(LAST)])
     connection.commit()
-    monkeypatch.setenv("CLICKS_DB", f"sqlite:///{tmp_path / 'clicks.sqlite'}")
+    monkeypatch.setenv("RATCHET_SOURCE_CLICKS", f"sqlite:///{tmp_path / 'clicks.sqlite'}")
     query = "select * from clicks where day = :date"
     world.document["source"] = {
-        "kind": "sql", "uri": "${CLICKS_DB}", "query": query, "window_days": 3, "missing_days": "skip",
+        "kind": "sql", "uri": "${RATCHET_SOURCE_CLICKS}", "query": query, "window_days": 3, "missing_days": "skip",
     }  # fmt: skip
     first = summaries.snapshot(world.run("ingest").result)
     assert (len(first.days), len(first.missing)) == (1, 2)

@@ -84,9 +84,9 @@ def test_the_same_holds_for_text_of_a_database(
         connection.execute("insert into clicks values (?, 1, ?, 'DE', 1.5, 1)", [str(day), f"{day} 12:00:00{end}"])
     connection.commit()
     connection.close()
-    monkeypatch.setenv("CLICKS_DB", f"sqlite:///{path}")
+    monkeypatch.setenv("RATCHET_SOURCE_CLICKS", f"sqlite:///{path}")
     query = "select * from clicks where day = :date"
-    world.document["source"] = {"kind": "sql", "uri": "${CLICKS_DB}", "query": query, "window_days": 3}
+    world.document["source"] = {"kind": "sql", "uri": "${RATCHET_SOURCE_CLICKS}", "query": query, "window_days": 3}
     if error:
         with pytest.raises(DataRejected, match=error):
             world.run("ingest")

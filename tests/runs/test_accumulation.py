@@ -112,7 +112,7 @@ def test_a_published_result_with_fewer_micro_batches_is_found_and_not_made_again
     [
         ({}, 100_000, None, 64),
         ({}, 9, None, 8),
-        ({"train.batch_size": 2}, 100_000, None, 64),  # a step has a chunk of rows at least
+        ({"train.batch_size": 2}, 100_000, None, 2),
         ({**RANKING, "train.batch_size": 1000}, 100_000, 2_500, 16),
         (RANKING, 1000, 2, 1),
     ],

@@ -13,6 +13,7 @@ from ratchet.contracts.source import DeltaSource, FilesSource, Source, SqlSource
 from ratchet.runtime.source_variables import allowed_names, expand, hide
 from ratchet.runtime.sources import list_days
 from tasks.ingest.sql_source import read_query
+from tasks.ingest.traits import SourceTraits
 
 DAY = date(2026, 11, 20)
 CANARY = "hunter2-canary"
@@ -140,7 +141,7 @@ def test_no_error_of_a_database_shows_a_value(
 ) -> None:
     monkeypatch.setenv("RATCHET_SOURCE_URL", value)
     with pytest.raises(error) as failed:
-        list(read_query(sql("${RATCHET_SOURCE_URL}"), DAY, {"x": "int64"}))
+        list(read_query(sql("${RATCHET_SOURCE_URL}"), DAY, {"x": "int64"}, SourceTraits()))
     assert CANARY not in str(failed.value)
     assert "${RATCHET_SOURCE_URL}" in str(failed.value)
 
