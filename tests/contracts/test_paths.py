@@ -126,3 +126,8 @@ def test_a_stage_may_write_its_own_results_and_no_record_of_the_run(stage: Stage
         paths.accumulation("p", "0a"),
     ):
         assert writers(key) == []
+
+
+@pytest.mark.parametrize("stage", ["ingest", "validate", "features"])
+def test_a_stage_has_the_leases_of_its_own_days_alone(stage: Stage) -> None:
+    assert writers(paths.lease("p", paths.day_part(stage), "0a")) == [stage]

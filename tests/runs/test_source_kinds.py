@@ -139,11 +139,16 @@ def source_of(kind: str, folder: Path) -> tuple[dict[str, Any], str]:
         return {"kind": "files", "uri": f"{folder}/{{date}}.{kind}", "window_days": len(DAYS)}, ""
     uri = f"{kind}:///{folder / 'payments.db'}"
     put_in_database(uri)
-    return sql_source(), uri
+    return sql_source(kind), uri
 
 
-def sql_source() -> dict[str, Any]:
-    return {"kind": "sql", "uri": "${PAYMENTS_DB}", "query": QUERY, "window_days": len(DAYS)}
+def variable(kind: str) -> str:
+    """The variable with the URL of a database. Another name is another source, which ingest has not read yet."""
+    return f"RATCHET_SOURCE_{kind.upper().replace('.', '_')}"
+
+
+def sql_source(kind: str) -> dict[str, Any]:
+    return {"kind": "sql", "uri": f"${{{variable(kind)}}}", "query": QUERY, "window_days": len(DAYS)}
 
 
 def run(folder: Path, source: dict[str, Any], store: Path, runner: str, **environment: str) -> CallResult:
@@ -170,8 +175,9 @@ def test_every_kind_of_source_goes_through_all_stages_as_processes(postgresql: s
     store, contents = tmp_path / "store", {}
     for kind in FILE_KINDS:
         source, uri = source_of(kind, tmp_path / kind)
-        contents[kind] = check(run(tmp_path / "kinds", source, store, "process", PAYMENTS_DB=uri), store)
-    ended = run(tmp_path / "kinds", sql_source(), store, "process", PAYMENTS_DB=f"{postgresql}?connect_timeout=60")
+        contents[kind] = check(run(tmp_path / "kinds", source, store, "process", **{variable(kind): uri}), store)
+    settings = {variable("postgresql"): postgresql}
+    ended = run(tmp_path / "kinds", sql_source("postgresql"), store, "process", **settings)
     contents["postgresql"] = check(ended, store)
     assert len(set(contents.values())) == 1, contents
 
@@ -183,18 +189,27 @@ def test_every_kind_of_source_goes_through_all_stages_in_containers(
     store, contents = tmp_path / "store", {}
     for kind in FILE_KINDS:
         source, uri = source_of(kind, tmp_path / kind)
-        ended = run(tmp_path / "kinds", source, store, "docker", PAYMENTS_DB=uri, RATCHET_STAGE_IMAGE=stage_image)
+        settings = {variable(kind): uri, "RATCHET_STAGE_IMAGE": stage_image}
+        ended = run(tmp_path / "kinds", source, store, "docker", **settings)
         contents[kind] = check(ended, store)
-    settings = {"PAYMENTS_DB": postgresql, "RATCHET_STAGE_IMAGE": stage_image, "RATCHET_STAGE_NETWORK": network}
-    contents["postgresql"] = check(run(tmp_path / "kinds", sql_source(), store, "docker", **settings), store)
+    settings = {
+        variable("postgresql"): postgresql,
+        "RATCHET_STAGE_IMAGE": stage_image,
+        "RATCHET_STAGE_NETWORK": network,
+    }
+    contents["postgresql"] = check(
+        run(tmp_path / "kinds", sql_source("postgresql"), store, "docker", **settings), store
+    )
     assert len(set(contents.values())) == 1, contents
 
 
 def test_a_database_that_does_not_answer_is_reported_without_its_password(tmp_path: Path) -> None:
     uri = "postgresql+psycopg://me:hunter2@127.0.0.1:1/payments"
-    ended = run(tmp_path / "kinds", sql_source(), tmp_path / "store", "process", PAYMENTS_DB=uri)
+    ended = run(
+        tmp_path / "kinds", sql_source("payments"), tmp_path / "store", "process", **{variable("payments"): uri}
+    )
     assert ended.code == 69
-    assert "the database '${PAYMENTS_DB}' does not answer" in ended.json["error"]["cause"]
+    assert "the database '${RATCHET_SOURCE_PAYMENTS}' does not answer" in ended.json["error"]["cause"]
     assert "hunter2" not in ended.out + ended.err
 
 
@@ -208,6 +223,8 @@ def test_a_database_that_does_not_answer_is_reported_without_its_password(tmp_pa
     ],
 )
 def test_a_database_that_no_stage_can_open_is_a_configuration_error(tmp_path: Path, uri: str, cause: str) -> None:
-    ended = run(tmp_path / "kinds", sql_source(), tmp_path / "store", "process", PAYMENTS_DB=uri)
+    ended = run(
+        tmp_path / "kinds", sql_source("payments"), tmp_path / "store", "process", **{variable("payments"): uri}
+    )
     assert ended.code == 64
     assert cause in ended.json["error"]["cause"]

@@ -1,0 +1,58 @@
+"""A Delta table whose features ingest cannot read is a configuration error, at once and for good."""
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.source import DeltaSource
+from ratchet.runtime.sources import list_days
+
+DAY = date(2026, 11, 20)
+PHYSICAL = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
+
+
+def rewrite(table: Path, features: list[str], configuration: dict[str, str], metadata: dict[str, Any]) -> None:
+    """Give the first version of a table other features."""
+    log = table / "_delta_log" / f"{0:020}.json"
+    lines = []
+    for line in log.read_text().splitlines():
+        action = json.loads(line)
+        if "protocol" in action:
+            action["protocol"] = {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": features,
+                "writerFeatures": features,
+            }
+        if "metaData" in action:
+            schema = json.loads(action["metaData"]["schemaString"])
+            for field in schema["fields"]:
+                field["metadata"] = metadata
+            action["metaData"].update(configuration=configuration, schemaString=json.dumps(schema))
+        lines.append(json.dumps(action))
+    log.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("features", "configuration", "metadata", "named"),
+    [
+        (["deletionVectors"], {"delta.enableDeletionVectors": "true"}, {}, "deletionVectors"),
+        (["columnMapping"], {"delta.columnMapping.mode": "name"}, PHYSICAL, "columnMapping|column mapping"),
+        (["columnMapping"], {"delta.columnMapping.mode": "name"}, {}, "columnMapping|column mapping"),
+        (["v2Checkpoint"], {}, {}, "v2Checkpoint"),
+    ],
+)
+def test_features_that_cannot_be_read_are_named(
+    tmp_path: Path, features: list[str], configuration: dict[str, str], metadata: dict[str, Any], named: str
+) -> None:
+    pl.DataFrame({"date": [DAY]}).write_delta(str(tmp_path))
+    rewrite(tmp_path, features, configuration, metadata)
+    with pytest.raises(
+        ConfigurationError, match=rf"a feature that cannot be read: .*({named}).*; to do: write the table"
+    ):
+        list_days(DeltaSource(kind="delta", uri=str(tmp_path)), [DAY])
