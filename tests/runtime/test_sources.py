@@ -39,6 +39,15 @@ def test_days_are_listed_with_their_files_and_a_day_without_any_is_empty(tmp_pat
     assert days[1].files == days[2].files == ()
 
 
+def test_a_relative_uri_starts_at_the_folder_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, f"data/{D1}.csv")
+    monkeypatch.chdir(tmp_path)
+    root, (day,) = list_days(files("data/{date}.csv"), [D1])
+    assert root == (tmp_path / "data").as_uri()
+    assert [file.key for file in day.files] == [f"{D1}.csv"]
+    assert "A relative path starts at the folder of the command." in str(FilesSource.model_fields["uri"].description)
+
+
 def test_a_rewritten_file_has_another_identity_and_an_untouched_one_the_same(tmp_path: Path) -> None:
     put(tmp_path, f"{D1}.csv", f"{D2}.csv")
     source = files(f"{tmp_path}/{{date}}.csv")
