@@ -27,6 +27,7 @@ def in_order(batches: Iterable[Any], schema: Any, folder: Path) -> Iterator[Any]
         "autoload_known_extensions": False,
     }
     with duckdb.connect(":memory:", config=settings) as sorter:
+        sorter.execute("set enable_progress_bar = false")  # it would go into the stage's log
         sorter.register("batch", pa.Table.from_batches([], schema))
         sorter.execute("create table day as select * from batch")
         for batch in batches:
