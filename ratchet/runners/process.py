@@ -34,6 +34,7 @@ class _Process:
     lock: int
     output: Output
     pid: int = 0
+    killed: bool = False  # by this runner, so not by the kernel for its memory
     ended: Future[Status] = field(default_factory=Future)
 
 
@@ -101,6 +102,7 @@ class ProcessRunner:
             return
         _kill_group(process.pid, signal.SIGTERM)
         if self.wait(handle, grace_s).running:
+            process.killed = True
             _kill_group(process.pid, signal.SIGKILL)
             process.ended.result()
 
@@ -110,6 +112,7 @@ class ProcessRunner:
         if process is None:
             return
         if not process.ended.done():
+            process.killed = True
             _kill_group(process.pid, signal.SIGKILL)
             process.ended.result()
         if self._processes.pop(handle, None) is not None:
@@ -171,7 +174,7 @@ def _attend(process: _Process, started: Future[int]) -> None:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         _kill_group(child.pid, signal.SIGKILL)
         code_or_signal = child.wait()
-    process.ended.set_result(_status(code_or_signal, _out_of_memory_kills() > kills_before))
+    process.ended.set_result(_status(code_or_signal, not process.killed and _out_of_memory_kills() > kills_before))
 
 
 def _status(returncode: int, out_of_memory_kills: bool) -> Status:  # noqa: FBT001 - one caller, right above
