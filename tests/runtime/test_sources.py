@@ -45,7 +45,7 @@ def test_a_relative_uri_starts_at_the_folder_of_the_command(tmp_path: Path, monk
     root, (day,) = list_days(files("data/{date}.csv"), [D1])
     assert root == (tmp_path / "data").as_uri()
     assert [file.key for file in day.files] == [f"{D1}.csv"]
-    assert "A relative path starts at the folder of the command." in str(FilesSource.model_fields["uri"].description)
+    assert "for `ratchet run` the folder in which you call it" in str(FilesSource.model_fields["uri"].description)
 
 
 def test_a_rewritten_file_has_another_identity_and_an_untouched_one_the_same(tmp_path: Path) -> None:
