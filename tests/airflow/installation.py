@@ -164,8 +164,14 @@ class Installation:
         return self.until(lambda: next((run["dag_run_id"] for run in self.api.runs(pipeline)), None), seconds=180)
 
     def until_running(self, pipeline: str, run_id: str, task: str) -> None:
-        """Wait until a task has begun."""
-        self.until(lambda: self.api.tasks(pipeline, run_id).get(task, {}).get("state") == "running", seconds=RUNS_S)
+        """Wait until a task runs, which has to last for longer than a look at it: one that has ended fails the test."""
+
+        def running() -> bool:
+            state = self.api.tasks(pipeline, run_id).get(task, {}).get("state")
+            assert state not in ENDED, f"{task} of {run_id} is {state}: it ended before it was seen running"
+            return state == "running"
+
+        self.until(running, seconds=RUNS_S)
 
     def containers(self, pipeline: str, run_id: str) -> list[str]:
         """The containers of a run's training, running or ended."""

@@ -13,7 +13,7 @@ PIPELINE = "scheduler-killed"
 
 def test_a_run_survives_the_death_of_the_scheduler(faulted: FaultInstallation) -> None:
     run_id = faulted.night(PIPELINE)
-    faulted.until_running(PIPELINE, run_id, "train")
+    faulted.until_ticking(PIPELINE, run_id)
     before = faulted.server("scheduler")
     assert before.process is not None
     os.kill(before.process.pid, signal.SIGKILL)

@@ -17,7 +17,7 @@ AWAY_S = (30, 120)
 
 def test_a_run_survives_an_api_server_that_is_killed_and_stays_away_twice(faulted: FaultInstallation) -> None:
     run_id = faulted.night("server-away")
-    faulted.until_running("server-away", run_id, "features")
+    faulted.until_ticking("server-away", run_id)
     known = read(faulted.home)
     assert known is not None
     for away_s in AWAY_S:
@@ -35,7 +35,7 @@ def test_a_run_survives_an_api_server_that_is_killed_and_stays_away_twice(faulte
 
 def test_a_run_survives_an_api_server_that_hangs(faulted: FaultInstallation) -> None:
     run_id = faulted.night("server-hung")
-    faulted.until_running("server-hung", run_id, "features")
+    faulted.until_ticking("server-hung", run_id)
     before = faulted.server("api-server")
     assert before.process is not None
     hung = processes.members({before.process.pid})

@@ -15,7 +15,7 @@ LOCKED_S = 20
 
 def test_a_run_survives_a_locked_database(faulted: FaultInstallation) -> None:
     run_id = faulted.night(PIPELINE)
-    faulted.until_running(PIPELINE, run_id, "features")
+    faulted.until_ticking(PIPELINE, run_id)
     before = {name: faulted.server(name).restarts for name in ("scheduler", "api-server", "dag-processor")}
     with closing(sqlite3.connect(faulted.services.airflow_home / "airflow.db", timeout=60)) as other:
         other.execute("BEGIN EXCLUSIVE")
