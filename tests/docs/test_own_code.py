@@ -46,7 +46,7 @@ columns:
   shop:        {role: categorical, type: string}
   basket:      {role: group, type: int64}
   late:        {role: categorical, type: int64}
-  hour:        {role: numeric, type: float64, derived: true, max: 0}
+  hour:        {role: numeric, type: float64, derived: true, max: 23}
   items:       {role: weight, type: int64}
   distance_km: {role: label, type: float64}
 train:
