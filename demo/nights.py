@@ -1,4 +1,4 @@
-"""Three nights of the search-ranking example: a first model, a better one, and a poisoned day that Ratchet refuses."""
+"""Three nights of the search-ranking example: a first model, a better one a week later, and a poisoned day."""
 
 import shutil
 import time
@@ -62,7 +62,7 @@ class Nights:
             self._say(line)
         for line in self._services.addresses():
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-        return ended == [*["promote"] * (days.NIGHTS - 1), "refused"]
+        return ended == ["promote", "promote", "refused"]
 
     def _forget_other_dates(self, last: date) -> None:
         """Remove the state of a demo of another date, whose nights differ from those of today.
@@ -97,7 +97,7 @@ class Nights:
         """
         first = not api.runs(PIPELINE)
         runs: list[tuple[date, str]] = []
-        for back in range(days.NIGHTS - 1, 0 if first else -1, -1):
+        for back in days.BACK[:-1] if first else days.BACK:
             day = tick.date() - timedelta(days=back + 1)
             runs.append((day, self._trigger(api, day, tick - timedelta(hours=back) if first else None)))
         api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})

@@ -63,7 +63,7 @@ def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCall
     plan = PlanOperator(task_id="plan", folder=folder, timezone=timezone, **shared, **_handling(_PLANNING))
     tasks: list[BaseOperator] = [plan]
     for stage in STAGES:
-        handling = {**shared, **_handling(spec.stages[stage], wait_s=_wait_s(spec) if stage == "ingest" else 0)}
+        handling = {**shared, **_handling(spec.stages[stage])}
         if stage == "register":
             if spec.register_.promote == "approve":
                 tasks.append(_approval(spec, callbacks, shared))
@@ -84,26 +84,21 @@ def _approval(spec: PipelineSpec, callbacks: AlertCallbacks, shared: dict[str, A
     return ApproveOperator(pipeline=spec.name, callbacks=callbacks, **shared, **handling)
 
 
-def _wait_s(spec: PipelineSpec) -> int:
-    """Seconds that ingest may wait for its source, beside its own time."""
-    return wait_limit(spec.source, scheduled=True)
-
-
-def _handling(settings: StageSettings, *, wait_s: int = 0) -> dict[str, Any]:
+def _handling(settings: StageSettings) -> dict[str, Any]:
     return {
         "retries": settings.retries,
         "retry_delay": LOST_DELAY,
         "retry_exponential_backoff": BACKOFF,
         "max_retry_delay": MAX_DELAY,
         "retry_policy": StageRetryPolicy(settings.retry_delay),
-        "execution_timeout": timedelta(seconds=settings.timeout + settings.grace + _MARGIN_S + wait_s),
+        "execution_timeout": timedelta(seconds=settings.timeout + settings.grace + _MARGIN_S),
     }
 
 
 def _run_timeout(spec: PipelineSpec) -> timedelta:
-    """Twice what the stages may take in one try each: room for retries, and an end for a run that hangs."""
+    """Twice what the stages may take in one try each, after the wait for a late source: an end for a run that hangs."""
     busy_s = 2 * sum(settings.timeout + settings.grace for settings in spec.stages.values())
-    stages = timedelta(seconds=busy_s + _wait_s(spec))
+    stages = timedelta(seconds=busy_s + wait_limit(spec.source, scheduled=True))
     if spec.register_.promote == "approve":
         from ratchet_airflow.approval import WAIT
 

@@ -1,13 +1,14 @@
 """The tasks of a pipeline: the plan, and its stages. They connect ratchet/runs with Airflow."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.bases.resumablejobmixin import ResumableJobMixin
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
 
 from ratchet.contracts.environment import environment
 from ratchet.contracts.request import AsOf, Outcome
@@ -22,6 +23,9 @@ from ratchet_airflow.run_id import store_run_id
 if TYPE_CHECKING:
     from ratchet.runs.attempt import Attempt
     from ratchet.runs.events import Event
+
+_LOOK_S = 20.0
+"""Seconds between two looks at a source that is late. Each look is a process of a worker."""
 
 
 class PlanOperator(BaseOperator):
@@ -126,7 +130,8 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         self.log.info("%s of %s for %s; %s", self.stage, self.pipeline, plan.data_date, how)
         store = open_store(plan.store)
         with StageRecord(store, plan, self.stage) as record:
-            settled = settle(store, plan, self.stage, _attempt_name(context), on_event=self._log_event)
+            name = _attempt_name(context)
+            settled = settle(store, plan, self.stage, name, on_event=self._log_event, pause=_reschedule)
             if isinstance(settled, Work):
                 fresh = self._kept_name(context) is None
                 record.attempt = self._attempt = Attempt(settled, runner, on_event=self._log_event, fresh=fresh)
@@ -134,7 +139,6 @@ class StageOperator(ResumableJobMixin, BaseOperator):
                     self._attempt.interrupt()
                 self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
                 settled = self._outcome
-            name = _attempt_name(context)
             record.last_lines = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
             outcome = record.end(settled)
         if outcome.state == "skipped":
@@ -197,6 +201,12 @@ class StageOperator(ResumableJobMixin, BaseOperator):
 
     def _log_event(self, event: "Event") -> None:
         self.log.log(level_of(event), line_of(event), **fields_of(event))
+
+
+def _reschedule(seconds: float) -> None:
+    """Run the same try of this task again in some seconds, at least `_LOOK_S`. Meanwhile it occupies no worker."""
+    then = datetime.now(UTC) + timedelta(seconds=max(seconds, _LOOK_S))
+    raise AirflowRescheduleException(then)  # type: ignore[no-untyped-call] # Airflow's own has no types
 
 
 def _attempt_name(context: Mapping[str, Any]) -> str:

@@ -25,17 +25,25 @@ _QUIET_S = 2.0
 _MOST_LOOKS = 30
 
 
-def current_plan(store: Store, plan: RunPlan, *, failed: bool, on_event: Callable[[Event], None]) -> RunPlan:
+def current_plan(
+    store: Store,
+    plan: RunPlan,
+    *,
+    failed: bool,
+    on_event: Callable[[Event], None],
+    pause: Callable[[float], None] = time.sleep,
+) -> RunPlan:
     """The plan with which ingest starts. Waits for the data date; after a failed try, plans a changed source again.
 
-    failed: whether an earlier try of ingest in this run has failed. Raises what listing the source raises.
+    failed: whether an earlier try of ingest in this run has failed. pause: waits so many seconds before the source is
+    looked at again, or raises what makes the caller call this again later. Raises what listing the source raises.
     """
     plan = plan_of(store, plan.spec.name, plan.run_id) or plan
     if plan.as_of == "then":
         return plan
     if failed:
         plan = _record(store, plan, _quiet_source(plan), on_event)
-    return _await_data_date(store, plan, on_event)
+    return _await_data_date(store, plan, on_event, pause)
 
 
 def source_changed(plan: RunPlan) -> bool:
@@ -60,7 +68,9 @@ def _quiet_source(plan: RunPlan) -> tuple[SourceDay, ...]:
     return found
 
 
-def _await_data_date(store: Store, plan: RunPlan, on_event: Callable[[Event], None]) -> RunPlan:
+def _await_data_date(
+    store: Store, plan: RunPlan, on_event: Callable[[Event], None], pause: Callable[[float], None]
+) -> RunPlan:
     """Wait until the data date has files, until the limit, which counts from the plan on. Looks once in any case."""
     limit_s = wait_limit(plan.spec.source, scheduled=plan.kind == "scheduled")
     reported = False
@@ -76,7 +86,7 @@ def _await_data_date(store: Store, plan: RunPlan, on_event: Callable[[Event], No
             )
             on_event(Event(name="waiting", level="warning", message=message))
             reported = True
-        time.sleep(min(_POLL_S, left_s))
+        pause(min(_POLL_S, left_s))
     return plan
 
 

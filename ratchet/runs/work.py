@@ -1,5 +1,6 @@
 """What a stage of a run has to compute, or its outcome where there is nothing to compute."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from ratchet.store.base import Store
 from ratchet.store.publishing import discard_damaged, find_result
 
 OnEvent = Callable[[Event], None]
+Pause = Callable[[float], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,17 +72,21 @@ class Work:
         return find_result(self.store, self.request.prefix)
 
 
-def settle(store: Store, plan: RunPlan, stage: Stage, attempt: str, *, on_event: OnEvent) -> Outcome | Work:
+def settle(
+    store: Store, plan: RunPlan, stage: Stage, attempt: str, *, on_event: OnEvent, pause: Pause = time.sleep
+) -> Outcome | Work:
     """The outcome of a stage that is skipped or was published before; for any other, what `attempt` has to compute.
 
     Before ingest, a source that is late is waited for, and one that has changed is planned again. A published result
-    whose bytes are damaged is moved aside, and computed again. on_event: gets a warning of each. Raises
-    ConfigurationError if a stage before it has no result in this run.
+    whose bytes are damaged is moved aside, and computed again. on_event: gets a warning of each. pause: waits so many
+    seconds for a late source; what it raises is raised. Raises ConfigurationError if a stage before it has no result in
+    this run.
     """
     so_far = outcomes(store, plan.spec.name, plan.run_id)
     earlier = so_far.pop(stage, None)
     if stage == "ingest":
-        plan = current_plan(store, plan, failed=earlier is not None and earlier.state == "failed", on_event=on_event)
+        failed = earlier is not None and earlier.state == "failed"
+        plan = current_plan(store, plan, failed=failed, on_event=on_event, pause=pause)
     if reason := why_skipped(stage, so_far):
         return Outcome(stage=stage, state="skipped", because=reason)
     request = compose(store, plan, stage, so_far, attempt)
