@@ -13,6 +13,9 @@ from ratchet.runs.day_records import JUDGES, record_day
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
 
+_RULES = frozenset({"validate", "columns"})
+"""The parts of a pipeline file with the rules for rows."""
+
 
 class StageRecord:
     """Records what `end` is given, or the RatchetError that leaves its block, over the record of an earlier try.
@@ -66,4 +69,6 @@ class StageRecord:
                 stage=outcome.stage,
                 state=outcome.state,
                 snapshot=summaries.snapshot(ingested.result),
+                past=plan.as_of == "then",
+                trial=any(key.partition(".")[0] in _RULES for key in plan.overrides),
             )

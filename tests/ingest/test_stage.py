@@ -251,8 +251,9 @@ def test_the_data_date_must_have_data(world: World) -> None:
     with pytest.raises(DataRejected, match=f"{D3}: the source has no files for the data date"):
         world.run("ingest")
     world.put(D3, pa.table(rows(4)).slice(0, 0))
-    with pytest.raises(DataRejected, match=f"{D3}: the source has no rows for the data date"):
+    with pytest.raises(DataRejected, match=f"{D3}: the source has no rows for the data date") as caught:
         world.run("ingest")
+    assert "source.wait" not in caught.value.remedy  # a run waits for files, and for no rows
 
 
 def test_an_earlier_day_without_data_stops_the_run_or_is_skipped_as_the_file_says(world: World) -> None:
