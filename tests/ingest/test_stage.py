@@ -389,6 +389,26 @@ def test_a_delta_table_is_ingested_day_by_day(world: World, tmp_path: Path, part
     assert snapshot(world.run("ingest")).rows == 190
 
 
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_a_day_of_a_delta_table_is_the_same_whatever_is_added_to_other_days(
+    world: World, tmp_path: Path, partitioned: bool
+) -> None:
+    uri = str(tmp_path / "delta")
+    options = {"partition_by": ["day"]} if partitioned else {}
+
+    def append(day: date, count: int) -> None:
+        frame = pl.DataFrame(rows(count, day)).with_columns(day=pl.lit(day))
+        frame.write_delta(uri, mode="append", delta_write_options=options)
+
+    for day in (D1, D2, D3):
+        append(day, 60)
+    world.document["source"] = {"kind": "delta", "uri": uri, "date_column": "day", "window_days": 3}
+    before = {day.day: day.source for day in snapshot(world.run("ingest")).days}
+    append(D3, 1)
+    after = {day.day: day.source for day in snapshot(world.run("ingest")).days}
+    assert [day for day in before if before[day] != after[day]] == [D3]
+
+
 def test_a_snapshot_in_s3_is_the_same_snapshot(tmp_path: Path, s3_uri: str) -> None:
     (tmp_path / "remote").mkdir()
     here, there = clicks(tmp_path), clicks(tmp_path / "remote", s3_uri)
