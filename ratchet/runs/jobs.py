@@ -152,8 +152,8 @@ def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str,
         secrets[CREDENTIALS] = s3_credentials(request.stage)
     if tracks and (found := mlflow_credentials()):
         secrets[MLFLOW_CREDENTIALS] = found
-    if request.stage == "ingest" and (found := _source_variables(request.spec.source)):
-        secrets[ENVIRONMENT] = json.dumps(found).encode()
+    if request.stage == "ingest" and (variables := _source_variables(request.spec.source)):
+        secrets[ENVIRONMENT] = json.dumps(variables).encode()
     return secrets
 
 
