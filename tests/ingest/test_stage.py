@@ -339,6 +339,18 @@ def test_a_day_of_a_database_is_read_once_until_a_rebuild_and_then_later_nights_
     assert pl.read_delta(uri, version=snapshot(first).version).height == 180
 
 
+def test_one_day_of_a_database_is_read_again_where_its_rows_were_refused(world: World, database: Path) -> None:
+    sql(world, "select * from clicks where day = :date")
+    world.run("ingest")
+    connection = sqlite3.connect(database)
+    connection.execute("delete from clicks where query_id = 0")
+    connection.commit()
+    connection.close()
+    again = world.run("ingest", parts={f"rebuild.{D3}": "run-3"})
+    assert [day.file.rows for day in snapshot(again).days] == [60, 60, 56]
+    assert world.run("ingest").result.content == again.result.content
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [

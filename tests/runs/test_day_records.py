@@ -20,6 +20,7 @@ from ratchet.contracts.summaries import Check, Snapshot, SnapshotDay, Validation
 from ratchet.runs.day_records import admit, day_states, record_day
 from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.planning import make_plan
+from ratchet.runs.requests import compose
 from ratchet.runs.stage_record import StageRecord
 from ratchet.store.opening import open_store
 from tasks.validate.window import check_refused
@@ -141,6 +142,32 @@ def test_a_day_that_no_run_refused_cannot_be_let_in(world: World) -> None:
     for day in (D2, D3):
         with pytest.raises(ConfigurationError, match=f"no run of {day} has refused it"):
             admit(world.store, "clicks", day, by="Ada", because="why not")
+
+
+@pytest.mark.parametrize("kind", ["sql", "files"])
+def test_the_rows_of_a_query_are_read_again_by_the_run_after_a_refusal(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Files say that they have changed, and a database does not."""
+    if kind == "sql":
+        monkeypatch.setenv("RATCHET_SOURCE_SHOP", "sqlite:////shop.db")
+        source = {"kind": "sql", "uri": "${RATCHET_SOURCE_SHOP}", "query": "select :date", "window_days": 4}
+        world.document["source"] = source
+    key = f"rebuild.{D2}"
+
+    def parts() -> dict[str, str]:
+        planned = plan(world, D2)
+        return {"run": planned.run_id, **compose(world.store, planned, "ingest", {}, "a").parts}
+
+    assert key not in parts()
+    judge(world, "few", passed=False)
+    for _ in range(2):  # each run reads them, as each may come after a correction
+        found = parts()
+        assert found.get(key) == (found["run"] if kind == "sql" else None)
+    admit(world.store, "clicks", D2, by="Ada", because="it is right")
+    assert key not in parts()  # a person let in these rows, and no others
+    judge(world, "corrected", passed=True)
+    assert key not in parts()
 
 
 def judge(world: World, source: str, *, passed: bool, **how: bool) -> None:
