@@ -69,7 +69,8 @@ def make_plan(
     packed = bundle.pack(folder)
     root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
     check_reach(spec.source, root, source, store)
-    if as_of == "then" and (first := first_judged(store, spec.name, data_date)) is not None:
+    first = first_judged(store, spec.name, data_date) if as_of == "then" else None
+    if first is not None:
         then = {each.day: each for each in first.source}
         source = tuple(then.get(each.day, each) for each in source)
     plan = RunPlan(
@@ -94,7 +95,7 @@ def make_plan(
         started_by=started_by,
         rebuild=rebuild,
         days=day_states(store, spec.name, dates.window(data_date, spec.source.window_days)[:-1]),
-        refused_by=_refused_by(store, spec, data_date) if as_of == "now" else "",
+        refused_by=_refused_by(store, spec, data_date) if first is None else "",
         created=datetime.now(UTC),
     )
     if not publish:

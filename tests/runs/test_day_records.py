@@ -14,7 +14,7 @@ from ratchet.contracts import paths, summaries
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.request import RunPlan
+from ratchet.contracts.request import AsOf, RunPlan
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.summaries import Check, Snapshot, SnapshotDay, Validation
 from ratchet.runs.day_records import admit, day_states, record_day
@@ -39,7 +39,7 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def plan(world: World, day: date, overrides: Mapping[str, str] | None = None) -> RunPlan:
+def plan(world: World, day: date, overrides: Mapping[str, str] | None = None, as_of: AsOf = "now") -> RunPlan:
     """A new run of a date, as it is planned now."""
     return make_plan(
         folder=world.pipeline,
@@ -49,12 +49,15 @@ def plan(world: World, day: date, overrides: Mapping[str, str] | None = None) ->
         kind="local",
         store_uri=world.store.uri,
         overrides=overrides,
+        as_of=as_of,
     )
 
 
-def night(world: World, day: date, overrides: Mapping[str, str] | None = None) -> Validation | None:
+def night(
+    world: World, day: date, overrides: Mapping[str, str] | None = None, as_of: AsOf = "now"
+) -> Validation | None:
     """A run of a date up to validate, recorded as every run is; None if its rows were refused."""
-    planned = plan(world, day, overrides)
+    planned = plan(world, day, overrides, as_of)
     world.run_id, world.days = planned.run_id, planned.days
     ingested = world.run("ingest", day)
     try:
@@ -144,9 +147,9 @@ def test_a_day_that_no_run_refused_cannot_be_let_in(world: World) -> None:
             admit(world.store, "clicks", day, by="Ada", because="why not")
 
 
-@pytest.mark.parametrize("kind", ["sql", "files"])
+@pytest.mark.parametrize(("kind", "as_of"), [("sql", "now"), ("sql", "then"), ("files", "now")])
 def test_the_rows_of_a_query_are_read_again_by_the_run_after_a_refusal(
-    world: World, monkeypatch: pytest.MonkeyPatch, kind: str
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: str, as_of: AsOf
 ) -> None:
     """Files say that they have changed, and a database does not."""
     if kind == "sql":
@@ -156,7 +159,7 @@ def test_the_rows_of_a_query_are_read_again_by_the_run_after_a_refusal(
     key = f"rebuild.{D2}"
 
     def parts() -> dict[str, str]:
-        planned = plan(world, D2)
+        planned = plan(world, D2, as_of=as_of)
         return {"run": planned.run_id, **compose(world.store, planned, "ingest", {}, "a").parts}
 
     assert key not in parts()
@@ -201,6 +204,16 @@ def test_a_backfill_with_the_rows_of_then_says_nothing_of_the_rows_of_now(world:
     assert is_out(world, "corrected") is not newest_passed
     judge(world, "corrected", passed=not newest_passed, past=True)  # the same rows as now
     assert is_out(world, "corrected") is newest_passed
+
+
+def test_a_backfill_of_a_date_without_a_verdict_sees_the_source_as_it_is_and_counts(world: World) -> None:
+    world.put(D2, count=40)
+    assert night(world, D2) is None
+    world.put(D2, count=100)
+    assert night(world, D2, as_of="then") is not None
+    found = night(world, D3)
+    assert found is not None
+    assert found.excluded == ()
 
 
 def test_rules_that_a_shell_or_a_form_has_changed_take_no_record_back(world: World) -> None:
