@@ -18,7 +18,7 @@ from ratchet.contracts.stages import Stage
 from ratchet.runners.job import CACHE, Job, Mount
 from ratchet.runs.credentials import mlflow_credentials, s3_credentials
 from ratchet.runtime.source_reach import check_reach
-from ratchet.runtime.source_variables import allowed_names, expand, hide
+from ratchet.runtime.source_variables import allowed_names, expand
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
 
@@ -112,7 +112,7 @@ def _database_mounts(place: DatabasePlace, uri: str) -> list[Mount]:
         return []
     if not place.file.is_file():
         raise ConfigurationError(
-            f"source.uri: the {place.kind} database {hide(str(place.file), uri)} does not exist",
+            f"source.uri: the {place.kind} database {uri!r} does not exist",
             remedy="name the file of the database",
         )
     return [Mount(path=str(place.file.parent), read_only=True)]
