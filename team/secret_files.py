@@ -21,6 +21,7 @@ from ratchet.contracts.fingerprint import fingerprint
 from ratchet.contracts.stages import STAGES, Stage
 from team.certificate import self_signed
 from team.settings import Settings
+from team.source_variables import shell_lines
 
 ADMIN = "admin"
 """The first user, of Airflow and of MLflow."""
@@ -137,6 +138,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
             "mlflow", mlflow_tracking_username="ratchet", mlflow_tracking_password=made["mlflow-stages"]
         ),
         "mlflow-admin-password": made["mlflow-admin"],
+        "source-variables": "",
         **_s3(made, settings),
     }
     if settings.s3_credentials is not None:
@@ -144,6 +146,9 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
         files |= {name: given for name in files if name.startswith("s3-")}
     if settings.mlflow_credentials is not None:
         files["mlflow-credentials"] = _given(settings.mlflow_credentials, "RATCHET_MLFLOW_CREDENTIALS")
+    if settings.source_credentials is not None:
+        given = _given(settings.source_credentials, "RATCHET_SOURCE_CREDENTIALS")
+        files["source-variables"] = shell_lines(given, settings)
     return files
 
 
@@ -194,9 +199,9 @@ def _database(given: str | None, name: str, password: str, *, driver: str) -> st
 
 def _may(settings: Settings) -> dict[str, list[str]]:
     """The rights of each user of S3, in SeaweedFS's terms."""
-    store, data, artifacts = (urlsplit(each).netloc for each in (settings.store, settings.data, settings.artifacts))
+    store, artifacts = (urlsplit(each).netloc for each in (settings.store, settings.artifacts))
     reads = [f"Read:{store}", f"List:{store}"]
-    sources = [f"Read:{data}", f"List:{data}"]
+    sources = [f"{right}:{bucket}" for bucket in settings.source_buckets for right in ("Read", "List")]
 
     def of(stage: Stage) -> list[str]:
         writes = [f"Write:{store}/{pattern}" for pattern in paths.writable_by(stage)]

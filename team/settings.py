@@ -60,6 +60,7 @@ class Settings(BaseModel):
         None, pattern=r"^s3://[a-z0-9.-]{3,63}(/[^,]*)?(,\s*s3://[a-z0-9.-]{3,63}(/[^,]*)?)*$"
     )
     source_variables: str | None = Field(None, pattern=r"^[A-Za-z_]\w*\*?(,\s*[A-Za-z_]\w*\*?)*$")
+    source_credentials: Path | None = None
     artifacts: str = Field("s3://mlflow", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
     gpus: str | None = None
     stages_open: bool = False
@@ -138,6 +139,17 @@ class Settings(BaseModel):
                 "RATCHET_GPU_WORKERS: with RATCHET_MAIN_HOST there is one worker here, which takes every device"
             )
         return self
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """The further variables that an sql source may read."""
+        return tuple(name.strip() for name in (self.source_variables or "").split(",") if name.strip())
+
+    @property
+    def source_buckets(self) -> tuple[str, ...]:
+        """The buckets that a source may lie in, each once."""
+        roots = (self.source_roots or self.data).split(",")
+        return tuple(dict.fromkeys(urlsplit(root.strip()).netloc for root in (self.data, *roots)))
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -229,7 +241,7 @@ def _parse(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
             f"{file} cannot be read: {error}", remedy="make it a UTF-8 text that you may read"
         ) from error
     for binding in parse_stream(StringIO(text)):
-        place, name, value = f"{file.name}:{_line(binding.original)}", binding.key, binding.value
+        place, name, value = f"{file.name}:{line_of(binding.original)}", binding.key, binding.value
         if name is None and not binding.error:  # a comment
             continue
         if name is None or value is None:
@@ -245,7 +257,7 @@ def _parse(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
     return found, places, problems
 
 
-def _line(original: Original) -> int:
+def line_of(original: Original) -> int:
     """The line of a binding; python-dotenv counts from the blank lines before it."""
     blank = original.string[: len(original.string) - len(original.string.lstrip())]
     return original.line + blank.count("\n")

@@ -84,6 +84,9 @@ class RunPlan(Document):
     overrides: dict[str, str] = Field(default_factory=dict)
     started_by: str = Field("", description="The user, as user@host or as Airflow names it; empty for a schedule.")
     rebuild: bool = False
+    refused_by: str = Field(
+        "", description="The run of this date that refused the rows of its query, which are read again then."
+    )
     days: DayStates = Field(
         default_factory=DayStates, description="What became of the earlier days of the window in their own runs."
     )

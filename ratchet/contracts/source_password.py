@@ -9,9 +9,10 @@ from ratchet.contracts.environment import SOURCE_SECRETS
 from ratchet.contracts.misfits import Misfit
 
 _VARIABLES = re.compile(r"(?:\$\{[A-Za-z_][A-Za-z0-9_]*\})*")
-_LOGIN = re.compile(r"(?://|\})[^:/@]*:([^@]*)@")
+_LOGIN = re.compile(r"(?://|\$\{[A-Za-z_][A-Za-z0-9_]*\})[^:/@]*:([^@]*)@")
 _PARAMETER = re.compile(
-    r"(?:^|[?&;])\s*[\w.-]*(?:pass(?:word|wd|phrase)?|pwd|secret[\w-]*|token|credentials?|api_?key|access_?key|account_?key)\s*="
+    r"(?:^|[?&;])\s*[\w.-]*(?:pass(?:word|wd|phrase)?|pwd|secret[\w-]*|token|credentials?(?:_base64|_info)?"
+    r"|(?:api|access|account|private)_?key)\s*="
     r"\s*([^&;]*)",
     re.IGNORECASE,
 )

@@ -18,7 +18,9 @@ class SnapshotDay(Document):
 
     day: date
     file: Artifact
-    source: Sha256 = Field(description="The digest of the source files' names and bytes.")
+    source: Sha256 = Field(
+        description="The digest of the source files' names and bytes; of a query or a Delta table, of the day's rows."
+    )
     zones: dict[str, bool] = Field(
         default_factory=dict,
         description="By timestamp column: true if the source gave a zone other than UTC, false if it gave none.",

@@ -41,15 +41,29 @@ def day_states(store: Store, pipeline: str, days: Iterable[date]) -> DayStates:
 
 
 def record_day(
-    store: Store, *, pipeline: str, data_date: date, run_id: str, stage: Stage, state: str, snapshot: Snapshot
+    store: Store,
+    *,
+    pipeline: str,
+    data_date: date,
+    run_id: str,
+    stage: Stage,
+    state: str,
+    snapshot: Snapshot,
+    past: bool = False,
+    trial: bool = False,
 ) -> None:
     """Record what a stage that checks rows found out about its data date; nothing if it found nothing out.
 
-    stage: one of JUDGES. state: how it ended, `done` or `failed`.
+    stage: one of JUDGES. state: how it ended, `done` or `failed`. past: whether the run takes the source as it was
+    then; it changes nothing about other rows. trial: whether a person changed the rules for this run alone; it changes
+    nothing that is recorded.
     """
     source = next((day.source for day in snapshot.days if day.day == data_date), None)
     causes = [] if state == "done" else _causes(store, paths.checks(pipeline, run_id, stage), data_date)
     if source is None or causes is None or (stage != "validate" and not causes):
+        return
+    newest = [key for key in _keys(store, pipeline, data_date) if key.action != "admit"][-1:]
+    if any(trial or (past and key.source != paths.short(source)) for key in newest):
         return
     record = DayRecord(
         day=data_date,

@@ -12,7 +12,7 @@ from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.contracts.quantities import show_memory
 from ratchet.contracts.request import StageRequest
-from ratchet.contracts.source import FilesSource
+from ratchet.contracts.source import Source, SqlSource
 from ratchet.contracts.source_uri import DatabasePlace, database_place
 from ratchet.contracts.stages import Stage
 from ratchet.runners.job import CACHE, Job, Mount
@@ -112,7 +112,7 @@ def _database_mounts(place: DatabasePlace, uri: str) -> list[Mount]:
         return []
     if not place.file.is_file():
         raise ConfigurationError(
-            f"source.uri: the file of the {place.kind} database {uri!r} does not exist",
+            f"source.uri: the {place.kind} database {uri!r} does not exist",
             remedy="name the file of the database",
         )
     return [Mount(path=str(place.file.parent), read_only=True)]
@@ -146,13 +146,19 @@ def _cache_settings() -> dict[str, str]:
 
 
 def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str, bytes]:
-    """Files for the stage alone: keys of S3 and MLflow, and the variables in a database's URI."""
+    """Files for the stage alone: keys of S3 and MLflow, and the variables in the source's URI."""
     secrets: dict[str, bytes] = {}
     if uses_s3:
         secrets[CREDENTIALS] = s3_credentials(request.stage)
     if tracks and (found := mlflow_credentials()):
         secrets[MLFLOW_CREDENTIALS] = found
-    if request.stage == "ingest" and not isinstance(request.spec.source, FilesSource):
-        names = [*allowed_names(request.spec.source.uri, secret=True), variable("source_variables")]
-        secrets[ENVIRONMENT] = json.dumps({name: os.environ[name] for name in names if name in os.environ}).encode()
+    if request.stage == "ingest" and (variables := _source_variables(request.spec.source)):
+        secrets[ENVIRONMENT] = json.dumps(variables).encode()
     return secrets
+
+
+def _source_variables(source: Source) -> dict[str, str]:
+    """The variables in a source's URI, for a stage that does not have the environment of this process."""
+    is_sql = isinstance(source, SqlSource)
+    names = [*allowed_names(source.uri, secret=is_sql), *([variable("source_variables")] if is_sql else [])]
+    return {name: os.environ[name] for name in names if name in os.environ}

@@ -11,13 +11,15 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from ratchet.contracts.environment import variable
 from ratchet.contracts.source import FilesSource, Source
+from ratchet.contracts.source_names import ADDRESSES, VARIABLE, matches
+from ratchet.contracts.source_password import shows_password
 from ratchet.runners.log.lines import Line
 
 MASK = "***"
 SHORTEST = 4
 """Letters of a value that is masked. A shorter one hides nothing, and would be masked inside other words."""
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _SECRET_NAME = re.compile(r"(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|KEY|CREDENTIALS?)$", re.IGNORECASE)
 _LOGIN = re.compile(r"(://[^/\s:@'\"]*:)([^/\s@'\"]+)(?=@)")
 """A password in a URL: `postgresql://user:password@host`."""
@@ -66,9 +68,9 @@ def secrets_of(source: Source, files: Mapping[str, bytes]) -> set[str]:
     reads from there, what is named like a secret, and the passwords of URLs.
     """
     found = {value for content in files.values() for value in _values(content.decode("utf-8", "replace"))}
-    read = set() if isinstance(source, FilesSource) else set(_VARIABLE.findall(source.uri))
+    read = set() if isinstance(source, FilesSource) else set(VARIABLE.findall(source.uri))
     for name, value in os.environ.items():
-        if name in read or (_SECRET_NAME.search(name) and not value.startswith("/")):
+        if (name in read and not _is_shown(name, value)) or (_SECRET_NAME.search(name) and not value.startswith("/")):
             found.update((value, *value.splitlines()))
         found.update(password for _, password in _LOGIN.findall(value))
     return found
@@ -81,14 +83,20 @@ def _values(content: str) -> Iterator[str]:
     except ValueError:
         given = None
     if isinstance(given, dict):
-        for value in map(str, given.values()):
-            yield from (value, *value.splitlines())
+        for name, value in given.items():
+            if not _is_shown(name, str(value)):
+                yield from (str(value), *str(value).splitlines())
         return
     for line in content.splitlines():
         _, separator, value = line.partition("=")
         if separator:
             yield value.strip()
             yield value.strip().replace("%%", "%")
+
+
+def _is_shown(name: str, value: str) -> bool:
+    """Whether messages show the value of a source's variable: an address, or the names of what sources may read."""
+    return (name == variable("source_variables") or matches(name, ADDRESSES)) and not shows_password(value)
 
 
 def _forms(secret: str) -> set[str]:

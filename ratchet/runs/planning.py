@@ -69,7 +69,8 @@ def make_plan(
     packed = bundle.pack(folder)
     root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
     check_reach(spec.source, root, source, store)
-    if as_of == "then" and (first := first_judged(store, spec.name, data_date)) is not None:
+    first = first_judged(store, spec.name, data_date) if as_of == "then" else None
+    if first is not None:
         then = {each.day: each for each in first.source}
         source = tuple(then.get(each.day, each) for each in source)
     plan = RunPlan(
@@ -94,6 +95,7 @@ def make_plan(
         started_by=started_by,
         rebuild=rebuild,
         days=day_states(store, spec.name, dates.window(data_date, spec.source.window_days)[:-1]),
+        refused_by=_refused_by(store, spec, data_date) if first is None else "",
         created=datetime.now(UTC),
     )
     if not publish:
@@ -102,6 +104,12 @@ def make_plan(
     store.create(key, plan.model_dump_json(by_alias=True, indent=1).encode())
     store.create(paths.night(spec.name, data_date, run_id), b"")
     return _read(store, key) or plan
+
+
+def _refused_by(store: Store, spec: PipelineSpec, data_date: date) -> str:
+    """The run that refused the rows of a query. A database does not report that they have been corrected since."""
+    states = day_states(store, spec.name, [data_date])
+    return states.refused[0].run_id if spec.source.kind == "sql" and states.refused and not states.admitted else ""
 
 
 def _store_bundle(store: Store, artifact: Artifact, pack: Callable[[], bytes]) -> None:

@@ -135,7 +135,8 @@ def _ingest(plan: RunPlan) -> dict[str, str]:
         for day in plan.source
     }
     order = {"config.columns": " ".join(plan.spec.columns)}
-    return {**flatten(schema, "config.columns"), **order, **flatten(source, "config.source"), **days}
+    again = {f"rebuild.{plan.data_date}": plan.run_id} if plan.refused_by else {}
+    return {**flatten(schema, "config.columns"), **order, **flatten(source, "config.source"), **days, **again}
 
 
 def _validate(plan: RunPlan) -> dict[str, str]:

@@ -10,8 +10,12 @@ from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.day_records import JUDGES, record_day
+from ratchet.runs.history import first_judged
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
+
+_RULES = frozenset({"validate", "columns"})
+"""The parts of a pipeline file with the rules for rows."""
 
 
 class StageRecord:
@@ -66,4 +70,12 @@ class StageRecord:
                 stage=outcome.stage,
                 state=outcome.state,
                 snapshot=summaries.snapshot(ingested.result),
+                past=self._sees_the_past(),
+                trial=any(key.partition(".")[0] in _RULES for key in plan.overrides),
             )
+
+    def _sees_the_past(self) -> bool:
+        """Whether the run takes its source as an earlier one saw it; without an earlier verdict it is that of now."""
+        plan = self._plan
+        first = first_judged(self._store, plan.spec.name, plan.data_date) if plan.as_of == "then" else None
+        return first is not None and first.run_id != plan.run_id

@@ -121,11 +121,12 @@ class DayParts(Generic[Source, Part]):
         Without doubt, a store over the network is asked for sizes only. On a local disk every byte is read, which takes
         seconds. Readers check every digest in any case.
         """
-        return self._rebuild or any(self.ctx.store.list(paths.damaged(self.ctx.request.prefix)))
+        return self._rebuild() or any(self.ctx.store.list(paths.damaged(self.ctx.request.prefix)))
 
-    @property
-    def _rebuild(self) -> bool:
-        return "rebuild" in self.ctx.request.parts
+    def _rebuild(self, day: Source | None = None) -> bool:
+        """Whether every day is computed again, or this one."""
+        parts = self.ctx.request.parts
+        return "rebuild" in parts or (day is not None and f"rebuild.{paths.day(day.day)}" in parts)
 
     def _parts(self, day: Source) -> dict[str, str]:
         return {**self.common, **self.identity(day)}
@@ -137,10 +138,10 @@ class DayParts(Generic[Source, Part]):
         """A day's part, and its rows if it is new. Only one run at a time computes it."""
         # Also in a rebuild: equal content keeps the published bytes, and `find` moves them aside if they are damaged.
         found = self.find(day)
-        if found is not None and not self._rebuild:
+        if found is not None and not self._rebuild(day):
             return found, None
         with self._lease(day) as waited:
-            if waited and not self._rebuild and (found := self.find(day)) is not None:
+            if waited and not self._rebuild(day) and (found := self.find(day)) is not None:
                 return found, None
             return self._make(day)
 
@@ -169,9 +170,11 @@ class DayParts(Generic[Source, Part]):
             made = self.make(day, transaction, Path(folder))
         if made is None:
             return None, 0
-        return self.read(self._publish(transaction, parts, made)), made.rows
+        return self.read(self._publish(transaction, parts, made, rebuild=self._rebuild(day))), made.rows
 
-    def _publish(self, transaction: Transaction, parts: Mapping[str, str], made: NewPart) -> PublishedResult:
+    def _publish(
+        self, transaction: Transaction, parts: Mapping[str, str], made: NewPart, *, rebuild: bool
+    ) -> PublishedResult:
         """Publish the part: ours, or the equal one of an attempt that was faster."""
         prefix = self._prefix(parts)
         done = transaction.commit(
@@ -180,7 +183,7 @@ class DayParts(Generic[Source, Part]):
             parts=parts,
             content=made.content,
             summary=made.summary,
-            rebuild=self._rebuild,
+            rebuild=rebuild,
         )
         if done.superseded:
             message = (

@@ -7,9 +7,11 @@ from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.source import FilesSource, Source
 from ratchet.runtime.sources import folder_of_day
 
+NO_FILES, NO_ROWS = "no files", "no rows"
+
 
 def absent_error(source: Source, root: str, day: date, what: str, *, timezone: str) -> DataRejected:
-    """The error for a data date without data. root: the source's. what: `no files` or `no rows`. timezone: of runs."""
+    """The error for a data date without data. root: the source's. what: NO_FILES or NO_ROWS. timezone: of runs."""
     cause = f"{day}: the source has {what} for the data date"
     today = datetime.now(UTC).astimezone(ZoneInfo(timezone)).date()
     if day > today:
@@ -21,6 +23,5 @@ def absent_error(source: Source, root: str, day: date, what: str, *, timezone: s
             f"{cause}: source.uri names the folder {folder}, and not its files",
             remedy=f"add a pattern for the files: source.uri: {source.uri.rstrip('/')}/*",
         )
-    return DataRejected(
-        cause, remedy=f"deliver the day to {source.uri}, or run for another date; source.wait lets a run wait for it"
-    )
+    waits = "; source.wait lets a run wait for its files" if what == NO_FILES else ""
+    return DataRejected(cause, remedy=f"deliver the day to {source.uri}, or run for another date{waits}")

@@ -8,13 +8,18 @@ _DATA = re.compile(r"[-+]?\d[\d.:T/ -]*")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 _AGAIN = "deliver the file again"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"PK\x03\x04", b"\xfd7zXZ")
+"""How files of gzip, bz2, zstd, lz4, zip and xz begin."""
+_COMPRESSED_REMEDY = (
+    "deliver the file as gzip, bz2, zstd or lz4 with the ending .gz, .bz2, .zst or .lz4, or uncompressed"
+)
 _UTF16_REMEDY = "deliver the file in UTF-8: its encoding seems to be UTF-16"
 
 
 def header_remedy(present: Sequence[str], begin: bytes) -> str | None:
     """The remedy for a header that lacks declared columns, if it shows what is wrong. begin: as in `remedy_of`."""
-    if begin.startswith(_UTF16):
-        return _UTF16_REMEDY
+    if remedy := _remedy_of_begin(begin):
+        return remedy
     if len(present) == 1:
         for separator, words in _SEPARATORS.items():
             if separator in present[0]:
@@ -26,8 +31,10 @@ def header_remedy(present: Sequence[str], begin: bytes) -> str | None:
 
 def remedy_of(message: str, begin: bytes) -> str:
     """The remedy for an error of the CSV reader. message: its text. begin: the first bytes of the file, unpacked."""
-    if begin.startswith(_UTF16):
-        return _UTF16_REMEDY
+    if remedy := _remedy_of_begin(begin):
+        return remedy
+    if "zone offset" in message:
+        return "deliver every timestamp of the column with a zone, or every one without; its first rows decide"
     if "UTF8" in message:
         return "deliver the file in UTF-8: it seems to have another encoding, such as Latin-1"
     if found := re.search(r"invalid value '(.*)'", message):
@@ -36,6 +43,12 @@ def remedy_of(message: str, begin: bytes) -> str:
     if found and int(found[2]) > int(found[1]):
         return "put each field that contains a comma in quotes, and write decimals with a point"
     return _AGAIN
+
+
+def _remedy_of_begin(begin: bytes) -> str | None:
+    if begin.startswith(_UTF16):
+        return _UTF16_REMEDY
+    return _COMPRESSED_REMEDY if begin.startswith(_COMPRESSED) else None
 
 
 def _value_remedy(value: str) -> str:

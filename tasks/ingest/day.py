@@ -22,7 +22,10 @@ from tasks.ingest.writing import DayFile, write
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltDay:
-    """A day's file in scratch. source: the digest of its source. traits: what the source shows beside its rows."""
+    """A day's file in scratch.
+
+    source: see SnapshotDay. traits: what the source shows beside its rows.
+    """
 
     file: DayFile
     source: str
@@ -41,8 +44,8 @@ def build(source: Source, root: str, planned: SourceDay, *, columns: dict[str, C
     traits = SourceTraits()
     if isinstance(source, SqlSource | DeltaSource):
         written = write(_rows(source, root, planned, columns, traits, scratch), schema, target)
-        origin = [file.model_dump(mode="json") for file in planned.files]
-        return BuiltDay(file=written, source=digest_of([origin, written.sha256]), traits=traits)
+        # Not the table's version, which each commit to another day changes.
+        return BuiltDay(file=written, source=written.sha256, traits=traits)
     store = open_root(root)
     with readable(root):
         local = [_take(store, root, planned, file, scratch / str(i)) for i, file in enumerate(planned.files)]

@@ -89,14 +89,14 @@ def _csv(path: Path, day: date, name: str, columns: dict[str, ColumnType], trait
 
 def _text(path: Path, name: str) -> Any:
     """The text of a CSV file as a stream, decompressed as the file's name in the source says."""
-    return pa.input_stream(str(path), compression=_COMPRESSIONS.get(PurePosixPath(name).suffix))
+    return pa.input_stream(str(path), compression=_COMPRESSIONS.get(PurePosixPath(name).suffix.lower()))
 
 
 def _begin(path: Path, name: str) -> bytes:
     """The first bytes of a CSV file's text; none if it cannot be read."""
     try:
         with _text(path, name) as stream:
-            begin: bytes = stream.read(2)
+            begin: bytes = stream.read(6)
             return begin
     except OSError:
         return b""

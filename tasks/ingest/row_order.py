@@ -28,18 +28,20 @@ def in_order(batches: Iterable[Any], schema: Any, folder: Path) -> Iterator[Any]
     }
     with duckdb.connect(":memory:", config=settings) as sorter:
         sorter.execute("set enable_progress_bar = false")  # it would print among the lines of the log
-        sorter.register("batch", pa.Table.from_batches([], schema))
+        # DuckDB takes `a` and `A` for one name.
+        places = [f"c{place}" for place in range(len(schema))]
+        sorter.register("batch", pa.Table.from_batches([], schema).rename_columns(places))
         sorter.execute("create table day as select * from batch")
         for batch in batches:
-            sorter.register("batch", batch)
+            sorter.register("batch", batch.rename_columns(places))
             sorter.execute("insert into day select * from batch")
         sorter.unregister("batch")
         for batch in sorter.sql("select * from day").order(_order(schema)).to_arrow_reader(ROW_GROUP):
-            yield batch.cast(schema)
+            yield batch.rename_columns(schema.names).cast(schema)
 
 
 def _order(schema: Any) -> str:
     """All columns; then the signs of floats, since 0.0 and -0.0 are equal and not the same bytes."""
-    names = [(f'"{field.name}"', field.type) for field in schema]
+    names = [(f"c{place}", field.type) for place, field in enumerate(schema)]
     signs = [f"signbit({name})" for name, kind in names if pa.types.is_floating(kind)]
     return ", ".join([f"{name} asc nulls last" for name, _ in names] + signs)

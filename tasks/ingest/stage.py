@@ -21,7 +21,7 @@ from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.days import DayParts, NewPart
 from ratchet.runtime.source_reach import check_reach
 from ratchet.store.publishing import Transaction
-from tasks.ingest.absence import absent_error
+from tasks.ingest.absence import NO_FILES, NO_ROWS, absent_error
 from tasks.ingest.day import build
 from tasks.ingest.row_order import SORT_MEMORY
 from tasks.ingest.schema import arrow_schema, source_columns
@@ -31,8 +31,6 @@ from tasks.ingest.traits import refuse_mixed_zones
 from tasks.ingest.writing import ROW_GROUP
 
 _BYTES_PER_VALUE = 110  # while a row group is cast and written: 79 to 107 were measured
-_EMPTY = "no rows"
-_NONE = "no files"
 
 
 def run(ctx: StageContext) -> Finished:
@@ -40,13 +38,13 @@ def run(ctx: StageContext) -> Finished:
     check_reach(ctx.spec.source, ctx.request.source_root, ctx.request.source, ctx.store)
     columns = source_columns(ctx.spec)
     table = paths.table(ctx.spec.name, digest_of(list(columns.items())))
-    absent = {day.day: _NONE for day in ctx.request.source if not day.files}
+    absent = {day.day: NO_FILES for day in ctx.request.source if not day.files}
     _refuse_absent(ctx, absent)
     with ctx.phase("days"), _final_for_then(ctx):
         days = _days(ctx, columns, table, [day for day in ctx.request.source if day.files])
     days = [day for day in days if day.file.rows]
     filled = {day.day for day in days}
-    absent |= {day.day: _EMPTY for day in ctx.request.source if day.day not in filled | {*absent}}
+    absent |= {day.day: NO_ROWS for day in ctx.request.source if day.day not in filled | {*absent}}
     _refuse_absent(ctx, absent)
     refuse_mixed_zones({day.day: day.zones for day in days})
     with ctx.phase("commit"):

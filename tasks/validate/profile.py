@@ -184,7 +184,7 @@ def _numbers(series: pl.Series, column: Column) -> ColumnProfile:
 
 def _values(series: pl.Series, column: Column) -> dict[str, object]:
     """The counts of values, those that are not allowed, and the hashes of distinct values."""
-    counts = series.drop_nulls().value_counts(name="rows").rename({series.name: "value"})
+    counts = series.drop_nulls().alias("value").value_counts(name="rows")
     hashes = (counts["value"].hash() // 2 ** (64 - _HASH_BITS)).bottom_k(KEPT_HASHES).sort()
     kept, dropped = _top(counts)
     found: dict[str, object] = {"values": kept, "others": dropped, "hashes": tuple(sorted(set(hashes.to_list())))}

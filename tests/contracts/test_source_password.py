@@ -31,6 +31,8 @@ QUERY = ", query: 'SELECT * FROM t WHERE day = :date'"
         "mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BUID%3Dme%3BPWD%3Dhunter2",
         "snowflake://host/db?user=me&token=hunter2",
         "mysql://host/db?passwd = hunter2",
+        "bigquery://project/db?credentials_base64=hunter2",
+        "snowflake://me@host/db?private_key=hunter2",
     ],
 )
 def test_a_password_in_the_address_of_a_database_is_refused_and_not_shown(uri: str) -> None:
@@ -66,6 +68,8 @@ def test_a_password_given_by_a_flag_is_refused_too() -> None:
         "/data/passwords/{date}.csv",
         "s3://bucket/a:b@c/{date}/token=x/*.parquet",
         "s3://bucket/password/{date}",
+        "/data/{date}T00:00@v1.csv",
+        "bigquery://project/db?credentials_path=/keys/bigquery.json",
     ],
 )
 def test_an_address_without_one_is_none(uri: str) -> None:

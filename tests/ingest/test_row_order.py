@@ -56,6 +56,14 @@ def test_any_order_of_the_same_rows_gives_the_same_bytes(
     assert first.rows == len(rows)
 
 
+def test_columns_whose_names_differ_in_capitals_alone_are_two(tmp_path: Path) -> None:
+    schema = pa.schema([("price", pa.float64()), ("Price", pa.int64())])
+    batch = pa.RecordBatch.from_pydict({"price": [2.0, 1.0], "Price": [5, 6]}, schema=schema)
+    (found,) = in_order([batch], schema, tmp_path / "sort")
+    assert found.schema == schema
+    assert found.to_pydict() == {"price": [1.0, 2.0], "Price": [6, 5]}
+
+
 def test_a_row_is_not_changed(tmp_path: Path) -> None:
     rows = [(-0.0, "\0", None, datetime(2026, 11, 20, 12, 0, 0, 1), date(2026, 11, 20), 2**63 - 1)]
     (found,) = in_order(batches(rows, 1), SCHEMA, tmp_path)

@@ -1,6 +1,8 @@
 """Sources that cannot be read as they are: the error names the source, and the remedy what to do about it."""
 
+import bz2
 import gzip
+import lzma
 import os
 import subprocess
 import sys
@@ -48,6 +50,13 @@ def put_csv(world: World, content: bytes, name: str = "x.csv") -> None:
             "correct the value 'NA'; if it means a missing value, leave the field empty",
         ),
         (ROW.encode(), "deliver the file with a header"),
+        (
+            (HEADER + ROW + ROW.replace(":00,", ":00Z,")).encode(),
+            "every timestamp of the column with a zone, or every one",
+        ),
+        (gzip.compress((HEADER + ROW).encode()), r"with the ending \.gz, \.bz2, \.zst or \.lz4, or uncompressed"),
+        (bz2.compress((HEADER + ROW).encode()), r"with the ending \.gz, \.bz2, \.zst or \.lz4, or uncompressed"),
+        (lzma.compress((HEADER + ROW).encode()), r"with the ending \.gz, \.bz2, \.zst or \.lz4, or uncompressed"),
         ((HEADER + ROW + "2,2026").encode(), "deliver the file again"),
     ],
 )

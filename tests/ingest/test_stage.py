@@ -251,8 +251,9 @@ def test_the_data_date_must_have_data(world: World) -> None:
     with pytest.raises(DataRejected, match=f"{D3}: the source has no files for the data date"):
         world.run("ingest")
     world.put(D3, pa.table(rows(4)).slice(0, 0))
-    with pytest.raises(DataRejected, match=f"{D3}: the source has no rows for the data date"):
+    with pytest.raises(DataRejected, match=f"{D3}: the source has no rows for the data date") as caught:
         world.run("ingest")
+    assert "source.wait" not in caught.value.remedy  # a run waits for files, and for no rows
 
 
 def test_an_earlier_day_without_data_stops_the_run_or_is_skipped_as_the_file_says(world: World) -> None:
@@ -338,6 +339,18 @@ def test_a_day_of_a_database_is_read_once_until_a_rebuild_and_then_later_nights_
     assert pl.read_delta(uri, version=snapshot(first).version).height == 180
 
 
+def test_one_day_of_a_database_is_read_again_where_its_rows_were_refused(world: World, database: Path) -> None:
+    sql(world, "select * from clicks where day = :date")
+    world.run("ingest")
+    connection = sqlite3.connect(database)
+    connection.execute("delete from clicks where query_id = 0")
+    connection.commit()
+    connection.close()
+    again = world.run("ingest", parts={f"rebuild.{D3}": "run-3"})
+    assert [day.file.rows for day in snapshot(again).days] == [60, 60, 56]
+    assert world.run("ingest").result.content == again.result.content
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -386,6 +399,26 @@ def test_a_delta_table_is_ingested_day_by_day(world: World, tmp_path: Path, part
     else:
         assert snapshot(world.run("ingest", planned=planned, parts={"rebuild": "1"})).rows == 180
     assert snapshot(world.run("ingest")).rows == 190
+
+
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_a_day_of_a_delta_table_is_the_same_whatever_is_added_to_other_days(
+    world: World, tmp_path: Path, partitioned: bool
+) -> None:
+    uri = str(tmp_path / "delta")
+    options = {"partition_by": ["day"]} if partitioned else {}
+
+    def append(day: date, count: int) -> None:
+        frame = pl.DataFrame(rows(count, day)).with_columns(day=pl.lit(day))
+        frame.write_delta(uri, mode="append", delta_write_options=options)
+
+    for day in (D1, D2, D3):
+        append(day, 60)
+    world.document["source"] = {"kind": "delta", "uri": uri, "date_column": "day", "window_days": 3}
+    before = {day.day: day.source for day in snapshot(world.run("ingest")).days}
+    append(D3, 1)
+    after = {day.day: day.source for day in snapshot(world.run("ingest")).days}
+    assert [day for day in before if before[day] != after[day]] == [D3]
 
 
 def test_a_snapshot_in_s3_is_the_same_snapshot(tmp_path: Path, s3_uri: str) -> None:

@@ -1,6 +1,7 @@
 """A day that its own run refused is in no later window, until that date passes or a person lets its rows in."""
 
 import itertools
+from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -13,12 +14,13 @@ from ratchet.contracts import paths, summaries
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.request import RunPlan
+from ratchet.contracts.request import AsOf, RunPlan
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.summaries import Check, Snapshot, SnapshotDay, Validation
 from ratchet.runs.day_records import admit, day_states, record_day
 from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.planning import make_plan
+from ratchet.runs.requests import compose
 from ratchet.runs.stage_record import StageRecord
 from ratchet.store.opening import open_store
 from tasks.validate.window import check_refused
@@ -37,7 +39,7 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def plan(world: World, day: date) -> RunPlan:
+def plan(world: World, day: date, overrides: Mapping[str, str] | None = None, as_of: AsOf = "now") -> RunPlan:
     """A new run of a date, as it is planned now."""
     return make_plan(
         folder=world.pipeline,
@@ -46,12 +48,16 @@ def plan(world: World, day: date) -> RunPlan:
         run_id=f"run-{next(NAMES)}",
         kind="local",
         store_uri=world.store.uri,
+        overrides=overrides,
+        as_of=as_of,
     )
 
 
-def night(world: World, day: date) -> Validation | None:
+def night(
+    world: World, day: date, overrides: Mapping[str, str] | None = None, as_of: AsOf = "now"
+) -> Validation | None:
     """A run of a date up to validate, recorded as every run is; None if its rows were refused."""
-    planned = plan(world, day)
+    planned = plan(world, day, overrides, as_of)
     world.run_id, world.days = planned.run_id, planned.days
     ingested = world.run("ingest", day)
     try:
@@ -139,6 +145,96 @@ def test_a_day_that_no_run_refused_cannot_be_let_in(world: World) -> None:
     for day in (D2, D3):
         with pytest.raises(ConfigurationError, match=f"no run of {day} has refused it"):
             admit(world.store, "clicks", day, by="Ada", because="why not")
+
+
+@pytest.mark.parametrize(("kind", "as_of"), [("sql", "now"), ("sql", "then"), ("files", "now")])
+def test_the_rows_of_a_query_are_read_again_by_the_run_after_a_refusal(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: str, as_of: AsOf
+) -> None:
+    """Files say that they have changed, and a database does not."""
+    if kind == "sql":
+        monkeypatch.setenv("RATCHET_SOURCE_SHOP", "sqlite:////shop.db")
+        source = {"kind": "sql", "uri": "${RATCHET_SOURCE_SHOP}", "query": "select :date", "window_days": 4}
+        world.document["source"] = source
+    key = f"rebuild.{D2}"
+
+    def parts() -> dict[str, str]:
+        planned = plan(world, D2, as_of=as_of)
+        return {"run": planned.run_id, **compose(world.store, planned, "ingest", {}, "a").parts}
+
+    assert key not in parts()
+    judge(world, "few", passed=False)
+    for _ in range(2):  # each run reads them, as each may come after a correction
+        found = parts()
+        assert found.get(key) == (found["run"] if kind == "sql" else None)
+    admit(world.store, "clicks", D2, by="Ada", because="it is right")
+    assert key not in parts()  # a person let in these rows, and no others
+    judge(world, "corrected", passed=True)
+    assert key not in parts()
+
+
+def judge(world: World, source: str, *, passed: bool, **how: bool) -> None:
+    """A run of D2 that ends in validate, with rows of that name."""
+    run_id = f"run-{next(NAMES)}"
+    check = Check(day=D2, rule="volume", passed=passed, observed="few", allowed="more", key="validate.volume")
+    found = Validation(checks=(check,), rows={}, labelled={}).model_dump_json(by_alias=True)
+    world.store.create(paths.checks("clicks", run_id, "validate"), found.encode())
+    record_day(
+        world.store, pipeline="clicks", data_date=D2, run_id=run_id, stage="validate",
+        state="done" if passed else "failed", snapshot=snapshot(source), **how,
+    )  # fmt: skip
+
+
+def snapshot(source: str) -> Snapshot:
+    """The window of a later run, in which D2 has rows of that name."""
+    sha256 = digest(source.encode())
+    file = Artifact(key="tables/clicks/1/x", sha256=sha256, bytes=1, rows=1)
+    return Snapshot(table="tables/clicks/1", version=1, days=(SnapshotDay(day=D2, file=file, source=sha256),))
+
+
+def is_out(world: World, source: str) -> bool:
+    return bool(check_refused(day_states(world.store, "clicks", [D2]), snapshot(source)))
+
+
+@pytest.mark.parametrize("newest_passed", [True, False])
+def test_a_backfill_with_the_rows_of_then_says_nothing_of_the_rows_of_now(world: World, newest_passed: bool) -> None:
+    judge(world, "first", passed=not newest_passed)
+    judge(world, "corrected", passed=newest_passed)
+    judge(world, "first", passed=not newest_passed, past=True)
+    assert is_out(world, "corrected") is not newest_passed
+    judge(world, "corrected", passed=not newest_passed, past=True)  # the same rows as now
+    assert is_out(world, "corrected") is newest_passed
+
+
+def test_a_backfill_of_a_date_without_a_verdict_sees_the_source_as_it_is_and_counts(world: World) -> None:
+    world.put(D2, count=40)
+    assert night(world, D2) is None
+    world.put(D2, count=100)
+    assert night(world, D2, as_of="then") is not None
+    found = night(world, D3)
+    assert found is not None
+    assert found.excluded == ()
+
+
+def test_rules_that_a_shell_or_a_form_has_changed_take_no_record_back(world: World) -> None:
+    judge(world, "first", passed=False)
+    judge(world, "first", passed=True, trial=True)
+    assert is_out(world, "first")
+    judge(world, "second", passed=True, trial=True)
+    assert is_out(world, "second")
+    judge(world, "second", passed=True)
+    judge(world, "second", passed=False, trial=True)
+    assert not is_out(world, "second")
+
+
+def test_a_run_says_whether_its_rules_or_its_rows_are_others(world: World) -> None:
+    world.put(D2, count=40)
+    assert night(world, D2) is None
+    world.document["validate"]["volume"] = None
+    assert night(world, D2, overrides={"validate.volume": "null"}) is not None
+    assert [one.day for one in plan(world, D3).days.refused] == [D2]
+    assert night(world, D2, overrides={"train.epochs": "2"}) is not None
+    assert not plan(world, D3).days.refused
 
 
 class Days(RuleBasedStateMachine):

@@ -6,7 +6,8 @@ import pytest
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.request import StageRequest
-from ratchet.contracts.stages import Stage
+from ratchet.contracts.source import FilesSource
+from ratchet.contracts.stages import STAGES, Stage
 from ratchet.runners.job import Job
 from ratchet.runs.jobs import job_for
 from ratchet.runs.requests import compose
@@ -55,6 +56,18 @@ def test_only_stages_that_talk_to_mlflow_get_its_password_and_as_a_file() -> Non
     assert "hunter2" not in str(job("register").env)
     alone = job_for(request_for("register", tracking=None), MemoryStore("requests"), "image")
     assert set(alone.secrets) == {"aws-credentials"}
+
+
+def test_ingest_alone_gets_the_variables_of_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of files: their pattern says why a data date has none."""
+    monkeypatch.setenv("RATCHET_DATA", "s3://bucket/source")
+    monkeypatch.setenv("RATCHET_DATA_OTHER", "s3://bucket/other")
+    source = FilesSource(kind="files", uri="${RATCHET_DATA}/{date}.csv")
+    for stage in STAGES[:4]:
+        request = request_for(stage)
+        request = request.model_copy(update={"spec": request.spec.model_copy(update={"source": source})})
+        given = job_for(request, MemoryStore("requests"), "image").secrets.get("environment.json")
+        assert given == (b'{"RATCHET_DATA": "s3://bucket/source"}' if stage == "ingest" else None)
 
 
 def test_without_the_settings_the_network_is_as_the_addresses_ask_and_there_is_no_cache(

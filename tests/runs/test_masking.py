@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.contracts.source import FilesSource, SqlSource
+from ratchet.contracts.source import DeltaSource, FilesSource, SqlSource
 from ratchet.runners.log.lines import Line
 from ratchet.runs.events import parse
 from ratchet.runs.masking import SHORTEST, Mask, secrets_of
@@ -65,6 +65,23 @@ def test_the_secrets_are_those_of_the_files_the_source_and_the_environment(monke
     assert expected <= found
     assert not found & {"/data", "emacs", "/home/me/.ssh/id"}
     assert "/data" not in secrets_of(FILES, {})
+
+
+def test_an_address_is_shown_unless_it_has_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_DATA", "/lake")
+    monkeypatch.setenv("RATCHET_DATA_SHOP", "postgresql://me:hunter2!@db/shop")
+    names = {"RATCHET_SOURCE_VARIABLES": "SHOP_*", "RATCHET_DATA": "/lake", "RATCHET_SOURCE_FILE": "shop.db"}
+    for source in (
+        DeltaSource(kind="delta", uri="${RATCHET_DATA}/t"),
+        SqlSource(kind="sql", uri="sqlite:///${RATCHET_DATA}/${RATCHET_SOURCE_FILE}", query="SELECT :date"),
+    ):
+        mask = Mask(secrets_of(source, {"environment.json": json.dumps(names).encode()}))
+        assert (
+            mask.text("/lake/t: no such table in shop.db; allowed: SHOP_*")
+            == "/lake/t: no such table in ***; allowed: SHOP_*"
+        )
+    hidden = secrets_of(SqlSource(kind="sql", uri="${RATCHET_DATA_SHOP}", query="SELECT :date"), {})
+    assert "postgresql://me:hunter2!@db/shop" in hidden
 
 
 def test_a_password_in_a_url_is_masked_whoever_wrote_it() -> None:

@@ -218,10 +218,7 @@ def test_a_database_that_does_not_answer_is_reported_without_its_password(tmp_pa
     [
         ("sqlite:///payments.db", "a database of sqlite needs the full path of its file"),
         ("sqlite://", "a database of sqlite needs the full path of its file"),
-        (
-            "duckdb:////nowhere/payments.db",
-            "the file of the duckdb database '${RATCHET_SOURCE_PAYMENTS}' does not exist",
-        ),
+        ("duckdb:////nowhere/payments.db", "the duckdb database '${RATCHET_SOURCE_PAYMENTS}' does not exist"),
         ("payments", "it is not the URL of a database"),
     ],
 )

@@ -105,6 +105,8 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     assert holders["s3-worker"] == holders["mlflow-credentials"] - {"init"} == {"worker", "worker-gpu"}
     assert holders["s3.json"] == holders["s3.key"] == {"s3"}
     assert holders["mlflow-auth.ini"] == {"mlflow"}
+    assert holders["source-variables"] == {"worker"}  # the queue of `gpu` has trainings alone
+    assert secrets_of("worker") == secrets_of("worker-gpu") | {"source-variables"}
     assert secrets_of("engine") == set()
     for worker in ("worker", "worker-gpu"):  # code that breaks out of a task does not hold the databases
         assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY"} & secrets_of(worker)

@@ -228,6 +228,15 @@ def test_who_may_do_what_follows_the_names_of_the_buckets(folder: Path) -> None:
     assert known["mlflow"]["actions"] == ["Read:models", "List:models", "Write:models"]
 
 
+def test_the_keys_of_ingest_open_every_bucket_that_a_source_may_lie_in(folder: Path) -> None:
+    settings = Settings(source_roots="s3://lake/raw, s3://shop")
+    known = identities(written(folder, settings))
+    for name in ("ratchet-ingest", "orchestrator"):
+        assert {"Read:sources", "Read:lake", "List:lake", "Read:shop", "List:shop"} <= set(known[name]["actions"])
+        assert not {"Write:lake", "Write:shop"} & set(known[name]["actions"])
+    assert "Read:lake" not in known["ratchet-train"]["actions"]
+
+
 def test_the_certificate_of_s3_is_there_with_its_key(folder: Path) -> None:
     files = written(folder)
     assert files["s3.crt"].startswith("-----BEGIN CERTIFICATE-----")
@@ -246,7 +255,7 @@ def test_given_credentials_stand_in_for_ours(folder: Path, tmp_path: Path) -> No
     assert files["mlflow-credentials"] == mlflow.read_text()
 
 
-@pytest.mark.parametrize("key", ["s3_credentials", "mlflow_credentials"])
+@pytest.mark.parametrize("key", ["s3_credentials", "mlflow_credentials", "source_credentials"])
 def test_credentials_that_cannot_be_read_are_reported_with_their_setting(
     folder: Path, tmp_path: Path, key: str
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -125,6 +126,17 @@ def test_values_that_are_not_kept_are_still_counted(monkeypatch_days: list[dict[
     assert len(summed.values) <= 8
     for value, rows in summed.values.items():
         assert rows <= sum(day.get(value, 0) for day in monkeypatch_days)
+
+
+@pytest.mark.parametrize("name", ["rows", "value", "count", "literal", "index"])
+def test_a_column_may_have_any_name(tmp_path: Path, name: str) -> None:
+    column = {"role": "categorical", "type": "string", "in": ["a", "b"]}
+    label = {"role": "label", "type": "int64"}
+    spec = PipelineSpec.model_validate({**SPEC.model_dump(by_alias=True), "columns": {name: column, "clicked": label}})
+    path = tmp_path / "day.parquet"
+    pl.DataFrame({name: ["a", "b", "c"], "clicked": [0, 1, 1]}).write_parquet(path)
+    found = measure(path, spec).columns[name]
+    assert (found.values, found.forbidden) == ({"a": 1, "b": 1, "c": 1}, {"c": 1})
 
 
 def test_many_distinct_values_are_counted_within_a_tenth_or_so(tmp_path: Path) -> None:
