@@ -110,6 +110,11 @@ def raised_by(error: BaseException) -> str | None:
     return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
+def is_own(kind: type) -> bool:
+    """Whether a class is defined in a pipeline's folder."""
+    return kind.__module__.startswith(_PREFIX)
+
+
 def blame(error: BaseException, folder: Path, file: str) -> str:
     """`file:line: Type: message` for an error that came out of a call into a user's file."""
     return f"{_place(error, folder / file)}: {type(error).__name__}: {_PRIVATE.sub('', str(error))}"
