@@ -159,6 +159,18 @@ print("fine", flush=True)
     assert sorted(path.name for path in folder.iterdir()) == ["features.py", "model.py", "pipeline.yaml"]
 
 
+def test_libraries_are_compiled_once_where_the_caller_keeps_byte_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To compile torch and pandas takes longer than all of a check."""
+    compiled, folder = tmp_path / "compiled", tmp_path / "own"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    assert found(pipeline(folder)) == Findings()
+    assert list(compiled.rglob("torch/__init__.*.pyc")) != []
+
+
 def test_a_network_larger_than_its_memory_is_reported(tmp_path: Path) -> None:
     model = MODEL.replace("inputs, 1)", "inputs, 1)\n        self.big = nn.Parameter(torch.empty(2_000_000_000))")
     findings = found(pipeline(tmp_path, model=model))
