@@ -63,10 +63,11 @@ class Shop(World):
         groups: int = 300,
         seed: int = 0,
         data_date: date = LAST,
+        table: pa.Table | None = None,
     ) -> Self:
-        """A shop with so many groups of ten rows in its held-out day."""
+        """A shop with so many groups of ten rows in its held-out day, or with the rows of a table."""
         world = World(folder=folder, store=store, document=document, data_date=data_date)
-        return cls(**vars(world), ingest=_snapshot(world, rows(groups, seed)))
+        return cls(**vars(world), ingest=_snapshot(world, table or rows(groups, seed)))
 
     def train(
         self,

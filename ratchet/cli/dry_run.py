@@ -32,7 +32,7 @@ _LEAST_MEMORY = 2 << 30
 """Libraries reserve more memory than they use."""
 _LIBRARIES = ("numpy", "pandas", "pyarrow", "safetensors", "torch")
 _INSTALL = "install the wheel ratchet-stages (make wheels)"
-_KEPT = frozenset({"PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ"})
+_KEPT = frozenset({"PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"})
 _LARGEST_REPORT = 1 << 20
 _PLACE = re.compile(r"([\w./-]+\.py)(?::(\d+))?: ")
 _FRAME = re.compile(r'File "(.+)", line (\d+) in ')
@@ -73,7 +73,7 @@ def _run(scratch: Path, memory: int, limit_s: float) -> int | None:
     home = str(_folder(scratch / "home"))
     environment = {name: value for name, value in os.environ.items() if name in _KEPT}
     environment |= {"PYTHONPATH": str(ROOT), "HOME": home, "TMPDIR": home, "OMP_NUM_THREADS": "2"}
-    command = [sys.executable, "-P", "-B", "-m", "tasks.dry_run"]
+    command = [sys.executable, "-P", "-m", "tasks.dry_run"]
     with (scratch / "stderr").open("wb") as stderr:
         child = subprocess.Popen(
             [*command, str(scratch), str(memory), str(limit_s), str(os.getpid())],

@@ -16,6 +16,7 @@ from ratchet.contracts.checks import volume_compares
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.gate import NAME
 from ratchet.contracts.gate_keys import confidence_decides
+from ratchet.contracts.learnable import learnable
 from ratchet.contracts.limits import LIMITS
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.partial_document import unwrap, valid_part
@@ -34,6 +35,7 @@ _OF_FILES: tuple[Rule, ...] = (
     variables_fit,
     no_password_is_shown,
     confidence_decides,
+    learnable,
     *LIMITS,
 )
 """Rules for what people write: a stored document that breaks one still reads."""

@@ -110,6 +110,11 @@ def raised_by(error: BaseException) -> str | None:
     return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
+def is_own(kind: type) -> bool:
+    """Whether a class is defined in a pipeline's folder."""
+    return kind.__module__.startswith(_PREFIX)
+
+
 def blame(error: BaseException, folder: Path, file: str) -> str:
     """`file:line: Type: message` for an error that came out of a call into a user's file."""
     return f"{_place(error, folder / file)}: {type(error).__name__}: {_PRIVATE.sub('', str(error))}"
@@ -181,8 +186,20 @@ class _Loader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         """Run the module."""
         package = module.__name__.partition(".")[0]
-        vars(module)["__builtins__"] = {**vars(builtins), "__import__": partial(_import, package)}
+        own = {"__import__": partial(_import, package), "hash": _hash}
+        vars(module)["__builtins__"] = {**vars(builtins), **own}
         super().exec_module(module)
+
+
+def _hash(value: object) -> int:
+    """`hash` for a module of a package made here: that of text, another number in each process, is refused.
+
+    A class may still hash the text of its own fields.
+    """
+    caller = sys._getframe(1).f_code.co_name  # noqa: SLF001 - no public function is as fast
+    if isinstance(value, str | bytes) and caller != "__hash__":
+        raise TypeError("hash of text is another number in each process; use zlib.crc32(text.encode())")
+    return hash(value)
 
 
 def _import(

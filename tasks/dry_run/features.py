@@ -5,6 +5,7 @@ from pathlib import Path
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.derivation import FILE, load_derive
+from ratchet.runtime.user_code import is_own
 from tasks.dry_run.report import Report
 from tasks.dry_run.rows import DAY, write_rows
 from tasks.features.day import EncodedDay, encode_day
@@ -38,5 +39,9 @@ def _may_be_the_rows(error: BaseException | None, spec: PipelineSpec) -> bool:
     free = any(
         column.type == "string" and not column.allowed and not column.derived for column in spec.columns.values()
     )
-    by_value = isinstance(error, ValueError | LookupError | ArithmeticError) or "'NoneType' object" in str(error)
+    by_value = (
+        isinstance(error, ValueError | LookupError | ArithmeticError | AssertionError)
+        or "'NoneType' object" in str(error)
+        or is_own(type(error))
+    )
     return free and error is not None and by_value

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from ratchet.contracts.columns import Column, Value
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.model.encoding import LARGEST
 from tasks.ingest.schema import arrow_schema, source_columns
 
 _GROUPS = (1, 2, 3, 4, 1, 5, 2, 6)
@@ -20,6 +21,7 @@ DAY = date(2026, 1, 15)
 _LETTERS = "abcdef"
 _WIDTH = 100.0
 """Of the range of a number that has no bounds."""
+_INT64 = np.iinfo(np.int64)
 _NEVER_MISSING = frozenset({"label", "group", "weight"})
 
 
@@ -42,7 +44,8 @@ def _values(spec: PipelineSpec, column: Column, draw: np.random.Generator) -> li
         allowed = {"binary": (0, 1), "ranking": (0, 1, 2)}.get(spec.train.objective)
         allowed = tuple(map(bool, allowed)) if allowed and column.type == "bool" else allowed
     if allowed is not None:  # each of them, as far as there are rows
-        found: list[Any] = [allowed[place % len(allowed)] for place in draw.permutation(ROWS)]
+        listed = [_PARSED.get(column.type, _same)(value) for value in allowed]
+        found: list[Any] = [listed[place % len(listed)] for place in draw.permutation(ROWS)]
     else:
         found = [_BY_TYPE[column.type](column, draw) for _ in range(ROWS)]
     if column.max_null and column.role not in _NEVER_MISSING:
@@ -59,18 +62,23 @@ def _group(column: Column) -> list[Any]:
 
 
 def _bounds(column: Column) -> tuple[float, float]:
-    """The range of a number; a weight is at least 1 where that is allowed."""
+    """The range of a number, within what a model can read; a weight is at least 1 where that is allowed."""
     low, high = column.min, column.max
+    if column.role == "weight":
+        low = max(low or 0.0, 0.0 if high is not None and high <= 1 else 1.0)
+        high = min(high if high is not None else LARGEST, low + _WIDTH)
     if low is None:
         low = min(0.0, high - _WIDTH) if high is not None else 0.0
-    if column.role == "weight" and (high is None or high > 1):
-        low = max(low, 1.0)
-    return low, high if high is not None else low + _WIDTH
+    if high is None:
+        high = low + _WIDTH
+    return max(low, -LARGEST), min(high, LARGEST)
 
 
 def _whole(column: Column, draw: np.random.Generator) -> int:
     low, high = _bounds(column)
-    return int(draw.integers(int(np.ceil(low)), int(np.floor(min(high, low + _WIDTH))), endpoint=True))
+    first = min(max(int(np.ceil(low)), _INT64.min), _INT64.max)
+    last = max(min(int(np.floor(high)), first + int(_WIDTH), _INT64.max), first)
+    return int(draw.integers(first, last, endpoint=True))
 
 
 def _number(column: Column, draw: np.random.Generator) -> float:
@@ -81,6 +89,22 @@ def _moment(_: Column, draw: np.random.Generator) -> datetime:
     return datetime.combine(DAY, time()) + timedelta(seconds=int(draw.integers(86_400)))
 
 
+def _same(value: Value) -> Value:
+    return value
+
+
+def _read_moment(value: Value) -> Any:
+    """A moment that a file lists as text; that of every row, if it is none."""
+    try:
+        return datetime.fromisoformat(str(value))
+    except ValueError:
+        return datetime.combine(DAY, time())
+
+
+_PARSED: dict[str, Callable[[Value], Any]] = {
+    "timestamp": _read_moment,
+    "date": lambda value: _read_moment(value).date(),
+}
 _BY_TYPE: dict[str, Callable[[Column, np.random.Generator], Any]] = {
     "int64": _whole,
     "float64": _number,

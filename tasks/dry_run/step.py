@@ -121,4 +121,4 @@ def _rows(spec: PipelineSpec, network: Network, encoded: EncodedDay) -> Rows:
     )
     if spec.train.objective != "regression":
         return rows
-    return replace(rows, label=(rows.label - network.label_mean) / network.label_scale)
+    return replace(rows, label=((rows.label - network.label_mean) / network.label_scale).float())

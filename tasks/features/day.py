@@ -13,7 +13,7 @@ from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
 from ratchet.model.derivation import Derive, OwnDerive
-from ratchet.model.encoding import encode
+from ratchet.model.encoding import LARGEST, encode
 from ratchet.model.independence import Reads, refuse_dependence
 from ratchet.model.rows import read_rows
 from tasks.features.derived_rules import check_derived
@@ -114,6 +114,7 @@ def _floats(weight: Array | None) -> NDArray[np.float64] | None:
 
 def _label(values: pd.Series, spec: PipelineSpec, where: str) -> Array:
     wide = values.to_numpy(np.float64)
+    held = np.abs(wide) <= LARGEST
     objective = spec.train.objective
     if objective == "multiclass":
         classes = len(spec.columns[spec.label].allowed or ())
@@ -121,16 +122,18 @@ def _label(values: pd.Series, spec: PipelineSpec, where: str) -> Array:
     elif objective == "binary":
         bad, allowed = ~np.isin(wide, (0, 1)), "0 and 1"
     elif objective == "ranking":
-        bad, allowed = ~(np.isfinite(wide) & (wide >= 0)), "relevance from 0 up"
+        bad, allowed = ~(held & (wide >= 0)), f"relevance from 0 up to {LARGEST:.1e}"
     else:
-        bad, allowed = ~np.isfinite(wide), "finite numbers"
+        bad, allowed = ~held, f"numbers up to {LARGEST:.1e}, above or below 0"
+        refuse_blurred(values, where)
     _refuse(values, bad, f"a {objective} label", allowed, where)
     return wide.astype({"multiclass": np.int64, "regression": np.float64}.get(objective, np.float32))
 
 
 def _weight(values: pd.Series, where: str) -> Array:
     wide = values.to_numpy(np.float64, na_value=np.nan)
-    _refuse(values, ~(np.isfinite(wide) & (wide >= 0)), "a weight", "finite numbers from 0 up", where)
+    held = np.abs(wide) <= LARGEST
+    _refuse(values, ~(held & (wide >= 0)), "a weight", f"numbers from 0 up to {LARGEST:.1e}", where)
     return wide.astype(np.float32)
 
 

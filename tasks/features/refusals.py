@@ -77,5 +77,6 @@ def _empty(name: str, where: str) -> DataRejected:
 def _blurred(name: str, where: str, middle: float) -> DataRejected:
     return DataRejected(
         f"columns.{name}: the values of {where} lie around {middle:.6g} and differ by less than a float64 shows there",
-        remedy="subtract a fixed number from them in features.py, or give the column the role categorical or ignore",
+        remedy="subtract a fixed number from them, of a feature in features.py and of a label in the source; or give"
+        " the column the role categorical or ignore",
     )

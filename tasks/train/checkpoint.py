@@ -73,6 +73,7 @@ class Checkpointer:
         self.durations: list[float] = []
         self.failures = 0
         self.newest_step: int | None = None
+        self._unreadable: set[int] = set()
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Copy the state, and write the copy while training continues."""
@@ -104,7 +105,8 @@ class Checkpointer:
         for step in sorted(self._steps(), reverse=True):
             try:
                 checkpoint = self._read(step)
-            except (ValueError, KeyError, FileNotFoundError, SafetensorError) as error:
+            except (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError) as error:
+                self._unreadable.add(step)
                 self._warn(f"the checkpoint of step {step} is damaged ({error}); training uses the one before it")
             else:
                 self.newest_step = step
@@ -134,9 +136,19 @@ class Checkpointer:
         self._folder.put(_document(step), json.dumps(document).encode())
         self.durations.append(perf_counter() - begin)
         self.newest_step = step
-        for old in sorted(self._steps())[: -self._keep]:
-            self._folder.remove(_document(old))
-            self._folder.remove(_tensors(old))
+        self._remove_old(step)
+
+    def _remove_old(self, step: int) -> None:
+        """Keep the newest ones that can be read."""
+        self._unreadable.discard(step)
+        try:
+            found = sorted(self._steps())
+            readable = [each for each in found if each not in self._unreadable]
+            for old in (*readable[: -self._keep], *self._unreadable.intersection(found)):
+                self._folder.remove(_document(old))
+                self._folder.remove(_tensors(old))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the state of this step is saved
+            self._warn(f"old checkpoints could not be removed, and use up the store: {error}")
 
 
 def _document(step: int) -> str:

@@ -134,14 +134,25 @@ class Reader:
 
 
 def _chunks(rows: Rows, chunk_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """(first row of each chunk and the end, first group of each chunk and the end or None)."""
+    """(first row of each chunk and the end, first group of each chunk and the end or None).
+
+    A last row by itself joins the chunk before it: it may become a batch, and layers that normalise by batch fail on
+    one row.
+    """
     if rows.sizes is None:
-        return np.append(np.arange(0, len(rows), chunk_rows), len(rows)), None
+        starts = np.append(np.arange(0, len(rows), chunk_rows), len(rows))
+        return _without_single(starts, starts, chunk_rows), None
     ends = np.cumsum(rows.sizes.numpy())
     targets = np.arange(chunk_rows, len(rows) + chunk_rows, chunk_rows)
     last = np.unique(np.minimum(np.searchsorted(ends, targets), len(ends) - 1)) + 1  # the group after each chunk
-    groups = np.append(0, last)
-    return np.append(0, ends[last - 1]), groups
+    starts, groups = np.append(0, ends[last - 1]), np.append(0, last)
+    return _without_single(starts, starts, chunk_rows), _without_single(groups, starts, chunk_rows)
+
+
+def _without_single(borders: NDArray[np.int64], starts: NDArray[np.int64], chunk_rows: int) -> NDArray[np.int64]:
+    """The borders without the last but one, if the last chunk has one row where others have more."""
+    single = chunk_rows > 1 and len(starts) > 2 and starts[-1] - starts[-2] == 1  # noqa: PLR2004 - another chunk
+    return np.delete(borders, -2) if single else borders
 
 
 def join(days: Iterable[Rows], count: int) -> Rows:

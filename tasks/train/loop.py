@@ -195,6 +195,11 @@ class Loop:
             self._check_scores(raw)
             loss: float | None = float(self._computation.loss(raw, valid))
             metric = self._hooks.metric(valid, self._hooks.finish(raw))
+        if metric is None and self._state.epoch == 1:
+            self._hooks.warn(
+                f"the validation metric has no value on the {len(valid):,} validation rows, as where all labels are the"
+                " same: early stopping is off, and the model of the last epoch is kept"
+            )
         return self._finite("loss", loss), self._finite("metric", metric)
 
     def _check_scores(self, raw: Tensor) -> None:

@@ -26,6 +26,7 @@ _VOCABULARY = 3
 _ALONE = 4
 _CLOSE = 1e-3
 """Of the largest output: what rounding may change between a row alone and in a batch, also on a GPU."""
+_STEP = 0.1
 
 
 def try_own_code(
@@ -78,13 +79,35 @@ def try_step(network: Network, rows: Rows, folder: Path, kind: str, *, loss: Los
             f"{where}: forward returned outputs without a gradient; allowed: outputs that parameters make",
             remedy="compute them with the module's parameters, without detach, item or numpy",
         )
-    value = loss_of(loss, scores, rows)
-    value.backward()  # type: ignore[no-untyped-call]  # torch has no types here
-    outputs = _refuse_neighbours(network, rows, _place(network, folder, kind))
     module = load_module(folder, "model.py") if kind.startswith("model.py") else None
-    if own := getattr(module, "loss", None):
+    own = getattr(module, "loss", None)
+    value = loss_of(loss, scores, rows)
+    _backward(value, scores, where=_place(network, folder, kind), of_loss=place(own, "model.py") if own else "")
+    outputs = _refuse_neighbours(network, rows, _place(network, folder, kind))
+    if own:
         refuse_other_mean(loss, mass, rows, outputs, where=place(own, "model.py"))
     return float(value.detach())
+
+
+def _backward(value: Tensor, scores: Tensor, *, where: str, of_loss: str) -> None:
+    """Compute the gradients, first of the loss and then of the network. Raises ConfigurationError if one fails.
+
+    where, of_loss: `file:line` of the network, and of the pipeline's own loss, if it has one.
+    """
+    place_of_step = of_loss or where
+    try:
+        (gradient,) = torch.autograd.grad(value, scores, retain_graph=True, allow_unused=True)
+        place_of_step = where
+        if gradient is not None:
+            scores.backward(gradient)  # type: ignore[no-untyped-call]  # torch has no types here
+    except RuntimeError as error:
+        if lacks_memory(error):
+            raise
+        cause = str(error).partition(". Hint: ")[0]
+        raise ConfigurationError(
+            f"{place_of_step}: the gradient of a step cannot be computed: {type(error).__name__}: {cause}",
+            remedy="compute with float32, and change no tensor in place",
+        ) from error
 
 
 def _refuse_neighbours(network: Network, rows: Rows, where: str) -> Tensor:
@@ -92,6 +115,9 @@ def _refuse_neighbours(network: Network, rows: Rows, where: str) -> Tensor:
     network.eval()
     with torch.no_grad():
         batch = network.scores(rows.numeric, rows.places)
+        if not bool(batch.any()):  # its last layer starts at zero: so does what it adds to other rows
+            _step(network)
+            batch = network.scores(rows.numeric, rows.places)
         for row in range(min(_ALONE, len(rows))):
             alone = network.scores(rows.numeric[row : row + 1], rows.places[row : row + 1])[0]
             if float((alone - batch[row]).abs().max()) > _CLOSE * float(batch.abs().max()):
@@ -101,6 +127,13 @@ def _refuse_neighbours(network: Network, rows: Rows, where: str) -> Tensor:
                     remedy="compute it from the row alone, after eval(); a server may get one row",
                 )
     return batch
+
+
+def _step(network: Network) -> None:
+    """A step against the gradients, as long as those that are numbers allow."""
+    for weight in network.parameters():
+        if weight.grad is not None:
+            weight.sub_(_STEP * weight.grad.nan_to_num(0.0).sign())
 
 
 def _shown(output: Tensor) -> str:

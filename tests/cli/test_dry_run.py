@@ -27,6 +27,7 @@ class Mine(nn.Module):
     def forward(self, x):
         return self.layer(x)
 """
+LOSS = "\ndef loss(scores, labels, weights, groups):\n    return "
 DERIVE = "def derive(df):\n    df['dear'] = df['price'] / 2\n    return df\n"
 COLUMNS = {
     "bought_at": {"role": "time", "type": "timestamp"},
@@ -82,6 +83,14 @@ def test_code_that_works_is_fine_for_each_objective(tmp_path: Path, objective: s
     assert found(folder) == Findings()
 
 
+@pytest.mark.parametrize("loss", ["mse_loss", "huber_loss"])
+def test_a_loss_of_torch_is_fine_for_a_regression(tmp_path: Path, loss: str) -> None:
+    """As in training, labels are float32."""
+    model = f"{MODEL}{LOSS}nn.functional.{loss}(scores, labels)\n"
+    columns = {"label": {"role": "label", "type": "float64", "min": 0}}
+    assert found(pipeline(tmp_path, objective="regression", columns=columns, model=model)) == Findings()
+
+
 def test_mistakes_of_both_files_are_reported_at_once_with_their_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,7 +106,6 @@ def test_mistakes_of_both_files_are_reported_at_once_with_their_lines(
     assert last == "2 problems; no stage has run"
 
 
-LOSS = "\ndef loss(scores, labels, weights, groups):\n    return "
 MISTAKES = {
     "import": (DERIVE, "import math\nmath.nothing\n" + MODEL, "model.py:2: AttributeError: module 'math' has no attribute 'nothing'"),
     "missing value": (DERIVE.replace("/ 2", ".astype(int) / 2"), MODEL, "features.py:2: IntCastingNaNError: "),
@@ -151,6 +159,18 @@ print("fine", flush=True)
     assert sorted(path.name for path in folder.iterdir()) == ["features.py", "model.py", "pipeline.yaml"]
 
 
+def test_libraries_are_compiled_once_where_the_caller_keeps_byte_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To compile torch and pandas takes longer than all of a check."""
+    compiled, folder = tmp_path / "compiled", tmp_path / "own"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    assert found(pipeline(folder)) == Findings()
+    assert list(compiled.rglob("torch/__init__.*.pyc")) != []
+
+
 def test_a_network_larger_than_its_memory_is_reported(tmp_path: Path) -> None:
     model = MODEL.replace("inputs, 1)", "inputs, 1)\n        self.big = nn.Parameter(torch.empty(2_000_000_000))")
     findings = found(pipeline(tmp_path, model=model))
@@ -178,6 +198,14 @@ def test_text_that_derive_cannot_read_may_be_the_made_up_text(
     assert said[-1].startswith("  not checked: derive, which fails for made-up rows: features.py:3: JSONDecodeError: ")
     folder = pipeline(tmp_path, features=features, columns={"shop": {**COLUMNS["shop"], "in": ["1", "2"]}})
     assert found(folder) == Findings()
+
+
+@pytest.mark.parametrize("refusal", ["assert df['shop'].str.isdigit().all()", "raise Form"])
+def test_text_that_derive_refuses_may_be_the_made_up_text(tmp_path: Path, refusal: str) -> None:
+    features = f"class Form(Exception): pass\n{DERIVE.replace('    return', f'    {refusal}{chr(10)}    return')}"
+    findings = found(pipeline(tmp_path, features=features))
+    assert findings.problems == ()
+    assert findings.unchecked[0].startswith("derive, which fails for made-up rows: features.py:4: ")
 
 
 @pytest.mark.parametrize("own", [True, False])

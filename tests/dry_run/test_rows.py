@@ -1,5 +1,6 @@
 """Made-up rows fit the columns of a pipeline."""
 
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.contracts.loading import load
-from tasks.dry_run.rows import ROWS, write_rows
+from tasks.dry_run.rows import DAY, ROWS, write_rows
 from tests.world import SPEC, World, clicks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +33,9 @@ def made(folder: Path, columns: dict[str, Any], objective: str = "binary") -> di
         ({"type": "int64", "min": -3, "max": 4}, -3, 4),
         ({"type": "int64", "min": 0.5, "max": 1.5}, 1, 1),
         ({"type": "int64", "min": 0, "max": 1e300}, 0, 100),
+        ({"type": "int64", "min": -1e300, "max": 1e300}, -(2**63), 100 - 2**63),
+        ({"type": "int64", "min": 2**63 - 2048}, 2**63 - 2048, 2**63 - 2048),
+        ({"type": "float64", "min": -1.5e308, "max": 1.5e308}, -3.5e38, 3.5e38),
     ],
 )
 def test_numbers_are_within_their_bounds(tmp_path: Path, column: dict[str, Any], low: float, high: float) -> None:
@@ -39,6 +43,24 @@ def test_numbers_are_within_their_bounds(tmp_path: Path, column: dict[str, Any],
     assert len(values) == ROWS
     assert low <= min(values) <= max(values) <= high
     assert len(set(values)) > 1 or low == high
+
+
+@pytest.mark.parametrize("bounds", [{"max": 1}, {"max": 0.2}, {"max": 1e300}, {"min": -5}, {"min": -5, "max": 0.5}])
+def test_a_weight_is_never_negative(tmp_path: Path, bounds: dict[str, float]) -> None:
+    values = made(tmp_path, {"trust": {"role": "weight", "type": "float64", **bounds}})["trust"]
+    assert 0 <= min(values) < max(values) <= min(bounds.get("max", 101), 101)
+
+
+def test_moments_and_dates_are_those_that_the_column_allows(tmp_path: Path) -> None:
+    columns = {
+        "at": {"role": "time", "type": "timestamp", "in": ["2026-01-01T10:30:00", "2026-01-02"]},
+        "on": {"role": "ignore", "type": "date", "in": ["2026-01-01", "2026-01-02"]},
+        "never": {"role": "ignore", "type": "date", "in": ["some day"]},
+    }
+    values = made(tmp_path, columns)
+    assert set(values["at"]) == {datetime(2026, 1, 1, 10, 30), datetime(2026, 1, 2)}
+    assert set(values["on"]) == {date(2026, 1, 1), date(2026, 1, 2)}
+    assert set(values["never"]) == {DAY}
 
 
 @pytest.mark.parametrize(

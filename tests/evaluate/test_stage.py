@@ -14,7 +14,7 @@ from ratchet.contracts.summaries import Champion, Judgement
 from ratchet.store.memory import MemoryStore
 from tasks.evaluate import stage
 from tests.model.other_scoring import other_scoring
-from tests.shop import SPEC, Shop
+from tests.shop import SPEC, Shop, rows
 
 
 @pytest.fixture
@@ -241,6 +241,22 @@ def test_held_out_days_without_a_label_are_refused(shop: Shop) -> None:
     late = replace(shop, data_date=shop.data_date + timedelta(days=1))
     with pytest.raises(DataRejected, match="no held-out row"):
         late.evaluate(late.train(1.0))
+
+
+def test_held_out_rows_count_by_their_weights(tmp_path: Path) -> None:
+    """In five groups of six every row has weight 0: the others are the units that conclude something."""
+
+    def weighed(folder: Path, share: int) -> Judgement:
+        document = {**SPEC, "columns": {**SPEC["columns"], "query_weight": {"role": "weight", "type": "int64"}}}
+        table = rows(300, 0)
+        weight = (table["query"].to_numpy() % share == 0).astype(np.int64)
+        made = table.append_column("query_weight", [weight])
+        shop = Shop.make(MemoryStore(str(folder)), folder / "scratch", document=document, table=made)
+        return judge(shop, shop.train(1.0))
+
+    everything, some = weighed(tmp_path / "all", 1), weighed(tmp_path / "some", 6)
+    assert some.candidate_metrics != everything.candidate_metrics
+    assert some.smallest_visible_gain > 2 * everything.smallest_visible_gain
 
 
 def test_a_regression_is_judged_by_a_metric_where_less_is_better(tmp_path: Path) -> None:

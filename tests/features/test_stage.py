@@ -146,6 +146,34 @@ def test_labels_and_weights_that_cannot_be_learnt_from_are_refused(
         encoded(world)
 
 
+@pytest.mark.parametrize(
+    ("objective", "changes", "message"),
+    [
+        ("regression", {"clicked": [1e200, 0.5] * 6}, "column clicked: 6 rows have values that a regression label"),
+        ("ranking", {"clicked": [1e39, 0.0] * 6}, "column clicked: 6 rows have values that a ranking label"),
+        ("binary", {"trust": [1e39] * 12}, "column trust: 11 rows have values that a weight"),
+    ],
+)
+def test_labels_and_weights_beyond_what_a_float_holds_are_refused(
+    world: World, objective: str, changes: dict[str, Any], message: str
+) -> None:
+    if objective != "binary":
+        declare(world, clicked={"role": "label", "type": "float64"})
+    world.document["train"] = {"objective": objective}
+    for day in (D1, D2, D3):
+        world.put(day, {**day_rows(), **changes})
+    with pytest.raises(DataRejected, match=message):
+        encoded(world)
+
+
+def test_labels_that_no_float_tells_apart_are_refused_by_name(world: World) -> None:
+    world.document["train"] = {"objective": "regression"}
+    for day in (D1, D2, D3):
+        world.put(day, {**day_rows(), "clicked": [2**62 + i for i in range(12)]})
+    with pytest.raises(DataRejected, match=r"columns\.clicked: the values of .* differ by less than a float64 shows"):
+        encoded(world)
+
+
 def test_a_row_without_a_group_is_its_own_group_unless_rows_are_ranked(world: World) -> None:
     for day in (D1, D2, D3):
         world.put(day, {**day_rows(), "query_id": ["q"] * 9 + [None] * 3})

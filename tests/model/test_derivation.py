@@ -63,3 +63,36 @@ def test_without_a_file_rows_stay_as_they_are(tmp_path: Path) -> None:
 def test_what_derive_may_not_do_is_reported_with_its_line(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         derive(tmp_path, body)
+
+
+@pytest.mark.parametrize("value", ["df['name'].map(hash)", "[hash(name) % 7 for name in df['name']]"])
+def test_the_hash_of_a_text_is_refused_since_each_process_has_another(tmp_path: Path, value: str) -> None:
+    (tmp_path / "features.py").write_text(f"def derive(df):\n    return df.assign(code={value})\n", encoding="utf-8")
+    made = load_derive(tmp_path, {"code": "int64"})
+    with pytest.raises(ConfigurationError, match=r"^features\.py:2: TypeError: hash of text is another number in each"):
+        made(pd.DataFrame({"name": ["a", "b"]}))
+    assert made(pd.DataFrame({"name": [3, 4]}))["code"].tolist() == [3, 4]
+
+
+def test_a_class_of_the_pipeline_may_hash_the_text_of_its_fields(tmp_path: Path) -> None:
+    code = """from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Key:
+    name: str
+
+class Name:
+    def __init__(self, name):
+        self.name = name
+    def __eq__(self, other):
+        return self.name == other.name
+    def __hash__(self):
+        return hash(self.name)
+
+def derive(df):
+    keys, names = {Key("a"): 1, Key("b"): 2}, {Name("a"): 1, Name("b"): 2}
+    return df.assign(code=[keys[Key(name)] + names[Name(name)] for name in df["name"]])
+"""
+    (tmp_path / "features.py").write_text(code, encoding="utf-8")
+    made = load_derive(tmp_path, {"code": "int64"})(pd.DataFrame({"name": ["a", "b"]}))
+    assert made["code"].tolist() == [2, 4]

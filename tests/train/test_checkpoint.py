@@ -46,6 +46,47 @@ def test_a_training_resumes_from_the_checkpoint_before_a_damaged_one(damage: str
     assert bits(again) == bits(whole)
 
 
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_state_that_was_saved_outlives_damaged_checkpoints_of_later_steps(keep: int) -> None:
+    """What cannot be read counts for nothing: else it would be kept in the place of each new checkpoint."""
+    folder = MemoryFolder()
+    for step in (90, 100):
+        folder.put(f"step-{step:010d}.json", b"{}")
+    checkpointer = Checkpointer(folder, keep=keep, warn=lambda _: None)
+    assert checkpointer.newest() is None
+    for step in (10, 20, 30):
+        checkpointer.save(Checkpoint(step=step, state={"step": step}))
+    assert checkpointer.close() is None
+    assert sorted(name for name in folder.files if name.endswith(".json")) == [
+        f"step-{step:010d}.json" for step in (10, 20, 30)[-keep:]
+    ]
+    again = Checkpointer(folder, keep=keep, warn=pytest.fail).newest()
+    assert again is not None
+    assert again.state == {"step": 30}
+
+
+def test_a_document_that_is_no_mapping_is_damaged() -> None:
+    folder, logged = MemoryFolder(), list[str]()
+    folder.put("step-0000000007.json", b"[1]")
+    folder.put("step-0000000007.safetensors", b"")
+    assert Checkpointer(folder, keep=1, warn=logged.append).newest() is None
+    assert "the checkpoint of step 7 is damaged" in logged[0]
+
+
+def test_a_checkpoint_is_saved_although_an_old_one_cannot_be_removed() -> None:
+    class Keeping(MemoryFolder):
+        def remove(self, name: str) -> None:
+            raise PermissionError(f"{name}: access denied")
+
+    folder, logged = Keeping(), list[str]()
+    with pytest.raises(StopTraining):
+        loop("binary", folder=folder, stop_after=40, checkpoint_every_s=0, warnings=logged).run()
+    assert max(folder.files) == "step-0000000040.safetensors"
+    assert set(logged) == {
+        "old checkpoints could not be removed, and use up the store: step-0000000001.json: access denied"
+    }
+
+
 class Full(MemoryFolder):
     """A folder that takes no file once it holds `room` of them."""
 

@@ -105,6 +105,17 @@ def test_a_validation_metric_that_is_not_finite_never_wins_and_is_reported(bad: 
     assert [line for line in logged if "validation metric of epoch 1" in line]
 
 
+def test_validation_rows_that_have_no_metric_are_reported_once() -> None:
+    """As those of one class: early stopping must not be off in silence."""
+    logged: list[str] = []
+    trained = loop("binary", valid=rows("binary", 300, seed=1), metric=lambda *_: None, warnings=logged).run()
+    assert (trained.best_epoch, len(trained.history)) == (3, 3)
+    assert logged == [
+        "the validation metric has no value on the 300 validation rows, as where all labels are the same: early"
+        " stopping is off, and the model of the last epoch is kept"
+    ]
+
+
 def test_validation_scores_that_are_not_finite_end_the_training() -> None:
     valid = rows("binary", 100)
     made = network("binary")

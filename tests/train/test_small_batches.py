@@ -1,9 +1,11 @@
 """A batch has the rows that a person writes, also fewer than the pieces in which rows are read."""
 
 import pytest
+from torch import nn
 
 from ratchet.contracts.step_rows import auto_batch_size
 from tasks.train.data import Reader
+from tests.train.miniature import loop, network, rows
 from tests.train.test_data import numbered
 
 
@@ -22,10 +24,29 @@ def test_a_small_batch_of_a_ranking_has_whole_groups() -> None:
     assert {len(reader.read(batch)) for batch in reader.epoch(1)} == {6}
 
 
-@pytest.mark.parametrize("rows", [12_800, 12_799, 25_599, 25_600, 100_000, 204_800, 10**7])
-def test_auto_is_what_the_documentation_says(rows: int) -> None:
-    size = auto_batch_size(rows)
+@pytest.mark.parametrize("sizes", [None, [16, 1], [9, 7, 1], [1] * 17])
+def test_no_batch_has_a_single_row(sizes: list[int] | None) -> None:
+    """A layer that normalises by batch, such as nn.BatchNorm1d, cannot be trained on one row."""
+    reader = Reader(numbered(17, sizes), batch_size=16, seed=0)
+    for epoch in range(1, 20):
+        batches = [len(reader.read(batch)) for batch in reader.epoch(epoch)]
+        assert sum(batches) == 17
+        assert len(batches) == reader.steps
+        assert min(batches) > 1
+
+
+def test_a_network_that_normalises_by_batch_is_trained_whatever_the_number_of_rows() -> None:
+    for count in range(31, 36):
+        made = network("binary")
+        made.body = nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 1))
+        trained = loop("binary", net=made, train=rows("binary", count), batch_size=16, epochs=4).run()
+        assert len(trained.history) == 4
+
+
+@pytest.mark.parametrize("count", [12_800, 12_799, 25_599, 25_600, 100_000, 204_800, 10**7])
+def test_auto_is_what_the_documentation_says(count: int) -> None:
+    size = auto_batch_size(count)
     assert 256 <= size <= 4096
     assert size & (size - 1) == 0
-    assert rows // size >= 50 or rows < 12_800
-    assert 2 * size > 4096 or rows // (2 * size) < 50
+    assert count // size >= 50 or count < 12_800
+    assert 2 * size > 4096 or count // (2 * size) < 50

@@ -454,6 +454,23 @@ def test_a_missing_value_has_a_flag_only_where_training_had_missing_values(tmp_p
     assert flagged.tolist() == [True]
 
 
+def test_the_rows_of_the_validation_day_count_by_their_weights(tmp_path: Path) -> None:
+    def trust(day: date) -> list[float]:
+        return [0.0 if day == DAYS[-2] else 1.0] * ROWS
+
+    trainings = prepare(tmp_path, "binary")
+    nights = trainings.nights
+    nights.document["columns"]["trust"] = {"role": "weight", "type": "float64"}
+    for day in DAYS:
+        nights.put(day, {**day_rows(day, "binary"), "trust": trust(day)})
+    ingest = nights.run("ingest")
+    validate = validated(nights, ingest)
+    features = nights.run("features", inputs={"ingest": ingest, "validate": validate})
+    weighed = Trainings(nights, {"ingest": ingest, "validate": validate, "features": features})
+    assert "valid_metric" not in weighed.train().result.metrics
+    assert "the validation metric has no value" in weighed.events("warning")[-1]["message"]
+
+
 def test_a_damaged_array_is_refused_before_training(tmp_path: Path) -> None:
     trainings = prepare(tmp_path, "binary")
     array = trainings.inputs["features"].result.outputs[f"{DAYS[0]}-label.npy"]

@@ -99,6 +99,23 @@ def test_a_network_that_mixes_rows_is_refused(tmp_path: Path, body: str) -> None
         tried(tmp_path, body=body)
 
 
+def test_a_network_that_mixes_rows_is_refused_although_its_outputs_start_at_zero(tmp_path: Path) -> None:
+    code = NETWORK.replace(
+        "OUTPUTS)", "OUTPUTS)\n        nn.init.zeros_(self.layer.weight)\n        nn.init.zeros_(self.layer.bias)"
+    )
+    tried(tmp_path, code=code)
+    with pytest.raises(ConfigurationError, match=r"^model\.py:11: forward gives a row \S+ alone and"):
+        tried(tmp_path, code=code, body="self.layer(x - x.mean(0))")
+
+
+def test_a_step_whose_gradient_cannot_be_computed_is_refused(tmp_path: Path) -> None:
+    message = r"^model\.py:{}: the gradient of a step cannot be computed: RuntimeError: {}"
+    with pytest.raises(ConfigurationError, match=message.format(9, "one of the variables needed for gradient")):
+        tried(tmp_path, body="self.layer(x).exp().add_(1).mul_(2).sigmoid_().mul_(3)")
+    with pytest.raises(ConfigurationError, match=message.format(12, "Found dtype Double but expected Float")):
+        tried(tmp_path, loss="nn.functional.huber_loss(scores, labels.double())")
+
+
 def test_layers_that_mix_rows_in_training_alone_are_fine(tmp_path: Path) -> None:
     code = "from torch import nn\n\ndef Mine(inputs):\n    norm = nn.BatchNorm1d(inputs)\n    return nn.Sequential(norm, nn.Dropout(0.5), nn.Linear(inputs, 1))\n"
     tried(tmp_path, code=code)
