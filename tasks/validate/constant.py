@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tasks.validate.profile import ColumnProfile
 
-_FEW = 2
+_FEW = 1
 
 
 def constant_by_day(today: ColumnProfile, earlier: Sequence[ColumnProfile]) -> bool:

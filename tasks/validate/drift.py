@@ -20,7 +20,7 @@ from tasks.validate.profile import ColumnProfile, Profile
 from tasks.validate.stability import by_chance, is_comparable, psi, without
 
 _KEY = "validate.drift"
-_FEW = 3
+_FEW = 2
 _SHARE = 0.9
 _MARGIN = 2.0
 

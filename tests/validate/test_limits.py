@@ -133,8 +133,8 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> dict[date, Profile]:
     return found
 
 
-def drifted(days: dict[date, Profile], day: date, today: Profile | None = None) -> list[Check]:
-    before = {other: profile for other, profile in days.items() if day - timedelta(days=30) <= other < day}
+def drifted(days: dict[date, Profile], day: date, today: Profile | None = None, window_days: int = 31) -> list[Check]:
+    before = {other: profile for other, profile in days.items() if day - timedelta(days=window_days) < other < day}
     summed = total(before.values())
     reference = Reference(profile=summed, name="the window", days=before, summed=summed)
     checks, _ = check_drift(day, today or days[day], reference, Drift(), spec(FEATURES))
@@ -145,6 +145,20 @@ def test_a_day_of_few_rows_does_not_fail_by_chance_nor_by_the_calendar(days: dic
     failed = [check for day in sorted(days)[30:] for check in drifted(days, day)]
     assert [check for check in failed if check.severity == "error"] == []
     assert {check.column for check in failed} <= {"holiday"}
+
+
+def test_a_window_of_two_days_does_not_fail_by_the_calendar(days: dict[date, Profile]) -> None:
+    failed = [check for day in sorted(days)[30:] for check in drifted(days, day, window_days=2)]
+    assert {check.severity for check in failed if check.column in {"weekday", "holiday"}} == {"warning"}
+
+
+def test_a_window_of_three_days_does_not_fail_by_what_its_two_earlier_days_differ_by(tmp_path: Path) -> None:
+    found = {}
+    for before, weather in ((2, 0.0), (1, 5.0), (0, 0.0)):
+        rows = hourly(LAST, np.random.default_rng(before), weather)
+        pq.write_table(pa.table(rows), tmp_path / "day.parquet")
+        found[LAST - timedelta(days=before)] = measure(tmp_path / "day.parquet", spec(FEATURES))
+    assert [check for check in drifted(found, LAST, window_days=3) if check.column == "temperature"] == []
 
 
 def test_a_day_of_few_rows_that_is_not_as_others_fails(days: dict[date, Profile], tmp_path: Path) -> None:
