@@ -274,6 +274,26 @@ def test_an_earlier_day_that_came_twice_is_a_warning_by_name(world: World) -> No
     assert f"{days[1]} column query_id: repeats: 50 % of 120 rows" in world.log.getvalue()
 
 
+def test_an_earlier_day_with_the_rows_of_another_is_a_warning_by_name(world: World) -> None:
+    first, second, last = dates.window(LAST, 3)
+    for day, rows_of in ((first, first), (second, first), (last, last)):
+        world.put(day, _many(60, rows_of))
+    _, found = validated(world)
+    (check,) = [check for check in found.checks if not check.passed]
+    assert (check.day, check.rule, check.severity) == (second, "duplicate", "warning")
+    assert f"{second} all rows: duplicate: the same rows as {first}" in world.log.getvalue()
+
+
+def test_an_earlier_day_that_lost_most_of_its_labels_is_a_warning_by_name(world: World) -> None:
+    before = LAST - timedelta(days=1)
+    labels = pa.array([None] * 45 + [0, 1, 0] * 5, pa.int64())
+    world.put(before, pa.table({**_many(60, before), "clicked": labels}))
+    _, found = validated(world)
+    (check,) = [check for check in found.checks if not check.passed]
+    assert (check.day, check.column, check.severity) == (before, "clicked", "warning")
+    assert f"{before} column clicked: labels: 25 % of 60 rows have a label" in world.log.getvalue()
+
+
 def test_data_that_repeat_by_nature_have_no_warning(world: World) -> None:
     for day in dates.window(LAST, 3):
         world.put(day, count=600)  # an id for each four rows
