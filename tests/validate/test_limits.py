@@ -179,6 +179,30 @@ def test_a_new_value_of_a_column_with_one_value_a_day_is_a_warning_by_name(days:
     assert found.observed == f"one value on each day, 7 on {LAST}, which no earlier day of the window has"
 
 
+def test_a_month_that_the_champion_never_saw_does_not_fail_while_the_window_lies_in_it(
+    days: dict[date, Profile],
+) -> None:
+    def in_month(profile: Profile, values: dict[str, int]) -> Profile:
+        month = ColumnProfile(rows=sum(values.values()), values=values, type="int64")
+        return profile.model_copy(update={"columns": {**profile.columns, "holiday": month}})
+
+    november = {day: in_month(profile, {"11": profile.rows}) for day, profile in days.items()}
+    today = november.pop(LAST)
+    summed = total(november.values())
+
+    def against(values: dict[str, int], *, now: Profile = today) -> list[Check]:
+        trained = in_month(summed, values)
+        reference = Reference(profile=trained, name="the champion's", days=november, summed=summed)
+        checks, _ = check_drift(LAST, now, reference, Drift(), spec(FEATURES))
+        return [check for check in checks if check.column == "holiday" and not check.passed]
+
+    assert against({"9": 240, "10": 480}) == []
+    assert [check.severity for check in against({"9": 240, "10": 480}, now=in_month(today, {"11": 20, "12": 4}))] == [
+        "error"
+    ]
+    assert [check.severity for check in against({"0": 400} | {str(value): 8 for value in range(1, 90)})] == ["error"]
+
+
 def _only(value: str, count: int) -> ColumnProfile:
     return ColumnProfile(rows=count, values={value: count}, type="int64")
 
