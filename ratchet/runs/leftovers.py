@@ -13,6 +13,7 @@ from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.labels import Label
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
+from ratchet.contracts.stages import Stage
 from ratchet.runners.following import follow_to_end
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
@@ -43,7 +44,7 @@ def read_leftovers(
         handles = runner.find(_labels(store, plan, outcome.result.fingerprint))
         if not handles:
             return _NOTHING
-        work = _work(store, plan, outcome.result)
+        work = _work(store, plan, outcome.stage, outcome.result)
         hold = Waiter(store, work.lease, new_lease(plan.run_id, name)).take()
         if hold is None:
             return _NOTHING
@@ -67,9 +68,9 @@ def _labels(store: Store, plan: RunPlan, fingerprint: str) -> dict[str, str]:
     }
 
 
-def _work(store: Store, plan: RunPlan, result: StageResult) -> Work:
+def _work(store: Store, plan: RunPlan, stage: Stage, result: StageResult) -> Work:
     """The work that a result is of, as the attempt had it that published it: its job says which secrets it knew."""
-    request = compose(store, plan, result.stage, outcomes(store, plan.spec.name, plan.run_id), result.attempt)
+    request = compose(store, plan, stage, outcomes(store, plan.spec.name, plan.run_id), result.attempt)
     request = request.model_copy(update={"fingerprint": result.fingerprint})
     return Work(store=store, plan=plan, request=request, because="")
 
