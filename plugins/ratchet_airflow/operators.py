@@ -139,7 +139,8 @@ class StageOperator(ResumableJobMixin, BaseOperator):
                     self._attempt.interrupt()
                 self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
                 settled = self._outcome
-            record.last_lines = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
+            left = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
+            record.last_lines, record.log = left
             outcome = record.end(settled)
         if outcome.state == "skipped":
             self.why_skipped = outcome.because

@@ -66,6 +66,11 @@ def overrides(pairs: list[str]) -> Mapping[str, Any]:
         key, separator, value = pair.partition("=")
         if not separator or not key:
             raise ConfigurationError(f"--set {pair!r} is not KEY=VALUE", remedy="write it like --set train.epochs=1")
+        if not value.strip():
+            raise ConfigurationError(
+                f"--set {key} has no value, as from a shell variable that is not set",
+                remedy=f"write a value, or {key}=null for none",
+            )
         try:
             found[key] = parse_scalar(value)
         except ValueError as error:

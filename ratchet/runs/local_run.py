@@ -101,7 +101,8 @@ def attempt_stage(
         if isinstance(settled, Work):
             record.attempt = Attempt(settled, runner, on_event=on_event, fresh=fresh)
             settled = record.attempt.compute()
-        record.last_lines = read_leftovers(store, plan, settled, runner, name=name, on_event=on_event)
+        left = read_leftovers(store, plan, settled, runner, name=name, on_event=on_event)
+        record.last_lines, record.log = left
         return record.end(settled)
 
 

@@ -29,6 +29,8 @@ class StageRecord:
         self.attempt: Attempt | None = None
         self.last_lines: tuple[str, ...] = ()
         """Of a stage that no attempt computes, where an earlier attempt left its log."""
+        self.log: str | None = None
+        """The key of that log."""
         self._store, self._plan, self._stage = store, plan, stage
         self._began = time.monotonic()
 
@@ -44,7 +46,7 @@ class StageRecord:
     def end(self, outcome: Outcome) -> Outcome:
         """Record an outcome. It is returned with its seconds, which count from the beginning of the block."""
         lines = (self.attempt.last_lines if self.attempt else ()) or self.last_lines
-        log = self.attempt.log if self.attempt else None
+        log = (self.attempt.log if self.attempt else None) or self.log
         seconds = round(time.monotonic() - self._began, 3)
         outcome = outcome.model_copy(update={"seconds": seconds, "last_lines": lines, "log": log})
         if self.attempt is None or not self.attempt.lost:

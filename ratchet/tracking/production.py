@@ -19,6 +19,8 @@ from ratchet.tracking.mlflow import Tracker
 
 CHAMPION = "champion"
 """The alias of the version in production."""
+LEDGER = "ratchet.ledger"
+"""The tag of a version with the number of the ledger's record that last put it into production."""
 _NAMES = {"weights": "weights.safetensors", "description": "description.json"}
 _TRAINED = "artifacts/trained"
 
@@ -28,8 +30,9 @@ def check(tracker: Tracker, store: Store, model: str, live: Record | None, scrat
 
     live: the newest record of the ledger. Raises CorruptArtifact if the store's own files of that model are damaged.
     """
-    alias = _by_alias(tracker, model)
-    if alias is not None and (live is None or str(alias) != live.version):
+    named_by_alias = _by_alias(tracker, model)
+    alias = str(named_by_alias.version) if named_by_alias else None
+    if alias is not None and (live is None or alias != live.version):
         due = paths.ledger_record(model, live.number + 1 if live else 1)
         named = f"in its newest record ({live.number}) version {live.version}" if live else "no version"
         remedy = (
@@ -41,11 +44,22 @@ def check(tracker: Tracker, store: Store, model: str, live: Record | None, scrat
     return list(_mend(tracker, store, model, live, scratch)) if live and alias is not None else []
 
 
-def _by_alias(tracker: Tracker, model: str) -> str | None:
+def newest_number(tracker: Tracker, model: str) -> int:
+    """The number of the ledger's record that MLflow's alias follows; 0 where there is no alias or no number.
+
+    Read it before the ledger, which is written first: then the ledger has no smaller one, unless records are lost.
+    """
+    version = _by_alias(tracker, model)
+    number = version.tags.get(LEDGER, "") if version else ""
+    return int(number) if number.isdecimal() else 0
+
+
+def _by_alias(tracker: Tracker, model: str) -> Any:
+    """The version that the alias names, or None."""
     from mlflow.exceptions import MlflowException
 
     try:
-        return str(tracker.client.get_model_version_by_alias(model, CHAMPION).version)
+        return tracker.client.get_model_version_by_alias(model, CHAMPION)
     except MlflowException as error:
         if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
             raise

@@ -20,10 +20,8 @@ def header_remedy(present: Sequence[str], begin: bytes) -> str | None:
     """The remedy for a header that lacks declared columns, if it shows what is wrong. begin: as in `remedy_of`."""
     if remedy := _remedy_of_begin(begin):
         return remedy
-    if len(present) == 1:
-        for separator, words in _SEPARATORS.items():
-            if separator in present[0]:
-                return f"deliver the file with commas between the fields: its separator seems to be {words}"
+    if len(present) == 1 and (remedy := _separator_remedy(present[0])):
+        return remedy
     if any(_DATA.fullmatch(name) for name in present):
         return "deliver the file with a header: its first line seems to be a row"
     return None
@@ -40,6 +38,8 @@ def remedy_of(message: str, begin: bytes) -> str:
     if found := re.search(r"invalid value '(.*)'", message):
         return _value_remedy(found[1])
     found = re.search(r"Expected (\d+) columns, got (\d+)", message)
+    if found and int(found[1]) == 1 and (remedy := _separator_remedy(message)):  # its commas are those of decimals
+        return remedy
     if found and int(found[2]) > int(found[1]):
         return "put each field that contains a comma in quotes, and write decimals with a point"
     return _AGAIN
@@ -49,6 +49,14 @@ def _remedy_of_begin(begin: bytes) -> str | None:
     if begin.startswith(_UTF16):
         return _UTF16_REMEDY
     return _COMPRESSED_REMEDY if begin.startswith(_COMPRESSED) else None
+
+
+def _separator_remedy(line: str) -> str | None:
+    """The remedy for a line that should be one field, if another separator is in it."""
+    for separator, words in _SEPARATORS.items():
+        if separator in line:
+            return f"deliver the file with commas between the fields: its separator seems to be {words}"
+    return None
 
 
 def _value_remedy(value: str) -> str:

@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 
 from ratchet.contracts import paths
 from ratchet.contracts.day_record import DayRecord
+from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Judgement, Snapshot, TrainedModel
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, LedgerConflict, Record, append, champion
+from ratchet.tracking.production import CHAMPION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +31,20 @@ def settle(
     request: StageRequest,
     *,
     version: str,
+    newest: int,
     judged: Judgement,
     trained: TrainedModel,
     fingerprint: str,
     snapshot: Snapshot,
 ) -> Settlement:
-    """Record a version as champion if it may be, and if production is still what it was measured against."""
+    """Record a version as champion if it may be, and if production is still what it was measured against.
+
+    newest: the number of a record of the ledger that the registry knows. Raises CorruptArtifact if the ledger ends
+    before it: what was measured against is not production then.
+    """
     model = request.spec.model_name
     live = champion(store, model)
+    _refuse_lost(model, live, newest)
     if live is not None and live.model_digest == trained.digest:
         return Settlement(live=live)
     if request.promotion.mode == "never":
@@ -69,6 +77,19 @@ def settle(
         if moved.winner.model_digest == trained.digest:
             return Settlement(live=moved.winner)
         return Settlement(live=champion(store, model), withheld=_reason(moved.winner))
+
+
+def _refuse_lost(model: str, live: Record | None, newest: int) -> None:
+    last = live.number if live else 0
+    if newest <= last:
+        return
+    due = paths.ledger_record(model, last + 1)
+    without = f"set the alias to version {live.version}" if live else "remove the alias"
+    raise CorruptArtifact(
+        f"the ledger of {model} ends with record {last}, and MLflow's alias {CHAMPION} names a version by its record "
+        f"{newest}",
+        remedy=f"restore {due} from a backup; or, to go on without it, {without}",
+    )
 
 
 def let_in(request: StageRequest, trained: TrainedModel, snapshot: Snapshot) -> tuple[DayRecord, ...]:

@@ -15,6 +15,7 @@ from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.tracking.candidates import log_candidate, training_tags
 from ratchet.tracking.mlflow import Tracker, track
+from ratchet.tracking.production import newest_number
 from tasks.register.packing import pack
 from tasks.register.production import settle
 from tasks.register.versions import point, version_of
@@ -34,12 +35,13 @@ def run(ctx: StageContext) -> Finished:
         )
     with ctx.phase("version"):
         register = partial(_register, ctx, training, evaluated, _scoring(ctx, evaluated))
-        run, version = track(ctx.store, request.tracking_uri, ctx.scratch, register)
+        run, version, newest = track(ctx.store, request.tracking_uri, ctx.scratch, register)
     with ctx.phase("ledger"):
         settled = settle(
             ctx.store,
             request,
             version=version,
+            newest=newest,
             judged=judged,
             trained=trained,
             fingerprint=training.fingerprint,
@@ -48,7 +50,8 @@ def run(ctx: StageContext) -> Finished:
     live = settled.live
     if live is not None:
         with ctx.phase("alias"):
-            track(ctx.store, request.tracking_uri, ctx.scratch, lambda tracker: point(tracker, model, live.version))
+            move = partial(point, model=model, version=live.version, number=live.number)
+            track(ctx.store, request.tracking_uri, ctx.scratch, move)
     promoted = live is not None and not settled.withheld
     said = "is in production now" if promoted else f"does not go into production: {settled.withheld}"
     ctx.log.event("registered", f"{model} version {version} {said}", model=model, version=version, promoted=promoted)
@@ -67,8 +70,8 @@ def run(ctx: StageContext) -> Finished:
 
 def _register(
     ctx: StageContext, training: StageResult, evaluated: StageResult, scoring: Path, tracker: Tracker
-) -> tuple[str, str]:
-    """(MLflow run, version) of the training."""
+) -> tuple[str, str, int]:
+    """(MLflow run, version) of the training, and the newest number of the ledger that MLflow knows."""
     request = ctx.request
     ingested = ctx.upstream("ingest")
     results: dict[Stage, StageResult] = {"ingest": ingested, "train": training, "evaluate": evaluated}
@@ -89,7 +92,7 @@ def _register(
         description=f"{request.data_date}: {judged.explanation}"[:4000],
         upload=partial(_upload, ctx, training, scoring, tags, tracker),
     )
-    return run, version
+    return run, version, newest_number(tracker, request.spec.model_name)
 
 
 def _scoring(ctx: StageContext, evaluated: StageResult) -> Path:

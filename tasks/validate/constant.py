@@ -4,18 +4,20 @@ from collections.abc import Sequence
 
 from tasks.validate.profile import ColumnProfile
 
-_FEW = 2
+_FEW = 1
 
 
-def constant_by_day(today: ColumnProfile, earlier: Sequence[ColumnProfile]) -> bool:
+def constant_by_day(today: ColumnProfile, earlier: Sequence[ColumnProfile], reference: ColumnProfile) -> bool:
     """Whether a column has one value on each day, and not the same on all: then its rows cannot drift, only its days.
 
-    A column that was the same on every earlier day counts too, if its value of today is another one.
+    A column that was the same on every earlier day counts too, if its value of today is another one, or if the
+    reference has no more values than such a column can have: the window lies within a month that the reference does not
+    know. A column that got stuck had more.
     """
     days = [*earlier, today]
     if len(earlier) < _FEW or not all(_is_constant(day) for day in days):
         return False
-    return len({_value(day) for day in days}) > 1
+    return len({_value(day) for day in days}) > 1 or _values(reference) <= len(days)
 
 
 def new_constant(today: ColumnProfile, earlier: Sequence[ColumnProfile]) -> tuple[str, bool]:
@@ -37,3 +39,8 @@ def _is_constant(day: ColumnProfile) -> bool:
 
 def _value(day: ColumnProfile) -> object:
     return day.low if day.histogram else next(iter(day.values), None)
+
+
+def _values(found: ColumnProfile) -> int:
+    """The number of values that a profile distinguishes; those beyond the kept ones count as one."""
+    return len(found.histogram) or len(found.values) + bool(found.others)

@@ -20,7 +20,7 @@ from tasks.validate.profile import ColumnProfile, Profile
 from tasks.validate.stability import by_chance, is_comparable, psi, without
 
 _KEY = "validate.drift"
-_FEW = 3
+_FEW = 2
 _SHARE = 0.9
 _MARGIN = 2.0
 
@@ -60,7 +60,7 @@ def _check(
     """The check of one feature, and its index if there is one. tests: the number of features."""
     theirs = reference.profile.columns.get(column, ColumnProfile())
     earlier = [found.columns[column] for found in reference.days.values() if column in found.columns]
-    if constant_by_day(ours, earlier):
+    if constant_by_day(ours, earlier, theirs):
         value, is_new = new_constant(ours, earlier)
         observed = f"one value on each day, {value} on {day}" + (", which no earlier day of the window has" * is_new)
         allowed = "one value a day, as on the earlier days of the window"

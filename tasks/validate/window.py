@@ -15,6 +15,7 @@ from tasks.validate.profile import Profile
 
 _FEW_REPEATS = 0.01
 _TIMES = 3
+_FEW_LABELS = 0.5
 _KEYS = {"refused": "validate.bad_days", "let in": "validate.bad_days"}
 _MOST_EXCLUDED = 0.5
 
@@ -75,7 +76,10 @@ def check_admitted(states: DayStates, snapshot: Snapshot) -> list[Check]:
 def check_deliveries(
     states: DayStates, snapshot: Snapshot, profiles: Mapping[date, Profile], spec: PipelineSpec
 ) -> list[Check]:
-    """A warning for each day whose rows changed after its own run, and for each with rows or ids that come twice."""
+    """A warning for each day that did not come as it should.
+
+    Its rows changed after its own run, are those of another day, or come twice, or most of its labels lack.
+    """
     checks = [
         _warning(
             day.day, "redelivered", "its rows changed after its own run accepted them", "the rows that were accepted"
@@ -83,6 +87,8 @@ def check_deliveries(
         for day in snapshot.days
         if _has_changed(day, states)
     ]
+    checks += _check_copies([day for day in snapshot.days if day.day in profiles])
+    checks += _check_labels(profiles, spec.label)
     checks += _check_repeats(profiles, None, lambda profile: profile.duplicates)
     for name in spec.with_role("id"):
         checks += _check_repeats(profiles, name, partial(_repeats, name))
@@ -96,6 +102,26 @@ def _repeats(column: str, profile: Profile) -> int:
 def _has_changed(day: SnapshotDay, states: DayStates) -> bool:
     accepted = states.accepted.get(day.day)
     return accepted is not None and accepted != paths.short(day.source)
+
+
+def _check_copies(days: Iterable[SnapshotDay]) -> Iterable[Check]:
+    """A warning for each earlier day that is a copy of one before it. For the data date that is an error."""
+    first: dict[str, date] = {}
+    for day in sorted(days, key=lambda one: one.day)[:-1]:
+        if day.file.sha256 in first:
+            observed = f"the same rows as {first[day.file.sha256]}"
+            yield _warning(day.day, "duplicate", observed, "rows that no other day has")
+        first.setdefault(day.file.sha256, day.day)
+
+
+def _check_labels(profiles: Mapping[date, Profile], label: str) -> Iterable[Check]:
+    """A warning for each earlier day with a label on a far smaller share of its rows. Volume checks the data date."""
+    shares = {day: profile.labelled / profile.rows for day, profile in profiles.items() if profile.rows}
+    for day in sorted(shares)[:-1]:
+        usual = median(share for other, share in shares.items() if other != day)
+        if shares[day] < _FEW_LABELS * usual:
+            observed = f"{percent(shares[day])} of {count(profiles[day].rows, 'row')} have a label"
+            yield _warning(day, "labels", observed, f"about {percent(usual)}, as on other days", label)
 
 
 def _check_repeats(

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ratchet.cli.main import main
-from ratchet.cli.pipelines import find
+from ratchet.cli.pipelines import find, overrides
 from ratchet.cli.run import _days, as_json, configure
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import ConfigurationError, DataRejected
@@ -142,6 +142,12 @@ def test_a_range_without_its_end_is_refused_also_if_its_start_is_empty() -> None
     for arguments in (("--from", ""), ("--to", ""), ("--from", "", "--to", "", "--date", "2026-03-19")):
         with pytest.raises(ConfigurationError, match="--from and --to go together"):
             _days(asked(*arguments), "UTC")
+
+
+def test_an_override_without_a_value_is_refused_by_its_key() -> None:
+    with pytest.raises(ConfigurationError, match=r"--set train\.epochs has no value, as from a shell variable"):
+        overrides(["train.epochs="])
+    assert overrides(["validate.drift=null"]) == {"validate.drift": None}
 
 
 def test_an_empty_pipeline_is_not_the_one_in_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:

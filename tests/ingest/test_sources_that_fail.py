@@ -41,6 +41,8 @@ def put_csv(world: World, content: bytes, name: str = "x.csv") -> None:
     [
         ((HEADER + ROW).replace(",", ";").encode(), "its separator seems to be a semicolon"),
         ((HEADER + ROW).replace(",", "\t").encode(), "its separator seems to be a tab"),
+        ((HEADER + ROW).replace(",", ";").replace("1.5", "1,5").encode(), "its separator seems to be a semicolon"),
+        ((HEADER + ROW).replace(",", "\t").replace("1.5", "1,5").encode(), "its separator seems to be a tab"),
         ((HEADER + ROW.replace("1.5", "1,5")).encode(), "put each field that contains a comma in quotes"),
         ((HEADER + ROW.replace("1.5", '"1,5"')).encode(), "write decimals with a point: 1.5 instead of 1,5"),
         ((HEADER + ROW.replace("DE", "Köln")).encode("latin-1"), "deliver the file in UTF-8: .*Latin-1"),

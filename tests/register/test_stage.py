@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from mlflow.tracking import MlflowClient
 
-from ratchet.contracts import summaries
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts import paths, summaries
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
 from ratchet.contracts.request import Promotion
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Registration
@@ -146,6 +146,28 @@ def test_an_alias_that_was_bent_is_set_by_the_ledger(shop: Shop) -> None:
     _, evaluated = shop.evaluate(training)
     register(shop, training, evaluated, "again")
     assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "2"
+
+
+@pytest.mark.parametrize("remedy", ["restored", "alias"])
+def test_a_lost_last_record_of_the_ledger_stops_the_next_promotion_and_its_remedies_work(
+    shop: Shop, remedy: str
+) -> None:
+    night(shop, shop.train(0.3, 1.0))
+    night(shop, shop.train(0.6, 0.5))
+    lost = paths.ledger_record("shop", 2)
+    content = shop.store.read(lost)
+    assert shop.store.delete(lost)
+    training = shop.train(1.0)
+    with pytest.raises(CorruptArtifact, match=rf"ends with record 1, .* by its record 2; to do: restore {lost}"):
+        night(shop, training)
+    assert [record.number for record in records(shop.store, "shop")] == [1]
+    assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "2"
+    if remedy == "restored":
+        assert shop.store.create(lost, content)
+    else:
+        client(shop).set_registered_model_alias("shop", "champion", "1")
+    assert night(shop, training).promoted
+    assert [record.version for record in records(shop.store, "shop")][-1] == "3"
 
 
 def test_where_production_has_moved_meanwhile_the_version_is_kept_and_production_stays(shop: Shop) -> None:

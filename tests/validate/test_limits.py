@@ -133,8 +133,8 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> dict[date, Profile]:
     return found
 
 
-def drifted(days: dict[date, Profile], day: date, today: Profile | None = None) -> list[Check]:
-    before = {other: profile for other, profile in days.items() if day - timedelta(days=30) <= other < day}
+def drifted(days: dict[date, Profile], day: date, today: Profile | None = None, window_days: int = 31) -> list[Check]:
+    before = {other: profile for other, profile in days.items() if day - timedelta(days=window_days) < other < day}
     summed = total(before.values())
     reference = Reference(profile=summed, name="the window", days=before, summed=summed)
     checks, _ = check_drift(day, today or days[day], reference, Drift(), spec(FEATURES))
@@ -145,6 +145,20 @@ def test_a_day_of_few_rows_does_not_fail_by_chance_nor_by_the_calendar(days: dic
     failed = [check for day in sorted(days)[30:] for check in drifted(days, day)]
     assert [check for check in failed if check.severity == "error"] == []
     assert {check.column for check in failed} <= {"holiday"}
+
+
+def test_a_window_of_two_days_does_not_fail_by_the_calendar(days: dict[date, Profile]) -> None:
+    failed = [check for day in sorted(days)[30:] for check in drifted(days, day, window_days=2)]
+    assert {check.severity for check in failed if check.column in {"weekday", "holiday"}} == {"warning"}
+
+
+def test_a_window_of_three_days_does_not_fail_by_what_its_two_earlier_days_differ_by(tmp_path: Path) -> None:
+    found = {}
+    for before, weather in ((2, 0.0), (1, 5.0), (0, 0.0)):
+        rows = hourly(LAST, np.random.default_rng(before), weather)
+        pq.write_table(pa.table(rows), tmp_path / "day.parquet")
+        found[LAST - timedelta(days=before)] = measure(tmp_path / "day.parquet", spec(FEATURES))
+    assert [check for check in drifted(found, LAST, window_days=3) if check.column == "temperature"] == []
 
 
 def test_a_day_of_few_rows_that_is_not_as_others_fails(days: dict[date, Profile], tmp_path: Path) -> None:
@@ -163,6 +177,30 @@ def test_a_new_value_of_a_column_with_one_value_a_day_is_a_warning_by_name(days:
     (found,) = drifted(changed, LAST)
     assert (found.column, found.severity) == ("holiday", "warning")
     assert found.observed == f"one value on each day, 7 on {LAST}, which no earlier day of the window has"
+
+
+def test_a_month_that_the_champion_never_saw_does_not_fail_while_the_window_lies_in_it(
+    days: dict[date, Profile],
+) -> None:
+    def in_month(profile: Profile, values: dict[str, int]) -> Profile:
+        month = ColumnProfile(rows=sum(values.values()), values=values, type="int64")
+        return profile.model_copy(update={"columns": {**profile.columns, "holiday": month}})
+
+    november = {day: in_month(profile, {"11": profile.rows}) for day, profile in days.items()}
+    today = november.pop(LAST)
+    summed = total(november.values())
+
+    def against(values: dict[str, int], *, now: Profile = today) -> list[Check]:
+        trained = in_month(summed, values)
+        reference = Reference(profile=trained, name="the champion's", days=november, summed=summed)
+        checks, _ = check_drift(LAST, now, reference, Drift(), spec(FEATURES))
+        return [check for check in checks if check.column == "holiday" and not check.passed]
+
+    assert against({"9": 240, "10": 480}) == []
+    assert [check.severity for check in against({"9": 240, "10": 480}, now=in_month(today, {"11": 20, "12": 4}))] == [
+        "error"
+    ]
+    assert [check.severity for check in against({"0": 400} | {str(value): 8 for value in range(1, 90)})] == ["error"]
 
 
 def _only(value: str, count: int) -> ColumnProfile:
@@ -258,6 +296,26 @@ def test_an_earlier_day_that_came_twice_is_a_warning_by_name(world: World) -> No
         (days[1], "query_id"),
     ]
     assert f"{days[1]} column query_id: repeats: 50 % of 120 rows" in world.log.getvalue()
+
+
+def test_an_earlier_day_with_the_rows_of_another_is_a_warning_by_name(world: World) -> None:
+    first, second, last = dates.window(LAST, 3)
+    for day, rows_of in ((first, first), (second, first), (last, last)):
+        world.put(day, _many(60, rows_of))
+    _, found = validated(world)
+    (check,) = [check for check in found.checks if not check.passed]
+    assert (check.day, check.rule, check.severity) == (second, "duplicate", "warning")
+    assert f"{second} all rows: duplicate: the same rows as {first}" in world.log.getvalue()
+
+
+def test_an_earlier_day_that_lost_most_of_its_labels_is_a_warning_by_name(world: World) -> None:
+    before = LAST - timedelta(days=1)
+    labels = pa.array([None] * 45 + [0, 1, 0] * 5, pa.int64())
+    world.put(before, pa.table({**_many(60, before), "clicked": labels}))
+    _, found = validated(world)
+    (check,) = [check for check in found.checks if not check.passed]
+    assert (check.day, check.column, check.severity) == (before, "clicked", "warning")
+    assert f"{before} column clicked: labels: 25 % of 60 rows have a label" in world.log.getvalue()
 
 
 def test_data_that_repeat_by_nature_have_no_warning(world: World) -> None:
