@@ -13,6 +13,10 @@ _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"
 _COMPRESSED_REMEDY = (
     "deliver the file as gzip, bz2, zstd or lz4 with the ending .gz, .bz2, .zst or .lz4, or uncompressed"
 )
+_REMEDIES = {
+    "zone offset": "deliver every timestamp of the column with a zone, or every one without; its first rows decide",
+    "UTF8": "deliver the file in UTF-8: it seems to have another encoding, such as Latin-1",
+}
 _UTF16_REMEDY = "deliver the file in UTF-8: its encoding seems to be UTF-16"
 
 
@@ -29,17 +33,16 @@ def header_remedy(present: Sequence[str], begin: bytes) -> str | None:
 
 def remedy_of(message: str, begin: bytes) -> str:
     """The remedy for an error of the CSV reader. message: its text. begin: the first bytes of the file, unpacked."""
-    if remedy := _remedy_of_begin(begin):
-        return remedy
-    if "zone offset" in message:
-        return "deliver every timestamp of the column with a zone, or every one without; its first rows decide"
-    if "UTF8" in message:
-        return "deliver the file in UTF-8: it seems to have another encoding, such as Latin-1"
+    if begun := _remedy_of_begin(begin):
+        return begun
+    for word, remedy in _REMEDIES.items():
+        if word in message:
+            return remedy
     if found := re.search(r"invalid value '(.*)'", message):
         return _value_remedy(found[1])
     found = re.search(r"Expected (\d+) columns, got (\d+)", message)
-    if found and int(found[1]) == 1 and (remedy := _separator_remedy(message)):  # its commas are those of decimals
-        return remedy
+    if found and int(found[1]) == 1 and (other := _separator_remedy(message)):  # its commas are those of decimals
+        return other
     if found and int(found[2]) > int(found[1]):
         return "put each field that contains a comma in quotes, and write decimals with a point"
     return _AGAIN
