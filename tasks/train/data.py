@@ -87,20 +87,22 @@ class Reader:
         self._seed = seed
         starts, self._groups = _chunks(rows, min(chunk_rows, batch_size))
         self._begin, self._end = starts[:-1], starts[1:]
-        self._batch_size = batch_size
         self._filled = np.minimum(self._end - self._begin, batch_size)
-        self.steps = -(-int(self._filled.sum()) // batch_size)
+        self._total = int(self._filled.sum())
+        self.steps = -(-self._total // batch_size)
         """The batches of every epoch."""
 
     def epoch(self, epoch: int, *, rank: int = 0, world_size: int = 1) -> list[NDArray[np.int64]]:
         """The batches of an epoch as chunk numbers: equally many for each rank, and each chunk in one rank alone.
 
-        A batch ends with the chunk that fills it. A chunk fills at most one batch, however long its groups are, and the
-        last batches leave a chunk for each that follows: so the number of batches does not depend on the order.
+        All batches are about as large, the last one too. A batch ends with the chunk that fills it. A chunk fills at
+        most one batch, however long its groups are, and each batch leaves a chunk for each that follows: so the number
+        of batches does not depend on the order.
         """
         order = np.random.default_rng((self._seed, epoch)).permutation(len(self._begin))
         ends = np.arange(1, self.steps)
-        cuts = np.searchsorted(np.cumsum(self._filled[order]), ends * self._batch_size) + 1
+        cuts = np.searchsorted(np.cumsum(self._filled[order]), -(-ends * self._total // self.steps)) + 1
+        cuts = np.maximum.accumulate(cuts - ends) + ends  # at least one chunk each
         borders = [0, *np.minimum(cuts, len(order) - self.steps + ends).tolist(), len(order)]
         return [order[begin + rank : end : world_size] for begin, end in pairwise(borders)]
 
@@ -136,14 +138,15 @@ class Reader:
 def _chunks(rows: Rows, chunk_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """(first row of each chunk and the end, first group of each chunk and the end or None).
 
-    A last row by itself joins the chunk before it: it may become a batch, and layers that normalise by batch fail on
-    one row.
+    Chunks are about as large as each other, at most `chunk_rows` unless a group is longer. A last row by itself joins
+    the chunk before it: it may become a batch, and layers that normalise by batch fail on one row.
     """
+    count = -(-len(rows) // chunk_rows)
+    targets = -(-np.arange(1, count + 1) * len(rows) // count)
     if rows.sizes is None:
-        starts = np.append(np.arange(0, len(rows), chunk_rows), len(rows))
+        starts = np.append(0, targets)
         return _without_single(starts, starts, chunk_rows), None
     ends = np.cumsum(rows.sizes.numpy())
-    targets = np.arange(chunk_rows, len(rows) + chunk_rows, chunk_rows)
     last = np.unique(np.minimum(np.searchsorted(ends, targets), len(ends) - 1)) + 1  # the group after each chunk
     starts, groups = np.append(0, ends[last - 1]), np.append(0, last)
     return _without_single(starts, starts, chunk_rows), _without_single(groups, starts, chunk_rows)

@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from ratchet.contracts.step_rows import auto_batch_size
+from ratchet.contracts.step_rows import CHUNK_ROWS, auto_batch_size
 from tasks.train.data import Reader
 from tests.train.miniature import loop, network, rows
 from tests.train.test_data import numbered
@@ -17,6 +17,16 @@ def test_a_step_has_the_rows_of_the_batch_size(batch_size: int) -> None:
     assert -(-640 // batch_size) - 1 <= len(batches) <= -(-640 // batch_size)
     assert max(batches) < 2 * batch_size
     assert sum(batches) == 640
+
+
+@pytest.mark.parametrize(("count", "batch_size"), [(771, 256), (6403, 64), (102_403, 256), (130, 128), (17, 16)])
+def test_no_batch_is_a_remnant(count: int, batch_size: int) -> None:
+    """Each takes a step of the optimizer as long as that of any other."""
+    reader = Reader(numbered(count, None), batch_size=batch_size, seed=0)
+    rows = [len(reader.read(batch)) for batch in reader.epoch(1)]
+    assert len(rows) == -(-count // batch_size)
+    assert min(rows) >= count / len(rows) / 2
+    assert max(rows) <= batch_size + CHUNK_ROWS
 
 
 def test_a_small_batch_of_a_ranking_has_whole_groups() -> None:
