@@ -27,7 +27,7 @@ def parameters(address: str) -> dict[str, object]:
     return dict(given)
 
 
-@pytest.mark.filterwarnings("default:Using `httpx` with `starlette.testclient`")
+@pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")  # Airflow imports it
 def test_the_link_of_a_report_leads_to_the_page_that_validate_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -40,7 +40,7 @@ def test_the_link_of_a_report_leads_to_the_page_that_validate_kept(
     assert pages._kept("shop", "run-1", "validate", "validation.html") == b"<p>every check</p>"
 
 
-@pytest.mark.filterwarnings("default:Using `httpx` with `starlette.testclient`")
+@pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")  # Airflow imports it
 def test_the_link_of_a_report_leads_to_the_log_of_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_STORE", str(tmp_path / "store"))
     store = FileStore(tmp_path / "store")
