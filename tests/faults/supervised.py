@@ -20,7 +20,7 @@ ATTEMPTS = {"worker-killed": 0.5, "late-attempt": 0.5, "marked-failed": 0.5, RES
 SLOW = FAULTS | ATTEMPTS
 """Pipelines whose training counts its steps aloud, more than TICKS, and the seconds that each step takes."""
 SECRET = "with-a-secret"
-"""A pipeline whose source is a database that is named with the secret, and cannot be opened."""
+"""A pipeline whose source is a database that is named with the secret, and does not answer."""
 LOST_S = 30
 """Without a heartbeat; half of what is usual, so that tests wait half as long."""
 PICKED_UP_S = LOST_S + 10 + 15
@@ -38,7 +38,7 @@ _SMALLER = {
 _NO_DATABASE = """\
 source:
   kind: sql
-  uri: sqlite:////nowhere/${SHOP_PASSWORD}/shop.db
+  uri: postgresql+psycopg://shop:${SHOP_PASSWORD}@127.0.0.1:1/shop
   query: select * from clicks where shown_at >= :date
   window_days: 4
 """
