@@ -60,7 +60,7 @@ class Display:
             if event.name == "attempt" and not self._console.is_terminal:
                 self._console.print(f"  {stage}: {event.message}", highlight=False, markup=False, soft_wrap=True)
         elif event.level == "warning":  # `end` shows the error of a failed stage
-            self._console.print(Text(f"  {stage}: {event.message}", style="yellow"))
+            self._console.print(Text(f"  {stage}: {event.message}", style="yellow"), soft_wrap=True)
 
     def end(self, run: LocalRun) -> None:
         """Show the verdict, the model, the error and the report."""

@@ -62,7 +62,11 @@ class Evaluate(Document):
 class Gate(Document):
     """A candidate is promoted if the lower bound of its relative gain is above min_gain."""
 
-    min_gain: Fraction = Field(0.0, description="The relative gain over the champion that the lower bound must exceed.")
+    min_gain: Fraction = Field(
+        0.0,
+        description="The relative gain over the champion that the lower bound must exceed. A first model has to be "
+        "better than a constant, by however little.",
+    )
     confidence: Fraction = Field(0.95, description="The confidence of the one-sided lower bound, 50% to 99.99%.")
     max_slice_loss: Fraction = Field(0.02, description="The largest relative loss allowed in any slice.")
 

@@ -71,7 +71,7 @@ def database_place(uri: str) -> DatabasePlace:
     if found is None:
         raise ConfigurationError(
             "source.uri: it is not the URL of a database",
-            remedy="write it like postgresql+psycopg://${DB_USER}:${DB_PASSWORD}@host/name",
+            remedy="write it like postgresql+psycopg://${RATCHET_SOURCE_USER}:${RATCHET_SOURCE_PASSWORD}@host/name",
         )
     kind = found["kind"]
     if kind in _FILE_DATABASES:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from ratchet.contracts import summaries
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.contracts.summaries import Snapshot
+from ratchet.contracts.summaries import Champion, Snapshot
+from ratchet.runs.baseline import baseline
 from ratchet.runs.outcomes import newest_build, outcome_of, why_built
 from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import compose, why_skipped
@@ -69,14 +71,16 @@ def preview(
         overrides=overrides,
         publish=False,
     )
-    stages = tuple(_stages(store, plan))
+    outcomes: dict[Stage, Outcome] = {}
+    stages = tuple(_stages(store, plan, outcomes))
+    measured = _baseline(store, plan, outcomes)
     built = [line for line in stages if line.state == "build"]
     seconds = {line.stage: line.seconds for line in built if line.seconds is not None}
     return Preview(
         days=len(plan.source),
         missing=tuple(day.day for day in plan.source if not day.files),
         source_bytes=sum(file.bytes for day in plan.source for file in day.files),
-        baseline=f"{plan.champion.model} version {plan.champion.version}" if plan.champion else "none yet",
+        baseline=f"{measured.model} version {measured.version}" if measured else "none yet",
         promotion=f"{plan.promotion.mode} {plan.promotion.reason}".strip(),
         stages=stages,
         seconds=sum(seconds.values()) if seconds or not built else None,
@@ -85,9 +89,21 @@ def preview(
     )
 
 
-def _stages(store: Store, plan: RunPlan) -> list[StagePreview]:
+def _baseline(store: Store, plan: RunPlan, outcomes: Mapping[Stage, Outcome]) -> Champion | None:
+    """What evaluate would measure against. outcomes: of the stages whose results are stored."""
+    trained = outcomes["train"].result if "train" in outcomes else None
+    return baseline(
+        store,
+        plan.spec.model_name,
+        data_date=plan.data_date,
+        candidate=summaries.trained(trained).digest if trained else "",
+        may_promote=plan.promotion.mode != "never",
+    )
+
+
+def _stages(store: Store, plan: RunPlan, outcomes: dict[Stage, Outcome]) -> list[StagePreview]:
+    """Preview each stage. outcomes: gets those of the stages whose results are stored."""
     found: list[StagePreview] = []
-    outcomes: dict[Stage, Outcome] = {}
     waits_for: Stage | None = None
     for stage in STAGES:
         before = newest_build(store, plan.spec.name, stage)

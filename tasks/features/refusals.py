@@ -26,11 +26,11 @@ def refuse_unlearnable(
     _refuse_label(spec, label, where)
     for name, column in zip(spec.with_role("numeric"), numeric, strict=True):
         if not column.count:
-            raise _empty(name, where)
+            raise _empty(spec, name, where)
         if spec.columns[name].type == "int64" and 0 < column.m2 / column.count <= (SMALLEST_SPREAD * column.mean) ** 2:
             raise _blurred(name, where, column.mean)
     for name in _empty_categories(spec, counts):
-        raise _empty(name, where)
+        raise _empty(spec, name, where)
 
 
 def refuse_blurred(values: pd.Series, where: str) -> None:
@@ -67,10 +67,11 @@ def _empty_categories(spec: PipelineSpec, counts: Sequence[Ids]) -> Iterator[str
             yield name
 
 
-def _empty(name: str, where: str) -> DataRejected:
+def _empty(spec: PipelineSpec, name: str, where: str) -> DataRejected:
+    own = "correct what derive in features.py puts into it, or remove the column from pipeline.yaml and derive"
     return DataRejected(
         f"columns.{name}: no row of {where} has a value that the model can read",
-        remedy="deliver the column, or give it the role ignore",
+        remedy=own if spec.columns[name].derived else "deliver the column, or give it the role ignore",
     )
 
 

@@ -20,6 +20,8 @@ from tasks.ingest.traits import SourceTraits
 
 _ROWS_AT_A_TIME = 65_536
 _NAME = "source.query"
+_DRIVERS = "postgresql+psycopg://, duckdb:/// or sqlite:///"
+"""Of the stage image."""
 _READ_ONLY: dict[str, dict[str, Any]] = {"duckdb": {"read_only": True}}
 """Connection settings by kind of database: DuckDB's lock would keep other readers out."""
 
@@ -40,10 +42,14 @@ def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType], tra
             uri, poolclass=NullPool, hide_parameters=True, connect_args=_READ_ONLY.get(place.kind, {})
         )
     except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
-        why = str(error) if isinstance(error, ImportError) else "not a URL of a known kind"
+        if isinstance(error, ImportError):
+            raise ConfigurationError(
+                f"source.uri: {source.uri!r}: the driver of {place.kind} is not installed: {error}",
+                remedy=f"use one of {_DRIVERS}, or name an image with the driver as RATCHET_STAGE_IMAGE",
+            ) from None
         raise ConfigurationError(
-            f"source.uri: {source.uri!r} is not the URL of a database: {why}",
-            remedy="write it like postgresql+psycopg://${DB_USER}:${DB_PASSWORD}@host/name, and install its driver",
+            f"source.uri: {source.uri!r} is not the URL of a database: not a URL of a known kind",
+            remedy=f"write it as {_DRIVERS}",
         ) from None
     try:
         with engine.connect() as connection:

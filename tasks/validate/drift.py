@@ -76,7 +76,8 @@ def _check(
         limit, because = usual, ", which the window's days can have among themselves"
     severity: Literal["error", "warning"] = "error" if rule.on_breach == "fail" else "warning"
     allowed = f"PSI at most {limit:.3g}{because} against {reference.name}"
-    return _result(day, column, f"PSI {index:.3f}", allowed, passed=index <= limit, severity=severity), index
+    observed = f"PSI {index:.3f}" + (": no row has a value" * (not ours.present))
+    return _result(day, column, observed, allowed, passed=index <= limit, severity=severity), index
 
 
 def _usual(column: str, earlier: Sequence[ColumnProfile], summed: Profile, limit: float) -> float:

@@ -39,7 +39,9 @@ def run(ctx: StageContext) -> Finished:
         checks += check_deliveries(
             ctx.request.days, snapshot, {day: found for day, found in profiles.items() if day not in bad}, ctx.spec
         )
-        checks += check_missing(profiles, ctx.request.data_date, ctx.spec)
+        checks += check_missing(
+            {day: found for day, found in profiles.items() if day not in bad}, ctx.request.data_date, ctx.spec
+        )
     validation = Validation(
         checks=tuple(checks),
         excluded=tuple(sorted(bad)),
@@ -155,7 +157,8 @@ def _rejection(ctx: StageContext, failed: Sequence[Check], count: int, page: str
     lines = "\n".join(f"- {check.line}" for check in failed)
     return DataRejected(
         f"{ctx.request.data_date}: {len(failed)} of {count} checks failed\n{lines}",
-        remedy=f"read {page} in the store; correct the data and run again, or change the rule",
+        remedy=f"read {page} in the store; correct the data and run again, or change the rule; "
+        "if the rows are right, let them into later runs with `ratchet admit`",
     )
 
 

@@ -67,7 +67,8 @@ def _check_range(day: date, column: str | None, what: str, number: int, counts: 
     spread = _spread(counts, min(bases))
     low = min(bases) * min(max(0.0, 1 - tolerance), math.exp(-spread))
     high = max(bases) * max(1 + tolerance, math.exp(spread))
-    similar = f"the last {day:%A}s, the last days and the newest one"
+    weekdays = f"the last {day:%A}s, " if any(other.weekday() == day.weekday() for other in counts) else ""
+    similar = f"{weekdays}the last days and the newest one"
     wider = ", or what the window's days differ by among themselves" if spread > math.log1p(tolerance) else ""
     allowed = f"{math.ceil(low):,} to {math.floor(high):,}: within {percent(tolerance)}{wider} of {similar}"
     return _result(day, column, f"{number:,} {what}", allowed, passed=math.ceil(low) <= number <= math.floor(high))

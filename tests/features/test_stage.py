@@ -311,6 +311,13 @@ def test_a_derived_column_that_breaks_a_rule_stops_the_run_with_column_and_rule(
     assert {check.column for check in kept.failures(LAST)} == {"hour"}
 
 
+def test_a_derived_column_without_a_value_in_the_window_leads_to_the_code_that_makes_it(world: World) -> None:
+    breaking(world, "np.nan")
+    with pytest.raises(DataRejected, match=r"columns\.hour: no row of the training day") as caught:
+        encoded(world)
+    assert "derive in features.py" in caught.value.remedy
+
+
 def test_a_rule_that_is_added_later_is_checked_on_days_that_are_encoded_already(world: World) -> None:
     breaking(world, "-999.0")
     encoded(world)

@@ -379,6 +379,13 @@ def test_a_password_is_not_reported(world: World, monkeypatch: pytest.MonkeyPatc
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_database_whose_driver_is_not_installed_is_named_with_those_that_are(world: World) -> None:
+    sql(world, "select 1 where :date", uri="mysql://localhost/shop")
+    with pytest.raises(ConfigurationError, match="the driver of mysql is not installed") as caught:
+        world.run("ingest")
+    assert "postgresql+psycopg://" in caught.value.remedy
+
+
 @pytest.mark.parametrize("partitioned", [True, False])
 def test_a_delta_table_is_ingested_day_by_day(world: World, tmp_path: Path, partitioned: Any) -> None:
     uri = str(tmp_path / "delta")

@@ -6,6 +6,7 @@ import pytest
 
 from ratchet.contracts.fingerprint import digest
 from ratchet.runs.baseline import already_promoted, baseline, drift_reference, promotion
+from ratchet.store.base import Store
 from ratchet.store.ledger import Change, append
 from ratchet.store.memory import MemoryStore
 
@@ -21,9 +22,9 @@ def day(number: int) -> date:
     return date(2026, 11, number)
 
 
-def promote(store: MemoryStore, name: str, data_date: date, *, after: int, beaten: int | None) -> None:
+def promote(store: Store, name: str, data_date: date, *, after: int, beaten: int | None, model: str = MODEL) -> None:
     change = Change(
-        model=MODEL,
+        model=model,
         action="promote",
         version=str(after + 1),
         fingerprint=digest(b"f"),

@@ -1,6 +1,6 @@
 """What a run would do, from what is published, without writing anything."""
 
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from ratchet.samples import clicks
 from ratchet.store.opening import open_store
 from ratchet.store.publishing import Transaction
 from tests.runs.recorded import keep
+from tests.runs.test_baseline import promote
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
 DAY = date(2026, 3, 20)
@@ -50,6 +51,12 @@ def ingested(store: str, seconds: float) -> None:
     assert not isinstance(found, Work)
     assert found.manifest == published.key
     keep(kept, plan, found)
+
+
+def test_a_date_that_would_train_again_meets_the_champion_that_it_made_before(store: str) -> None:
+    for number, day in enumerate((DAY - timedelta(days=1), DAY)):
+        promote(open_store(store), str(number), day, after=number, beaten=None, model="search-ranking")
+    assert previewed(store).baseline == "search-ranking version 2"
 
 
 def test_in_an_empty_store_every_stage_is_built_after_the_first_and_nothing_is_written(store: str) -> None:

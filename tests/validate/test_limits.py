@@ -284,6 +284,26 @@ def test_a_feature_without_a_value_is_a_warning_by_name(world: World) -> None:
     assert "column price: empty: no value on 2026-11-18, 2026-11-19" in world.log.getvalue()
 
 
+def test_a_drift_to_no_value_at_all_is_named_so(world: World) -> None:
+    world.document["validate"]["drift"] = {"against": "window"}
+    for day in dates.window(LAST, 4):
+        world.put(day, _many(600, day))
+    world.put(LAST, pa.table({**_many(600, LAST), "price": pa.nulls(600, pa.float64())}))
+    with pytest.raises(DataRejected, match=r"column price: drift: PSI [\d.]+: no row has a value; allowed") as caught:
+        validated(world)
+    assert "ratchet admit" in caught.value.remedy
+
+
+def test_an_excluded_day_is_not_reported_as_empty(world: World) -> None:
+    days = dates.window(LAST, 3)
+    for day in days:
+        world.put(day, _many(60, day))
+    world.put(days[0], pa.table({**_many(60, days[0]), "price": pa.nulls(60, pa.float64()), "clicked": [7] * 60}))
+    _, found = validated(world)
+    assert found.excluded == (days[0],)
+    assert [check for check in found.checks if check.rule == "empty"] == []
+
+
 def test_an_earlier_day_that_came_twice_is_a_warning_by_name(world: World) -> None:
     days = dates.window(LAST, 3)
     for day in days:
