@@ -18,7 +18,7 @@ KEYS = {
 
 def params(spec: PipelineSpec) -> dict[str, Param]:
     """The form of a pipeline. All defaults are valid, so that a schedule can start a run without a form."""
-    modes = [None, "auto", *(["approve"] if spec.register_.promote == "approve" else []), "never"]
+    modes = [None, *dict.fromkeys([spec.register_.promote, "never"])]
     return {
         "date": Param(
             None,
@@ -48,8 +48,9 @@ def params(spec: PipelineSpec) -> dict[str, Param]:
             enum=modes,
             title="Promote",
             description_md=(
-                "What happens to a better model. `auto`: promote it. `approve`: ask a person, where the file has it. "
-                f"`never`: only register it. Empty: `{spec.register_.promote}`; for a backfill, or a date before "
+                "What happens to a better model. `auto`: promote it. `approve`: ask a person. `never`: only register "
+                "it. A run can ask for no more than the file allows. "
+                f"Empty: `{spec.register_.promote}`; for a backfill, or a date before "
                 "that of production: `never`."
             ),
         ),

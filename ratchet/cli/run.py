@@ -55,8 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--promote",
         choices=("auto", "never"),
-        help="whether this run may promote; a model that would be promoted becomes a version of the registry in either "
-        "case (default: register.promote of pipeline.yaml)",
+        help="whether this run may promote, at most what register.promote of the file allows; a model that would be "
+        "promoted becomes a version of the registry in either case (default: register.promote of pipeline.yaml)",
     )
     parser.add_argument("--rebuild", action="store_true", help="build every stage again, even if its result is cached")
     parser.add_argument(

@@ -15,6 +15,7 @@ from ratchet.contracts.quantities import show_fraction
 LEAST, MOST = 0.5, 0.9999
 """Below one half the bound is on the wrong side of the gain, and the draws of the bootstrap have no higher quantile."""
 _SECTIONS = ("gate", "register")
+_FREEDOM: tuple[Promote, ...] = ("never", "approve", "auto")
 _OTHERS = frozenset({"evaluate", "evaluate.metric", "evaluate.slices"})
 
 
@@ -32,6 +33,20 @@ def confidence_decides(spec: Any) -> Iterator[Misfit]:
 def gate_keys(overrides: Iterable[str]) -> tuple[str, ...]:
     """The overridden keys, dotted, that decide about a promotion."""
     return tuple(sorted(key for key in overrides if key.partition(".")[0] in _SECTIONS or key in _OTHERS))
+
+
+def refuse_promotion(asked: Promote | None, promote: Promote, pipeline: str) -> None:
+    """Raise ConfigurationError if a run asks for more than the file allows. asked: by the person who starts the run.
+
+    promote: `register.promote` of the file, without the overrides.
+    """
+    if asked is None or _FREEDOM.index(asked) <= _FREEDOM.index(promote):
+        return
+    raise ConfigurationError(
+        f"promote {asked}: register.promote of {pipeline} is {promote}, and a single run may not ask for more",
+        remedy="change register.promote in pipeline.yaml"
+        + ("; or start the run in Airflow, where a person is asked" if promote == "approve" else ""),
+    )
 
 
 def refuse_gate_overrides(overrides: Mapping[str, str], promote: Promote, pipeline: str) -> None:

@@ -35,7 +35,7 @@ def promotion(
         )
     if configured == "approve" and kind == "local":
         return Promotion(
-            mode="never", reason="register.promote is approve, and a local run cannot ask; use --promote auto"
+            mode="never", reason="register.promote is approve, and a local run cannot ask; start it in Airflow"
         )
     return Promotion(mode=configured)
 

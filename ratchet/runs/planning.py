@@ -10,7 +10,7 @@ from ratchet.contracts import bundle, dates, paths
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides
+from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides, refuse_promotion
 from ratchet.contracts.loading import load
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import AsOf, RunKind, RunPlan
@@ -50,16 +50,18 @@ def make_plan(
     the orchestrator's own name of the run. started_by: the user.
 
     Raises ConfigurationError (a wrong folder or source, a source that pipelines may not read, a password in the
-    tracking server's address, an override of a gate that only the file may change), and Unavailable (a store that does
-    not answer).
+    tracking server's address, an override of a gate that only the file may change, more promotion than the file
+    allows), and Unavailable (a store that does not answer).
     """
     if urlsplit(tracking_uri or "").password is not None:
         raise ConfigurationError(
             "MLFLOW_TRACKING_URI holds a password, and everyone who reads the store can read a plan",
             remedy=f"remove it, and name a file that has it in {variable('mlflow_credentials')}",
         )
-    if gate_keys(overrides or ()):
-        refuse_gate_overrides(overrides or {}, load(folder).register_.promote, spec.name)
+    if promote is not None or gate_keys(overrides or ()):
+        allowed = load(folder).register_.promote
+        refuse_gate_overrides(overrides or {}, allowed, spec.name)
+        refuse_promotion(promote, allowed, spec.name)
     store = open_store(store_uri)
     key = paths.plan(spec.name, run_id)
     if (earlier := _read(store, key)) is not None:

@@ -4,7 +4,7 @@ import pytest
 
 from ratchet.contracts.errors import ConfigurationError, PipelineInvalid
 from ratchet.contracts.gate import Gate, Promote
-from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides
+from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides, refuse_promotion
 from ratchet.contracts.loading import loads
 
 TEXT = """\
@@ -77,3 +77,19 @@ def test_a_run_may_change_its_gate_only_where_promotion_is_automatic(key: str, d
         f"--set {key}: register.promote of shop is {promote}, so a single run may not change its gate;"
         f" to do: change {key} in pipeline.yaml"
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "file", "allowed"),
+    [
+        (None, "never", True), ("never", "never", True), ("approve", "never", False), ("auto", "never", False),
+        (None, "approve", True), ("never", "approve", True), ("approve", "approve", True), ("auto", "approve", False),
+        ("auto", "auto", True), ("approve", "auto", True), ("never", "auto", True),
+    ],
+)  # fmt: skip
+def test_a_run_asks_for_no_more_than_the_file_allows(asked: Promote | None, file: Promote, *, allowed: bool) -> None:
+    if allowed:
+        refuse_promotion(asked, file, "shop")
+        return
+    with pytest.raises(ConfigurationError, match=f"promote {asked}: register.promote of shop is {file}, and"):
+        refuse_promotion(asked, file, "shop")

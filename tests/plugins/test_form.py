@@ -66,6 +66,13 @@ def test_a_run_can_wait_for_approval_only_where_the_file_has_it(tmp_path: Path) 
         filled(tmp_path, {"promote": "approve"}, promote="auto")
 
 
+@pytest.mark.parametrize("file", ["approve", "never"])
+def test_a_run_can_ask_for_no_more_than_the_file_allows(tmp_path: Path, file: str) -> None:
+    assert filled(tmp_path, {"promote": "never"}, promote=file)["promote"] == "never"
+    with pytest.raises(ParamValidationError):
+        filled(tmp_path, {"promote": "auto"}, promote=file)
+
+
 def test_every_field_says_what_it_does(tmp_path: Path) -> None:
     fields = form.params(load(write(tmp_path, "search-ranking")))
     assert all(field.schema["title"] and field.schema["description_md"] for field in fields.values())
