@@ -170,9 +170,9 @@ def test_secrets_are_masked_in_what_is_passed_on_too(store: MemoryStore) -> None
     attempt = Attempt(running(store, FAILS), ProcessRunner(), on_event=lambda event: heard.append(event.message))
     with pytest.raises(RatchetError) as raised:
         attempt.compute()
-    told = [*heard, *attempt.last_lines, *raised.value.last_lines]
-    assert any("printed by the pipeline's own code, with ***" in line for line in told)
-    assert not any(CANARY in line for line in told)
+    printed = [*heard, *attempt.last_lines, *raised.value.last_lines]
+    assert any("printed by the pipeline's own code, with ***" in line for line in printed)
+    assert not any(CANARY in line for line in printed)
 
 
 def test_a_job_that_cannot_be_run_has_no_log(store: MemoryStore) -> None:
