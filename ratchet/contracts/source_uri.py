@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
+from ratchet.contracts.environment import SOURCE_SECRETS
 from ratchet.contracts.errors import ConfigurationError
 
 _SCHEMES = frozenset({"file", "s3", "mem"})
@@ -71,7 +72,7 @@ def database_place(uri: str) -> DatabasePlace:
     if found is None:
         raise ConfigurationError(
             "source.uri: it is not the URL of a database",
-            remedy="write it like postgresql+psycopg://${RATCHET_SOURCE_USER}:${RATCHET_SOURCE_PASSWORD}@host/name",
+            remedy=f"write it like postgresql+psycopg://me:${{{SOURCE_SECRETS}PASSWORD}}@host/name",
         )
     kind = found["kind"]
     if kind in _FILE_DATABASES:

@@ -74,6 +74,7 @@ def _scoring(package: Path) -> ModuleType:
             try:
                 return import_module(f"{package.name}.model.scoring")
             except BaseException:
-                for name in [name for name in list(sys.modules) if f"{name}.".startswith(f"{package.name}.")]:
+                made = [name for name in list(sys.modules) if f"{name}.".startswith(f"{package.name}.")]
+                for name in sorted(made, reverse=True):  # the package last: without it, another thread begins its own
                     sys.modules.pop(name, None)
                 raise

@@ -11,6 +11,7 @@ from sqlalchemy.pool import NullPool
 
 from ratchet.contracts import paths
 from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.contracts.source import SqlSource
 from ratchet.contracts.source_uri import database_place
@@ -45,7 +46,7 @@ def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType], tra
         if isinstance(error, ImportError):
             raise ConfigurationError(
                 f"source.uri: {source.uri!r}: the driver of {place.kind} is not installed: {error}",
-                remedy=f"use one of {_DRIVERS}, or name an image with the driver as RATCHET_STAGE_IMAGE",
+                remedy=f"use one of {_DRIVERS}, or name an image with the driver as {variable('stage_image')}",
             ) from None
         raise ConfigurationError(
             f"source.uri: {source.uri!r} is not the URL of a database: not a URL of a known kind",
