@@ -73,8 +73,10 @@ def _scoring(package: Path) -> ModuleType:
                 continue  # the load of another thread has failed
             try:
                 return import_module(f"{package.name}.model.scoring")
-            except BaseException:
+            except BaseException as error:
                 made = [name for name in list(sys.modules) if f"{name}.".startswith(f"{package.name}.")]
                 for name in sorted(made, reverse=True):  # the package last: without it, another thread begins its own
                     sys.modules.pop(name, None)
+                if isinstance(error, Exception) and list(shared.__path__) != [str(package)]:
+                    continue  # it was the folder of another thread that failed
                 raise

@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
@@ -178,6 +180,15 @@ def test_a_load_that_fails_leaves_nothing_behind(cut: Path, package: Path, load_
         with pytest.raises(ModuleNotFoundError, match=rf"^No module named '{package.name}\.model\.networks'"):
             load_scoring(cut)
         assert loaded(package.name) == []
+    assert load_scoring(package).__file__ == str(package / "model" / "scoring.py")
+
+
+def test_a_load_goes_on_from_its_own_folder_when_that_of_another_thread_is_broken(
+    cut: Path, package: Path, load_scoring: Loader
+) -> None:
+    spec = ModuleSpec(package.name, None, is_package=True)
+    spec.submodule_search_locations = [str(cut)]
+    sys.modules[package.name] = module_from_spec(spec)  # as another thread leaves it before it begins
     assert load_scoring(package).__file__ == str(package / "model" / "scoring.py")
 
 
