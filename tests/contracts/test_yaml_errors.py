@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ratchet.contracts.errors import PipelineInvalid
 from ratchet.contracts.loading import loads
+from ratchet.contracts.yaml_errors import mistake
 from ratchet.contracts.yaml_lines import YamlDocument
 
 JARGON = re.compile(r"token|scalar|flow|block|stream|mapping values|expected|indicator|alias", re.IGNORECASE)
@@ -55,3 +56,11 @@ def test_any_text_is_read_or_reported_without_jargon(text: str) -> None:
             assert re.fullmatch(r"p\.yaml:\d+:\d+", problem.where)
             assert problem.remedy
             assert not JARGON.search(problem.message)
+
+
+def test_a_text_that_no_parser_can_follow_is_nested_too_deeply() -> None:
+    """PyYAML's parser in Python recurses; the one in C, which is taken where it is installed, does not."""
+    found = mistake("[" * 9, RecursionError())
+    assert (found.line, found.message, found.remedy) == (
+        1, "the text is nested too deeply", "nest fewer lists and mappings",
+    )  # fmt: skip
