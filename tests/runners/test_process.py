@@ -44,11 +44,16 @@ def left(root: Path) -> list[Path]:
     return list(root.glob("ratchet-jobs-*/*"))
 
 
-def _gone(pid: int) -> bool:
+def _state(pid: int) -> str:
+    """The kernel's letter for the process: S sleeps, T is stopped, Z has ended; and Z where it is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
-        return True
+        return "Z"
+
+
+def _gone(pid: int) -> bool:
+    return _state(pid) == "Z"
 
 
 def test_both_streams_and_the_exit_code_come_back() -> None:
@@ -191,6 +196,7 @@ def test_the_folder_of_a_job_whose_caller_was_killed_is_deleted_by_the_next_job_
     _run(_python(""))
     (folder,) = left(scratch_root)  # it is in use
     os.kill(job, signal.SIGSTOP)
+    until(lambda: _state(job) == "T", seconds=20)  # or the notice of its parent's death could be heard first
     caller.kill()
     caller.wait(20)
     _run(_python(""))
