@@ -42,8 +42,8 @@ class PlanOperator(BaseOperator):
         """Plan the run. Raises ConfigurationError where the form or the file is wrong."""
         from ratchet.contracts import paths
         from ratchet.contracts.loading import load
+        from ratchet.production.baseline import baseline
         from ratchet.runners.choice import choose_image, choose_runner
-        from ratchet.runs.baseline import baseline
         from ratchet.runs.history import first_judged
         from ratchet.runs.planning import make_plan
         from ratchet.store.opening import open_store

@@ -15,7 +15,7 @@ from ratchet.contracts.loading import load
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import AsOf, RunKind, RunPlan
 from ratchet.contracts.result import Artifact
-from ratchet.runs.baseline import Mode, drift_reference, promotion
+from ratchet.production.baseline import Mode, drift_reference, promotion
 from ratchet.runs.day_records import day_states
 from ratchet.runs.history import first_judged
 from ratchet.runs.pins import pins

@@ -10,7 +10,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Champion, Snapshot
-from ratchet.runs.baseline import baseline
+from ratchet.production.baseline import baseline
 from ratchet.runs.outcomes import newest_build, outcome_of, why_built
 from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import compose, why_skipped

@@ -11,8 +11,8 @@ from ratchet.contracts.request import UPSTREAM, Input, Outcome, Promotion, RunPl
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Champion
+from ratchet.production.baseline import already_promoted, baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts
-from ratchet.runs.baseline import already_promoted, baseline
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
 

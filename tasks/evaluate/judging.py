@@ -11,11 +11,11 @@ from ratchet.contracts.summaries import Interval, Judgement, SliceJudgement
 from ratchet.metrics import metrics
 from ratchet.metrics.metrics import Floats, Measurement
 from ratchet.model.derivation import load_derive
+from ratchet.verdict.comparison import Comparison, compare
+from ratchet.verdict.rules import Case, Ruling, judge_slices, rule
+from ratchet.verdict.slices import compare_slices
 from tasks.evaluate.baseline import Baseline
-from tasks.evaluate.comparison import Comparison, compare
 from tasks.evaluate.holdout import Holdout
-from tasks.evaluate.slices import compare_slices
-from tasks.evaluate.verdict import Case, Ruling, judge_slices, rule
 
 
 def judge(

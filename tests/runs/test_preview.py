@@ -4,6 +4,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+from tests.runs.test_baseline import promote
 
 from ratchet.contracts.loading import load
 from ratchet.contracts.stages import STAGES
@@ -15,7 +16,6 @@ from ratchet.samples import clicks
 from ratchet.store.opening import open_store
 from ratchet.store.publishing import Transaction
 from tests.runs.recorded import keep
-from tests.runs.test_baseline import promote
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
 DAY = date(2026, 3, 20)

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Interval, SliceJudgement
-from tasks.evaluate.comparison import MIN_UNITS, Comparison
-from tasks.evaluate.verdict import Case, SliceComparison, judge_slices, rule
+from ratchet.verdict.comparison import MIN_UNITS, Comparison
+from ratchet.verdict.rules import Case, SliceComparison, judge_slices, rule
 
 
 def compared(low: float, high: float, *, effective: int = 300, spread: float = 0.01) -> Comparison:

@@ -4,8 +4,8 @@ import pytest
 
 from ratchet.contracts.summaries import SliceJudgement
 from ratchet.metrics.metrics import Rows
-from tasks.evaluate.slices import MAX_VALUES, compare_slices
-from tasks.evaluate.verdict import SliceComparison, judge_slices
+from ratchet.verdict.rules import SliceComparison, judge_slices
+from ratchet.verdict.slices import MAX_VALUES, compare_slices
 
 
 def compared(values: pd.Series, worse: float = 0.0) -> list[SliceComparison]:

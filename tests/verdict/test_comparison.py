@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.metrics.metrics import Floats, Measurement, Rows, measure
-from tasks.evaluate import comparison
-from tasks.evaluate.comparison import (
+from ratchet.verdict import comparison
+from ratchet.verdict.comparison import (
     Comparison,
     compare,
     expanded_tail,

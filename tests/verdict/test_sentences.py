@@ -1,8 +1,8 @@
 import pytest
 
 from ratchet.contracts.summaries import Interval, SliceJudgement
-from tasks.evaluate.comparison import Comparison
-from tasks.evaluate.verdict import Case, rule
+from ratchet.verdict.comparison import Comparison
+from ratchet.verdict.rules import Case, rule
 
 MINUS = "\N{MINUS SIGN}"
 

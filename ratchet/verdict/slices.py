@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.metrics.metrics import OF_RANKS, Floats, Rows, measure
-from tasks.evaluate.comparison import compare
-from tasks.evaluate.verdict import SliceComparison
+from ratchet.verdict.comparison import compare
+from ratchet.verdict.rules import SliceComparison
 
 MAX_VALUES = 50
 """The most frequent values are judged one by one, all others together: a slice is for what people have names for."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import SliceJudgement, Verdict
-from tasks.evaluate.comparison import MIN_UNITS, Comparison, holm
+from ratchet.verdict.comparison import MIN_UNITS, Comparison, holm
 
 
 @dataclass(frozen=True, kw_only=True)

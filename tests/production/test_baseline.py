@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from ratchet.contracts.fingerprint import digest
-from ratchet.runs.baseline import already_promoted, baseline, drift_reference, promotion
+from ratchet.production.baseline import already_promoted, baseline, drift_reference, promotion
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, append
 from ratchet.store.memory import MemoryStore
