@@ -15,7 +15,10 @@ def obstacle_parts(store: Store, model: str, training: StageResult) -> dict[str,
         now = standing(store, model)
     except CorruptArtifact:
         return {"obstacle": "the ledger is damaged"}
-    obstacle = now.obstacle(summaries.trained(training).digest, recipe(training.parts))
+    digest = summaries.trained(training).digest
+    if now.live is not None and now.live.model_digest == digest:
+        return {}
+    obstacle = now.obstacle(digest, recipe(training.parts))
     return {"obstacle": obstacle} if obstacle else {}
 
 
