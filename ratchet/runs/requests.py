@@ -167,11 +167,16 @@ def _train(plan: RunPlan) -> dict[str, str]:
     }
 
 
+_SERVED = {"max_latency_ms", "max_memory"}
+"""What evaluate asks of a candidate as a service."""
+
+
 def _evaluate(plan: RunPlan) -> dict[str, str]:
     return {
         **_columns(plan),
         **flatten(plan.spec.evaluate, "config.evaluate"),
         **flatten(plan.spec.gate, "config.gate"),
+        **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register"),
     }
 
 
