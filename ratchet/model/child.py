@@ -1,8 +1,9 @@
-"""The process of one model, as a program: it loads the model by the code that came with it, and answers questions.
+"""The processes of models, as a program: each loads one model by the code that came with it, and answers questions.
 
-It is started by `ratchet.model.process`, with a socket, the package that scores, and the model's folder. Like
-`pyfunc`, by which a service loads a registered version, it imports nothing of ours but that package. Questions and
-answers are lines of JSON; rows are files of Arrow, scores files of NumPy; nothing is unpickled.
+It is started by `ratchet.model.zygote`. It loads libraries once, and none of our code or of a pipeline's; then it forks
+for each model. Like `pyfunc`, by which a service loads a registered version, the fork imports nothing of ours but the
+package that came with the model. Questions and answers are lines of JSON; rows are files of Arrow, scores files of
+NumPy; nothing is unpickled.
 
 A change here violates the promise of the project when a model is scored by other code than the one that came with it.
 """
@@ -22,15 +23,51 @@ from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
 
-_PDEATHSIG = 1  # prctl(2): the signal that this process gets when its parent has ended
+LIBRARIES = ("numpy", "pandas", "pyarrow", "pydantic", "safetensors.torch", "torch")
+"""What every package needs. None of them may start threads when it is imported: a fork has one thread."""
+_PDEATHSIG = 1  # prctl(2): the signal that a process gets when its parent has ended
 _TRIES = 5
+_LARGEST = 65_536
 
 
-def main(number: int, parent: int, package: Path, model: Path) -> None:
-    """Load the model and answer until the socket is closed. number: of the socket. parent: the process that asks."""
+def main(number: int, parent: int) -> None:
+    """Fork for each model that is asked for, until the socket is closed. parent: the process that asks."""
     _end_with(parent)
-    for notice in (signal.SIGTERM, signal.SIGINT):  # the parent decides when this process ends
+    for notice in (signal.SIGTERM, signal.SIGINT):  # who asks decides when these processes end
         signal.signal(notice, signal.SIG_IGN)
+    for library in LIBRARIES:
+        with contextlib.suppress(ImportError):  # the package says what is missing
+            import_module(library)
+    with socket.socket(fileno=number) as orders:
+        while True:
+            data, files, *_ = socket.recv_fds(orders, _LARGEST, 1)
+            if not data:
+                return
+            order = json.loads(data)
+            if "wait" in order:
+                found = os.waitstatus_to_exitcode(os.waitpid(order["wait"], 0)[1])
+            else:
+                found = _fork(orders, files[0], Path(order["package"]), Path(order["model"]), order["folder"])
+            orders.sendall(json.dumps(found).encode())
+
+
+def _fork(orders: socket.socket, link: int, package: Path, model: Path, folder: str) -> int:
+    """Start the process of a model; its number."""
+    zygote = os.getpid()
+    if number := os.fork():
+        os.close(link)
+        return number
+    try:
+        orders.close()
+        _end_with(zygote)
+        os.chdir(folder)
+        _serve(link, package, model)
+    finally:
+        os._exit(0)  # the fork never goes back to wait for orders
+
+
+def _serve(number: int, package: Path, model: Path) -> None:
+    """Load the model and answer until the socket is closed."""
     with socket.socket(fileno=number) as link, link.makefile("r") as questions:
         answer = _Answers(package.name)
         try:
@@ -180,4 +217,4 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

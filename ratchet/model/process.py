@@ -9,11 +9,8 @@ process outlives the one that asked.
 
 import contextlib
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -24,17 +21,14 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ratchet.checkout import ROOT
 from ratchet.contracts import errors
 from ratchet.contracts.errors import ConfigurationError, OutOfMemory, Unavailable
-from ratchet.model import child
+from ratchet.model.zygote import zygote
 
 Scores = NDArray[np.float64]
 
 LIMIT_S = 1200.0
 """For one answer. A stage's own limit is longer, so that a verdict can be written about a model that never answers."""
-_KEPT = frozenset({"PATH", "LANG", "TZ", "HOME", "TMPDIR", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE"})
-_KEPT_STARTS = ("LC_", "LD_", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "MALLOC_", "CUDA_", "NVIDIA_", "TORCH_", "ATEN_")
 _STOPS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _BUILTIN: dict[str, type[BaseException]] = {
     "MemoryError": MemoryError,
@@ -67,15 +61,9 @@ class ModelProcess:
         self.memory: dict[str, int] = {}
         """Bytes of main memory after the last answer: `now`, and at `most` so far; empty where nothing says so."""
         ours, theirs = socket.socketpair()
+        self._zygote = zygote()
         with theirs:
-            number = theirs.fileno()
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-s", child.__file__, str(number), str(os.getpid()), str(package), str(model)],
-                stdin=subprocess.DEVNULL,
-                env=_environment(),
-                cwd=self._folder,
-                pass_fds=(number,),
-            )
+            self._number: int | None = self._zygote.fork(theirs, package, model, self._folder)
         ours.settimeout(limit_s)
         self._link = ours
         self._answers = ours.makefile("r")
@@ -92,8 +80,10 @@ class ModelProcess:
         """End the process; safe to call again."""
         self._answers.close()
         self._link.close()
-        self._process.kill()
-        self._process.wait()
+        if self._number is not None:
+            number, self._number = self._number, None
+            with contextlib.suppress(Unavailable):  # it has ended, and its forks with it
+                self._zygote.end(number)
 
     @property
     def digest(self) -> str:
@@ -116,29 +106,35 @@ class ModelProcess:
 
     def latency(self, df: pd.DataFrame) -> float:
         """Milliseconds in which rows are scored at once, the best of a few tries."""
-        return float(self._ask("latency", rows=self._write(df))["milliseconds"])
+        return float(self._ask("latency", df)["milliseconds"])
 
     def derive(self, df: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
         """The columns that the model's own code makes of raw rows."""
         out = self._place()
-        self._ask("derive", rows=self._write(df), out=out, columns=columns)
-        with pa.OSFile(out) as file, pa.ipc.open_file(file) as reader:
+        self._ask("derive", df, out=str(out), columns=columns)
+        with pa.OSFile(str(out)) as file, pa.ipc.open_file(file) as reader:
             found: pd.DataFrame = reader.read_all().to_pandas()
             return found
 
     def _scores(self, do: str, df: pd.DataFrame, **more: Any) -> tuple[Scores, dict[str, Any]]:
         out = self._place()
-        answer = self._ask(do, rows=self._write(df), out=out, **more)
+        answer = self._ask(do, df, out=str(out), **more)
         scores: Scores = np.load(out, allow_pickle=False)
+        out.unlink()
         if scores.shape[:1] != (len(df),):
             raise ModelError(f"it gives scores of the shape {list(scores.shape)} for {len(df):,} rows")
         return scores, answer
 
-    def _ask(self, do: str, **question: Any) -> dict[str, Any]:
+    def _ask(self, do: str, df: pd.DataFrame, **question: Any) -> dict[str, Any]:
         _ = self.digest
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended: the answer says how
-            self._link.sendall(json.dumps({"do": do, **question}).encode() + b"\n")
-        return self._answer()
+        rows = self._place()
+        _write(df, rows)
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended: the answer says how
+                self._link.sendall(json.dumps({"do": do, "rows": str(rows), **question}).encode() + b"\n")
+            return self._answer()
+        finally:
+            rows.unlink()
 
     def _answer(self) -> dict[str, Any]:
         try:
@@ -159,7 +155,8 @@ class ModelProcess:
 
     def _end(self) -> Exception:
         """The error of a process that ended without an answer."""
-        code = self._process.wait()
+        number, self._number = self._number, None
+        code = self._zygote.wait(number) if number is not None else 0
         if -code == signal.SIGKILL:
             return OutOfMemory("the process of a model was killed, most likely for lack of memory")
         if -code in _STOPS:
@@ -169,23 +166,15 @@ class ModelProcess:
             f"the model's code ended its process with {how}", remedy="remove what ends it; raise an error instead"
         )
 
-    def _place(self) -> str:
-        return str(self._folder / f"{next(self._numbers)}")
-
-    def _write(self, df: pd.DataFrame) -> str:
-        """Rows as a file of Arrow that keeps the types of the data frame."""
-        table, path = pa.Table.from_pandas(df, preserve_index=False), self._place()
-        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-        return path
+    def _place(self) -> Path:
+        return self._folder / f"{next(self._numbers)}"
 
 
-def _environment() -> dict[str, str]:
-    """What a model's process inherits: no credentials, no settings of ours, and import paths without our own code."""
-    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_STARTS)}
-    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    others = [path for path in paths if Path(path).resolve() != ROOT]
-    return {**kept, **({"PYTHONPATH": os.pathsep.join(others)} if others else {})}
+def _write(df: pd.DataFrame, path: Path) -> None:
+    """Rows as a file of Arrow that keeps the types of the data frame."""
+    table = pa.Table.from_pandas(df, preserve_index=False)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
 
 
 def _rebuilt(chain: list[dict[str, Any]]) -> BaseException:
