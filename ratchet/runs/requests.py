@@ -12,6 +12,7 @@ from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import already_promoted, baseline
+from ratchet.production.readers import other_readers
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
@@ -62,6 +63,10 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     as_of = plan.as_of if stage == "ingest" else "now"
     if as_of == "then":
         parts["as_of"] = as_of
+    others = other_readers(store, plan.spec, plan.data_date) if stage == "ingest" else ()
+    parts |= {f"readers.{place}": digest_of(one) for place, one in enumerate(others)}
+    if stage == "evaluate" and (kept := summaries.snapshot(_result(outcomes, "ingest")).kept):
+        parts["kept"] = digest_of([one.model_dump(mode="json") for one in kept])
     if stage == "register":
         parts["promotion"] = promotion.mode
     micro_batches = 1
@@ -93,6 +98,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         started_by=plan.started_by,
         accumulation=micro_batches,
         as_of=as_of,
+        readers=others,
         days=days,
         fingerprint=fingerprint(parts),
         parts=parts,

@@ -11,6 +11,7 @@ from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Registration
 from ratchet.model.files import lay_out
 from ratchet.model.package import unpack
+from ratchet.model.zygote import REGISTERED, zygote
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.tracking.candidates import log_candidate, training_tags
@@ -18,6 +19,7 @@ from ratchet.tracking.mlflow import Tracker, track
 from ratchet.tracking.production import newest_number
 from tasks.register.packing import pack
 from tasks.register.production import settle
+from tasks.register.trial import try_packed
 from tasks.register.versions import point, version_of
 
 _MODEL = "model"
@@ -33,6 +35,7 @@ def run(ctx: StageContext) -> Finished:
             f"register: the verdict is {judged.verdict} ({judged.reason}), so there is nothing to register",
             remedy="run register only after a verdict of promote",
         )
+    zygote(*REGISTERED)  # it loads libraries while this process loads its own
     with ctx.phase("version"):
         register = partial(_register, ctx, training, evaluated, _scoring(ctx, evaluated))
         run, version, newest = track(ctx.store, request.tracking_uri, ctx.scratch, register)
@@ -109,6 +112,7 @@ def _upload(
     if not packed.exists():
         trained = lay_out(ctx.store, training, ctx.scratch / "trained", ctx.scratch)
         pack(ctx.spec, trained, scoring, packed, pins=ctx.request.pins, tags=tags)
+        try_packed(ctx.store, ctx.upstream("evaluate"), packed, ctx.scratch)
     place = f"{_MODEL}-{scoring.name.rpartition('_')[2]}"  # the run may hold a version with other code
     tracker.client.log_artifacts(run, str(packed), place)
     return f"{tracker.client.get_run(run).info.artifact_uri}/{place}"
