@@ -13,6 +13,7 @@ from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import baseline
 from ratchet.production.findings import unreadable
+from ratchet.production.readers import other_readers
 from ratchet.production.request_parts import live_parts, obstacle_parts
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runtime.release import stage_code
@@ -63,6 +64,10 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     authority = plan.authority if stage in {"evaluate", "register"} else None
     if authority is not None:
         parts["authority"] = str(authority)
+    others = other_readers(store, plan.spec, plan.data_date) if stage == "ingest" else ()
+    parts |= {f"readers.{place}": digest_of(one) for place, one in enumerate(others)}
+    if stage == "evaluate" and (kept := summaries.snapshot(_result(outcomes, "ingest")).kept):
+        parts["kept"] = digest_of([one.model_dump(mode="json") for one in kept])
     if stage == "register":
         parts["promotion"] = plan.promotion.mode
         parts |= obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"))
@@ -96,6 +101,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         started_by=plan.started_by,
         accumulation=micro_batches,
         as_of=as_of,
+        readers=others,
         days=days,
         authority=authority,
         fingerprint=fingerprint(parts),
@@ -171,11 +177,16 @@ def _train(plan: RunPlan) -> dict[str, str]:
     }
 
 
+_SERVED = {"max_latency_ms", "max_memory"}
+"""What evaluate asks of a candidate as a service."""
+
+
 def _evaluate(plan: RunPlan) -> dict[str, str]:
     return {
         **_columns(plan),
         **flatten(plan.spec.evaluate, "config.evaluate"),
         **flatten(plan.spec.gate, "config.gate"),
+        **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register"),
     }
 
 
