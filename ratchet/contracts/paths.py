@@ -216,6 +216,21 @@ def ledger_record(model: str, number: int) -> str:
     return f"{ledger(model)}/{number:08d}.json"
 
 
+def version_records(model: str) -> str:
+    """The prefix of the records of a model's versions."""
+    return join("versions", model)
+
+
+def version_record(model: str, version: str, digest: str) -> str:
+    """The record of a version. `digest`: of the model, as a registry that was restored may give a number again."""
+    return f"{version_records(model)}/{segment(f'{version}-{short(digest)}')}.json"
+
+
+def recorded_version(key: str) -> str:
+    """The version that a key below `version_records` is of."""
+    return last(key).rpartition("-")[0]
+
+
 def tracking() -> str:
     """The prefix of the MLflow data that live in the store where there is no MLflow server."""
     return "mlflow"
@@ -246,7 +261,7 @@ _PLACES: Mapping[Stage, tuple[str, ...]] = {
     "validate": _day_places("validate"),
     "features": _day_places("features"),
     "train": ("checkpoints",),
-    "register": ("ledger",),
+    "register": ("ledger", "versions"),
 }
 """What a stage writes beside its own result and the files that it keeps with the run."""
 

@@ -148,7 +148,11 @@ class Accumulation(Document):
 
 
 class TrainedModel(Document):
-    """train: a model that scores raw rows. Outputs: `weights` (safetensors), `description` (JSON)."""
+    """train: a model that scores raw rows.
+
+    Outputs: `weights` (safetensors), `description` (JSON), `code` (the pipeline's folder), `trace` (.npy, float32
+    [steps, 2]: the loss of each step and the norm of its gradient).
+    """
 
     digest: Sha256 = Field(description="The digest of weights and description: the identity of the model.")
     objective: str
@@ -215,6 +219,9 @@ class Judgement(Document):
     holdout: tuple[date, ...]
     rows: int
     groups: int | None = None
+    scores: str = Field(
+        "", description="Sha256 of the candidate's scores of the held-out rows, float64, little-endian; empty of before."
+    )
 
 
 class Registration(Document):

@@ -22,6 +22,7 @@ from ratchet.contracts.fingerprint import fingerprint
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import StageContext
+from ratchet.runtime.stage_environment import stage_environment
 from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.publishing import Transaction, discard_damaged, find_result, verify
 
@@ -184,6 +185,7 @@ class DayParts(Generic[Source, Part]):
             content=made.content,
             summary=made.summary,
             rebuild=rebuild,
+            environment=stage_environment(),
         )
         if done.superseded:
             message = (

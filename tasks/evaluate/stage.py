@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import DataRejected
-from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.fingerprint import digest, digest_of
 from ratchet.contracts.summaries import Judgement
 from ratchet.metrics.metrics import Floats
 from ratchet.model.files import lay_out
@@ -47,6 +47,7 @@ def run(ctx: StageContext) -> Finished:
         baseline = _ask(ctx, held)
     with ctx.phase("compare"):
         judged, constant = judge(spec, held, scores, baseline, candidate.digest, ctx.folder)
+        judged = judged.model_copy(update={"scores": digest(np.ascontiguousarray(scores, "<f8").tobytes())})
     with ctx.phase("write"):
         path = _write_scores(ctx, held, scores, baseline)
         ctx.transaction.add("scores", path, rows=len(held.frame))

@@ -18,6 +18,7 @@ from ratchet.tracking.mlflow import Tracker, track
 from ratchet.tracking.production import newest_number
 from tasks.register.packing import pack
 from tasks.register.production import settle
+from tasks.register.record import record_version
 from tasks.register.versions import point, version_of
 
 _MODEL = "model"
@@ -92,6 +93,7 @@ def _register(
         description=f"{request.data_date}: {judged.explanation}"[:4000],
         upload=partial(_upload, ctx, training, scoring, tags, tracker),
     )
+    record_version(ctx, tracker, version=version, mlflow_run=run)
     return run, version, newest_number(tracker, request.spec.model_name)
 
 

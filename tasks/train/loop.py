@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from numpy import int64
+from numpy import float32, int64
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -61,13 +62,15 @@ class Hooks:
 class TrainResult:
     """The result of a training; the network holds the weights of the best epoch.
 
-    resumed_from: the step at which this attempt resumed, if any. loading: mean seconds to read a batch.
+    resumed_from: the step at which this attempt resumed, if any. loading: mean seconds to read a batch. trace: float32
+    [steps, 2], the loss of each step and the norm of its gradient; NaN where a checkpoint of before has none.
     """
 
     history: tuple[EpochResult, ...]
     best_epoch: int
     resumed_from: int | None
     loading: float
+    trace: NDArray[float32]
 
 
 class Loop:
@@ -115,6 +118,7 @@ class Loop:
             best_epoch=self._state.best_epoch,
             resumed_from=resumed_from,
             loading=self._read_seconds / max(self._reads, 1),
+            trace=np.array(self._state.trace, np.float32).reshape(-1, 2),
         )
 
     def _train_epoch(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,7 @@ def run(ctx: StageContext) -> Finished:
         )
         result = loop.run()
     _report_failed_saves(ctx, checkpointer)
+    _save_trace(ctx, result)
     summary = _summary(_save(ctx, description, network), features, settings, network, result, rows=len(train))
     return Finished(content=summary.digest, summary=summary, metrics=_metrics(result, len(train), checkpointer))
 
@@ -191,6 +193,13 @@ def _report_failed_saves(ctx: StageContext, checkpointer: Checkpointer) -> None:
             " stops loses that work; check the room and the limits of the store"
         )
         ctx.log.warning(message, failures=checkpointer.failures, saves=len(checkpointer.stalls))
+
+
+def _save_trace(ctx: StageContext, result: TrainResult) -> None:
+    """Add what a later training of the same is compared with: float32 [steps, 2], losses and norms of gradients."""
+    buffer = BytesIO()
+    np.save(buffer, result.trace)
+    ctx.transaction.add_bytes("trace", buffer.getvalue(), rows=len(result.trace))
 
 
 def _save(ctx: StageContext, description: Description, network: Network) -> str:

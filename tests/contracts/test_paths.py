@@ -59,6 +59,7 @@ def test_no_name_leaves_its_place(name: str) -> None:
         (lambda: paths.built("p", "train", "0a"), "builds/p/train/0a"),
         (lambda: paths.checkpoints("p", "0a"), "checkpoints/p/0a"),
         (lambda: paths.ledger_record("m", 7), "ledger/m/00000007.json"),
+        (lambda: paths.version_record("m", "7", "0a" * 32), "versions/m/7-0a0a0a0a0a0a0a0a.json"),
         (paths.tracking, "mlflow"),
         (lambda: paths.day(date(2026, 11, 20)), "2026-11-20"),
     ],
@@ -70,6 +71,7 @@ def test_the_layout_of_the_store_is_pinned(made: Callable[[], str], key: str) ->
 def test_keys_are_read_as_they_are_made() -> None:
     assert paths.last(paths.built("p", "train", "0a")) == "0a"
     assert paths.night_date(paths.night("p", date(2026, 11, 20), "r")) == date(2026, 11, 20)
+    assert paths.recorded_version(paths.version_record("m", "12", "0a" * 32)) == "12"
     assert paths.run_of_plan(paths.plan("p", "r")) == "r"
     assert paths.run_of_plan(paths.outcome("p", "r", "train")) is None
     assert paths.run_of_plan(paths.log("p", "r", "train", 1)) is None
