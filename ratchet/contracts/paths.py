@@ -13,6 +13,8 @@ MAX_SEGMENT = 200
 _DIGEST = 16
 """How many letters of a digest are enough to tell a few from each other."""
 _PLAN = "plan.json"
+REPRODUCTION = "reproduction"
+"""What a rebuild of a version keeps with its run begins with it."""
 CHECKS = "validation.json"
 """The name of the file of checks that a stage keeps with the run."""
 FIRST = ("bundles", "runs", "nights")
@@ -47,6 +49,11 @@ def published(pipeline: str, part: str, fingerprint: str) -> str:
 def manifest(prefix: str) -> str:
     """The manifest below a published prefix."""
     return f"{prefix}/manifest.json"
+
+
+def published_prefix(key: str) -> str:
+    """The prefix of the result that a published file belongs to."""
+    return "/".join(key.split("/")[:4])
 
 
 def day_part(stage: Stage) -> str:

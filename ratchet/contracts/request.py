@@ -13,7 +13,8 @@ from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import MAX_ACCUMULATION, Champion
 
-RunKind = Literal["scheduled", "manual", "backfill", "local"]
+RunKind = Literal["scheduled", "manual", "backfill", "local", "reproduction"]
+"""What made a run. A reproduction rebuilds a version from its record, and is no run of its date."""
 AsOf = Literal["then", "now"]
 """Whether a run for a past date reads the source as it was on that night, or as it is now."""
 

@@ -37,9 +37,7 @@ class StageResult(Document):
     timings: dict[str, float] = Field(default_factory=dict, description="Seconds by phase.")
     attempt: str
     finished: datetime
-    environment: StageEnvironment | None = Field(
-        None, description="What really ran; None in results of before."
-    )
+    environment: StageEnvironment | None = Field(None, description="What really ran; None in results of before.")
 
 
 class PublishedResult(Document):

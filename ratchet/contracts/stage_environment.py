@@ -24,13 +24,14 @@ class StageEnvironment(Document):
 
     def differences(self, now: "StageEnvironment") -> list[str]:
         """What differs, as lines such as `torch is 2.13.0 here and was 2.12.1 then`."""
-        then, here = self._facts(), now._facts()
+        then, here = _facts(self), _facts(now)
         return [
             f"{name} is {here.get(name) or 'absent'} here and was {then.get(name) or 'absent'} then"
             for name in sorted({*then, *here})
             if then.get(name) != here.get(name)
         ]
 
-    def _facts(self) -> dict[str, str]:
-        plain = {name: str(value) for name, value in self.model_dump(exclude={"libraries"}).items() if value}
-        return {**plain, **self.libraries}
+
+def _facts(environment: StageEnvironment) -> dict[str, str]:
+    plain = environment.model_dump(exclude={"libraries"}).items()
+    return {**{name: str(value) for name, value in plain if value}, **environment.libraries}

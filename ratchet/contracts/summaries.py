@@ -220,7 +220,8 @@ class Judgement(Document):
     rows: int
     groups: int | None = None
     scores: str = Field(
-        "", description="Sha256 of the candidate's scores of the held-out rows, float64, little-endian; empty of before."
+        "",
+        description="Sha256 of the candidate's scores of the held-out rows, float64, little-endian; empty of before.",
     )
 
 

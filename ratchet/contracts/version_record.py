@@ -8,9 +8,9 @@ A training begins with random weights. One that begins with those of another ver
 """
 
 from datetime import date, datetime
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.document import Document
@@ -58,6 +58,7 @@ class VersionRecord(Document):
     promotion: Promotion = Field(description="Whether the run might move production.")
 
     spec: PipelineSpec = Field(description="With the overrides.")
+    columns: tuple[str, ...] = Field(description="Their order, which a JSON object with sorted keys has lost.")
     overrides: dict[str, str]
     bundle: Artifact = Field(description="The pipeline's folder, packed.")
     files: dict[str, Sha256] = Field(description="Digests of the folder's files.")
@@ -77,3 +78,12 @@ class VersionRecord(Document):
     judgement: Judgement = Field(description="The verdict with its figures.")
     scores: Artifact | None = Field(description="What candidate and baseline gave each held-out row.")
     stages: dict[Stage, RecordedStage]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_order(cls, data: Any) -> Any:
+        """The columns of the file in their order: it decides the order of the model's inputs, and so its bits."""
+        match data:
+            case {"columns": [*names], "spec": {"columns": dict(given), **others}} if {*names} == {*given}:
+                return {**data, "spec": {**others, "columns": {name: given[name] for name in names}}}
+        return data

@@ -180,7 +180,8 @@ class Attempt:
                 "with the log",
             )
             raise self._with_log(error)
-        work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
+        if work.plan.kind != "reproduction":  # it is no build that a later run differs from
+            work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
         return outcome_of(found, cached=False, because=work.because)
 
     def _to_end(self, job: StageJob) -> RatchetError | None:

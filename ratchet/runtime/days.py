@@ -19,6 +19,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, Preempted
 from ratchet.contracts.fingerprint import fingerprint
+from ratchet.contracts.reproduction import PART as REPRODUCTION
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import StageContext
@@ -130,7 +131,9 @@ class DayParts(Generic[Source, Part]):
         return "rebuild" in parts or (day is not None and f"rebuild.{paths.day(day.day)}" in parts)
 
     def _parts(self, day: Source) -> dict[str, str]:
-        return {**self.common, **self.identity(day)}
+        given = self.ctx.request.parts
+        own = {REPRODUCTION: given[REPRODUCTION]} if REPRODUCTION in given else {}
+        return {**self.common, **self.identity(day), **own}
 
     def _prefix(self, parts: Mapping[str, str]) -> str:
         return paths.published(self.ctx.spec.name, self.name, fingerprint(parts))

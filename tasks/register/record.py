@@ -1,4 +1,4 @@
-"""The record of a version: collected from what the stages have published, stored, and put beside the model in MLflow."""
+"""The record of a version: collected from what the stages published, stored, and put beside the model in MLflow."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -46,6 +46,7 @@ def collect(ctx: StageContext, *, version: str, mlflow_run: str) -> VersionRecor
         started_by=request.started_by,
         promotion=request.promotion,
         spec=request.spec,
+        columns=tuple(request.spec.columns),
         overrides=request.overrides,
         bundle=request.bundle,
         files=bundle.digests(ctx.folder),

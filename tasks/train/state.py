@@ -41,8 +41,8 @@ class TrainState:
 
     steps_per_epoch: a property of the data, not saved. epoch: the epoch in progress, from 1. step: its completed steps.
     epoch_loss: sum of the losses of those steps, each times its mass. epoch_mass: the sum of their masses.
-    epoch_seconds: their time. trace: of each completed step of all epochs its loss and the norm of its gradient, by which
-    a later training of the same finds where it leaves this one. best: the weights of `best_epoch`, empty before the first epoch is complete.
+    epoch_seconds: their time. best: the weights of `best_epoch`, empty before the first epoch is complete. trace: of
+    each completed step of all epochs its loss and the norm of its gradient, in turn.
     """
 
     network: Network
