@@ -97,7 +97,7 @@ def _runs(options: argparse.Namespace) -> Iterator[LocalRun]:
     runner, how = choose_runner(options.runner)
     image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
     for day in days:
-        with Display(spec.name, day, how + named) as display:
+        with Display(spec.name, day, how + named, spec.sequence) as display:
             plan = make_plan(
                 folder=folder,
                 spec=spec,

@@ -268,6 +268,7 @@ _PLACES: Mapping[Stage, tuple[str, ...]] = {
     "validate": _day_places("validate"),
     "features": _day_places("features"),
     "train": ("checkpoints",),
+    "refit": ("checkpoints",),
     "register": ("ledger", "versions"),
 }
 """What a stage writes beside its own result and the files that it keeps with the run."""

@@ -122,7 +122,7 @@ class StageRequest(Document):
     overrides: dict[str, str] = Field(default_factory=dict)
     started_by: str = ""
     accumulation: int = Field(
-        1, ge=1, le=MAX_ACCUMULATION, description="Only for train: the number of micro-batches of a step."
+        1, ge=1, le=MAX_ACCUMULATION, description="Only for train and refit: the number of micro-batches of a step."
     )
     as_of: AsOf = Field("now", description="Only for ingest.")
     days: DayStates = Field(default_factory=DayStates, description="Only for validate, register and report.")
@@ -156,7 +156,8 @@ UPSTREAM: dict[Stage, tuple[Stage, ...]] = {
     "features": ("ingest", "validate"),
     "train": ("features",),
     "evaluate": ("ingest", "train"),
-    "register": ("ingest", "train", "evaluate"),
+    "refit": ("ingest", "features", "train"),
+    "register": ("ingest", "train", "evaluate", "refit"),
     "report": STAGES[:-1],
 }
-"""The stages whose results a stage reads."""
+"""The stages whose results a stage reads, if the run has them."""

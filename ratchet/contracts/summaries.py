@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts.document import Document
+from ratchet.contracts.refit import Refit
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 
 
@@ -118,6 +119,9 @@ class FeatureSet(Document):
     split: Split
     checks: tuple[Check, ...] = Field((), description="The checks of derived columns, on every day.")
     excluded: tuple[date, ...] = Field((), description="Earlier days on which a derived column breaks a rule.")
+    refit: tuple[date, ...] = Field(
+        (), description="The days of a refit, if the pipeline has one; what is fitted on them is the output `refitted`."
+    )
 
     def of(self, days: tuple[date, ...]) -> tuple[FeatureDay, ...]:
         """The encoded days among some dates, in order."""
@@ -148,7 +152,7 @@ class Accumulation(Document):
 
 
 class TrainedModel(Document):
-    """train: a model that scores raw rows.
+    """train, refit: a model that scores raw rows.
 
     Outputs: `weights` (safetensors), `description` (JSON), `code` (the pipeline's folder), `trace` (.npy, float32
     [steps, 2]: the loss of each step and the norm of its gradient).
@@ -164,6 +168,7 @@ class TrainedModel(Document):
     parameters: int
     rows: int = Field(description="The training rows of an epoch.")
     resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt resumed from.")
+    refit: Refit | None = Field(None, description="Only for refit; all days of its split are training days.")
 
 
 class Champion(Document):
@@ -234,6 +239,9 @@ class Registration(Document):
     promoted: bool
     withheld: str = Field("", description="Why production did not change, if it did not.")
     ledger_number: int | None = None
+    refit_of: Sha256 | None = Field(
+        None, description="The digest of the measured model, if the version is a refit of it."
+    )
 
 
 def snapshot(result: StageResult) -> Snapshot:
@@ -252,7 +260,7 @@ def features(result: StageResult) -> FeatureSet:
 
 
 def trained(result: StageResult) -> TrainedModel:
-    """The summary of a train."""
+    """The summary of a train, or of a refit."""
     return TrainedModel.model_validate(result.summary)
 
 

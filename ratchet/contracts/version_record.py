@@ -46,7 +46,9 @@ class VersionRecord(Document):
     format: Literal[1] = 1
     model: str
     version: str
-    digest: Sha256 = Field(description="The identity of the model, see TrainedModel.digest.")
+    digest: Sha256 = Field(
+        description="The identity of the model, see TrainedModel.digest; of the refit, if it is one."
+    )
     mlflow_run_id: str
     registered: datetime
 
@@ -71,9 +73,10 @@ class VersionRecord(Document):
     arrays: dict[date, dict[str, Sha256]] = Field(description="Digests of the encoded arrays, by day and name.")
     fitted: Sha256 | None = Field(description="The digest of what was fitted on the training days.")
 
-    trained: TrainedModel = Field(description="Split, epochs, batch, micro-batches, the step it resumed from.")
-    weights: Artifact
-    trace: Artifact | None = Field(description="Loss and norm of the gradient of each step.")
+    trained: TrainedModel = Field(description="The measured training: split, epochs, batch, micro-batches, resumption.")
+    refit: TrainedModel | None = Field(description="What is shipped in its place, where train.refit says so.")
+    weights: dict[Stage, Artifact] = Field(description="Of the training, and of the refit.")
+    traces: dict[Stage, Artifact] = Field(description="Loss and norm of the gradient of each step, of the same.")
     gate: Gate
     judgement: Judgement = Field(description="The verdict with its figures.")
     scores: Artifact | None = Field(description="What candidate and baseline gave each held-out row.")

@@ -13,6 +13,7 @@ from ratchet.contracts.errors import OutOfMemory, Preempted, RatchetError, Unava
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import PublishedResult
+from ratchet.contracts.stages import TRAININGS, section
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
 from ratchet.runs.accumulation import remember_out_of_memory
@@ -113,7 +114,7 @@ class Attempt:
             if (datetime.now(UTC) - began).total_seconds() > limit_s:
                 raise Unavailable(
                     f"{stage} waited {show_duration(limit_s)} for another run that computes the same",
-                    remedy=f"check what holds that run up, or raise stages.{stage}.timeout",
+                    remedy=f"check what holds that run up, or raise stages.{section(stage)}.timeout",
                 )
             if (found := self.work.result()) is not None:
                 return found
@@ -210,7 +211,7 @@ class Attempt:
     def _with_remedy(self, error: RatchetError) -> RatchetError:
         """A training that ran out of memory computes with more micro-batches next time."""
         work = self.work
-        if isinstance(error, OutOfMemory) and work.request.stage == "train":
+        if isinstance(error, OutOfMemory) and work.request.stage in TRAININGS:
             return remember_out_of_memory(work.store, work.plan, error, used=work.request.accumulation)
         return error
 

@@ -6,7 +6,6 @@ from datetime import date
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.request import RunKind, RunPlan
-from ratchet.contracts.stages import STAGES
 from ratchet.contracts.summaries import Interval
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
@@ -101,5 +100,6 @@ def _line(store: Store, plan: RunPlan) -> RunLine:
         promoted=made is not None and made.promoted,
         version=made.version if made else "",
         cause=cause,
-        cached=len(ended) == len(STAGES) and all(one.cached for one in ended.values() if one.stage != "report"),
+        cached=set(ended) == set(plan.spec.sequence)
+        and all(one.cached for one in ended.values() if one.stage != "report"),
     )

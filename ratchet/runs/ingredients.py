@@ -14,9 +14,13 @@ from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
 from ratchet.store.cache import scratch
 
-REBUILT: tuple[Stage, ...] = ("features", "train", "evaluate")
-"""The stages that a rebuild computes. What ingest and validate did is in the record: the snapshot, and its days."""
+_COMPUTED: frozenset[Stage] = frozenset({"features", "train", "evaluate", "refit"})
 _SHOWN = 5
+
+
+def computed(record: VersionRecord) -> tuple[Stage, ...]:
+    """The stages that a rebuild computes. What ingest and validate did is in the record: the snapshot, and its days."""
+    return tuple(stage for stage in record.spec.sequence if stage in _COMPUTED)
 
 
 def gone(store: Store, record: VersionRecord) -> list[str]:
@@ -32,7 +36,7 @@ def gone(store: Store, record: VersionRecord) -> list[str]:
 def other_code(record: VersionRecord) -> list[str]:
     """Our modules that are not those of the record, a line for each stage."""
     lines = []
-    for stage in REBUILT:
+    for stage in computed(record):
         if stage not in record.stages:
             continue
         here = {name.removeprefix("code."): sha for name, sha in stage_code(stage).items()}

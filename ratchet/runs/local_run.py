@@ -10,7 +10,7 @@ from ratchet.contracts import summaries
 from ratchet.contracts.errors import OutOfMemory, RatchetError, Unavailable
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.contracts.summaries import Judgement, Registration
 from ratchet.runners.runner import Runner
 from ratchet.runs.attempt import Attempt
@@ -52,6 +52,13 @@ class LocalRun:
         result = self._result("register")
         return summaries.registration(result) if result else None
 
+    @property
+    def refit_refused(self) -> str:
+        """Why the refit may not be shipped; empty without a refit, or if it may."""
+        result = self._result("refit")
+        made = summaries.trained(result).refit if result else None
+        return made.refused if made else ""
+
     def _result(self, stage: Stage) -> StageResult | None:
         outcome = self.outcomes.get(stage)
         return outcome.result if outcome else None
@@ -63,7 +70,7 @@ def run_stages(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: On
     on_stage is called with None when a stage begins, and with its outcome when it ends.
     """
     error: RatchetError | None = None
-    for stage in STAGES:
+    for stage in plan.spec.sequence:
         if error is not None and stage != "report":
             continue
         on_stage(stage, None)
@@ -117,7 +124,7 @@ def _run_stage(plan: RunPlan, stage: Stage, runner: Runner, on_event: OnEvent) -
         try:
             return attempt_stage(plan, stage, runner, name=uuid.uuid4().hex[:16], on_event=on_event)
         except OutOfMemory as error:
-            if stage != "train":
+            if stage not in TRAININGS:
                 raise
             on_event(Event(name="warning", level="warning", message=str(error)))
         except Unavailable as error:

@@ -85,7 +85,7 @@ class DayParts(Generic[Source, Part]):
         """
         found: dict[date, Part] = {}
         wanted = list(days)
-        pool = ThreadPoolExecutor(workers(self.ctx.spec.resources[self.ctx.request.stage], memory))
+        pool = ThreadPoolExecutor(workers(self.ctx.spec.resources_of(self.ctx.request.stage), memory))
         try:
             futures = {pool.submit(self._find_or_make, day): day.day for day in wanted}
             for done, future in enumerate(as_completed(futures), start=1):

@@ -43,6 +43,14 @@ class Change(Document):
     )
     overrides: dict[str, str] = Field(default_factory=dict, description="The keys that the run changed, dotted.")
     started_by: str = Field("", description="Who started the run; empty for a schedule.")
+    refit_of: Sha256 | None = Field(
+        None, description="The digest of the model that was measured, if `model_digest` is a refit of it on more days."
+    )
+
+    @property
+    def measured(self) -> str:
+        """The digest of the model that the verdict is about."""
+        return self.refit_of or self.model_digest
 
 
 class Record(Change):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.contracts import paths
+from ratchet.contracts.refit import maker
 from ratchet.contracts.result import Artifact
 from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
@@ -69,7 +70,7 @@ def _by_alias(tracker: Tracker, model: str) -> Any:
 def _mend(tracker: Tracker, store: Store, model: str, live: Record, scratch: Path) -> Iterator[str]:
     version = tracker.client.get_model_version(model, live.version)
     folder = f"{version.source.rpartition('/artifacts/')[2]}/{_TRAINED}"
-    trained = read_manifest(store, live.manifests["train"]).result
+    trained = read_manifest(store, maker(live.manifests)).result
     for output, name in _NAMES.items():
         artifact = trained.outputs[output]
         if _has(tracker.client, version.run_id, f"{folder}/{name}", artifact, scratch / f"registered-{output}"):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.refit import maker
 from ratchet.contracts.summaries import Champion
 from ratchet.metrics.metrics import Floats
 from ratchet.model.files import lay_out
@@ -55,7 +56,7 @@ def ask(
     a lack of memory, is raised: a verdict about it would be stored.
     """
     try:
-        result = read_manifest(store, champion.manifests["train"]).result
+        result = read_manifest(store, maker(champion.manifests)).result
         split = summaries.trained(result).split
         model = _load(store, champion, lay_out(store, result, scratch / "champion", scratch), scratch, log)
         if model.digest != champion.digest:

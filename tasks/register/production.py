@@ -70,6 +70,7 @@ def settle(
         gate=request.spec.gate,
         overrides=request.overrides,
         started_by=request.started_by,
+        refit_of=trained.refit.of if trained.refit else None,
     )
     try:
         return Settlement(live=append(store, change, after=measured))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from ratchet.contracts import bundle, summaries
 from ratchet.contracts.result import PublishedResult, StageResult
-from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.stages import STAGES, TRAININGS, Stage
 from ratchet.contracts.summaries import FeatureSet
 from ratchet.contracts.version_record import RecordedStage, VersionRecord
 from ratchet.runtime.context import StageContext
@@ -31,12 +31,14 @@ def collect(ctx: StageContext, *, version: str, mlflow_run: str) -> VersionRecor
     request, results = ctx.request, _results(ctx)
     training, evaluated = results["train"].result, results["evaluate"].result
     trained, snapshot = summaries.trained(training), summaries.snapshot(results["ingest"].result)
+    refit = summaries.trained(results["refit"].result) if "refit" in results else None
+    trainings = {stage: found.result.outputs for stage, found in results.items() if stage in TRAININGS}
     features = _features(results)
     fitted = results["features"].result.outputs["fitted"].sha256 if features else None
     return VersionRecord(
         model=request.spec.model_name,
         version=version,
-        digest=trained.digest,
+        digest=(refit or trained).digest,
         mlflow_run_id=mlflow_run,
         registered=datetime.now(UTC),
         pipeline=request.spec.name,
@@ -54,14 +56,15 @@ def collect(ctx: StageContext, *, version: str, mlflow_run: str) -> VersionRecor
         seed=request.spec.train.seed,
         snapshot=snapshot,
         excluded=summaries.validation(results["validate"].result).excluded if "validate" in results else (),
-        let_in=let_in(request, trained, snapshot),
+        let_in=let_in(request, refit or trained, snapshot),
         arrays={day.day: {name: array.sha256 for name, array in day.arrays.items()} for day in features.days}
         if features
         else {},
         fitted=fitted,
         trained=trained,
-        weights=training.outputs["weights"],
-        trace=training.outputs.get("trace"),
+        refit=refit,
+        weights={stage: outputs["weights"] for stage, outputs in trainings.items()},
+        traces={stage: outputs["trace"] for stage, outputs in trainings.items() if "trace" in outputs},
         gate=request.spec.gate,
         judgement=summaries.judgement(evaluated),
         scores=evaluated.outputs.get("scores"),

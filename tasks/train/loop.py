@@ -98,7 +98,8 @@ class Loop:
             network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self._state = TrainState(network=network, optimizer=self._optimizer, steps_per_epoch=self._steps)
-        self._progress = Progress(hooks.progress, epochs=settings.epochs, steps=self._steps, rows=self._rows)
+        self._epochs = settings.last_epoch or settings.epochs
+        self._progress = Progress(hooks.progress, epochs=self._epochs, steps=self._steps, rows=self._rows)
         self._losses = StepLosses(self._reader)
         self._read_seconds, self._reads = 0.0, 0
 
@@ -227,7 +228,7 @@ class Loop:
     def _is_over(self) -> bool:
         """Whether all epochs are complete, or `patience` epochs have passed without a better one."""
         state, settings = self._state, self._settings
-        return state.epoch > settings.epochs or state.epochs_since_best >= settings.patience
+        return state.epoch > self._epochs or state.epochs_since_best >= settings.patience
 
     def _save(self) -> None:
         self._checkpointer.save(Checkpoint(step=self._state.global_step, state=self._state.state_dict()))
