@@ -12,6 +12,7 @@ from ratchet.cli.user import user_at_host
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.reproduction import TOLERANCE
 from ratchet.runners.choice import choose_image, choose_runner
+from ratchet.runs.ingredients import computed
 from ratchet.runs.reproduction import in_words, reproduce
 from ratchet.store.opening import open_store
 from ratchet.store.version_records import read_record
@@ -67,7 +68,7 @@ def _reproduce(options: argparse.Namespace) -> int:
     record = read_record(store, model, version)
     runner, how = choose_runner(options.runner)
     image, named = choose_image(runner, gpu=record.spec.resources["train"].gpus > 0)
-    with Display(f"{options.version}:", record.data_date, how + named) as display:
+    with Display(f"{options.version}:", record.data_date, how + named, computed(record)) as display:
         said = reproduce(
             store,
             record,

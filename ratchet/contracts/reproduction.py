@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts.document import Document
+from ratchet.contracts.stages import Stage
 
 PART = "reproduction"
 """The part of a fingerprint that gives a rebuild results of its own, so that nothing published is replaced."""
@@ -50,10 +51,11 @@ class Reproduction(Document):
     scores_differ: float | None = Field(None, description="The largest difference of a score, by the largest score.")
     metric_differs: float | None = Field(None, description="Of the pipeline's metric on the held-out days.")
     arrays_differ: str = Field("", description="The first encoded array with other bytes, if there is one.")
+    training: Stage | None = Field(None, description="The first training with other weights: train, or refit.")
     first_step: int | None = Field(
         None, description="The first step, from 1, whose loss or gradient has other bits; earlier weights may differ."
     )
-    steps: int | None = Field(None, description="The steps of the recorded training.")
+    steps: int | None = Field(None, description="The steps of that training, as it is recorded.")
     tolerance: float
     started_by: str
     finished: datetime

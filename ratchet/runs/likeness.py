@@ -31,6 +31,7 @@ class Comparison:
     scores_differ: float | None = None
     metric_differs: float | None = None
     arrays_differ: str = ""
+    training: Stage | None = None
     first_step: int | None = None
 
 
@@ -38,24 +39,30 @@ def compare(
     store: Store, record: VersionRecord, rebuilt: Mapping[Stage, StageResult], *, tolerance: float
 ) -> Comparison:
     """Compare what the stages of a rebuild have published with the record, and with what it names where it differs."""
-    trained, judged = rebuilt["train"], summaries.judgement(rebuilt["evaluate"])
+    judged = summaries.judgement(rebuilt["evaluate"])
     metric = _of_metric(record, judged.candidate_metrics)
-    if trained.content == record.digest and judged.scores == record.judgement.scores:
+    others = [stage for stage in record.weights if rebuilt[stage].content != record.stages[stage].content]
+    if not others and judged.scores == record.judgement.scores:
         return Comparison(likeness="bit-equal", weights_differ=0.0, scores_differ=0.0, metric_differs=metric)
     with scratch() as folder:
-        weights = _of_weights(_file(store, record.weights, folder), _file(store, trained.outputs["weights"], folder))
-        scores = _of_scores(
-            _file(store, record.scores, folder), _file(store, rebuilt["evaluate"].outputs["scores"], folder)
-        )
-        step = _first_step(_file(store, record.trace, folder), _file(store, trained.outputs["trace"], folder))
-    measured = (weights, scores, metric)
-    near = all(value is not None and value <= tolerance for value in measured)
+        weights: float | None = 0.0
+        step = None
+        if others:  # the measured training is the first of them
+            made = rebuilt[others[0]].outputs
+            weights = _of_weights(
+                _file(store, record.weights[others[0]], folder), _file(store, made["weights"], folder)
+            )
+            step = _first_step(_file(store, record.traces.get(others[0]), folder), _file(store, made["trace"], folder))
+        given = rebuilt["evaluate"].outputs["scores"]
+        scores = _of_scores(_file(store, record.scores, folder), _file(store, given, folder))
+    near = all(value is not None and value <= tolerance for value in (weights, scores, metric))
     return Comparison(
         likeness="within-tolerance" if near else "diverged",
         weights_differ=weights,
         scores_differ=scores,
         metric_differs=metric,
         arrays_differ=_arrays(record, rebuilt["features"]),
+        training=others[0] if others else None,
         first_step=step,
     )
 

@@ -26,7 +26,7 @@ from ratchet.contracts.version_record import VersionRecord
 from ratchet.runners.runner import Runner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
-from ratchet.runs.ingredients import REBUILT
+from ratchet.runs.ingredients import computed
 from ratchet.runs.work import Work
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
@@ -75,7 +75,7 @@ class Rebuild:
             "ingest": self._keep("ingest", self._record.snapshot),
             "validate": self._keep("validate", days),
         }
-        for stage in REBUILT:
+        for stage in computed(self._record):
             on_stage(stage, None)
             began = time.monotonic()
             work = Work(store=self._store, plan=self._plan, request=self._request(stage, inputs), because="rebuilt")
@@ -95,11 +95,9 @@ class Rebuild:
             if found is not None and found.result.parts.get(PART) == self.run_id:
                 for entry in [*self._store.list(prefix)]:
                     self._store.delete(entry.key)
-        if "train" in self.results:
-            for entry in [
-                *self._store.list(paths.checkpoints(self._record.pipeline, self.results["train"].fingerprint))
-            ]:
-                self._store.delete(entry.key)
+        prefixes = {paths.checkpoints(self._record.pipeline, one.fingerprint) for one in self.results.values()}
+        for entry in [entry for prefix in prefixes for entry in self._store.list(prefix)]:
+            self._store.delete(entry.key)
 
     def _request(self, stage: Stage, inputs: Mapping[Stage, Input]) -> StageRequest:
         given = {name: inputs[name] for name in UPSTREAM[stage]}
@@ -121,10 +119,14 @@ class Rebuild:
             pins=plan.pins,
             overrides=plan.overrides,
             started_by=plan.started_by,
-            accumulation=self._record.trained.accumulation if stage == "train" else 1,
+            accumulation=self._micro_batches(stage),
             fingerprint=fingerprint(parts),
             parts=parts,
         )
+
+    def _micro_batches(self, stage: Stage) -> int:
+        made = {"train": self._record.trained, "refit": self._record.refit}.get(stage)
+        return made.accumulation if made else 1
 
     def _keep(self, stage: Stage, summary: Document) -> Input:
         """What a stage has found, as the record has it, where the stages of this run read it."""

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from ratchet.contracts import paths
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.reproduction import TOLERANCE, Likeness, Reproduction
+from ratchet.contracts.stages import Stage
 from ratchet.contracts.version_record import VersionRecord
 from ratchet.runners.devices import require_devices
 from ratchet.runners.runner import Runner
@@ -51,7 +52,7 @@ def reproduce(
         run_id=rebuild.run_id,
         gone=lacking,
         differs=tuple(differs),
-        steps=_steps(record),
+        steps=_steps(record, compared.training),
         tolerance=tolerance,
         started_by=started_by,
         finished=datetime.now(UTC),
@@ -77,7 +78,9 @@ def in_words(said: Reproduction) -> list[str]:
     if said.arrays_differ:
         lines.append(f"before the training: the encoded array {said.arrays_differ} has other bytes")
     if said.first_step is not None:
-        lines.append(f"diverged at step {said.first_step:,} of {said.steps:,}: its loss or gradient has other bits")
+        lines.append(
+            f"{said.training} diverged at step {said.first_step:,} of {said.steps:,}: other bits of loss or gradient"
+        )
     return [*lines, *(f"different: {line}" for line in said.differs)]
 
 
@@ -89,8 +92,9 @@ def _figures(said: Reproduction) -> str:
     )
 
 
-def _steps(record: VersionRecord) -> int | None:
-    return record.trace.rows if record.trace else None
+def _steps(record: VersionRecord, training: Stage | None) -> int | None:
+    trace = record.traces.get(training) if training else None
+    return trace.rows if trace else None
 
 
 def _no_device(record: VersionRecord) -> list[str]:
