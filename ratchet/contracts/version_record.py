@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from ratchet.contracts.authority import Approval
 from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.document import Document
 from ratchet.contracts.gate import Gate
@@ -57,6 +58,7 @@ class VersionRecord(Document):
     kind: RunKind
     data_date: date
     started_by: str = Field(description="Who started the run; empty for a schedule.")
+    approvals: tuple[Approval, ...] = Field((), description="Who said yes to it before it was registered.")
     promotion: Promotion = Field(description="Whether the run might move production.")
 
     spec: PipelineSpec = Field(description="With the overrides.")
