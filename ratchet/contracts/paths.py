@@ -248,6 +248,11 @@ def ledger_head(model: str) -> str:
     return head_below(ledger(model))
 
 
+def shadow(model: str, chain: str) -> str:
+    """The prefix of the ledger of what a backfill would have promoted."""
+    return join("shadow", model, chain)
+
+
 def version_records(model: str) -> str:
     """The prefix of the records of a model's versions."""
     return join("versions", model)

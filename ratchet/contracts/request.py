@@ -92,6 +92,10 @@ class RunPlan(Document):
     days: DayStates = Field(
         default_factory=DayStates, description="What became of the earlier days of the window in their own runs."
     )
+    chain: str = Field("", description="The chain of dates that a backfill runs, see ratchet.runs.chain.")
+    latest: bool = Field(
+        default=False, description="Whether it is the last of its chain, which a person lets promote (promote: latest)."
+    )
     installation: str = Field("", description="The installation that planned it; no other one runs it.")
     authority: Finding | None = Field(
         None, description="Why ledger and registry allow no decision about production; then the verdict is none."

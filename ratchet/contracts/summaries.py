@@ -180,6 +180,14 @@ class Champion(Document):
     digest: Sha256
     data_date: date
     manifests: dict[str, str] = Field(description="Keys of the manifests of the run that trained it, by stage.")
+    shadow: bool = Field(
+        default=False, description="Whether it is only the last winner of a backfill; version is then its date."
+    )
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"this backfill's winner of {self.version}" if self.shadow else f"production (version {self.version})"
 
 
 class Interval(Document):

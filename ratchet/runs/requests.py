@@ -15,6 +15,7 @@ from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import baseline
 from ratchet.production.findings import unreadable
 from ratchet.production.request_parts import live_parts, obstacle_parts
+from ratchet.production.shadow import judges_in_shadow, shadow_baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
@@ -47,13 +48,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     inputs = _inputs(plan, stage, outcomes)
     champion = plan.champion
     if stage == "evaluate" and not unreadable(plan.authority):
-        champion = baseline(
-            store,
-            plan.spec.model_name,
-            data_date=plan.data_date,
-            candidate=summaries.trained(_result(outcomes, "train")).digest,
-            may_promote=plan.promotion.mode != "never",
-        )
+        champion = _measured_against(store, plan, summaries.trained(_result(outcomes, "train")).digest)
     parts = {
         **stage_code(stage),
         **{f"input.{name}": given.content for name, given in inputs.items()},
@@ -115,6 +110,14 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         fingerprint=fingerprint(parts),
         parts=parts,
     )
+
+
+def _measured_against(store: Store, plan: RunPlan, candidate: str) -> Champion | None:
+    if judges_in_shadow(plan):
+        return shadow_baseline(store, plan)
+    may_promote = plan.promotion.mode != "never"
+    model = plan.spec.model_name
+    return baseline(store, model, data_date=plan.data_date, candidate=candidate, may_promote=may_promote)
 
 
 def _inputs(plan: RunPlan, stage: Stage, outcomes: Outcomes) -> dict[Stage, Input]:
@@ -222,4 +225,5 @@ def _champion_parts(stage: Stage, champion: Champion | None) -> dict[str, str]:
         return {"champion": "none"}
     if stage == "validate":
         return {"champion": champion.manifests.get("validate", "")}
-    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", "")}
+    shadow = {"champion.shadow": champion.version} if champion.shadow else {}
+    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", ""), **shadow}

@@ -59,9 +59,7 @@ def judge(
         slices=slices,
         margin=margin,
         units="groups" if held.rows.offsets is not None else "rows",
-        against=f"production (version {baseline.champion.version})"
-        if baseline and against is not None
-        else "a constant scorer",
+        against=baseline.champion.title if baseline and against is not None else "a constant scorer",
         first=baseline is None,
     )
     ruling = _no_authority(authority) or _obstacle(case, baseline, candidate, digest) or rule(case)
@@ -98,7 +96,7 @@ def _obstacle(case: Case, baseline: Baseline | None, candidate: Floats, digest: 
     """The ruling where no fair comparison is possible, else None."""
     if baseline is None:
         return None
-    production = f"production (version {baseline.champion.version})"
+    production = baseline.champion.title
     if baseline.trouble:
         what = "is missing" if baseline.trouble == "baseline-missing" else "cannot be measured"
         return Ruling(
