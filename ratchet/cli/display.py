@@ -14,6 +14,7 @@ from rich.text import Text
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import REGULAR, Stage
+from ratchet.production.reconcile import sentences
 from ratchet.runs.events import Event
 from ratchet.runs.local_run import LocalRun
 
@@ -72,9 +73,8 @@ class Display:
         if judged:
             lines.append(f"{judged.verdict}: {judged.explanation}")
         if registered:
-            moved = "in production" if registered.promoted else f"not in production ({registered.withheld})"
             repeated = f", a refit of the measured model {registered.refit_of[:12]}" if registered.refit_of else ""
-            lines.append(f"model {registered.model} version {registered.version}{repeated}: {moved}")
+            lines.append(f"model {registered.model} version {registered.version}{repeated}: {run.in_production}")
         elif judged and (refused := run.refit_refused):
             lines.append(f"nothing is shipped: {refused}")
         if run.error:
@@ -85,6 +85,8 @@ class Display:
             lines.append(f"report {run.report}")
         for line in lines:
             self._console.print(Text("  " + line), soft_wrap=True)
+        for line in dict.fromkeys((*run.plan.production, *sentences(run.plan.spec.model_name, run.production))):
+            self._console.print(Text(f"  production: {line}", style="yellow"), soft_wrap=True)
 
     def _table(self) -> Table:
         table = Table(title=self._title, title_justify="left", box=None, pad_edge=False)

@@ -46,7 +46,7 @@ def run(ctx: StageContext) -> Finished:
             raise DataRejected(f"the candidate gives {bad} rows a score that is no number", remedy="see train's losses")
         baseline = _ask(ctx, held)
     with ctx.phase("compare"):
-        judged, constant = judge(spec, held, scores, baseline, candidate.digest, ctx.folder)
+        judged, constant = judge(spec, held, scores, baseline, candidate.digest, ctx.folder, ctx.request.authority)
     with ctx.phase("write"):
         path = _write_scores(ctx, held, scores, baseline)
         ctx.transaction.add("scores", path, rows=len(held.frame))

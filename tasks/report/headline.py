@@ -19,6 +19,11 @@ _REASONS = {
     "identical": "Rejected: production already has this model",
     "too-small-to-tell": "Undecided: too little data to tell",
     "baseline-saw-holdout": "Undecided: production was trained on the held-out rows",
+    "ledger-lost": "Undecided: the ledger of production is lost",
+    "ledger-behind": "Undecided: records of production are lost",
+    "ledger-damaged": "Undecided: the ledger of production is damaged",
+    "registry-behind": "Undecided: the registry does not have the model in production",
+    "foreign-alias": "Undecided: the alias of production names a model of others",
     "baseline-missing": "Undecided: the model in production is missing",
     "baseline-unreadable": "Undecided: the model in production cannot be measured",
 }

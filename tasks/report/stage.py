@@ -1,6 +1,7 @@
 """report: writes the page of a run, also of a failed one, and logs every judged candidate to MLflow."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import Field
@@ -13,11 +14,12 @@ from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Check, Split, Validation
+from ratchet.production.reconcile import reconcile, sentences
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store import ledger
-from ratchet.tracking import production
 from ratchet.tracking.candidates import log_candidate
 from ratchet.tracking.mlflow import track
+from ratchet.tracking.production import mend
 from tasks.report.page import RunFacts, render
 
 
@@ -146,18 +148,16 @@ def _log(ctx: StageContext, results: dict[Stage, StageResult]) -> None:
 
 
 def _check_production(ctx: StageContext) -> None:
-    """Log what MLflow and the ledger say differently of production. The page is published in any case."""
-    model = ctx.spec.model_name
+    """Let the alias follow the ledger, and log what is wrong with production. The page is published in any case."""
+    model, uri = ctx.spec.model_name, ctx.request.tracking_uri
     try:
-        live = ledger.champion(ctx.store, model)
-        found = track(
-            ctx.store,
-            ctx.request.tracking_uri,
-            ctx.scratch,
-            lambda tracker: production.check(tracker, ctx.store, model, live, ctx.scratch),
-        )
+        found = reconcile(ctx.store, uri, model)
+        lines = list(sentences(model, found))
+        if found.agrees and found.live is not None:
+            check = partial(mend, store=ctx.store, live=found.live, version=found.version, scratch=ctx.scratch)
+            lines += track(ctx.store, uri, ctx.scratch, check)
     except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the page is published
         cause = error.cause if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
-        found = [f"production was not checked: {cause}"]
-    for line in found:
+        lines = [f"production was not checked: {cause}"]
+    for line in lines:
         ctx.log.event("production", line, level="warning")

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from ratchet.contracts.fingerprint import digest
-from ratchet.production.baseline import already_promoted, baseline, drift_reference, promotion
+from ratchet.production.baseline import baseline, drift_reference, promotion
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, append
 from ratchet.store.memory import MemoryStore
@@ -123,17 +123,8 @@ def test_an_older_date_than_production_s_does_not_move_it_unless_asked(store: Me
     assert promotion(store, MODEL, data_date=day(5), kind="manual", configured="auto", asked=None).mode == "auto"
 
 
-def test_what_was_promoted_for_a_date_is_known(store: MemoryStore) -> None:
-    promote(store, "a", day(1), after=0, beaten=None)
-    assert already_promoted(store, MODEL, digest(b"a"), day(1))
-    assert not already_promoted(store, MODEL, digest(b"a"), day(2))
-    assert not already_promoted(store, MODEL, digest(b"b"), day(1))
-
-
 def test_a_rerun_of_a_night_that_shipped_a_refit_meets_whom_it_met_the_first_time(store: MemoryStore) -> None:
     promote(store, "a", day(1), after=0, beaten=None)
     promote(store, "b again", day(2), after=1, beaten=1, refit_of="b")
     assert met(store, "b", day(2)) == "a"
     assert met(store, "c", day(3)) == "b again"
-    assert already_promoted(store, MODEL, digest(b"b"), day(2))
-    assert not already_promoted(store, MODEL, digest(b"b"), day(3))

@@ -1,5 +1,6 @@
 """A refit in the place of the model that was measured: its version, its record, and the next night's comparison."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,19 +11,25 @@ from mlflow.tracking import MlflowClient
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.contracts.refit import Refit
-from ratchet.contracts.request import StageRequest
+from ratchet.contracts.refit import Refit, maker
+from ratchet.contracts.request import Promotion, StageRequest
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Champion, Registration, Split
 from ratchet.model.saving import digest_of_model
 from ratchet.production.baseline import baseline
+from ratchet.production.promote import promote
+from ratchet.production.recipe import recipe
+from ratchet.production.rollback import rollback
+from ratchet.production.standing import standing
 from ratchet.runtime.context import Finished
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.file import FileStore
-from ratchet.store.ledger import records
+from ratchet.store.ledger import Change, append, records
 from ratchet.tracking import production
 from ratchet.tracking.mlflow import Tracker, local_uri, track
 from tests.mlflow_server import prepare
+from tests.runs.recorded import keep_plan
+from tests.runs.test_requests import plan
 from tests.shop import SPEC, Shop, line
 from tests.world import LAST
 
@@ -141,7 +148,7 @@ def test_mlflow_s_copy_of_a_refit_is_mended_from_the_refit(shop: Shop) -> None:
     copy.write_bytes(whole[:-1])
 
     def check(tracker: Tracker) -> list[str]:
-        return production.check(tracker, shop.store, "shop", record, shop.folder)
+        return production.mend(tracker, shop.store, record, record.version, shop.folder)
 
     (said,) = track(shop.store, None, shop.folder, check)
     assert "weights.safetensors" in said
@@ -173,3 +180,34 @@ def test_on_a_day_that_it_was_trained_on_a_refit_is_no_fair_comparison(shop: Sho
     judged, _ = shop.evaluate(shop.train(1.0), champion(shop))
     assert (judged.verdict, judged.reason) == ("inconclusive", "baseline-saw-holdout")
     assert str(LAST) in judged.explanation
+
+
+def test_a_refit_that_was_rolled_back_returns_neither_as_another_refit_nor_as_the_measured_model(shop: Shop) -> None:
+    first = shop.train(0.3, 1.0)
+    register(shop, first, refit(shop, first, 0.3, 1.0))
+    later = replace(shop, champion=champion(shop))
+    measured = later.train(1.0)
+    live = records(shop.store, "shop")[-1].model_copy(
+        update={"number": 1, "model_digest": "e" * 64, "refit_of": measured.result.content, "version": "7"}
+    )
+    change = Change.model_validate(live.model_dump(exclude={"number", "previous", "after"}))
+    append(shop.store, change.model_copy(update={"recipe": recipe(measured.result.parts)}), after=1)
+    rollback(shop.store, "shop", version="1", by="ann", because="complaints")
+    now = standing(shop.store, "shop")
+    assert "rolled back by ann" in now.obstacle("e" * 64)
+    assert "rolled back by ann" in now.obstacle(measured.result.content, recipe(measured.result.parts))
+    done = register(later, measured, refit(later, measured, 0.95))
+    assert not done.promoted
+    assert "rolled back by ann" in done.withheld
+    assert records(shop.store, "shop")[-1].action == "rollback"
+
+
+def test_a_refit_that_was_withheld_is_promoted_by_hand_as_what_it_is(shop: Shop) -> None:
+    held = replace(shop, promotion=Promotion(mode="never", reason="not now"))
+    measured = held.train(1.0)
+    made = refit(held, measured, 0.9)
+    keep_plan(held.store, plan(spec=held.spec, run_id=held.run_id, data_date=LAST))
+    assert register(held, measured, made).promoted is False
+    record = promote(held.store, None, "shop", "1", by="ann", because="the fair")
+    assert (record.model_digest, record.refit_of) == (made.result.content, measured.result.content)
+    assert maker(record.manifests) == made.key

@@ -177,7 +177,11 @@ def refitted(content: str = "refitted") -> dict[Stage, Outcome]:
     features = outcome("features")
     assert features.result
     result = features.result.model_copy(update={"outputs": {"refitted": fitted}})
-    return {**OUTCOMES, "features": features.model_copy(update={"result": result}), "refit": outcome("refit")}
+    return {
+        **OUTCOMES,
+        "features": features.model_copy(update={"result": result}),
+        "refit": outcome("refit", summary=TRAINED),
+    }
 
 
 def test_a_refit_leaves_what_was_measured_as_it_is_and_depends_on_what_was_fitted_for_it() -> None:
