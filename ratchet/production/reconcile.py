@@ -58,7 +58,8 @@ def reconcile(
 ) -> Reconciled:
     """Let the alias follow the ledger. Safe to call at any time, by many at once.
 
-    force: after a person's own change of the ledger, an alias that says otherwise is moved in any case. look: writes
+    force: after a person's own change of the ledger, an alias that says otherwise is moved in any case, and its tag is
+    that of the new record. look: writes
     nothing. A registry that does not answer is no error: `unchecked` says so.
     """
     with TemporaryDirectory(prefix="ratchet-") as scratch:
@@ -90,10 +91,11 @@ def follow(store: Store, model: str, registry: Registry, *, force: bool = False,
         version = version_of(registry, live)
         if version is None:
             return Reconciled(live=live, head=head, finding=registry_behind(live, registry))
-        if look or (alias is not None and alias.number == version.number):
+        named = alias is not None and alias.number == version.number
+        if look or (named and not (force and version.record != live.number)):
             return Reconciled(live=live, version=version.number, moved=moved, head=head)
         registry.point(model, version, live.number)
-        if moved is None:
+        if moved is None and not named:
             moved = alias.number if alias else ""
     raise Unavailable(f"production of {model} kept moving", remedy=f"run `ratchet doctor {model}` later")
 

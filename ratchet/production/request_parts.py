@@ -18,7 +18,10 @@ def obstacle_parts(store: Store, model: str, training: StageResult, refit: Stage
         now = standing(store, model)
     except CorruptArtifact:
         return {"obstacle": "the ledger is damaged"}
-    obstacle = now.obstacle(summaries.trained(refit or training).digest, recipe(training.parts))
+    digest = summaries.trained(refit or training).digest
+    if now.live is not None and now.live.model_digest == digest:
+        return {}
+    obstacle = now.obstacle(digest, recipe(training.parts))
     return {"obstacle": obstacle} if obstacle else {}
 
 

@@ -97,8 +97,9 @@ def tenures(history: Sequence[Record]) -> tuple[date, ...]:
 
 
 def repair_head(store: Store, model: str, *, place: str | None = None) -> bool:
-    """Move a head that lags, or make the first one of a ledger of before; whether it had to be moved."""
-    return move_head(store, read_chain(store, model, place or paths.ledger(model)))
+    """Move a head that lags, and make the first one of a ledger of before; whether one lagged."""
+    chain = read_chain(store, model, place or paths.ledger(model))
+    return chain.number > 0 and move_head(store, chain) and chain.head is not None
 
 
 def _tenure(store: Store, change: Change, history: Sequence[Record]) -> date:

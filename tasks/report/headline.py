@@ -39,8 +39,10 @@ class Headline:
     badge: str = "no verdict"
 
 
-def headline(outcomes: Mapping[Stage, Outcome], judged: Judgement | None, registered: Registration | None) -> Headline:
-    """The headline for how the run ended."""
+def headline(
+    outcomes: Mapping[Stage, Outcome], judged: Judgement | None, registered: Registration | None, replaced: str = ""
+) -> Headline:
+    """The headline for how the run ended. replaced: what the ledger says now where this model is not in production."""
     failed = next((outcome for outcome in outcomes.values() if outcome.state == "failed"), None)
     if failed is not None:
         return _failure(failed)
@@ -51,7 +53,7 @@ def headline(outcomes: Mapping[Stage, Outcome], judged: Judgement | None, regist
         name, _, cause = made.refit.refused.partition(": ")
         detail = f"{_sentence(judged.explanation)} {_sentence(cause)}"
         return Headline(title="Better, but its refit is refused", mood="bad", badge=f"refused: {name}", detail=detail)
-    shown = _verdict(judged, registered)
+    shown = _verdict(judged, registered, replaced)
     if made is not None:
         said = "The registered model is a refit of the one that was measured"
         last = f"{said}, on days up to {made.split.train[-1]}; its own score is not known."
@@ -75,8 +77,11 @@ def _failure(failed: Outcome) -> Headline:
     return Headline(title=f"Refused: {first.partition(': ')[2]}", mood="bad", badge=badge, detail="\n".join(lines))
 
 
-def _verdict(judged: Judgement, registered: Registration | None) -> Headline:
+def _verdict(judged: Judgement, registered: Registration | None, replaced: str) -> Headline:
     detail = _sentence(judged.explanation)
+    if registered is not None and registered.promoted and replaced:
+        title = f"Was promoted: version {registered.version}; not in production now"
+        return Headline(title=title, mood="warn", detail=f"{detail} {replaced}")
     if registered is not None and registered.promoted:
         return Headline(title=f"In production: version {registered.version}", mood="good", detail=detail)
     if registered is not None:

@@ -16,7 +16,7 @@ from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Check, Split, Validation
 from ratchet.production.reconcile import reconcile, sentences
 from ratchet.runtime.context import Finished, StageContext
-from ratchet.store import ledger
+from ratchet.store.ledger import Record, champion
 from ratchet.tracking.candidates import log_candidate
 from ratchet.tracking.mlflow import track
 from ratchet.tracking.production import mend
@@ -63,6 +63,7 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
     """The facts of the run."""
     features = summaries.features(results["features"]) if "features" in results else None
     trained = summaries.trained(results["train"]) if "train" in results else None
+    live = _live(ctx)
     split: Split | None = trained.split if trained else features.split if features else None
     return RunFacts(
         request=ctx.request,
@@ -76,20 +77,37 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
         numbers=results["evaluate"].metrics if "evaluate" in results else {},
         unlabelled=sum(day.unlabelled for day in features.days) if features else 0,
         split=split,
-        production=_production(ctx),
+        production=_production(live),
+        replaced=_replaced(live, trained.digest if trained else ""),
         derived_checks=features.checks if features else _kept_checks(ctx, "features"),
         derived_excluded=features.excluded if features else (),
     )
 
 
-def _production(ctx: StageContext) -> str:
-    """What is in production, as a sentence; empty, with a warning in the log, if the ledger cannot be read."""
+def _live(ctx: StageContext) -> Record | RatchetError | None:
+    """The record of the champion; the error, with a warning in the log, if the ledger cannot be read."""
     try:
-        live = ledger.champion(ctx.store, ctx.spec.model_name)
+        return champion(ctx.store, ctx.spec.model_name)
     except RatchetError as error:
         ctx.log.event("warning", f"the page leaves out the model in production: {error.cause}", level="warning")
+        return error
+
+
+def _production(live: Record | RatchetError | None) -> str:
+    """What is in production, as a sentence; empty if that is not known."""
+    if isinstance(live, RatchetError):
         return ""
     return f"Production stays at version {live.version}." if live else "No model is in production."
+
+
+def _replaced(live: Record | RatchetError | None, digest: str) -> str:
+    """Why a model is not in production, as a sentence; empty if it is."""
+    if isinstance(live, RatchetError):
+        return f"What is in production is not known: {live.cause}."
+    if live is None:
+        return "The ledger names no model in production."
+    now = f"Record {live.number} of the ledger put version {live.version} into production ({live.action})."
+    return "" if live.model_digest == digest else now
 
 
 def _validation(ctx: StageContext, results: dict[Stage, StageResult]) -> Validation | None:
