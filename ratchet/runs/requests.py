@@ -185,11 +185,20 @@ def _train(plan: RunPlan) -> dict[str, str]:
     }
 
 
+_SERVED = {"max_latency_ms", "max_memory"}
+"""What evaluate asks of a candidate as a service, and refit of what is shipped."""
+
+
+def _refit(plan: RunPlan) -> dict[str, str]:
+    return {**_train(plan), **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register")}
+
+
 def _evaluate(plan: RunPlan) -> dict[str, str]:
     return {
         **_columns(plan),
         **flatten(plan.spec.evaluate, "config.evaluate"),
         **flatten(plan.spec.gate, "config.gate"),
+        **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register"),
     }
 
 
@@ -208,7 +217,7 @@ _PARTS: dict[Stage, Callable[[RunPlan], dict[str, str]]] = {
     "features": _features,
     "train": _train,
     "evaluate": _evaluate,
-    "refit": _train,
+    "refit": _refit,
     "register": _register,
     "report": _report,
 }

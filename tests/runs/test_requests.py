@@ -195,6 +195,8 @@ def test_a_refit_leaves_what_was_measured_as_it_is_and_depends_on_what_was_fitte
     assert "refit" in after["register"].inputs
     other = compose(store, made, "refit", refitted("other"), "a")
     assert other.fingerprint != after["refit"].fingerprint
+    limited = compose(store, plan({"train.refit": True, "register.max_latency_ms": 9}), "refit", refitted(), "a")
+    assert limited.fingerprint != after["refit"].fingerprint
     more = compose(store, plan({"train.refit": True, "train.epochs": 9}), "refit", refitted(), "a")
     assert more.fingerprint != after["refit"].fingerprint
 

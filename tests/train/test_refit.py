@@ -154,6 +154,16 @@ def test_a_refit_that_learns_the_opposite_from_the_newest_days_is_refused_by_nam
     assert made.refit.score < 0.5 < made.refit.measured_score
 
 
+def test_a_refit_that_a_service_could_not_serve_is_refused_by_name(tmp_path: Path) -> None:
+    refits = Refits.prepare(tmp_path, "binary")
+    refits.trainings.nights.document["register"] = {"max_latency_ms": 1e-6}
+    published = refits.refit()
+    made = summaries.trained(published.result)
+    assert made.refit is not None
+    assert made.refit.refused.startswith("too-slow: a row takes ")
+    assert published.result.metrics["refit.latency_ms"] > 0
+
+
 def test_a_refit_whose_loss_is_no_number_fails_by_the_same_name(tmp_path: Path) -> None:
     refits = Refits.prepare(tmp_path, "regression")
     refits.trainings.settings(learning_rate=10.0, model={"kind": "dcn", "cross_layers": 16, "hidden": [16]})
