@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts.document import Document
+from ratchet.contracts.readers import Reader
 from ratchet.contracts.refit import Refit
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 
@@ -28,6 +29,17 @@ class SnapshotDay(Document):
     )
 
 
+class KeptRows(Document):
+    """Held-out days with the columns of a model in production, where the pipeline file does not have them all.
+
+    Row i of such a day is row i of the day's file in the snapshot.
+    """
+
+    reader: Reader
+    days: tuple[SnapshotDay, ...]
+    cause: str = Field("", description="Why a day is not there, if one is not: such as a column that the source lost.")
+
+
 class Snapshot(Document):
     """ingest: a version of the snapshot table, with the digest of every file. A training always names a version."""
 
@@ -37,6 +49,7 @@ class Snapshot(Document):
     missing: tuple[date, ...] = Field(
         (), description="Days of the window without data, if source.missing_days is skip."
     )
+    kept: tuple[KeptRows, ...] = Field((), description="Rows for models in production that read other columns.")
 
     @property
     def rows(self) -> int:
@@ -210,6 +223,15 @@ class SliceJudgement(Document):
     passed: bool
 
 
+class Service(Document):
+    """How the candidate answers when it is asked as a service asks it, before it can become a version."""
+
+    rows: int
+    unit: Literal["row", "group"] = Field(description="What is asked for at once.")
+    latency_ms: float = Field(description="Milliseconds for a unit, the 99th percentile.")
+    memory: int | None = Field(None, description="Bytes of its process at most; None where the system does not say.")
+
+
 Verdict = Literal["promote", "reject", "inconclusive"]
 
 
@@ -236,6 +258,7 @@ class Judgement(Document):
         "",
         description="Sha256 of the candidate's scores of the held-out rows, float64, little-endian; empty of before.",
     )
+    service: Service | None = None
 
 
 class Registration(Document):

@@ -70,9 +70,8 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         parts["authority"] = str(authority)
     if stage == "register":
         parts["promotion"] = plan.promotion.mode
-        parts |= obstacle_parts(
-            store, plan.spec.model_name, _result(outcomes, "refit" if plan.spec.train.refit else "train")
-        )
+        refit = _result(outcomes, "refit") if plan.spec.train.refit else None
+        parts |= obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"), refit)
     micro_batches = 1
     if stage == "refit":
         parts["input.refitted"] = _result(outcomes, "features").outputs["refitted"].sha256
@@ -189,11 +188,20 @@ def _train(plan: RunPlan) -> dict[str, str]:
     }
 
 
+_SERVED = {"max_latency_ms", "max_memory"}
+"""What evaluate asks of a candidate as a service, and refit of what is shipped."""
+
+
+def _refit(plan: RunPlan) -> dict[str, str]:
+    return {**_train(plan), **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register")}
+
+
 def _evaluate(plan: RunPlan) -> dict[str, str]:
     return {
         **_columns(plan),
         **flatten(plan.spec.evaluate, "config.evaluate"),
         **flatten(plan.spec.gate, "config.gate"),
+        **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register"),
     }
 
 
@@ -212,7 +220,7 @@ _PARTS: dict[Stage, Callable[[RunPlan], dict[str, str]]] = {
     "features": _features,
     "train": _train,
     "evaluate": _evaluate,
-    "refit": _train,
+    "refit": _refit,
     "register": _register,
     "report": _report,
 }

@@ -61,6 +61,9 @@ class Change(Document):
     scoring: str = Field("", description="The name of the package that the version is scored by.")
     bans: tuple[Ban, ...] = Field((), description="Of a rollback: the models that it takes out of production.")
     released: tuple[Sha256, ...] = Field((), description="Of a release: the digests whose ban ends.")
+    refit_of: Sha256 | None = Field(
+        None, description="The digest of the model that was measured, if `model_digest` is a refit of it on more days."
+    )
     after: date | None = Field(
         None,
         description="The champion of this record is in office for data dates after this one. No record of later "
@@ -70,6 +73,11 @@ class Change(Document):
     refit_of: Sha256 | None = Field(
         None, description="The digest of the model that was measured, if `model_digest` is a refit of it on more days."
     )
+
+    @property
+    def measured(self) -> str:
+        """The digest of the model that the verdict is about."""
+        return self.refit_of or self.model_digest
 
     @property
     def measured(self) -> str:

@@ -53,7 +53,7 @@ def run(ctx: StageContext) -> Finished:
             judged=judged,
             trained=trained,
             fingerprint=training.fingerprint,
-            recipe=recipe(training.parts),
+            recipe=recipe(ctx.upstream("train").parts),
             scoring=scoring.name,
             snapshot=summaries.snapshot(ctx.upstream("ingest")),
         )

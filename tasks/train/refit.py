@@ -21,6 +21,7 @@ from ratchet.store.artifacts import read_bytes
 from tasks.train.computation import Computation
 from tasks.train.days import read
 from tasks.train.memory import convert_memory_errors
+from tasks.train.refit_service import ask_as_service
 from tasks.train.stage import Training, metric_of, train_model
 from tasks.train.step_losses import NotFinite
 
@@ -33,10 +34,10 @@ MOST_WORSE = 0.02
 
 
 def run(ctx: StageContext) -> Finished:
-    """Train on the days of the refit, or resume, and compare with the measured model.
+    """Train on the days of the refit, or resume; compare with the measured model, and ask as a service asks.
 
-    One that the guard refuses is published with the reason, and register is skipped. Raises Preempted on a notice to
-    stop, after saving the state.
+    One that is refused is published with the reason, and register is skipped. Raises Preempted on a notice to stop,
+    after saving the state.
     """
     features = summaries.features(ctx.upstream("features"))
     result = ctx.upstream("train")
@@ -45,10 +46,15 @@ def run(ctx: StageContext) -> Finished:
     made = _train(ctx, again, measured)
     with ctx.phase("guard"), convert_memory_errors(made.settings.batch_size, made.settings.accumulation):
         compared = _compare(ctx, features, made, result)
+    metrics = {f"refit.{name}": value for name, value in made.metrics.items()}
+    if not compared.refused:
+        with ctx.phase("ask"):
+            served, refused = ask_as_service(ctx, result)
+        compared = compared.model_copy(update={"refused": refused})
+        metrics["refit.latency_ms"] = served.latency_ms
     if compared.refused:
         ctx.log.event("refit", compared.refused, level="warning")
     summary = made.summary.model_copy(update={"refit": compared})
-    metrics = {f"refit.{name}": value for name, value in made.metrics.items()}
     return Finished(content=summary.digest, summary=summary, metrics=metrics)
 
 
