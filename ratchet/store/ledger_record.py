@@ -70,15 +70,6 @@ class Change(Document):
         "changes who was in office on an earlier date. None in records of before: then it is the data date.",
     )
 
-    refit_of: Sha256 | None = Field(
-        None, description="The digest of the model that was measured, if `model_digest` is a refit of it on more days."
-    )
-
-    @property
-    def measured(self) -> str:
-        """The digest of the model that the verdict is about."""
-        return self.refit_of or self.model_digest
-
     @property
     def measured(self) -> str:
         """The digest of the model that the verdict is about."""

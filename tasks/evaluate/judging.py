@@ -64,8 +64,8 @@ def judge(
         first=baseline is None,
     )
     ruling = (
-        _unreadable(unreadable)
-        or _no_authority(authority)
+        _no_authority(authority)
+        or _unreadable(unreadable)
         or _obstacle(case, baseline, candidate, digest)
         or rule(case)
     )
