@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.readers import Reader
+from ratchet.contracts.refit import Refit
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 
 
@@ -131,6 +132,9 @@ class FeatureSet(Document):
     split: Split
     checks: tuple[Check, ...] = Field((), description="The checks of derived columns, on every day.")
     excluded: tuple[date, ...] = Field((), description="Earlier days on which a derived column breaks a rule.")
+    refit: tuple[date, ...] = Field(
+        (), description="The days of a refit, if the pipeline has one; what is fitted on them is the output `refitted`."
+    )
 
     def of(self, days: tuple[date, ...]) -> tuple[FeatureDay, ...]:
         """The encoded days among some dates, in order."""
@@ -161,7 +165,11 @@ class Accumulation(Document):
 
 
 class TrainedModel(Document):
-    """train: a model that scores raw rows. Outputs: `weights` (safetensors), `description` (JSON)."""
+    """train, refit: a model that scores raw rows.
+
+    Outputs: `weights` (safetensors), `description` (JSON), `code` (the pipeline's folder), `trace` (.npy, float32
+    [steps, 2]: the loss of each step and the norm of its gradient).
+    """
 
     digest: Sha256 = Field(description="The digest of weights and description: the identity of the model.")
     objective: str
@@ -173,6 +181,7 @@ class TrainedModel(Document):
     parameters: int
     rows: int = Field(description="The training rows of an epoch.")
     resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt resumed from.")
+    refit: Refit | None = Field(None, description="Only for refit; all days of its split are training days.")
 
 
 class Champion(Document):
@@ -184,6 +193,14 @@ class Champion(Document):
     digest: Sha256
     data_date: date
     manifests: dict[str, str] = Field(description="Keys of the manifests of the run that trained it, by stage.")
+    shadow: bool = Field(
+        default=False, description="Whether it is only the last winner of a backfill; version is then its date."
+    )
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"this backfill's winner of {self.version}" if self.shadow else f"production (version {self.version})"
 
 
 class Interval(Document):
@@ -237,6 +254,10 @@ class Judgement(Document):
     holdout: tuple[date, ...]
     rows: int
     groups: int | None = None
+    scores: str = Field(
+        "",
+        description="Sha256 of the candidate's scores of the held-out rows, float64, little-endian; empty of before.",
+    )
     service: Service | None = None
 
 
@@ -249,6 +270,9 @@ class Registration(Document):
     promoted: bool
     withheld: str = Field("", description="Why production did not change, if it did not.")
     ledger_number: int | None = None
+    refit_of: Sha256 | None = Field(
+        None, description="The digest of the measured model, if the version is a refit of it."
+    )
 
 
 def snapshot(result: StageResult) -> Snapshot:
@@ -267,7 +291,7 @@ def features(result: StageResult) -> FeatureSet:
 
 
 def trained(result: StageResult) -> TrainedModel:
-    """The summary of a train."""
+    """The summary of a train, or of a refit."""
     return TrainedModel.model_validate(result.summary)
 
 

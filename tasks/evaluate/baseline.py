@@ -13,10 +13,12 @@ import pandas as pd
 from ratchet.contracts import readers, summaries
 from ratchet.contracts.columns import Column
 from ratchet.contracts.errors import CorruptArtifact, RatchetError
+from ratchet.contracts.refit import maker
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.summaries import Champion, Snapshot
 from ratchet.metrics.metrics import Floats
 from ratchet.model.files import lay_out
+from ratchet.model.holdout import Holdout, read_again
 from ratchet.model.package import pack, unpack
 from ratchet.model.process import ModelError, ModelProcess
 from ratchet.runtime.context import StageContext
@@ -25,7 +27,6 @@ from ratchet.store.artifacts import fetch, read_bytes
 from ratchet.store.base import Store
 from ratchet.store.publishing import read_manifest
 from tasks.evaluate.classes import same_classes
-from tasks.evaluate.holdout import Holdout, read_again
 from tasks.evaluate.passing import raise_passing
 
 Trouble = Literal["baseline-missing", "baseline-unreadable"]
@@ -58,7 +59,7 @@ def start(ctx: StageContext, champion: Champion, holdout: tuple[date, ...], ends
     """
 
     def begin() -> Baseline:
-        result = read_manifest(ctx.store, champion.manifests["train"]).result
+        result = read_manifest(ctx.store, maker(champion.manifests)).result
         split = summaries.trained(result).split
         package = _package(ctx.store, champion, ctx.scratch, ctx.log)
         folder = lay_out(ctx.store, result, ctx.scratch / "champion", ctx.scratch)

@@ -12,11 +12,11 @@ from ratchet.contracts.summaries import Interval, Judgement, SliceJudgement
 from ratchet.metrics import metrics
 from ratchet.metrics.metrics import Floats, Measurement
 from ratchet.model.derivation import load_derive
+from ratchet.model.holdout import Holdout
 from ratchet.verdict.comparison import Comparison, compare
 from ratchet.verdict.rules import Case, Ruling, judge_slices, rule
 from ratchet.verdict.slices import compare_slices
 from tasks.evaluate.baseline import Baseline
-from tasks.evaluate.holdout import Holdout
 
 
 def judge(
@@ -60,9 +60,7 @@ def judge(
         slices=slices,
         margin=margin,
         units="groups" if held.rows.offsets is not None else "rows",
-        against=f"production (version {baseline.champion.version})"
-        if baseline and against is not None
-        else "a constant scorer",
+        against=baseline.champion.title if baseline and against is not None else "a constant scorer",
         first=baseline is None,
     )
     ruling = (
@@ -112,7 +110,7 @@ def _obstacle(case: Case, baseline: Baseline | None, candidate: Floats, digest: 
     """The ruling where no fair comparison is possible, else None."""
     if baseline is None:
         return None
-    production = f"production (version {baseline.champion.version})"
+    production = baseline.champion.title
     if baseline.trouble:
         what = "is missing" if baseline.trouble == "baseline-missing" else "cannot be measured"
         return Ruling(

@@ -9,17 +9,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.contracts import summaries
+from ratchet.contracts.fingerprint import digest as sha256_of
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.summaries import Judgement, Service
 from ratchet.metrics.metrics import Floats
+from ratchet.model import holdout, service
 from ratchet.model.derivation import FILE
 from ratchet.model.files import lay_out
+from ratchet.model.holdout import Holdout
 from ratchet.model.package import pack, unpack
 from ratchet.model.process import ModelProcess, write_rows
 from ratchet.runtime.context import Finished, StageContext
-from tasks.evaluate import holdout, service
 from tasks.evaluate.baseline import Baseline, ask, start
-from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.judging import judge
 
 _LATENCY_ROWS = 1000
@@ -55,6 +56,7 @@ def run(ctx: StageContext) -> Finished:
             seen = _with_derived(ctx, candidate, held)
     with ctx.phase("compare"):
         judged, constant = judge(spec, seen, scores, baseline, digest, ctx.folder, ctx.request.authority)
+        judged = judged.model_copy(update={"scores": sha256_of(np.ascontiguousarray(scores, "<f8").tobytes())})
         refused = service.refusal(scores, asked, served, sample, spec.register_, derives=_derives(ctx))
         judged = _with_service(judged, served, refused)
     with ctx.phase("write"):
