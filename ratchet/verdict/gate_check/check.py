@@ -119,7 +119,7 @@ def _plan(
     spread = spread_of(pair, draws, nights=LEAST_NIGHTS, seed=seed)
     scenarios: dict[str, tuple[Scenario, int]] = {"exchanged": (Exchange(pair=pair, draws=draws, gate=gate), nights)}
     untried = []
-    at_margin = planted(pair, gate.min_gain)
+    at_margin = planted(pair, gate.min_gain, spread=spread)
     far, at_far = _far(pair, gate, spread)
     if at_margin and at_far:
         powerful = Planted(at_margin=at_margin, at_far=at_far, far=far, draws=draws, gate=gate)
@@ -161,7 +161,7 @@ def _far(pair: Pair, gate: GateKeys, spread: float) -> tuple[float, Pair | None]
     if not math.isfinite(step) or step <= 0:
         return gate.min_gain, None
     for _ in range(4):
-        if found := planted(pair, gate.min_gain + step):
+        if found := planted(pair, gate.min_gain + step, spread=spread):
             return gate.min_gain + step, found
         step /= 2
     return gate.min_gain + step, None

@@ -24,8 +24,9 @@ from ratchet.metrics.metrics import Floats, Measurement
 from ratchet.verdict.gate_check.pair import Pair, ScoredPair, SummedPair, gain
 from ratchet.verdict.gate_check.sample import OF_ORDER
 
-TOLERANCE = 1e-3
-"""How far below the wanted gain the planted one may be, absolute: an area under a curve of few positives has steps."""
+TOLERANCE = 0.1
+"""Standard errors of a night's gain that the planted one may be below the wanted: with few positives, the area under a
+curve has steps."""
 
 _EXACT = 1e-9
 _FARTHEST = 16.0
@@ -33,13 +34,16 @@ _FARTHEST = 16.0
 _HALVINGS = 40
 
 
-def planted(pair: Pair, wanted: float) -> Pair | None:
-    """The pair with this true gain, or None where no help to one model leads to it. The true gain is never above it."""
+def planted(pair: Pair, wanted: float, *, spread: float) -> Pair | None:
+    """The pair with this true gain, or None where no help to one model leads to it.
+
+    The true gain is never above it. spread: the standard error of a night's gain.
+    """
     found = _shifted(pair, wanted) if isinstance(pair, SummedPair) else _helped(pair, wanted)
     if found is None or found.whole is None:
         return None
     off = wanted - gain(found.whole, pair.metric)
-    return found if -_EXACT <= off <= TOLERANCE else None
+    return found if -_EXACT <= off <= max(_EXACT, TOLERANCE * spread) else None
 
 
 def _shifted(pair: SummedPair, wanted: float) -> Pair | None:

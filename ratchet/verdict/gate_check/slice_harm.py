@@ -14,9 +14,11 @@ from ratchet.verdict.gate_check.gate import GateKeys
 from ratchet.verdict.gate_check.pair import Pair
 from ratchet.verdict.gate_check.planting import planted
 from ratchet.verdict.gate_check.sample import Column, Sample, pair_of
+from ratchet.verdict.gate_check.scenarios import spread_of
 from ratchet.verdict.rules import SliceComparison, judge_slices
 from ratchet.verdict.slices import MAX_VALUES, MISSING, OTHER
 
+_NIGHTS = 200
 HARMS = (1, 2, 3)
 """The true loss of the slice, in gate.max_slice_loss."""
 
@@ -91,7 +93,10 @@ def parts_of(sample: Sample, metric: str) -> tuple[Part, ...]:
 def harm(parts: tuple[Part, ...], number: int, loss: float, draws: Draws, gate: GateKeys) -> Harm | None:
     """The scenario in which one part truly loses this much; None where no shift leads to it."""
     part = parts[number]
-    worse = planted(part.pair, -loss) if part.pair else None
+    if part.pair is None:
+        return None
+    spread = spread_of(part.pair, Draws.single(part.pair.units), nights=_NIGHTS, seed=gate.seed)
+    worse = planted(part.pair, -loss, spread=spread)
     if worse is None:
         return None
     changed = (*parts[:number], replace(part, pair=worse), *parts[number + 1 :])
