@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import RatchetError
-from ratchet.contracts.gate import LOWER_IS_BETTER
+from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Epoch, FeatureDay, FeatureSet, TrainedModel
@@ -159,7 +159,7 @@ def _settings(ctx: StageContext, rows: int) -> Settings:
         seed=train.seed,
         patience=train.patience,
         checkpoint_every_s=train.checkpoint.every,
-        lower_is_better=ctx.spec.metric in LOWER_IS_BETTER,
+        lower_is_better=family(ctx.spec.metric) in LOWER_IS_BETTER,
         accumulation=accumulation,
     )
 
