@@ -52,11 +52,18 @@ def read(store: Store, plan: RunPlan, spec: PipelineSpec, scratch: Path) -> Samp
     assert evaluated is not None
     table = pq.read_table(fetch(store, evaluated.outputs["scores"], scratch))
     label = table.column("label").to_numpy()
-    rows = Rows(label=label, offsets=_offsets(table), weight=_optional(table, "weight"))
     candidate, baseline = _scores(table, "candidate"), _scores(table, "baseline")
     assert candidate is not None
     alone = baseline is None or baseline.shape != candidate.shape
     columns = _columns(store, plan, ended, spec, label, scratch)
+    cluster = spec.evaluate.cluster
+    if cluster is not None and cluster not in columns:
+        raise ConfigurationError(
+            f"evaluate.cluster {cluster}: run {plan.run_id} has no such column on the rows that it was judged on",
+            remedy="run the pipeline again, and check that run",
+        )
+    codes = columns[cluster].codes if cluster is not None else None
+    rows = Rows(label=label, offsets=_offsets(table), weight=_optional(table, "weight"), cluster=codes)
     return Sample(
         run_id=plan.run_id,
         day=plan.data_date,
@@ -111,7 +118,10 @@ def _columns(
         name: column
         for name, column in plan.spec.columns.items()
         if not column.derived
-        and (name in {plan.spec.label, plan.spec.group, *spec.evaluate.slices} or _may_name(column.role, column.type))
+        and (
+            name in {plan.spec.label, plan.spec.group, spec.evaluate.cluster, *spec.evaluate.slices}
+            or _may_name(column.role, column.type)
+        )
     }
     frames = []
     for file in files:
@@ -121,7 +131,8 @@ def _columns(
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     if len(frame) != len(label) or not np.array_equal(frame[plan.spec.label].to_numpy(np.float64), label):
         return {}
-    names = [name for name in wanted if name not in {plan.spec.label, plan.spec.group}]
+    own = {plan.spec.label, plan.spec.group} - {spec.evaluate.cluster}
+    names = [name for name in wanted if name not in own]
     return {name: _column(frame[name]) for name in names}
 
 

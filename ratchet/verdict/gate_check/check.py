@@ -69,7 +69,7 @@ def check_gate(
     most = nights if isinstance(pair, SummedPair) else min(nights, _ROW_NIGHTS // len(sample.rows.label))
     plan = _plan(sample, gate, pair, parts, draws, max(LEAST_NIGHTS, most), seed)
     seen = simulate(plan.scenarios, seed=seed, workers=workers, progress=progress)
-    unit = "groups" if sample.rows.offsets is not None else "rows"
+    unit = "clusters" if sample.rows.cluster is not None else "groups" if sample.rows.offsets is not None else "rows"
     power = _power(pair, gate, plan, seen)
     harms = tuple(_harm(part, times, gate, seen[name]) for name, (part, times) in plan.harms.items())
     never = tuple(part for part in parts if not _measurable(part))

@@ -1,13 +1,15 @@
 """How much each unit says about the gain: the shape of these differences decides what an interval is worth."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.metrics.metrics import Floats
+from ratchet.verdict.comparison import parts_of_gain
 from ratchet.verdict.gate_check.draws import Draws
-from ratchet.verdict.gate_check.pair import Pair, SummedPair
+from ratchet.verdict.gate_check.pair import Pair, ScoredPair
 
 _SHUFFLES = 100
 _SIDES = 2  # a skew takes more values than that
@@ -17,19 +19,14 @@ _CLEAR = 4.0
 
 def differences(pair: Pair) -> Floats | None:
     """What each unit adds to the gain [units], centred, up to a factor; None where it is not a sum over units."""
+    if isinstance(pair, ScoredPair) and family(pair.metric) == "pr_auc":
+        # Its sums are of blocks of units where there are many; what a unit adds to the other area is much the same.
+        pair = replace(pair, metric="auc")
     measured = pair.whole
     if measured is None:
         return None
-    ours, theirs = (one.sums for one in measured)
-    if isinstance(pair, SummedPair):
-        if not ours[:, 0].sum() or not theirs[:, 0].sum():
-            return None
-        found = ours[:, 0] / ours[:, 0].sum() - theirs[:, 0] / theirs[:, 0].sum()
-        return np.asarray(-found if family(pair.metric) in LOWER_IS_BETTER else found)
-    if ours.shape[1] != 1:
-        return None
-    found = ours[:, 0] - theirs[:, 0]
-    return np.asarray(found - found.mean())
+    found = parts_of_gain(*measured, lower_is_better=family(pair.metric) in LOWER_IS_BETTER)
+    return found if len(found) == pair.units else None
 
 
 def skew_error(values: Floats) -> float:

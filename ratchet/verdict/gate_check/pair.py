@@ -18,7 +18,7 @@ from ratchet.verdict.gate_check.draws import Indices, Night, ranges
 Mask = NDArray[np.bool_]
 Measured = tuple[Measurement, Measurement]
 
-OF_MEANS = OF_RANKS | {"logloss", "accuracy", "rmse", "mae"}
+OF_MEANS = OF_RANKS | {"logloss", "brier", "accuracy", "rmse", "mae", "pinball@Q"}
 """Metrics that are a mean over units, or its root: column 0 of their sums over column 1."""
 
 
@@ -51,12 +51,11 @@ class Pair(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SummedPair:
-    """A pair of sums. weight: [units], how much a unit counts, None where all count the same."""
+    """A pair of sums."""
 
     metric: str
     candidate: Measurement
     baseline: Measurement
-    weight: Floats | None = None
 
     @property
     def units(self) -> int:
@@ -73,17 +72,15 @@ class SummedPair:
         if not len(night.units):
             return None
         first, second = self.candidate.sums[night.units], self.baseline.sums[night.units]
-        weight = None if self.weight is None else self.weight[night.units]
-        effective = len(night.units) if weight is None else _equal_units(weight)
         return (
-            _on(self.candidate, first if theirs is None else np.where(theirs[:, None], second, first), effective),
-            _on(self.baseline, second if ours is None else np.where(ours[:, None], first, second), effective),
+            _on(self.candidate, first if theirs is None else np.where(theirs[:, None], second, first), night),
+            _on(self.baseline, second if ours is None else np.where(ours[:, None], first, second), night),
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredPair:
-    """A pair of scores. offsets: [units + 1] into the rows."""
+    """A pair of scores. offsets: [units + 1] into the rows; the groups of a unit are next to each other too."""
 
     metric: str
     rows: Rows
@@ -106,9 +103,13 @@ class ScoredPair:
         index = ranges(self.offsets, night.units)
         sizes = np.diff(self.offsets)[night.units]
         weight = None if self.rows.weight is None else self.rows.weight[index]
-        grouped = self.rows.offsets is not None
-        offsets = np.concatenate([[0], np.cumsum(sizes)]) if grouped else None
-        rows = Rows(label=self.rows.label[index], offsets=offsets, weight=weight)
+        clustered = self.rows.cluster is not None
+        rows = Rows(
+            label=self.rows.label[index],
+            offsets=self._groups(night),
+            weight=weight,
+            cluster=np.repeat(np.arange(len(sizes)), sizes) if clustered else None,
+        )
         first, second = self.candidate[index], self.baseline[index]
         return _both(
             self.metric,
@@ -116,6 +117,14 @@ class ScoredPair:
             first if theirs is None else np.where(_by_row(theirs, sizes, first.ndim), second, first),
             second if ours is None else np.where(_by_row(ours, sizes, first.ndim), first, second),
         )
+
+    def _groups(self, night: Night) -> Indices | None:
+        """Where the groups of a night begin, and the end."""
+        if self.rows.offsets is None:
+            return None
+        first = np.searchsorted(self.rows.offsets, self.offsets)
+        sizes = np.diff(self.rows.offsets)[ranges(first, night.units)]
+        return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def gain(measured: Measured, metric: str) -> float:
@@ -129,15 +138,9 @@ def _both(metric: str, rows: Rows, candidate: Floats, baseline: Floats) -> Measu
     return (ours, theirs) if ours and theirs else None
 
 
-def _on(measurement: Measurement, sums: Floats, effective: int) -> Measurement:
+def _on(measurement: Measurement, sums: Floats, night: Night) -> Measurement:
     value = float(measurement.combine(sums.sum(axis=0)))
-    return replace(measurement, value=value, sums=sums, effective=effective)
-
-
-def _equal_units(weight: Floats) -> int:
-    """How many units of one weight vary as much as these (Kish 1965)."""
-    squares = float(np.square(weight).sum())
-    return int(weight.sum() ** 2 / squares + 1e-9) if squares else 0
+    return replace(measurement, value=value, sums=sums, information=measurement.information[night.units])
 
 
 def _by_row(mask: Mask, sizes: Indices, dimensions: int) -> Mask:

@@ -1,7 +1,7 @@
 """The held-out rows of a run with the scores of both models, as the pair that nights are drawn from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ratchet.contracts.gate import family
 from ratchet.metrics.metrics import OF_RANKS, Floats, Rows, measure
-from ratchet.verdict.gate_check.draws import Indices
+from ratchet.verdict.gate_check.draws import Indices, ranges
 from ratchet.verdict.gate_check.normal_scores import normal_scores
 from ratchet.verdict.gate_check.pair import OF_MEANS, Pair, ScoredPair, SummedPair
 
@@ -49,33 +49,51 @@ class Sample:
         return np.array_equal(self.candidate, self.baseline)
 
     def measurable(self, metric: str) -> "Sample":
-        """The rows of the groups that a metric of ranks has a value on: those with a positive label."""
+        """The rows of the groups that a metric of ranks has a value on: those with a positive label; sorted by unit."""
         if family(metric) not in OF_RANKS or self.rows.offsets is None:
-            return self
+            return self.by_cluster()
         mask = self.rows.whole_groups((self.rows.label > 0) & (self.rows.weights > 0))
-        return self.select(mask)
+        return self.select(mask).by_cluster()
+
+    def by_cluster(self) -> "Sample":
+        """The same rows, those of a unit next to each other, and its number as their cluster."""
+        unit = self.rows.unit_of_group
+        if unit is None:
+            return self
+        starts = np.arange(len(self.rows.label) + 1) if self.rows.offsets is None else self.rows.offsets
+        groups = np.argsort(unit, kind="stable")
+        sizes = np.diff(starts)[groups]
+        found = self._taken(ranges(starts, groups))
+        rows = Rows(
+            label=found.rows.label,
+            offsets=None if self.rows.offsets is None else np.concatenate([[0], np.cumsum(sizes)]),
+            weight=found.rows.weight,
+            cluster=np.repeat(unit[groups], sizes),
+        )
+        return replace(found, rows=rows)
+
+    def _taken(self, index: Indices) -> "Sample":
+        """Rows by their places; groups and clusters are left to the caller."""
+        weight = None if self.rows.weight is None else self.rows.weight[index]
+        return replace(
+            self,
+            rows=Rows(label=self.rows.label[index], offsets=None, weight=weight),
+            candidate=self.candidate[index],
+            baseline=self.baseline[index],
+            slices=_chosen(self.slices, index),
+            others=_chosen(self.others, index),
+        )
 
     def select(self, mask: NDArray[np.bool_]) -> "Sample":
         """Some of the rows."""
-
-        def chosen(columns: Mapping[str, Column]) -> dict[str, Column]:
-            return {name: Column(codes=one.codes[mask], values=one.values) for name, one in columns.items()}
-
-        return Sample(
-            run_id=self.run_id,
-            day=self.day,
-            rows=self.rows.select(mask),
-            candidate=self.candidate[mask],
-            baseline=self.baseline[mask],
-            baseline_kind=self.baseline_kind,
-            slices=chosen(self.slices),
-            others=chosen(self.others),
-            unread=self.unread,
-        )
+        return replace(self._taken(np.flatnonzero(mask)), rows=self.rows.select(mask))
 
     @property
     def unit_offsets(self) -> Indices:
-        """Where the units begin, and the end: groups where there are groups, else rows."""
+        """Where the units begin, and the end: clusters where they are named, else groups, else rows."""
+        if self.rows.cluster is not None:
+            starts = np.flatnonzero(np.diff(self.rows.cluster, prepend=-1) != 0)
+            return np.append(starts, len(self.rows.cluster)).astype(np.int64)
         return np.arange(len(self.rows.label) + 1) if self.rows.offsets is None else self.rows.offsets
 
     def by_unit(self, column: Column) -> Indices | None:
@@ -94,7 +112,7 @@ def pair_of(sample: Sample, metric: str) -> Pair | None:
         ours, theirs = measure(metric, rows, sample.candidate), measure(metric, rows, sample.baseline)
         if not ours or not theirs:
             return None
-        return SummedPair(metric=metric, candidate=ours, baseline=theirs, weight=_weights(rows, metric))
+        return SummedPair(metric=metric, candidate=ours, baseline=theirs)
     scale = normal_scores if family(metric) in OF_ORDER else np.asarray
     found = ScoredPair(
         metric=metric,
@@ -106,9 +124,5 @@ def pair_of(sample: Sample, metric: str) -> Pair | None:
     return found if found.whole else None
 
 
-def _weights(rows: Rows, metric: str) -> Floats | None:
-    if rows.weight is None:
-        return None
-    if family(metric) in OF_RANKS:
-        return rows.weights_of_groups()
-    return np.asarray(rows.by_unit(rows.weights) / rows.by_unit(np.ones(len(rows.label))))
+def _chosen(columns: Mapping[str, Column], index: Indices) -> dict[str, Column]:
+    return {name: Column(codes=one.codes[index], values=one.values) for name, one in columns.items()}

@@ -8,7 +8,7 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.summaries import Interval
 from ratchet.metrics.metrics import Measurement
-from ratchet.verdict.comparison import Comparison, compare, relative_gain, resample
+from ratchet.verdict.comparison import Comparison, compare, relative_gain
 from ratchet.verdict.gate_check.check import check_gate
 from ratchet.verdict.gate_check.draws import Draws
 from ratchet.verdict.gate_check.gate import GateKeys
@@ -18,6 +18,7 @@ from ratchet.verdict.gate_check.planting import planted
 from ratchet.verdict.gate_check.sample import Column, Sample, pair_of
 from ratchet.verdict.gate_check.scenarios import AtMargin, Planted, spread_of
 from ratchet.verdict.gate_check.simulation import simulate
+from ratchet.verdict.resampling import resample
 from tests.verdict.gate_check.seeded_samples import keys, of_users, ranked, rare, sample, skewed
 
 
