@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from ratchet.contracts.document import Document
-from ratchet.contracts.quantities import Fraction
+from ratchet.contracts.quantities import Fraction, Memory
 from ratchet.contracts.training import Objective
 
 METRICS: dict[Objective, tuple[str, ...]] = {
@@ -97,4 +97,13 @@ class Register(Document):
         description="auto promotes without approval, approve waits for a person in Airflow, never does not promote. "
         "A model with the verdict promote becomes a version of the registry in each case: it can be loaded by its "
         "number, and a later run that may promote the same model takes that version.",
+    )
+    max_latency_ms: float | None = Field(
+        250.0,
+        gt=0,
+        description="The longest time, in milliseconds, in which the candidate may score one held-out row (the 99th "
+        "percentile of 200 rows; of whole groups in a ranking with derived columns). null for no limit.",
+    )
+    max_memory: Memory | None = Field(
+        4 << 30, description="The most memory that the process of the candidate may take for that. null for no limit."
     )

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts.document import Document
+from ratchet.contracts.readers import Reader
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 
 
@@ -27,6 +28,17 @@ class SnapshotDay(Document):
     )
 
 
+class KeptRows(Document):
+    """Held-out days with the columns of a model in production, where the pipeline file does not have them all.
+
+    Row i of such a day is row i of the day's file in the snapshot.
+    """
+
+    reader: Reader
+    days: tuple[SnapshotDay, ...]
+    cause: str = Field("", description="Why a day is not there, if one is not: such as a column that the source lost.")
+
+
 class Snapshot(Document):
     """ingest: a version of the snapshot table, with the digest of every file. A training always names a version."""
 
@@ -36,6 +48,7 @@ class Snapshot(Document):
     missing: tuple[date, ...] = Field(
         (), description="Days of the window without data, if source.missing_days is skip."
     )
+    kept: tuple[KeptRows, ...] = Field((), description="Rows for models in production that read other columns.")
 
     @property
     def rows(self) -> int:
@@ -193,6 +206,15 @@ class SliceJudgement(Document):
     passed: bool
 
 
+class Service(Document):
+    """How the candidate answers when it is asked as a service asks it, before it can become a version."""
+
+    rows: int
+    unit: Literal["row", "group"] = Field(description="What is asked for at once.")
+    latency_ms: float = Field(description="Milliseconds for a unit, the 99th percentile.")
+    memory: int | None = Field(None, description="Bytes of its process at most; None where the system does not say.")
+
+
 Verdict = Literal["promote", "reject", "inconclusive"]
 
 
@@ -215,6 +237,7 @@ class Judgement(Document):
     holdout: tuple[date, ...]
     rows: int
     groups: int | None = None
+    service: Service | None = None
 
 
 class Registration(Document):

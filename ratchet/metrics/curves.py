@@ -80,7 +80,7 @@ def _steps(gained: Floats) -> tuple[Codes, bool]:
     A step ends with a run that has a positive. What comes after the last positive is the last step, which has none.
     """
     some = gained > 0
-    rank = np.cumsum(some) - some  # positives' runs before this one
+    rank: Codes = np.cumsum(some) - some  # positives' runs before this one
     count = int(some.sum())
     if count <= THRESHOLDS:
         return rank, True

@@ -44,7 +44,7 @@ class Rows:
 
     def by_group(self, values: Floats) -> Floats:
         """The sums of row values [rows, k] over each group [groups, k]; without groups the values themselves."""
-        return values if self.offsets is None else np.add.reduceat(values, self.offsets[:-1], axis=0)
+        return values if self.offsets is None else np.asarray(np.add.reduceat(values, self.offsets[:-1], axis=0))
 
     def by_unit(self, values: Floats) -> Floats:
         """The sums of row values [rows, k] over each unit [units, k]."""
@@ -57,7 +57,8 @@ class Rows:
         wide = values.reshape(len(values), -1)
         count = int(self.unit_of_group.max(initial=-1)) + 1
         columns = [np.bincount(self.unit_of_group, column, minlength=count) for column in wide.T]
-        return np.stack(columns, axis=1).reshape(-1, *values.shape[1:])
+        summed: Floats = np.stack(columns, axis=1).astype(np.float64).reshape(-1, *values.shape[1:])
+        return summed
 
     @cached_property
     def unit_of_group(self) -> Codes | None:
@@ -66,12 +67,13 @@ class Rows:
             return None
         rows = np.arange(len(self.cluster))
         known = np.where(self.cluster < 0, rows + self.cluster.max() + 1, self.cluster)
-        codes = np.unique(known, return_inverse=True)[1].astype(np.int64)
+        codes: Codes = np.unique(known, return_inverse=True)[1].astype(np.int64)
         if self.offsets is None:
             return codes
         if (self.cluster < 0).any():
             codes = self._joined_to_groups(codes)
-        return np.unique(_merge(codes, self.offsets), return_inverse=True)[1].astype(np.int64)
+        merged: Codes = np.unique(_merge(codes, self.offsets), return_inverse=True)[1].astype(np.int64)
+        return merged
 
     def _joined_to_groups(self, codes: Codes) -> Codes:
         """A row without a cluster belongs to that of its group."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ratchet.contracts.summaries import Interval
 from ratchet.metrics.measurement import Measurement, blocks, kish
@@ -133,8 +134,10 @@ def compare(
         return Comparison(gain=gain, spread=0.0, effective=effective, confidence=confidence, required=required)
     spread = math.sqrt(variance * units / (units - 1))
     degrees = 2 / max(float((parts**4).sum()) / variance**2 - 1 / units, 1e-9)
-    bounds = pair.studentised(parts, spread, resamples, seed) if tailed else None
-    if bounds is None:
+    bounds: Bounds
+    if tailed:
+        bounds = pair.studentised(parts, spread, resamples, seed)
+    else:
         like = max(min(effective, degrees + 1), 2.0)
         bounds = Percentiles(value=value, draws=pair.draws(resamples, seed), units=like)
     low, high = bounds.at(confidence)
@@ -166,7 +169,7 @@ class _Pair:
         self._alike = candidate.sums.shape == baseline.sums.shape
         first = candidate.sums - baseline.sums if self._alike else candidate.sums
         whole = np.hstack([first, baseline.sums])
-        self._used = whole.any(axis=0)
+        self._used: NDArray[np.bool_] = np.asarray(whole.any(axis=0))
         self._split = first.shape[1]
         self.columns = whole[:, self._used]
         self._totals = self.columns.sum(axis=0)

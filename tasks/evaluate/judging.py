@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ratchet.contracts.authority import Finding
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Interval, Judgement, SliceJudgement
@@ -19,17 +20,27 @@ from tasks.evaluate.holdout import Holdout
 
 
 def judge(
-    spec: PipelineSpec, held: Holdout, candidate: Floats, baseline: Baseline | None, digest: str, folder: Path
+    spec: PipelineSpec,
+    held: Holdout,
+    candidate: Floats,
+    baseline: Baseline | None,
+    digest: str,
+    folder: Path,
+    authority: Finding | None = None,
 ) -> tuple[Judgement, dict[str, float]]:
-    """The judgement on scores of the same rows, and a constant scorer's metrics beside it. digest: the candidate's."""
+    """The judgement on scores of the same rows, and a constant scorer's metrics beside it.
+
+    digest: the candidate's. authority: why there is no verdict, whatever the scores are.
+    """
     metric, confidence = spec.metric, spec.gate.confidence
     against = baseline.scores if baseline else None
     if against is not None and against.shape != candidate.shape:
         against = None
+    unreadable = int((~np.isfinite(candidate)).reshape(len(candidate), -1).any(axis=1).sum())
     names = metrics.names(spec.train.objective, metric)
     constants = {name: metrics.constant(spec.train.objective, name, held.rows) for name in names}
     tables = [
-        _values(held, dict.fromkeys(names, candidate)),
+        {} if unreadable else _values(held, dict.fromkeys(names, candidate)),
         _values(held, constants if against is None else dict.fromkeys(names, against)),
         _values(held, constants),
     ]
@@ -54,7 +65,12 @@ def judge(
         else "a constant scorer",
         first=baseline is None,
     )
-    ruling = _obstacle(case, baseline, candidate, digest) or rule(case)
+    ruling = (
+        _no_authority(authority)
+        or _unreadable(unreadable)
+        or _obstacle(case, baseline, candidate, digest)
+        or rule(case)
+    )
     judged = Judgement(
         verdict=ruling.verdict,
         reason=ruling.reason,
@@ -74,6 +90,22 @@ def judge(
         groups=held.groups,
     )
     return judged, _plain(tables[2])
+
+
+def _no_authority(finding: Finding | None) -> Ruling | None:
+    """The ruling where ledger and registry do not say what is in production, else None."""
+    if finding is None:
+        return None
+    explanation = f"{finding.explanation}; nothing is promoted until that is settled: {finding.remedy}"
+    return Ruling(verdict="inconclusive", reason=finding.name, explanation=explanation)
+
+
+def _unreadable(rows: int) -> Ruling | None:
+    """The ruling on a candidate that gives some rows a score that is no number, else None."""
+    if not rows:
+        return None
+    said = f"the candidate gives {rows:,} rows a score that is no number; to do: see the losses of train"
+    return Ruling(verdict="reject", reason="candidate-unreadable", explanation=said)
 
 
 def _obstacle(case: Case, baseline: Baseline | None, candidate: Floats, digest: str) -> Ruling | None:
@@ -132,7 +164,7 @@ def _slices(
     spec: PipelineSpec, held: Holdout, candidate: Floats, baseline: Floats, folder: Path
 ) -> tuple[SliceJudgement, ...]:
     frame = held.frame
-    if any(spec.columns[name].derived for name in spec.evaluate.slices):
+    if any(spec.columns[name].derived and name not in frame for name in spec.evaluate.slices):
         derived = {name: column.type for name, column in spec.columns.items() if column.derived}
         frame = load_derive(folder, derived)(frame)
     found = [
