@@ -20,6 +20,7 @@ _VERBS = {
     "stage": "run one stage from its request file, as a container does",
     "why": "show for each stage of a run whether it was reused or rebuilt, and why",
     "nights": "show a line for each date: verdict, gain, and whether the run would promote",
+    "gate-check": "simulate nights on a run's own scores, and say whether the gate keeps its word",
     "history": "show every change of a model's production: versions, time in office, who and why",
     "rollback": "put an earlier version back into production, and ban those that it replaces",
     "hold": "promote nothing until it is released",
@@ -36,8 +37,8 @@ _CHECKOUT_VERBS = {"status": ("local.status", "show the state of the servers of 
 
 
 def _verbs() -> dict[str, tuple[str, str]]:
-    """(module, summary) by verb."""
-    ours = {verb: (f"ratchet.cli.{verb}", summary) for verb, summary in _VERBS.items()}
+    """(module, summary) by verb. A dash in a verb is an underscore in the name of its module."""
+    ours = {verb: (f"ratchet.cli.{verb.replace('-', '_')}", summary) for verb, summary in _VERBS.items()}
     return {**ours, **(_CHECKOUT_VERBS if (ROOT / "local" / "status.py").is_file() else {})}
 
 

@@ -152,6 +152,11 @@ def compare(
     )
 
 
+def parts_of_gain(candidate: Measurement, baseline: Measurement, *, lower_is_better: bool) -> Floats:
+    """The part of each unit in the gain [units], to first order and up to a factor; they add up to zero."""
+    return _Pair(candidate, baseline, lower_is_better=lower_is_better).parts()
+
+
 class _Pair:
     """A statistic of the sums of both models: the logarithm of a ratio for losses, else the relative gain.
 
