@@ -19,6 +19,8 @@ _VERBS = {
     "stage": "run one stage from its request file, as a container does",
     "why": "show for each stage of a run whether it was reused or rebuilt, and why",
     "nights": "show a line for each date: verdict, gain, and whether the run would promote",
+    "scores": "write the held-out rows of a run with the scores of both models to a file",
+    "model": "write the model of a run as an MLflow model, also of one that was rejected",
     "admit": "let a day that its own run refused into later runs, with who and why",
     "reap": "end containers that no run follows any more",
     "sample": "write example data",

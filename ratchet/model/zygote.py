@@ -42,7 +42,16 @@ class Zygote:
         self._orders, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-s", child.__file__, str(theirs.fileno()), str(os.getpid()), *_LIBRARIES, *more],
+                [
+                    sys.executable,
+                    "-P",
+                    "-s",
+                    child.__file__,
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                    *_LIBRARIES,
+                    *more,
+                ],
                 stdin=subprocess.DEVNULL,
                 env=environment(os.environ),
                 pass_fds=(theirs.fileno(),),

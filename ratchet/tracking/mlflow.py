@@ -25,6 +25,7 @@ from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.disk import FULL, lock_folder, make_folders
 from ratchet.store.file import FileStore
+from ratchet.tracking.addresses import ARTIFACTS, rebase
 
 _T = TypeVar("_T")
 _DATABASE = "mlflow.db"
@@ -119,8 +120,10 @@ def _in_folder(store: FileStore, work: Callable[[Tracker], _T]) -> _T:
     folder = store.root / paths.tracking()
     make_folders(folder)
     with _hold_lock(folder), _tracking_errors(str(folder)):
+        artifacts = f"{store.uri}/{ARTIFACTS}"
+        rebase(folder / _DATABASE, artifacts)
         try:
-            return work(_tracker(local_uri(store), artifacts=(folder / "artifacts").as_uri(), address=local_uri(store)))
+            return work(_tracker(local_uri(store), artifacts=artifacts, address=local_uri(store)))
         finally:
             store.adopt(paths.tracking())
 
@@ -129,7 +132,7 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
     endpoint = environment().s3_endpoint
     if endpoint:
         os.environ.setdefault("MLFLOW_S3_ENDPOINT_URL", endpoint)
-    key, artifacts = f"{paths.tracking()}/{_DATABASE}", f"{store.uri}/{paths.tracking()}/artifacts"
+    key, artifacts = f"{paths.tracking()}/{_DATABASE}", f"{store.uri}/{ARTIFACTS}"
     for attempt in range(_TRIES):
         # Each try has its own file, because MLflow keeps the connections to an address until the process ends.
         database = scratch / f"mlflow-{attempt}-{random.getrandbits(32):08x}.db"
@@ -137,6 +140,7 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
         if entry:
             store.download(key, database)
         before = database.read_bytes() if entry else b""
+        rebase(database, artifacts)
         with _tracking_errors(f"{store.uri}/{key}"):
             done = work(_tracker(f"sqlite:///{database}", artifacts=artifacts, address=f"{store.uri}/{key}"))
         after = database.read_bytes()

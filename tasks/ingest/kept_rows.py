@@ -27,8 +27,8 @@ from ratchet.runtime.context import StageContext
 from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
-from tasks.ingest.schema import arrow_schema
 from tasks.ingest.row_order import SORT_MEMORY
+from tasks.ingest.schema import arrow_schema
 from tasks.ingest.traits import SourceTraits
 from tasks.ingest.writing import DayFile, write
 

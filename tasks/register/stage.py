@@ -11,13 +11,13 @@ from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Registration
 from ratchet.model.files import lay_out
 from ratchet.model.package import unpack
+from ratchet.model.packing import pack
 from ratchet.model.zygote import REGISTERED, zygote
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.tracking.candidates import log_candidate, training_tags
 from ratchet.tracking.mlflow import Tracker, track
 from ratchet.tracking.production import newest_number
-from tasks.register.packing import pack
 from tasks.register.production import settle
 from tasks.register.trial import try_packed
 from tasks.register.versions import point, version_of

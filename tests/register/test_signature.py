@@ -9,8 +9,8 @@ import pytest
 
 from ratchet.model import package
 from ratchet.model.files import lay_out
+from ratchet.model.packing import pack
 from ratchet.store.memory import MemoryStore
-from tasks.register.packing import pack
 from tests.shop import Shop
 from tests.world import PINS
 
