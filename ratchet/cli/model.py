@@ -1,4 +1,4 @@
-"""`ratchet model PIPELINE/RUN --out DIR`: writes the model of a run as register would upload it, whatever the verdict."""
+"""`ratchet model PIPELINE/RUN --out DIR`: writes the model of a run as register uploads one, whatever the verdict."""
 
 import argparse
 from pathlib import Path

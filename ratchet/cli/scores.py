@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 from ratchet.cli.pipelines import add_store
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.runs.judged_run import judged_run
-from ratchet.runs.scores import scored_rows
 from ratchet.store.opening import open_store
 
 _KINDS = (".parquet", ".csv")
@@ -27,18 +26,12 @@ def _run(options: argparse.Namespace) -> int:
     out: Path = options.out
     if out.suffix not in _KINDS:
         raise ConfigurationError(f"--out {out} is of no known kind; allowed: {', '.join(_KINDS)}", remedy="rename it")
+    from ratchet.model.scored_rows import write_scored_rows
+
     store = open_store(options.store)
     run = judged_run(store, options.target)
-    with TemporaryDirectory(prefix="ratchet-") as scratch:
-        rows = scored_rows(store, run, Path(scratch))
     out.parent.mkdir(parents=True, exist_ok=True)
-    if out.suffix == ".csv":
-        import pyarrow.csv
-
-        pyarrow.csv.write_csv(rows, out)
-    else:
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(rows, out)
-    print(f"{out}: {rows.num_rows:,} held-out rows of {options.target}")
+    with TemporaryDirectory(prefix="ratchet-") as scratch:
+        rows = write_scored_rows(store, run.results["ingest"], run.results["evaluate"], out, Path(scratch))
+    print(f"{out}: {rows:,} held-out rows of {options.target}")
     return 0

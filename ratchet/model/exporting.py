@@ -1,4 +1,4 @@
-"""The model of a run from the store, as the MLflow model that register would upload; also of a run that was rejected."""
+"""The model of a run from the store, as the MLflow model that register uploads; also of a rejected run."""
 
 from pathlib import Path
 
