@@ -47,8 +47,8 @@ class ModelProcess:
     """A model's process. It starts when this is made, and `digest` or the first question waits for it.
 
     Errors of the model's own tree, of memory and of the machine are raised as they are, all others as ModelError.
-    Raises ConfigurationError if the process ended itself or gave no answer in time, OutOfMemory if it was killed, Unavailable
-    if it was told to stop.
+    Raises ConfigurationError if the process ended itself or gave no answer in time, OutOfMemory if it was killed,
+    Unavailable if it was told to stop.
     """
 
     def __init__(self, package: Path, model: Path, scratch: Path, *, limit_s: float = LIMIT_S) -> None:

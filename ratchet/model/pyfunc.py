@@ -35,8 +35,8 @@ class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not 
         registered = (context.model_config or {}).get("digest", model.digest)
         if model.digest != registered:
             raise ValueError(
-                f"weights.safetensors and description.json are those of model {model.digest[:12]}, and {registered[:12]}"
-                " was registered; to do: restore both files from the same version"
+                f"weights.safetensors and description.json are those of model {model.digest[:12]}, and"
+                f" {registered[:12]} was registered; to do: restore both files from the same version"
             )
         self._models[context] = model
 
