@@ -60,13 +60,14 @@ def _app() -> Any:
 
 def _nights(pipeline: str) -> str:
     """The table of a pipeline's nights, newest first."""
-    from ratchet.runs.history import days_of, newest
+    from ratchet.runs.history import Ledgers, days_of, newest
     from ratchet.runs.history_page import page
     from ratchet.store.opening import open_store
     from ratchet_airflow import settings
 
     store = open_store(settings.read().store)
-    lines = (newest(store, pipeline, day) for day in reversed(days_of(store, pipeline)))
+    ledgers: Ledgers = {}
+    lines = (newest(store, pipeline, day, ledgers=ledgers) for day in reversed(days_of(store, pipeline)))
     return page(pipeline, [line for line in lines if line is not None])
 
 

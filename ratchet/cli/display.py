@@ -13,6 +13,7 @@ from rich.text import Text
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES, Stage
+from ratchet.production.reconcile import sentences
 from ratchet.runs.events import Event
 from ratchet.runs.local_run import LocalRun
 
@@ -69,8 +70,7 @@ class Display:
         if judged:
             lines.append(f"{judged.verdict}: {judged.explanation}")
         if registered:
-            moved = "in production" if registered.promoted else f"not in production ({registered.withheld})"
-            lines.append(f"model {registered.model} version {registered.version}: {moved}")
+            lines.append(f"model {registered.model} version {registered.version}: {run.in_production}")
         if run.error:
             lines += _failure(run.error)
             if run.error.log and run.error.log not in run.error.remedy:
@@ -79,6 +79,8 @@ class Display:
             lines.append(f"report {run.report}")
         for line in lines:
             self._console.print(Text("  " + line), soft_wrap=True)
+        for line in dict.fromkeys((*run.plan.production, *sentences(run.plan.spec.model_name, run.production))):
+            self._console.print(Text(f"  production: {line}", style="yellow"), soft_wrap=True)
 
     def _table(self) -> Table:
         table = Table(title=self._title, title_justify="left", box=None, pad_edge=False)

@@ -30,6 +30,8 @@ object with an error, too:
   reason    the verdict in one sentence with its figures; without a verdict, the cause of the error, or null
   metrics   candidate and baseline: a value for each metric; empty without a verdict
   model     name and version as registered, or null
+  production  of the ledger at the end: version, record, whether it is this run's model (live), and finding or
+            unchecked where ledger and registry disagree or could not be compared
   stages    for each stage that started: name, state (done, skipped, failed), seconds, cached
   report    the address of the report, or null
   error     null, or code (the exit code), cause, remedy
@@ -142,6 +144,7 @@ def as_json(run: LocalRun) -> dict[str, Any]:
             "baseline": judged.baseline_metrics if judged else {},
         },
         "model": {"name": registered.model, "version": registered.version} if registered else None,
+        "production": production(run),
         "stages": [
             {"name": stage, "state": done.state, "seconds": done.seconds, "cached": done.cached}
             for stage in STAGES
@@ -149,6 +152,18 @@ def as_json(run: LocalRun) -> dict[str, Any]:
         ],
         "report": run.report,
         "error": error_object(run.error) if run.error else None,
+    }
+
+
+def production(run: LocalRun) -> dict[str, Any]:
+    """What is in production at the end of a run. version is None if nothing is."""
+    found = run.production
+    return {
+        "version": found.live.version if found.live else None,
+        "record": found.live.number if found.live else None,
+        "live": run.in_production == "in production",
+        "finding": found.finding.model_dump() if found.finding else None,
+        "unchecked": found.unchecked or None,
     }
 
 
@@ -160,6 +175,7 @@ def before_stages(error: RatchetError) -> dict[str, Any]:
         "reason": error.cause,
         "metrics": {"candidate": {}, "baseline": {}},
         "model": None,
+        "production": None,
         "stages": [],
         "report": None,
         "error": error_object(error),

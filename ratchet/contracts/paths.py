@@ -119,6 +119,11 @@ def log(pipeline: str, run_id: str, stage: str, number: int) -> str:
     return f"{run(pipeline, run_id)}/{segment(f'{stage}.{number}.log')}"
 
 
+def approvals(pipeline: str, run_id: str) -> str:
+    """Who said yes to what a run may promote. Register reads it."""
+    return f"{run(pipeline, run_id)}/approvals.json"
+
+
 def nights(pipeline: str, date_of_data: date | None = None) -> str:
     """The prefix of the marks that say which runs a pipeline, or a date of it, had."""
     return join("nights", pipeline, *([day(date_of_data)] if date_of_data else []))
@@ -213,12 +218,37 @@ def ledger(model: str) -> str:
 
 def ledger_record(model: str, number: int) -> str:
     """One record of a model's ledger; numbers start at 1 and have no gap."""
-    return f"{ledger(model)}/{number:08d}.json"
+    return record_below(ledger(model), number)
+
+
+def record_below(place: str, number: int) -> str:
+    """One record of the ledger whose prefix is `place`."""
+    return f"{place}/{number:08d}.json"
+
+
+def head_below(place: str) -> str:
+    """The document that names the newest record of the ledger whose prefix is `place`."""
+    return f"{place}/head.json"
+
+
+def lost_below(place: str) -> str:
+    """Where files are kept that a person has taken out of the ledger whose prefix is `place`."""
+    return f"{place}/lost"
+
+
+def ledger_head(model: str) -> str:
+    """The document that names the newest record of a model's ledger."""
+    return head_below(ledger(model))
 
 
 def tracking() -> str:
     """The prefix of the MLflow data that live in the store where there is no MLflow server."""
     return "mlflow"
+
+
+def tracking_database() -> str:
+    """MLflow's SQLite file, where there is no server."""
+    return f"{tracking()}/mlflow.db"
 
 
 def last(key: str) -> str:

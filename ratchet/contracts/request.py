@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts import paths
+from ratchet.contracts.authority import Finding
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.document import Document
 from ratchet.contracts.pipeline import PipelineSpec
@@ -91,6 +92,13 @@ class RunPlan(Document):
     days: DayStates = Field(
         default_factory=DayStates, description="What became of the earlier days of the window in their own runs."
     )
+    installation: str = Field("", description="The installation that planned it; no other one runs it.")
+    authority: Finding | None = Field(
+        None, description="Why ledger and registry allow no decision about production; then the verdict is none."
+    )
+    production: tuple[str, ...] = Field(
+        (), description="What planning repaired in production, found wrong or could not check: a line each."
+    )
     created: datetime
 
 
@@ -129,6 +137,7 @@ class StageRequest(Document):
         (), description="Only for ingest: what models in production read beside the columns of the pipeline."
     )
     days: DayStates = Field(default_factory=DayStates, description="Only for validate, register and report.")
+    authority: Finding | None = Field(None, description="Only for evaluate and register: see RunPlan.")
     fingerprint: Sha256
     parts: dict[str, str] = Field(description="The parts of the fingerprint.")
 

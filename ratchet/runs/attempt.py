@@ -83,7 +83,8 @@ class Attempt:
     def _begin(self, earlier: str | None, *, succeeds: bool) -> StageJob | PublishedResult:
         """Take the lease, then find or start the container, unless the result is published by then."""
         began = datetime.now(UTC)
-        lease = new_lease(self.work.plan.run_id, self.work.attempt)
+        plan = self.work.plan
+        lease = new_lease(plan.run_id, self.work.attempt, installation=plan.installation)
         waiter = Waiter(self.work.store, self.work.lease, lease, succeeds=succeeds)
         hold = self._wait(waiter, began)
         if isinstance(hold, PublishedResult):

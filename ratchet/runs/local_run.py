@@ -12,6 +12,7 @@ from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Judgement, Registration
+from ratchet.production.reconcile import Reconciled, reconcile
 from ratchet.runners.runner import Runner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
@@ -33,12 +34,30 @@ OnStageEvent = Callable[[Stage, Event], None]
 
 @dataclass(frozen=True, kw_only=True)
 class LocalRun:
-    """How a run ended. error: what stopped it, if anything did; report: the page's URI, if there is one."""
+    """How a run ended. error: what stopped it, if anything did; report: the page's URI, if there is one.
+
+    production: what ledger and registry say of production at the end, whatever results were found in the cache.
+    """
 
     plan: RunPlan
     outcomes: dict[Stage, Outcome]
     error: RatchetError | None
     report: str | None
+    production: Reconciled
+
+    @property
+    def in_production(self) -> str:
+        """Where the registered version is now, as the ledger says; empty if the run registered none."""
+        made, trained = self.registration, self._result("train")
+        if made is None or trained is None:
+            return ""
+        live = self.production.live
+        if live is not None and live.model_digest == summaries.trained(trained).digest:
+            return "in production"
+        if not made.promoted:
+            return f"not in production ({made.withheld})"
+        now = f"record {live.number} put version {live.version} there: {live.reason}" if live else "nothing is"
+        return f"not in production any more ({now})"
 
     @property
     def judgement(self) -> Judgement | None:
@@ -77,7 +96,13 @@ def run_stages(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: On
         on_stage(stage, outcome)
     store = open_store(plan.store)
     ended = outcomes(store, plan.spec.name, plan.run_id)
-    return LocalRun(plan=_stored(plan), outcomes=ended, error=error, report=page_of(store, ended))
+    return LocalRun(
+        plan=_stored(plan),
+        outcomes=ended,
+        error=error,
+        report=page_of(store, ended),
+        production=reconcile(store, plan.tracking_uri, plan.spec.model_name),
+    )
 
 
 def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:

@@ -7,12 +7,14 @@ from ratchet.contracts import summaries
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
-from ratchet.contracts.request import UPSTREAM, Input, Outcome, Promotion, RunPlan, StageRequest
+from ratchet.contracts.request import UPSTREAM, Input, Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Champion
-from ratchet.production.baseline import already_promoted, baseline
+from ratchet.production.baseline import baseline
+from ratchet.production.findings import unreadable
 from ratchet.production.readers import other_readers
+from ratchet.production.request_parts import live_parts, obstacle_parts
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
@@ -34,19 +36,15 @@ def why_skipped(stage: Stage, outcomes: Outcomes) -> str | None:
 def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attempt: str) -> StageRequest:
     """The request of a stage. Raises ConfigurationError if a stage before it has no result in this run."""
     inputs = _inputs(plan, stage, outcomes)
-    champion, promotion = plan.champion, plan.promotion
-    if stage in {"evaluate", "register"}:
-        candidate = summaries.trained(_result(outcomes, "train")).digest
-        if stage == "evaluate":
-            champion = baseline(
-                store,
-                plan.spec.model_name,
-                data_date=plan.data_date,
-                candidate=candidate,
-                may_promote=promotion.mode != "never",
-            )
-        elif already_promoted(store, plan.spec.model_name, candidate, plan.data_date):
-            promotion = Promotion(mode=plan.spec.register_.promote)
+    champion = plan.champion
+    if stage == "evaluate" and not unreadable(plan.authority):
+        champion = baseline(
+            store,
+            plan.spec.model_name,
+            data_date=plan.data_date,
+            candidate=summaries.trained(_result(outcomes, "train")).digest,
+            may_promote=plan.promotion.mode != "never",
+        )
     parts = {
         **stage_code(stage),
         **{f"input.{name}": given.content for name, given in inputs.items()},
@@ -63,17 +61,22 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     as_of = plan.as_of if stage == "ingest" else "now"
     if as_of == "then":
         parts["as_of"] = as_of
+    authority = plan.authority if stage in {"evaluate", "register"} else None
+    if authority is not None:
+        parts["authority"] = str(authority)
     others = other_readers(store, plan.spec, plan.data_date) if stage == "ingest" else ()
     parts |= {f"readers.{place}": digest_of(one) for place, one in enumerate(others)}
     if stage == "evaluate" and (kept := summaries.snapshot(_result(outcomes, "ingest")).kept):
         parts["kept"] = digest_of([one.model_dump(mode="json") for one in kept])
     if stage == "register":
-        parts["promotion"] = promotion.mode
+        parts["promotion"] = plan.promotion.mode
+        parts |= obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"))
     micro_batches = 1
     if stage == "train":
         micro_batches = accumulation(store, plan, parts)
         parts |= accumulation_parts(micro_batches)
     if stage == "report":
+        parts |= live_parts(store, plan.spec.model_name)
         parts |= {
             f"outcome.{name}": f"{outcome.state} {outcome.content or outcome.because}"
             for name, outcome in outcomes.items()
@@ -89,7 +92,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         source=plan.source if stage == "ingest" else (),
         inputs=inputs,
         champion=champion,
-        promotion=promotion,
+        promotion=plan.promotion,
         kind=plan.kind,
         store=plan.store,
         tracking_uri=plan.tracking_uri,
@@ -100,6 +103,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         as_of=as_of,
         readers=others,
         days=days,
+        authority=authority,
         fingerprint=fingerprint(parts),
         parts=parts,
     )

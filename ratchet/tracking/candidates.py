@@ -12,6 +12,7 @@ from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import TrainedModel
 from ratchet.tracking.mlflow import Tracker
+from ratchet.tracking.registry import DIGEST, PIPELINE, RUN
 
 TRAINING = "ratchet.train_fingerprint"
 _BATCH = 100  # MLflow's limit of parameters in a request
@@ -44,9 +45,10 @@ def log_candidate(tracker: Tracker, request: StageRequest, results: Mapping[Stag
 def training_tags(request: StageRequest, trained: TrainedModel) -> dict[str, str]:
     """The tags that a training's MLflow run and the versions of its model have in common."""
     return {
-        "ratchet.model_digest": trained.digest,
+        DIGEST: trained.digest,
+        PIPELINE: request.spec.name,
         "ratchet.data_date": request.data_date.isoformat(),
-        "ratchet.run_id": request.run_id,
+        RUN: request.run_id,
         "ratchet.commit": request.pins.commit,
         "ratchet.image": request.pins.image,
         "ratchet.libraries": json.dumps(request.pins.libraries, sort_keys=True),
@@ -63,7 +65,6 @@ def _tags(request: StageRequest, results: Mapping[Stage, StageResult]) -> dict[s
     snapshot, trained = summaries.snapshot(results["ingest"]), summaries.trained(results["train"])
     tags = {
         **training_tags(request, trained),
-        "ratchet.pipeline": request.spec.name,
         "ratchet.snapshot_table": snapshot.table,
         "ratchet.snapshot_version": str(snapshot.version),
         "ratchet.python": request.pins.python,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ratchet.contracts.authority import Finding
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Interval, Judgement, SliceJudgement
@@ -19,9 +20,18 @@ from tasks.evaluate.holdout import Holdout
 
 
 def judge(
-    spec: PipelineSpec, held: Holdout, candidate: Floats, baseline: Baseline | None, digest: str, folder: Path
+    spec: PipelineSpec,
+    held: Holdout,
+    candidate: Floats,
+    baseline: Baseline | None,
+    digest: str,
+    folder: Path,
+    authority: Finding | None = None,
 ) -> tuple[Judgement, dict[str, float]]:
-    """The judgement on scores of the same rows, and a constant scorer's metrics beside it. digest: the candidate's."""
+    """The judgement on scores of the same rows, and a constant scorer's metrics beside it.
+
+    digest: the candidate's. authority: why there is no verdict, whatever the scores are.
+    """
     metric, confidence = spec.metric, spec.gate.confidence
     against = baseline.scores if baseline else None
     if against is not None and against.shape != candidate.shape:
@@ -55,7 +65,12 @@ def judge(
         else "a constant scorer",
         first=baseline is None,
     )
-    ruling = _unreadable(unreadable) or _obstacle(case, baseline, candidate, digest) or rule(case)
+    ruling = (
+        _no_authority(authority)
+        or _unreadable(unreadable)
+        or _obstacle(case, baseline, candidate, digest)
+        or rule(case)
+    )
     judged = Judgement(
         verdict=ruling.verdict,
         reason=ruling.reason,
@@ -75,6 +90,14 @@ def judge(
         groups=held.groups,
     )
     return judged, _plain(tables[2])
+
+
+def _no_authority(finding: Finding | None) -> Ruling | None:
+    """The ruling where ledger and registry do not say what is in production, else None."""
+    if finding is None:
+        return None
+    explanation = f"{finding.explanation}; nothing is promoted until that is settled: {finding.remedy}"
+    return Ruling(verdict="inconclusive", reason=finding.name, explanation=explanation)
 
 
 def _unreadable(rows: int) -> Ruling | None:

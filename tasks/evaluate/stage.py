@@ -54,7 +54,7 @@ def run(ctx: StageContext) -> Finished:
             latencies = _latencies(candidate, held, baseline)
             seen = _with_derived(ctx, candidate, held)
     with ctx.phase("compare"):
-        judged, constant = judge(spec, seen, scores, baseline, digest, ctx.folder)
+        judged, constant = judge(spec, seen, scores, baseline, digest, ctx.folder, ctx.request.authority)
         refused = service.refusal(scores, asked, served, sample, spec.register_, derives=_derives(ctx))
         judged = _with_service(judged, served, refused)
     with ctx.phase("write"):

@@ -13,14 +13,16 @@ from ratchet.model.files import lay_out
 from ratchet.model.package import unpack
 from ratchet.model.packing import pack
 from ratchet.model.zygote import REGISTERED, zygote
+from ratchet.production.recipe import recipe
+from ratchet.production.reconcile import follow
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.tracking.candidates import log_candidate, training_tags
 from ratchet.tracking.mlflow import Tracker, track
-from ratchet.tracking.production import newest_number
-from tasks.register.production import settle
+from ratchet.tracking.use_registry import use_registry
+from tasks.register.production import Candidate, settle
 from tasks.register.trial import try_packed
-from tasks.register.versions import point, version_of
+from tasks.register.versions import version_of
 
 _MODEL = "model"
 
@@ -36,25 +38,26 @@ def run(ctx: StageContext) -> Finished:
             remedy="run register only after a verdict of promote",
         )
     zygote(*REGISTERED)  # it loads libraries while this process loads its own
+    scoring = _scoring(ctx, evaluated)
     with ctx.phase("version"):
-        register = partial(_register, ctx, training, evaluated, _scoring(ctx, evaluated))
-        run, version, newest = track(ctx.store, request.tracking_uri, ctx.scratch, register)
+        register = partial(_register, ctx, training, evaluated, scoring)
+        run, version = track(ctx.store, request.tracking_uri, ctx.scratch, register)
+    with ctx.phase("authority"):
+        _follow(ctx)
     with ctx.phase("ledger"):
-        settled = settle(
-            ctx.store,
-            request,
+        candidate = Candidate(
             version=version,
-            newest=newest,
             judged=judged,
             trained=trained,
             fingerprint=training.fingerprint,
+            recipe=recipe(training.parts),
+            scoring=scoring.name,
             snapshot=summaries.snapshot(ctx.upstream("ingest")),
         )
+        settled = settle(ctx.store, request, candidate)
     live = settled.live
-    if live is not None:
-        with ctx.phase("alias"):
-            move = partial(point, model=model, version=live.version, number=live.number)
-            track(ctx.store, request.tracking_uri, ctx.scratch, move)
+    with ctx.phase("alias"):
+        _follow(ctx)
     promoted = live is not None and not settled.withheld
     said = "is in production now" if promoted else f"does not go into production: {settled.withheld}"
     ctx.log.event("registered", f"{model} version {version} {said}", model=model, version=version, promoted=promoted)
@@ -71,10 +74,17 @@ def run(ctx: StageContext) -> Finished:
     )
 
 
+def _follow(ctx: StageContext) -> None:
+    """Let the alias follow the ledger. Raises what does not allow a decision about production."""
+    model = ctx.spec.model_name
+    work = partial(follow, ctx.store, model)
+    use_registry(ctx.store, ctx.request.tracking_uri, ctx.scratch, work).refuse()
+
+
 def _register(
     ctx: StageContext, training: StageResult, evaluated: StageResult, scoring: Path, tracker: Tracker
-) -> tuple[str, str, int]:
-    """(MLflow run, version) of the training, and the newest number of the ledger that MLflow knows."""
+) -> tuple[str, str]:
+    """(MLflow run, version) of the training."""
     request = ctx.request
     ingested = ctx.upstream("ingest")
     results: dict[Stage, StageResult] = {"ingest": ingested, "train": training, "evaluate": evaluated}
@@ -95,7 +105,7 @@ def _register(
         description=f"{request.data_date}: {judged.explanation}"[:4000],
         upload=partial(_upload, ctx, training, scoring, tags, tracker),
     )
-    return run, version, newest_number(tracker, request.spec.model_name)
+    return run, version
 
 
 def _scoring(ctx: StageContext, evaluated: StageResult) -> Path:

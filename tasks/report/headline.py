@@ -19,6 +19,11 @@ _REASONS = {
     "identical": "Rejected: production already has this model",
     "too-small-to-tell": "Undecided: too little data to tell",
     "baseline-saw-holdout": "Undecided: production was trained on the held-out rows",
+    "ledger-lost": "Undecided: the ledger of production is lost",
+    "ledger-behind": "Undecided: records of production are lost",
+    "ledger-damaged": "Undecided: the ledger of production is damaged",
+    "registry-behind": "Undecided: the registry does not have the model in production",
+    "foreign-alias": "Undecided: the alias of production names a model of others",
     "baseline-missing": "Undecided: the model in production is missing",
     "baseline-unreadable": "Undecided: the model in production cannot be measured",
 }
@@ -34,14 +39,16 @@ class Headline:
     badge: str = "no verdict"
 
 
-def headline(outcomes: Mapping[Stage, Outcome], judged: Judgement | None, registered: Registration | None) -> Headline:
-    """The headline for how the run ended."""
+def headline(
+    outcomes: Mapping[Stage, Outcome], judged: Judgement | None, registered: Registration | None, replaced: str = ""
+) -> Headline:
+    """The headline for how the run ended. replaced: what the ledger says now where this model is not in production."""
     failed = next((outcome for outcome in outcomes.values() if outcome.state == "failed"), None)
     if failed is not None:
         return _failure(failed)
     if judged is None:
         return Headline(title="Not judged", mood="warn", detail="The run ended before evaluation.")
-    return replace(_verdict(judged, registered), badge=f"{judged.verdict} · {judged.reason}")
+    return replace(_verdict(judged, registered, replaced), badge=f"{judged.verdict} · {judged.reason}")
 
 
 def _failure(failed: Outcome) -> Headline:
@@ -55,8 +62,11 @@ def _failure(failed: Outcome) -> Headline:
     return Headline(title=f"Refused: {first.partition(': ')[2]}", mood="bad", badge=badge, detail="\n".join(lines))
 
 
-def _verdict(judged: Judgement, registered: Registration | None) -> Headline:
+def _verdict(judged: Judgement, registered: Registration | None, replaced: str) -> Headline:
     detail = _sentence(judged.explanation)
+    if registered is not None and registered.promoted and replaced:
+        title = f"Was promoted: version {registered.version}; not in production now"
+        return Headline(title=title, mood="warn", detail=f"{detail} {replaced}")
     if registered is not None and registered.promoted:
         return Headline(title=f"In production: version {registered.version}", mood="good", detail=detail)
     if registered is not None:

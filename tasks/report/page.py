@@ -22,7 +22,8 @@ class RunFacts:
     """The facts of a run. Each may be missing, because a run can stop in any stage.
 
     numbers: the metrics of evaluate by name. unlabelled: rows that were dropped without a label. production: a sentence
-    on what stays in production, empty where the ledger cannot be read. checks: the relative address of the validation
+    on what stays in production, empty where the ledger cannot be read. replaced: what the ledger says where the run's
+    model is not in production. checks: the relative address of the validation
     page. derived_checks, derived_excluded: what features found out about derived columns, and the days that it left out
     for it. logs: the relative addresses of the stages' logs.
     """
@@ -38,6 +39,7 @@ class RunFacts:
     unlabelled: int = 0
     split: Split | None = None
     production: str = ""
+    replaced: str = ""
     checks: str | None = None
     derived_checks: Sequence[Check] = ()
     derived_excluded: Sequence[date] = ()
@@ -53,7 +55,7 @@ def render(facts: RunFacts) -> str:
         facts=facts,
         spec=facts.request.spec,
         day=facts.request.data_date,
-        headline=headline(facts.outcomes, judged, facts.registered),
+        headline=headline(facts.outcomes, judged, facts.registered, facts.replaced),
         judged=judged,
         trained=trained,
         gain=charts.gain(judged) if judged else None,

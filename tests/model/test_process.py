@@ -48,7 +48,7 @@ def test_rows_come_over_with_the_types_that_they_have(tmp_path: Path) -> None:
             Unavailable,
             "signal 15",
         ),
-        ("raise MemoryError", MemoryError, ""),
+        ("raise MemoryError('all of it')", MemoryError, "all of it"),
         ("sys.exit('over')", ConfigurationError, "over"),
         ("raise KeyboardInterrupt", ConfigurationError, r"features\.py:4"),
         ("while True: pass", ConfigurationError, "no answer in 3 s"),

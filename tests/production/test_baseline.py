@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from ratchet.contracts.fingerprint import digest
-from ratchet.production.baseline import already_promoted, baseline, drift_reference, promotion
+from ratchet.production.baseline import baseline, drift_reference, promotion
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, append
 from ratchet.store.memory import MemoryStore
@@ -111,10 +111,3 @@ def test_an_older_date_than_production_s_does_not_move_it_unless_asked(store: Me
     assert "2026-11-05" in older.reason
     assert promotion(store, MODEL, data_date=day(4), kind="manual", configured="auto", asked="auto").mode == "auto"
     assert promotion(store, MODEL, data_date=day(5), kind="manual", configured="auto", asked=None).mode == "auto"
-
-
-def test_what_was_promoted_for_a_date_is_known(store: MemoryStore) -> None:
-    promote(store, "a", day(1), after=0, beaten=None)
-    assert already_promoted(store, MODEL, digest(b"a"), day(1))
-    assert not already_promoted(store, MODEL, digest(b"a"), day(2))
-    assert not already_promoted(store, MODEL, digest(b"b"), day(1))

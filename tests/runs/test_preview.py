@@ -4,7 +4,6 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from tests.runs.test_baseline import promote
 
 from ratchet.contracts.loading import load
 from ratchet.contracts.stages import STAGES
@@ -15,6 +14,7 @@ from ratchet.runs.work import Work, settle
 from ratchet.samples import clicks
 from ratchet.store.opening import open_store
 from ratchet.store.publishing import Transaction
+from tests.production.test_baseline import promote
 from tests.runs.recorded import keep
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
