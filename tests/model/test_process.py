@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ratchet.contracts.errors import ConfigurationError, OutOfMemory, Unavailable
+from ratchet.contracts.errors import ConfigurationError, DataRejected, OutOfMemory, Unavailable
 from ratchet.model.files import lay_out
 from ratchet.model.package import pack, unpack
 from ratchet.model.process import ModelError, ModelProcess, read_written, write_rows
@@ -50,7 +50,7 @@ def test_rows_come_over_with_the_types_that_they_have(tmp_path: Path) -> None:
         ),
         ("raise MemoryError('all of it')", MemoryError, "all of it"),
         ("sys.exit('over')", ConfigurationError, "over"),
-        ("raise KeyboardInterrupt", ConfigurationError, r"features\.py:4"),
+        ("raise KeyboardInterrupt", ModelError, "KeyboardInterrupt"),
         ("while True: pass", ConfigurationError, "no answer in 3 s"),
     ],
 )
@@ -84,6 +84,7 @@ def test_a_process_that_was_closed_is_gone(tmp_path: Path) -> None:
         os.kill(number, signal.SIG_DFL)
 
 
-def test_an_error_without_a_name_here_says_its_type(tmp_path: Path) -> None:
-    with process(tmp_path) as model, pytest.raises((ModelError, ConfigurationError), match="x"):
+def test_an_error_of_the_models_own_tree_is_that_error_here(tmp_path: Path) -> None:
+    with process(tmp_path) as model, pytest.raises(DataRejected, match="column x") as found:
         model.score(FRAME.assign(x="text"))
+    assert "pipeline.yaml" in found.value.remedy
