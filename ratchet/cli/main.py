@@ -21,6 +21,8 @@ _VERBS = {
     "why": "show for each stage of a run whether it was reused or rebuilt, and why",
     "nights": "show a line for each date: verdict, gain, and whether the run would promote",
     "gate-check": "simulate nights on a run's own scores, and say whether the gate keeps its word",
+    "scores": "write the held-out rows of a run with the scores of both models to a file",
+    "model": "write the model of a run as an MLflow model, also of one that was rejected",
     "history": "show every change of a model's production: versions, time in office, who and why",
     "rollback": "put an earlier version back into production, and ban those that it replaces",
     "hold": "promote nothing until it is released",

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def _score(model: Any, rows: str, out: str) -> dict[str, Any]:
 def _each(model: Any, rows: str, out: str, bounds: list[int], rounds: int) -> dict[str, Any]:
     """Some rows after another: those between two bounds at once. milliseconds: of each ask, by round."""
     frame = _frame(rows)
-    pieces = [frame.iloc[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+    pieces = [frame.iloc[begin:end] for begin, end in pairwise(bounds)]
     found: list[Any] = []
     taken: list[list[float]] = []
     for _ in range(rounds):

@@ -11,7 +11,7 @@ import contextlib
 import json
 import signal
 import socket
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -46,9 +46,9 @@ class ModelError(Exception):
 class ModelProcess:
     """A model's process. It starts when this is made, and `digest` or the first question waits for it.
 
-    Errors of the model's own tree, of memory and of the machine are raised as they are, all others as ModelError. Raises
-    ConfigurationError if the process ended itself or gave no answer in time, OutOfMemory if it was killed, Unavailable
-    if it was told to stop.
+    Errors of the model's own tree, of memory and of the machine are raised as they are, all others as ModelError.
+    Raises ConfigurationError if the process ended itself or gave no answer in time, OutOfMemory if it was killed,
+    Unavailable if it was told to stop.
     """
 
     def __init__(self, package: Path, model: Path, scratch: Path, *, limit_s: float = LIMIT_S) -> None:
@@ -189,7 +189,7 @@ def read_written(path: Path) -> pd.DataFrame:
 def _rebuilt(chain: list[dict[str, Any]]) -> BaseException:
     """An error of another process as one of this one, with what it was raised from."""
     rebuilt = [_error(one) for one in chain]
-    for error, cause in zip(rebuilt, rebuilt[1:], strict=False):
+    for error, cause in pairwise(rebuilt):
         error.__cause__ = cause
     return rebuilt[0]
 

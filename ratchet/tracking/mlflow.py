@@ -23,6 +23,7 @@ from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.disk import FULL, lock_folder, make_folders
 from ratchet.store.file import FileStore
+from ratchet.tracking.addresses import ARTIFACTS, rebase
 from ratchet.tracking.database import edit_in_bucket
 
 _T = TypeVar("_T")
@@ -115,8 +116,10 @@ def _in_folder(store: FileStore, work: Callable[[Tracker], _T]) -> _T:
     folder = store.root / paths.tracking()
     make_folders(folder)
     with _hold_lock(folder), _tracking_errors(str(folder)):
+        artifacts = f"{store.uri}/{ARTIFACTS}"
+        rebase(store.root / paths.tracking_database(), artifacts)
         try:
-            return work(_tracker(local_uri(store), artifacts=(folder / "artifacts").as_uri(), address=local_uri(store)))
+            return work(_tracker(local_uri(store), artifacts=artifacts, address=local_uri(store)))
         finally:
             store.adopt(paths.tracking())
 
@@ -125,9 +128,10 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
     endpoint = environment().s3_endpoint
     if endpoint:
         os.environ.setdefault("MLFLOW_S3_ENDPOINT_URL", endpoint)
-    artifacts, address = f"{store.uri}/{paths.tracking()}/artifacts", f"{store.uri}/{paths.tracking_database()}"
+    artifacts, address = f"{store.uri}/{ARTIFACTS}", f"{store.uri}/{paths.tracking_database()}"
 
     def on_copy(database: Path) -> _T:
+        rebase(database, artifacts)
         with _tracking_errors(address):
             return work(_tracker(f"sqlite:///{database}", artifacts=artifacts, address=address))
 

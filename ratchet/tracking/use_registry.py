@@ -10,6 +10,7 @@ from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
 from ratchet.store.memory import MemoryStore
+from ratchet.tracking.addresses import ARTIFACTS, rebase
 from ratchet.tracking.client_registry import ClientRegistry
 from ratchet.tracking.database import edit_in_bucket
 from ratchet.tracking.file_registry import open_file
@@ -41,6 +42,7 @@ def _in_file(store: Store, path: Path, scratch: Path, work: Callable[[Registry],
     address = f"{store.uri}/{paths.tracking_database()}"
     if not path.exists():
         return work(MemoryRegistry(address))  # nothing was tracked yet
+    rebase(path, f"{store.uri}/{ARTIFACTS}")
     with open_file(path, address) as registry:
         if registry is not None:
             return work(registry)

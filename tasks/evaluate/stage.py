@@ -1,4 +1,4 @@
-"""evaluate: candidate and champion on the same held-out rows, each as it is served, in a process of its own; the verdict."""
+"""evaluate: candidate and champion on the same held-out rows, each as it is served, in a process of its own."""
 
 from contextlib import ExitStack
 from dataclasses import replace

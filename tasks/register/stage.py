@@ -11,6 +11,7 @@ from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Registration
 from ratchet.model.files import lay_out
 from ratchet.model.package import unpack
+from ratchet.model.packing import pack
 from ratchet.model.zygote import REGISTERED, zygote
 from ratchet.production.recipe import recipe
 from ratchet.production.reconcile import follow
@@ -19,7 +20,6 @@ from ratchet.store.artifacts import read_bytes
 from ratchet.tracking.candidates import log_candidate, training_tags
 from ratchet.tracking.mlflow import Tracker, track
 from ratchet.tracking.use_registry import use_registry
-from tasks.register.packing import pack
 from tasks.register.production import Candidate, settle
 from tasks.register.record import record_version
 from tasks.register.trial import try_packed

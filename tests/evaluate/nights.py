@@ -18,6 +18,7 @@ from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES, Stage, stage_module
 from ratchet.contracts.summaries import Judgement, Registration
+from ratchet.production.baseline import Mode
 from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import Outcomes, compose, why_skipped
 from ratchet.runtime.context import StageContext
@@ -95,13 +96,13 @@ class Nights:
             (folder / name).write_text(text)
         return folder
 
-    def run(self, day: date = FIRST, *, until: Stage = "register") -> dict[Stage, Outcome]:
+    def run(self, day: date = FIRST, *, until: Stage = "register", promote: Mode | None = None) -> dict[Stage, Outcome]:
         """One night up to a stage: the outcomes, by stage."""
         self.number += 1
         folder = self.pipeline()
         plan = make_plan(
             folder=folder, spec=load(folder), data_date=day, run_id=f"run-{self.number}", kind="manual",
-            store_uri=self.store.uri,
+            store_uri=self.store.uri, promote=promote,
         )  # fmt: skip
         outcomes: dict[Stage, Outcome] = {}
         for stage in STAGES[: STAGES.index(until) + 1]:
