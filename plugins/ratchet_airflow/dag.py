@@ -67,6 +67,8 @@ def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCall
         handling = {**shared, **_handling(spec.settings_of(stage))}
         if stage == decided and spec.register_.promote == "approve":  # a no costs no refit
             tasks.append(_approval(spec, callbacks, shared))
+        if stage == "evaluate":
+            handling["on_success_callback"] = [callbacks.on_success, callbacks.on_judgement]
         if stage == "register":
             handling |= {
                 "on_skipped_callback": callbacks.on_skip,

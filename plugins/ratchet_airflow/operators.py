@@ -17,6 +17,7 @@ from ratchet.contracts.stages import Stage
 from ratchet_airflow import form, settings
 from ratchet_airflow.data_date import data_date, run_kind
 from ratchet_airflow.links import links_of
+from ratchet_airflow.plans import find_plan
 from ratchet_airflow.progress import fields_of, level_of, line_of
 from ratchet_airflow.run_id import store_run_id
 
@@ -113,6 +114,8 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         self.result: StageResult | None = None
         """The stage's result. Set by execute; the links and the callbacks after it read it."""
         self.why_skipped: str | None = None
+        self.may_promote = False
+        """Whether the run may move production; set by execute, for the callbacks after it."""
         self._killed = False
 
     def execute(self, context: Mapping[str, Any]) -> str:
@@ -120,13 +123,12 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         from ratchet.runners.choice import choose_runner
         from ratchet.runs.attempt import Attempt
         from ratchet.runs.leftovers import read_leftovers
-        from ratchet.runs.planning import load_plan
         from ratchet.runs.stage_record import StageRecord
         from ratchet.runs.work import Work, settle
         from ratchet.store.opening import open_store
 
-        here = settings.read()
-        plan = load_plan(here.store, self.pipeline, store_run_id(context["run_id"]))
+        plan = find_plan(self.pipeline, context["run_id"], context)
+        self.may_promote = plan.promotion.mode != "never"
         runner, how = choose_runner(environment().runner)
         self.log.info("%s of %s for %s; %s", self.stage, self.pipeline, plan.data_date, how)
         store = open_store(plan.store)

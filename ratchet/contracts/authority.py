@@ -31,9 +31,3 @@ class Approval(Document):
     name: str = Field(min_length=1)
     at: datetime
     how: str = Field("", description="Where the person answered, as `airflow` or `ratchet promote`.")
-
-
-class Approvals(Document):
-    """The approvals of a run, in the order in which they were given. Stored at `paths.approvals`."""
-
-    approvals: tuple[Approval, ...] = ()

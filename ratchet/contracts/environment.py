@@ -74,7 +74,7 @@ class Environment(BaseModel):
         None,
         examples=["production"],
         description="The name of this installation, where several share a store: no other one takes over its runs and "
-        "leases. Default: none.",
+        "leases. Default: none; in Airflow a digest of its [api_auth] jwt_secret.",
     )
     data: str | None = Field(
         None, description="The folder or URI of the sources, for pipelines that name it in source.uri. Default: none."
@@ -145,6 +145,11 @@ class Environment(BaseModel):
         gt=0,
         examples=["300"],
         description="Seconds between two checks for runs that are late or stuck. Default: 300.",
+    )
+    operators: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
+        (),
+        description="People, with commas, by their names in Airflow, who may change production with a DAG such as "
+        "ratchet_rollback. Default: everybody whom Airflow lets trigger it.",
     )
     reap_queues: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
         (),

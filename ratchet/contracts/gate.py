@@ -98,6 +98,16 @@ class Register(Document):
         "A model with the verdict promote becomes a version of the registry in each case: it can be loaded by its "
         "number, and a later run that may promote the same model takes that version.",
     )
+    approvers: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
+        (),
+        description="With promote: approve, the people who may answer, by their names in Airflow. Empty: everybody "
+        "whom Airflow lets answer.",
+    )
+    approvals: Literal[1, 2] = Field(
+        1,
+        description="With promote: approve, how many people have to approve. With 2 they are two different people, and "
+        "neither of them started the run.",
+    )
     max_latency_ms: float | None = Field(
         250.0,
         gt=0,

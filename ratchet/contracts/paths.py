@@ -126,9 +126,13 @@ def log(pipeline: str, run_id: str, stage: str, number: int) -> str:
     return f"{run(pipeline, run_id)}/{segment(f'{stage}.{number}.log')}"
 
 
-def approvals(pipeline: str, run_id: str) -> str:
-    """Who said yes to what a run may promote. Register reads it."""
-    return f"{run(pipeline, run_id)}/approvals.json"
+def answer(pipeline: str, run_id: str, number: int) -> str:
+    """A person's answer to the question whether the candidate of a run goes into production.
+
+    A change here violates the promise of the project when a stage may write it: it says who approved what the stage
+    does.
+    """
+    return f"{run(pipeline, run_id)}/{segment(f'approval-{number}.json')}"
 
 
 def nights(pipeline: str, date_of_data: date | None = None) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts import paths
+from ratchet.contracts.approval import Answer
 from ratchet.contracts.authority import Finding
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.document import Document
@@ -142,6 +143,9 @@ class StageRequest(Document):
         (), description="Only for ingest: what models in production read beside the columns of the pipeline."
     )
     days: DayStates = Field(default_factory=DayStates, description="Only for validate, register and report.")
+    approvals: tuple[Answer, ...] = Field(
+        (), description="Only for register and report of a run that needs them: every answer of a person, oldest first."
+    )
     authority: Finding | None = Field(None, description="Only for evaluate and register: see RunPlan.")
     fingerprint: Sha256
     parts: dict[str, str] = Field(description="The parts of the fingerprint.")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from ratchet.contracts import summaries
+from ratchet.contracts.approval import Answer
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
@@ -18,6 +19,7 @@ from ratchet.production.readers import other_readers
 from ratchet.production.request_parts import live_parts, obstacle_parts
 from ratchet.production.shadow import judges_in_shadow, shadow_baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts
+from ratchet.runs.answers import answers
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
 
@@ -77,6 +79,8 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         parts["promotion"] = plan.promotion.mode
         refit = _result(outcomes, "refit") if plan.spec.train.refit else None
         parts |= obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"), refit)
+    answered = _answers(store, plan, stage)
+    parts |= _answer_parts(answered)
     micro_batches = 1
     if stage == "refit":
         parts["input.refitted"] = _result(outcomes, "features").outputs["refitted"].sha256
@@ -111,6 +115,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         as_of=as_of,
         readers=others,
         days=days,
+        approvals=answered or (),
         authority=authority,
         fingerprint=fingerprint(parts),
         parts=parts,
@@ -123,6 +128,19 @@ def _measured_against(store: Store, plan: RunPlan, candidate: str) -> Champion |
     may_promote = plan.promotion.mode != "never"
     model = plan.spec.model_name
     return baseline(store, model, data_date=plan.data_date, candidate=candidate, may_promote=may_promote)
+
+
+def _answers(store: Store, plan: RunPlan, stage: Stage) -> tuple[Answer, ...] | None:
+    """What people answered; None for a stage that does not ask, or a run in which nobody is asked."""
+    if stage not in {"register", "report"} or plan.promotion.mode != "approve":
+        return None
+    return answers(store, plan.spec.name, plan.run_id)
+
+
+def _answer_parts(answered: tuple[Answer, ...] | None) -> dict[str, str]:
+    if answered is None:
+        return {}
+    return {"approvals": digest_of([one.model_dump(mode="json") for one in answered])}
 
 
 def _inputs(plan: RunPlan, stage: Stage, outcomes: Outcomes) -> dict[Stage, Input]:

@@ -12,10 +12,10 @@ from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Judgement, Snapshot, TrainedModel
-from ratchet.production.approvals import approvals_of
 from ratchet.production.standing import Standing, standing
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, LedgerConflict, Record, append
+from tasks.register.rights import approvals_of
 
 _TRIES = 10
 
@@ -93,7 +93,7 @@ def _change(store: Store, request: StageRequest, candidate: Candidate) -> Change
         refit_of=candidate.trained.refit.of if candidate.trained.refit else None,
         verdict=judged.reason,
         gain=judged.gain,
-        approvals=approvals_of(store, request.spec.name, request.run_id),
+        approvals=approvals_of(request),
         recipe=candidate.recipe,
         scoring=candidate.scoring,
     )

@@ -8,12 +8,12 @@ from ratchet.contracts.result import PublishedResult, StageResult
 from ratchet.contracts.stages import STAGES, TRAININGS, Stage
 from ratchet.contracts.summaries import FeatureSet
 from ratchet.contracts.version_record import RecordedStage, VersionRecord
-from ratchet.production.approvals import approvals_of
 from ratchet.runtime.context import StageContext
 from ratchet.store.publishing import read_manifest
 from ratchet.store.version_records import keep_record
 from ratchet.tracking.mlflow import Tracker
 from tasks.register.production import let_in, manifests
+from tasks.register.rights import approvals_of
 
 _NAME = "record.json"
 
@@ -47,7 +47,7 @@ def collect(ctx: StageContext, *, version: str, mlflow_run: str) -> VersionRecor
         kind=request.kind,
         data_date=request.data_date,
         started_by=request.started_by,
-        approvals=approvals_of(ctx.store, request.spec.name, request.run_id),
+        approvals=approvals_of(request),
         promotion=request.promotion,
         spec=request.spec,
         columns=tuple(request.spec.columns),

@@ -22,6 +22,7 @@ from ratchet.tracking.mlflow import Tracker, track
 from ratchet.tracking.use_registry import use_registry
 from tasks.register.production import Candidate, settle
 from tasks.register.record import record_version
+from tasks.register.rights import check_rights
 from tasks.register.trial import try_packed
 from tasks.register.versions import version_of
 
@@ -39,6 +40,7 @@ def run(ctx: StageContext) -> Finished:
             f"register: the verdict is {judged.verdict} ({judged.reason}), so there is nothing to register",
             remedy="run register only after a verdict of promote",
         )
+    check_rights(ctx)
     if trained.refit is not None and trained.refit.refused:
         raise ConfigurationError(
             f"register: {trained.refit.refused}", remedy="run register only for a refit that is not refused"

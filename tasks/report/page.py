@@ -124,6 +124,7 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
         if baseline:
             named = f"version {baseline.version}, data up to {baseline.data_date}, model {baseline.digest[:12]}"
         found.append(("Compared with", named))
+    found += [("Answer", one.line) for one in request.approvals]
     admitted = request.days.counted(facts.snapshot) if facts.snapshot else ()
     found += [(f"{one.day} was let in", f"by {one.by}: {one.reason}") for one in admitted]
     pins = request.pins

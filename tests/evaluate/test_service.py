@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tasks.evaluate.service import ROWS, draw, refusal
 
 from ratchet.contracts.gate import Register
 from ratchet.contracts.summaries import Judgement, Service
 from ratchet.store.memory import MemoryStore
-from tasks.evaluate.service import ROWS, draw, refusal
 from tests.shop import SPEC, Shop
 
 FRAME = "def derive(df):\n    return df.assign(x=df.x - df.x.mean())\n"

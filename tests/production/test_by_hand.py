@@ -3,13 +3,13 @@
 from datetime import UTC, date, datetime
 
 import pytest
+from ratchet.production.approvals import add_approval, approvals_of
 
 from ratchet.contracts import paths
 from ratchet.contracts.authority import Approval
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.fingerprint import digest
 from ratchet.production.accept_loss import accept_loss
-from ratchet.production.approvals import add_approval, approvals_of
 from ratchet.production.by_hand import carry_out
 from ratchet.production.diagnosis import diagnose
 from ratchet.production.history import history
