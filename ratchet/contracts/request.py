@@ -10,6 +10,7 @@ from ratchet.contracts.authority import Finding
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.document import Document
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.readers import Reader
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import MAX_ACCUMULATION, Champion
@@ -132,6 +133,9 @@ class StageRequest(Document):
         1, ge=1, le=MAX_ACCUMULATION, description="Only for train and refit: the number of micro-batches of a step."
     )
     as_of: AsOf = Field("now", description="Only for ingest.")
+    readers: tuple[Reader, ...] = Field(
+        (), description="Only for ingest: what models in production read beside the columns of the pipeline."
+    )
     days: DayStates = Field(default_factory=DayStates, description="Only for validate, register and report.")
     authority: Finding | None = Field(None, description="Only for evaluate and register: see RunPlan.")
     fingerprint: Sha256

@@ -23,19 +23,20 @@ from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
 
-LIBRARIES = ("numpy", "pandas", "pyarrow", "pydantic", "safetensors.torch", "torch")
-"""What every package needs. None of them may start threads when it is imported: a fork has one thread."""
 _PDEATHSIG = 1  # prctl(2): the signal that a process gets when its parent has ended
 _TRIES = 5
 _LARGEST = 65_536
 
 
-def main(number: int, parent: int) -> None:
-    """Fork for each model that is asked for, until the socket is closed. parent: the process that asks."""
+def main(number: int, parent: int, libraries: list[str]) -> None:
+    """Fork for each model that is asked for, until the socket is closed. parent: the process that asks.
+
+    libraries: to load first. None of them may start threads when it is imported: a fork has one thread.
+    """
     _end_with(parent)
     for notice in (signal.SIGTERM, signal.SIGINT):  # who asks decides when these processes end
         signal.signal(notice, signal.SIG_IGN)
-    for library in LIBRARIES:
+    for library in libraries:
         with contextlib.suppress(ImportError):  # the package says what is missing
             import_module(library)
     with socket.socket(fileno=number) as orders:
@@ -71,13 +72,27 @@ def _serve(number: int, package: Path, model: Path) -> None:
     with socket.socket(fileno=number) as link, link.makefile("r") as questions:
         answer = _Answers(package.name)
         try:
-            loaded = _scoring(package).load(model)
+            loaded = _Registered(model) if package == model else _scoring(package).load(model)
         except BaseException as error:  # noqa: BLE001 - own code may fail in any way, also by sys.exit, and is named
             _send(link, answer.of(error))
             return
         _send(link, {"digest": loaded.digest, "memory": _memory()})
         for line in questions:
             _send(link, answer.to(loaded, json.loads(line)))
+
+
+class _Registered:
+    """A model as register uploads it, loaded as a service loads a version: by MLflow alone."""
+
+    def __init__(self, folder: Path) -> None:
+        from mlflow import pyfunc
+
+        self._model = pyfunc.load_model(str(folder))
+        self.digest = str(self._model.metadata.metadata["ratchet.model_digest"])
+
+    def score(self, rows: Any) -> Any:
+        """Scores of raw rows."""
+        return self._model.predict(rows)
 
 
 class _Answers:
@@ -217,4 +232,4 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

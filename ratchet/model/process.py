@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ratchet.contracts import errors
 from ratchet.contracts.errors import ConfigurationError, OutOfMemory, Unavailable
-from ratchet.model.zygote import zygote
+from ratchet.model.zygote import REGISTERED, zygote
 
 Scores = NDArray[np.float64]
 
@@ -52,7 +52,10 @@ class ModelProcess:
     """
 
     def __init__(self, package: Path, model: Path, scratch: Path, *, limit_s: float = LIMIT_S) -> None:
-        """package: as `package.unpack` makes it. model: as `files.lay_out` does. scratch: for rows and scores."""
+        """package: as `package.unpack` makes it. model: as `files.lay_out` does. scratch: for rows and scores.
+
+        For a model as register uploads it, both are its MLflow folder.
+        """
         self._folder = scratch / f"asked-{model.name}"
         self._folder.mkdir()
         self._limit_s = limit_s
@@ -61,7 +64,7 @@ class ModelProcess:
         self.memory: dict[str, int] = {}
         """Bytes of main memory after the last answer: `now`, and at `most` so far; empty where nothing says so."""
         ours, theirs = socket.socketpair()
-        self._zygote = zygote()
+        self._zygote = zygote(*(REGISTERED if package == model else ()))
         with theirs:
             self._number: int | None = self._zygote.fork(theirs, package, model, self._folder)
         ours.settimeout(limit_s)
@@ -112,9 +115,7 @@ class ModelProcess:
         """The columns that the model's own code makes of raw rows."""
         out = self._place()
         self._ask("derive", df, out=str(out), columns=columns)
-        with pa.OSFile(str(out)) as file, pa.ipc.open_file(file) as reader:
-            found: pd.DataFrame = reader.read_all().to_pandas()
-            return found
+        return read_written(out)
 
     def _scores(self, do: str, df: pd.DataFrame, **more: Any) -> tuple[Scores, dict[str, Any]]:
         out = self._place()
@@ -128,7 +129,7 @@ class ModelProcess:
     def _ask(self, do: str, df: pd.DataFrame, **question: Any) -> dict[str, Any]:
         _ = self.digest
         rows = self._place()
-        _write(df, rows)
+        write_rows(df, rows)
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended: the answer says how
                 self._link.sendall(json.dumps({"do": do, "rows": str(rows), **question}).encode() + b"\n")
@@ -171,11 +172,18 @@ class ModelProcess:
         return self._folder / f"{next(self._numbers)}"
 
 
-def _write(df: pd.DataFrame, path: Path) -> None:
-    """Rows as a file of Arrow that keeps the types of the data frame."""
+def write_rows(df: pd.DataFrame, path: Path) -> None:
+    """Rows as a file of Arrow that keeps the types of the data frame, for `read_written`."""
     table = pa.Table.from_pandas(df, preserve_index=False)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
+
+
+def read_written(path: Path) -> pd.DataFrame:
+    """The rows that were written, with their types."""
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
+        found: pd.DataFrame = reader.read_all().to_pandas()
+        return found
 
 
 def _rebuilt(chain: list[dict[str, Any]]) -> BaseException:

@@ -5,6 +5,7 @@ Libraries take seconds to load. The zygote loads them once for candidate and cha
 A change here violates the promise of the project when a fork starts with anything that belongs to another model.
 """
 
+import atexit
 import contextlib
 import json
 import os
@@ -21,22 +22,36 @@ from ratchet.contracts.errors import Unavailable
 from ratchet.model import child
 
 _KEPT = frozenset({"PATH", "LANG", "TZ", "HOME", "TMPDIR", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE"})
-_KEPT_STARTS = ("LC_", "LD_", "KMP_", "MALLOC_", "CUDA_", "NVIDIA_", "TORCH_", "ATEN_")
+_KEPT_STARTS = ("LC_", "LD_", "KMP_", "MALLOC_", "CUDA_", "NVIDIA_", "TORCH_", "ATEN_", "MLFLOW_DISABLE_")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """Blocks of a few hundred rows gain nothing by more, and the processes of two models share the processors."""
+_LIBRARIES = ("numpy", "pandas", "pyarrow", "pydantic", "safetensors.torch", "torch")
+"""What the package of every model needs."""
+REGISTERED = ("mlflow.pyfunc",)
+"""What a registered model needs beside them."""
 _ANSWER = 64
 _LOCK = Lock()
-_running: dict[int, "Zygote"] = {}
+_running: dict[tuple[int, tuple[str, ...]], "Zygote"] = {}
 
 
 class Zygote:
     """A process that forks for each model."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: str) -> None:
+        """more: libraries to load beside those of every model."""
         self._orders, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-s", child.__file__, str(theirs.fileno()), str(os.getpid())],
+                [
+                    sys.executable,
+                    "-P",
+                    "-s",
+                    child.__file__,
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                    *_LIBRARIES,
+                    *more,
+                ],
                 stdin=subprocess.DEVNULL,
                 env=environment(os.environ),
                 pass_fds=(theirs.fileno(),),
@@ -80,11 +95,16 @@ class Zygote:
         return int(json.loads(answer))
 
 
-def zygote() -> Zygote:
-    """The zygote of this process; a new one if it has ended. It lives as long as this process."""
-    found = _running.get(os.getpid())
+def zygote(*more: str) -> Zygote:
+    """The zygote of this process that has these libraries beside those of every model; a new one if it has ended.
+
+    It lives as long as this process.
+    """
+    key = (os.getpid(), more)
+    found = _running.get(key)
     if found is None or not found.alive:
-        found = _running[os.getpid()] = Zygote()
+        found = _running[key] = Zygote(*more)
+        atexit.register(found.close)
     return found
 
 

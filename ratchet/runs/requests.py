@@ -14,6 +14,7 @@ from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import baseline
 from ratchet.production.findings import unreadable
+from ratchet.production.readers import other_readers
 from ratchet.production.request_parts import live_parts, obstacle_parts
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runtime.release import stage_code
@@ -73,6 +74,10 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     authority = plan.authority if stage in {"evaluate", "register"} else None
     if authority is not None:
         parts["authority"] = str(authority)
+    others = other_readers(store, plan.spec, plan.data_date) if stage == "ingest" else ()
+    parts |= {f"readers.{place}": digest_of(one) for place, one in enumerate(others)}
+    if stage == "evaluate" and (kept := summaries.snapshot(_result(outcomes, "ingest")).kept):
+        parts["kept"] = digest_of([one.model_dump(mode="json") for one in kept])
     if stage == "register":
         parts["promotion"] = plan.promotion.mode
         refit = _result(outcomes, "refit") if plan.spec.train.refit else None
@@ -109,6 +114,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         started_by=plan.started_by,
         accumulation=micro_batches,
         as_of=as_of,
+        readers=others,
         days=days,
         authority=authority,
         fingerprint=fingerprint(parts),

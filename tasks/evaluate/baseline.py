@@ -125,7 +125,10 @@ def _frame(ctx: StageContext, started: Baseline, held: Holdout, snapshot: Snapsh
         if lost := [day for day, _ in held.places if day not in files]:
             other = ", ".join(name for name, kind in reader.columns.items() if source.get(name) != kind)
             cause = (kept.cause if kept else "") or "ingest of this run did not keep them: start a new run of this date"
-            raise CorruptArtifact(f"it reads columns that {lost[0]} has no more as it knew them ({other}): {cause}")
+            raise CorruptArtifact(
+                f"it reads columns that {lost[0]} has no more as it knew them ({other}): {cause}; to do: let the source"
+                f" deliver them with the held-out days again, or put a model into production by hand (ratchet promote)"
+            )
     paths = [fetch(ctx.store, files[day], ctx.disk) for day, _ in held.places]
     present = _present(paths[0], given, reader.needed)
     return read_again(held, paths, present)

@@ -17,7 +17,7 @@ from ratchet.model.derivation import FILE
 from ratchet.model.files import lay_out
 from ratchet.model.holdout import Holdout
 from ratchet.model.package import pack, unpack
-from ratchet.model.process import ModelProcess
+from ratchet.model.process import ModelProcess, write_rows
 from ratchet.runtime.context import Finished, StageContext
 from tasks.evaluate.baseline import Baseline, ask, start
 from tasks.evaluate.judging import judge
@@ -29,7 +29,8 @@ def run(ctx: StageContext) -> Finished:
     """Score, measure, compare, judge, and ask as a service asks.
 
     Output `scores`: day, row in the day's file, label, group, weight, candidate and baseline of each held-out row;
-    `scoring`: the code of ours that scored the candidate, which register gives to the version.
+    `scoring`: the code of ours that scored the candidate, which register gives to the version; `asked` and `answers`:
+    some raw rows and their scores, by which register tries what it has packed.
     """
     spec, result = ctx.spec, ctx.upstream("train")
     trained = summaries.trained(result)
@@ -60,6 +61,10 @@ def run(ctx: StageContext) -> Finished:
         path = _write_scores(ctx, held, scores, baseline)
         ctx.transaction.add("scores", path, rows=len(held.frame))
         ctx.transaction.add_bytes("scoring", scoring)
+        write_rows(held.frame.iloc[sample.places], ctx.disk / "asked.arrow")
+        ctx.transaction.add("asked", ctx.disk / "asked.arrow", rows=len(sample.places))
+        np.save(ctx.disk / "answers.npy", asked[1], allow_pickle=False)
+        ctx.transaction.add("answers", ctx.disk / "answers.npy")
     ctx.log.event("verdict", f"{judged.verdict} ({judged.reason}): {judged.explanation}")
     return Finished(
         content=_content(judged, trained.digest),

@@ -11,6 +11,7 @@ from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Registration
 from ratchet.model.files import lay_out
 from ratchet.model.package import unpack
+from ratchet.model.zygote import REGISTERED, zygote
 from ratchet.production.recipe import recipe
 from ratchet.production.reconcile import follow
 from ratchet.runtime.context import Finished, StageContext
@@ -20,6 +21,7 @@ from ratchet.tracking.mlflow import Tracker, track
 from ratchet.tracking.use_registry import use_registry
 from tasks.register.packing import pack
 from tasks.register.production import Candidate, settle
+from tasks.register.trial import try_packed
 from tasks.register.versions import version_of
 
 _MODEL = "model"
@@ -40,6 +42,7 @@ def run(ctx: StageContext) -> Finished:
         raise ConfigurationError(
             f"register: {trained.refit.refused}", remedy="run register only for a refit that is not refused"
         )
+    zygote(*REGISTERED)  # it loads libraries while this process loads its own
     scoring = _scoring(ctx, evaluated)
     with ctx.phase("version"):
         register = partial(_register, ctx, training, evaluated, scoring)
@@ -133,6 +136,8 @@ def _upload(
     if not packed.exists():
         trained = lay_out(ctx.store, training, ctx.scratch / "trained", ctx.scratch)
         pack(ctx.spec, trained, scoring, packed, pins=ctx.request.pins, tags=tags)
+        asked = training if ctx.spec.train.refit else ctx.upstream("evaluate")  # a refit was asked itself
+        try_packed(ctx.store, asked, packed, ctx.scratch)
     place = f"{_MODEL}-{scoring.name.rpartition('_')[2]}"  # the run may hold a version with other code
     if (shipped := summaries.trained(training)).refit is not None:  # and refits of other code, and the measured model
         place = f"{place}-refit-{shipped.digest[:12]}"
