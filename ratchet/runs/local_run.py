@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ratchet.contracts import summaries
@@ -43,7 +43,7 @@ class LocalRun:
     outcomes: dict[Stage, Outcome]
     error: RatchetError | None
     report: str | None
-    production: Reconciled = Reconciled()
+    production: Reconciled = field(default_factory=Reconciled)
 
     @property
     def in_production(self) -> str:

@@ -140,8 +140,8 @@ def _upload(
     if not packed.exists():
         trained = lay_out(ctx.store, training, ctx.scratch / "trained", ctx.scratch)
         pack(ctx.spec, trained, scoring, packed, pins=ctx.request.pins, tags=tags)
-        if summaries.trained(training).refit is None:  # a refit was asked where it was made; it has other scores
-            try_packed(ctx.store, ctx.upstream("evaluate"), packed, ctx.scratch)
+        asked = training if ctx.spec.train.refit else ctx.upstream("evaluate")  # a refit was asked itself
+        try_packed(ctx.store, asked, packed, ctx.scratch)
     place = f"{_MODEL}-{scoring.name.rpartition('_')[2]}"  # the run may hold a version with other code
     if (shipped := summaries.trained(training)).refit is not None:  # and refits of other code, and the measured model
         place = f"{place}-refit-{shipped.digest[:12]}"

@@ -9,6 +9,7 @@ from tasks.evaluate.service import ROWS, draw, refusal
 
 from ratchet.contracts.gate import Register
 from ratchet.contracts.summaries import Judgement, Service
+from ratchet.model.service import ROWS, draw, refusal
 from ratchet.store.memory import MemoryStore
 from tests.shop import SPEC, Shop
 

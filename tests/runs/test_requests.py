@@ -39,6 +39,7 @@ TRAINED: dict[str, Any] = {
     "parameters": 1,
     "rows": 1,
 }
+SNAPSHOT: dict[str, Any] = {"table": "t", "version": 0, "days": []}
 JUDGED: dict[str, Any] = {
     "verdict": "promote", "reason": "better", "explanation": "better by 2 %", "metric": "auc", "baseline_kind": "constant",
     "baseline": None, "candidate_metrics": {}, "baseline_metrics": {}, "gain": {"value": 0, "low": 0, "high": 0},
@@ -74,7 +75,10 @@ def outcome(stage: Stage, content: str = CONTENT, summary: dict[str, Any] | None
     return Outcome(stage=stage, state="done", manifest=f"{stage}/manifest.json", content=content, result=result)
 
 
-OUTCOMES = {stage: outcome(stage, summary={"train": TRAINED, "evaluate": JUDGED}.get(stage)) for stage in REGULAR}
+OUTCOMES = {
+    stage: outcome(stage, summary={"ingest": SNAPSHOT, "train": TRAINED, "evaluate": JUDGED}.get(stage))
+    for stage in REGULAR
+}
 
 
 def fingerprints(made: RunPlan) -> dict[Stage, str]:

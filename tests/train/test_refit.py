@@ -44,7 +44,8 @@ class Refits:
     @classmethod
     def prepare(cls, folder: Path, objective: str, **settings: Any) -> "Refits":
         trainings = prepare(folder, objective)
-        trainings.settings(refit=True, **settings)
+        model = {"kind": "mlp", "embedding_dim": 4, "hidden": [16], **settings.pop("model", {})}
+        trainings.settings(refit=True, model=model, **settings)
         nights, inputs = trainings.nights, trainings.inputs
         inputs["features"] = nights.run("features", inputs={name: inputs[name] for name in ("ingest", "validate")})
         return cls(trainings, trainings.train())
@@ -100,9 +101,7 @@ def test_a_refit_has_seen_every_day_and_says_whose_recipe_it_repeats(tmp_path: P
 
 def test_a_refit_on_the_days_of_the_measured_training_is_the_measured_model(tmp_path: Path) -> None:
     """Nothing of the recipe differs: not the order of rows, the learning rates, the seed, nor the number of epochs."""
-    refits = Refits.prepare(
-        tmp_path, "ranking", epochs=8, learning_rate=0.05, model={"embedding_dim": 4, "hidden": [16], "dropout": 0.2}
-    )
+    refits = Refits.prepare(tmp_path, "ranking", epochs=8, learning_rate=0.05, model={"dropout": 0.2})
     assert 1 <= refits.model.best_epoch < 8, "the measured training has to stop before its last epoch for this test"
     found = summaries.features(refits.features.result)
     fitted = read_bytes(refits.trainings.nights.store, refits.features.result.outputs["fitted"])
@@ -115,7 +114,7 @@ def test_a_refit_on_the_days_of_the_measured_training_is_the_measured_model(tmp_
 
 
 def test_a_refit_that_was_stopped_resumes_to_the_same_bytes(tmp_path: Path, stopped_after: Any) -> None:
-    refits = Refits.prepare(tmp_path, "ranking", model={"embedding_dim": 4, "hidden": [16], "dropout": 0.2})
+    refits = Refits.prepare(tmp_path, "ranking", model={"dropout": 0.2})
     expected = refits.refit(run="whole")
     stopped_after(7)
     with pytest.raises(Preempted):
