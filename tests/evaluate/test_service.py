@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tasks.evaluate.service import ROWS, draw, refusal
 
 from ratchet.contracts.gate import Register
 from ratchet.contracts.summaries import Judgement, Service
