@@ -32,8 +32,8 @@ object with an error, too:
   reason    the verdict in one sentence with its figures; without a verdict, the cause of the error, or null
   metrics   candidate and baseline: a value for each metric; empty without a verdict
   model     name and version as registered, or null
-  production  of the ledger at the end: version, record, whether it is this run's model (live), and finding or
-            unchecked where ledger and registry disagree or could not be compared
+  production  what the ledger names at the end: version, record, live (whether it is this run's model); finding and
+            unchecked say where ledger and registry do not agree or could not be compared
   stages    for each stage that started: name, state (done, skipped, failed), seconds, cached
   report    the address of the report, or null
   error     null, or code (the exit code), cause, remedy

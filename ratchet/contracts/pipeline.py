@@ -194,6 +194,14 @@ def _slices_fit(spec: PipelineSpec) -> Iterator[Misfit]:
             )
 
 
+def _cluster_fits(spec: PipelineSpec) -> Iterator[Misfit]:
+    name = spec.evaluate.cluster
+    known = [column for column in spec.columns if not getattr(spec.columns[column], "derived", False)]
+    if name is not None and name not in known:
+        message = f"{name} is not a column of the source"
+        yield Misfit(("evaluate", "cluster"), message, ", ".join(known), *get_close_matches(name, known, n=1))
+
+
 def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     held, valid, days = spec.evaluate.holdout_days, spec.train.valid_days, spec.source.window_days
     needed = held + valid + 1
@@ -203,5 +211,13 @@ def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("source", "window_days"), message)
 
 
-RULES: tuple[Rule, ...] = (_columns_fit, _roles_fit, _label_fits, _metric_fits, _slices_fit, _window_fits)
+RULES: tuple[Rule, ...] = (
+    _columns_fit,
+    _roles_fit,
+    _label_fits,
+    _metric_fits,
+    _slices_fit,
+    _cluster_fits,
+    _window_fits,
+)
 """The rules between the keys of a pipeline."""

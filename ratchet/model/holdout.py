@@ -65,7 +65,8 @@ def read(store: Store, spec: PipelineSpec, snapshot: Snapshot, days: tuple[date,
     label = frame[spec.label].to_numpy(np.float64)
     weights = spec.with_role("weight")
     weight = frame[weights[0]].to_numpy(np.float64) if weights else None
-    rows = Rows(label=label, offsets=offsets, weight=weight)
+    cluster = pd.factorize(frame[spec.evaluate.cluster])[0] if spec.evaluate.cluster else None
+    rows = Rows(label=label, offsets=offsets, weight=weight, cluster=cluster)
     places = tuple(DayPlaces(day, frame.index.to_numpy(np.int64)) for day, frame in by_day.items())
     return Holdout(frame=frame.drop(columns=[spec.label, *weights]), rows=rows, days=days, places=places)
 

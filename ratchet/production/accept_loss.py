@@ -5,7 +5,7 @@ of the project when a loss is accepted without a person and a reason.
 """
 
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.production.by_hand import by_hand, live_of, record_decision
+from ratchet.production.by_hand import by_hand, check_words, live_of, record_decision
 from ratchet.production.reconcile import Reconciled, reconcile
 from ratchet.production.standing import Standing, standing
 from ratchet.store.base import Store
@@ -21,6 +21,7 @@ def accept_loss(store: Store, tracking_uri: str | None, model: str, *, by: str, 
     None if no record is whole: then the ledger is empty, and `ratchet promote MODEL@VERSION` begins it. Raises
     ConfigurationError if nothing is lost.
     """
+    check_words(by, because)
     found = reconcile(store, tracking_uri, model, look=True)
     _refuse_whole(model, found)
     number = cut_to_whole(store, model)

@@ -55,9 +55,7 @@ def record_decision(store: Store, model: str, decide: Callable[[Standing], Chang
 
 def by_hand(champion: Record, action: Action, *, by: str, because: str, **more: Any) -> Change:
     """The change of a person. champion: whose model is in production after it; its origin is repeated."""
-    for flag, text in (("--by", by), ("--because", because)):
-        if not text.strip():
-            raise ConfigurationError(f"{flag} is empty", remedy="name the person and the reason")
+    check_words(by, because)
     origin = champion.model_dump(
         include={
             *("model", "version", "fingerprint", "model_digest", "manifests", "data_date", "window_start", "pipeline"),
@@ -66,6 +64,13 @@ def by_hand(champion: Record, action: Action, *, by: str, because: str, **more: 
     )
     given = {"action": action, "reason": because, "recorded": datetime.now(UTC), "started_by": by, "by_hand": True}
     return Change.model_validate({**origin, **given, **more})
+
+
+def check_words(by: str, because: str) -> None:
+    """Raise ConfigurationError if nobody is named, or no reason is given."""
+    for flag, text in (("--by", by), ("--because", because)):
+        if not text.strip():
+            raise ConfigurationError(f"{flag} is empty", remedy="name the person and the reason")
 
 
 def live_of(now: Standing) -> Record:

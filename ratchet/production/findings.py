@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ratchet.contracts import paths
 from ratchet.contracts.authority import Finding
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.store.ledger import Record
 from ratchet.tracking.registry import CHAMPION, Registry, Version
@@ -52,8 +53,8 @@ def registry_behind(live: Record, registry: Registry) -> Finding:
         name="registry-behind",
         explanation=f"the registry at {registry.address} has no version with the model {live.model_digest[:12]}, which "
         f"the ledger of {live.model} names as {CHAMPION} (version {live.version}, record {live.number})",
-        remedy="restore MLflow's data, or correct MLFLOW_TRACKING_URI if it is not the server that the ledger was "
-        f"written with; or put a version that it has into production: `ratchet rollback {live.model}@VERSION "
+        remedy=f"restore MLflow's data, or correct {variable('tracking_uri')} if it is not the server that the ledger "
+        f"was written with; or put a version that it has into production: `ratchet rollback {live.model}@VERSION "
         "--because WHY`",
     )
 
@@ -77,8 +78,8 @@ def _lost(model: str, alias: Version, named: str) -> Finding:
     return Finding(
         name="ledger-lost",
         explanation=f"the store has no ledger of {model}, and {named}",
-        remedy=f"restore {paths.ledger(model)}/ from a backup, or correct RATCHET_STORE if it is another store; or "
-        f"begin a ledger with that version: `ratchet promote {model}@{alias.number} --because WHY`",
+        remedy=f"restore {paths.ledger(model)}/ from a backup, or correct {variable('store')} if it is another store; "
+        f"or begin a ledger with that version: `ratchet promote {model}@{alias.number} --because WHY`",
     )
 
 

@@ -43,7 +43,7 @@ class LocalRun:
     outcomes: dict[Stage, Outcome]
     error: RatchetError | None
     report: str | None
-    production: Reconciled
+    production: Reconciled = Reconciled()
 
     @property
     def in_production(self) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ratchet.contracts import paths
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
@@ -54,5 +55,5 @@ def _through_client(store: Store, tracking_uri: str | None, scratch: Path, work:
     except Exception as error:
         raise Unavailable(
             f"the registry cannot be asked: {type(error).__name__}: {str(error)[:200]}",
-            remedy="check MLFLOW_TRACKING_URI, and that MLflow is installed here; run again",
+            remedy=f"check {variable('tracking_uri')}, and that MLflow is installed here; run again",
         ) from error

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ratchet.contracts import summaries
-from ratchet.contracts.gate import LOWER_IS_BETTER
+from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Epoch, FeatureSet, TrainedModel
@@ -170,7 +170,7 @@ def _settings(ctx: StageContext, rows: int, measured: TrainedModel | None) -> Se
         seed=train.seed,
         patience=train.patience,
         checkpoint_every_s=train.checkpoint.every,
-        lower_is_better=ctx.spec.metric in LOWER_IS_BETTER,
+        lower_is_better=family(ctx.spec.metric) in LOWER_IS_BETTER,
         accumulation=accumulation,
         last_epoch=measured.best_epoch if measured else None,
     )

@@ -10,12 +10,15 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.result import PublishedResult
+from ratchet.production.reconcile import reconcile
 from ratchet.production.rollback import rollback
 from ratchet.store.collecting import collect
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import Change, Record, append, records, repair_head
 from ratchet.store.publishing import Transaction, find_result, verify
 from ratchet.store.sealed import seal
+from tests.production.registered import MODEL, registered
+from tests.production.registered import promote as record
 
 FINGERPRINT = "f" * 64
 PREFIX = paths.published("example", "train", FINGERPRINT)
@@ -132,6 +135,32 @@ def begin_replace(folder: Path) -> None:
     store_of(folder).create("run/outcome.json", b"old")
 
 
+def begin_follow(folder: Path) -> None:
+    """A ledger whose newest record the alias does not follow yet, nor its head."""
+    store = registered(folder / "store")
+    record(store, "a", after=0)
+    assert reconcile(store, None, MODEL).agrees
+    old = store.read(paths.ledger_head(MODEL))
+    record(store, "b", after=1)
+    entry = store.head(paths.ledger_head(MODEL))
+    assert entry is not None
+    assert store.replace(paths.ledger_head(MODEL), old, expected=entry.etag)
+
+
+def follow(folder: Path) -> object:
+    """Let the alias follow the ledger."""
+    return reconcile(store_of(folder), None, MODEL)
+
+
+def check_followed(folder: Path) -> bool:
+    """Whether the alias names the new version; the next look sees to it in any case."""
+    before = reconcile(store_of(folder), None, MODEL)
+    assert before.agrees
+    assert before.version == "2"
+    assert reconcile(store_of(folder), None, MODEL).moved is None
+    return before.moved is None
+
+
 def nothing(folder: Path) -> None:
     """A store that is not there yet."""
 
@@ -142,6 +171,7 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "begin": first,
     "adopt": promote,
     "rollback": take_back,
+    "follow": follow,
     "replace": replace,
 }
 BEGIN: dict[str, Callable[[Path], None]] = {
@@ -150,6 +180,7 @@ BEGIN: dict[str, Callable[[Path], None]] = {
     "begin": nothing,
     "adopt": begin_old,
     "rollback": begin_two,
+    "follow": begin_follow,
     "replace": begin_replace,
 }
 CHECK: dict[str, Callable[[Path], bool]] = {
@@ -159,6 +190,7 @@ CHECK: dict[str, Callable[[Path], bool]] = {
     "adopt": check_promoted,
     "rollback": lambda folder: _check_recorded(folder, ["1", "2"], ["1", "2", "1"]),
     "replace": check_replaced,
+    "follow": check_followed,
 }
 
 
