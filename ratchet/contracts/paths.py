@@ -1,7 +1,6 @@
 """Where everything is in the store. Every key is made here, from checked names, and read here."""
 
 import re
-from collections.abc import Mapping
 from datetime import date
 from typing import NamedTuple
 
@@ -285,32 +284,6 @@ def tracking_database() -> str:
 def last(key: str) -> str:
     """The last name of a key."""
     return key.rpartition("/")[2]
-
-
-def writable_by(stage: Stage) -> tuple[str, ...]:
-    """Patterns of the keys that a stage writes itself, where MLflow is a server. `*` is any text, with slashes too.
-
-    The process that starts the stage writes all other keys: plans, outcomes, leases of stages, marks.
-
-    A change here violates the promise of the project when a stage may write what another one has published.
-    """
-    return (f"published/*/{stage}/*", f"runs/*/{stage}-*", *(f"{place}/*" for place in _PLACES.get(stage, ())))
-
-
-def _day_places(stage: Stage) -> tuple[str, str]:
-    """Where a stage publishes the parts of days, and has the leases of those that it computes."""
-    return f"published/*/{day_part(stage)}", f"leases/*/{day_part(stage)}"
-
-
-_PLACES: Mapping[Stage, tuple[str, ...]] = {
-    "ingest": (*_day_places("ingest"), "tables"),
-    "validate": _day_places("validate"),
-    "features": _day_places("features"),
-    "train": ("checkpoints",),
-    "refit": ("checkpoints",),
-    "register": ("ledger", "versions"),
-}
-"""What a stage writes beside its own result and the files that it keeps with the run."""
 
 
 def day(value: date) -> str:

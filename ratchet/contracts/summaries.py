@@ -193,9 +193,7 @@ class Champion(Document):
     digest: Sha256
     data_date: date
     manifests: dict[str, str] = Field(description="Keys of the manifests of the run that trained it, by stage.")
-    shadow: bool = Field(
-        default=False, description="Whether it is only the last winner of a backfill; version is then its date."
-    )
+    shadow: bool = Field(default=False, description="Whether it is a backfill's winner; version is then its date.")
 
     @property
     def title(self) -> str:
@@ -254,10 +252,7 @@ class Judgement(Document):
     holdout: tuple[date, ...]
     rows: int
     groups: int | None = None
-    scores: str = Field(
-        "",
-        description="Sha256 of the candidate's scores of the held-out rows, float64, little-endian; empty of before.",
-    )
+    scores: str = Field("", description="Sha256 of the candidate's scores, float64, little-endian; empty of before.")
     service: Service | None = None
 
 

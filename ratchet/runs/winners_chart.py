@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from ratchet.contracts.quantities import percent
-from ratchet.pages.svg import WIDE, anchor, bar, cut, dot, group, line, round_up, svg, text
+from ratchet.pages.svg import WIDE, bar, cut, dot, group, line, round_up, svg, text
 from ratchet.pages.words import interval
 from ratchet.runs.history import RunLine
 
@@ -18,9 +18,9 @@ _LETTER = 7.0
 
 
 def chart(lines: Sequence[RunLine]) -> Markup | None:
-    """The picture of dates with a verdict; None where fewer than two of them belong to a chain."""
-    shown = [each for each in lines if each.gain is not None]
-    if sum(bool(each.chain) for each in shown) < _FEWEST:
+    """The picture of the dates of chains that have a verdict; None where there are fewer than two."""
+    shown = [each for each in lines if each.gain is not None and each.chain]
+    if len(shown) < _FEWEST:
         return None
     low, high = _range(shown)
     step = (WIDE - _LEFT - 12) / len(shown)
@@ -40,7 +40,7 @@ def chart(lines: Sequence[RunLine]) -> Markup | None:
             group("good" if each.would_promote else "", said, span, dot("dot", x, height(each.gain.value), 4.5))
         )
         if (len(shown) - 1 - index) % every == 0:
-            parts.append(text(x, base + _STEPS + 34, f"{each.day:%d %b}", anchor(x)))
+            parts.append(text(x, base + _STEPS + 34, f"{each.day:%d %b}", "middle"))
     parts += _in_office(shown, step, base + 12)
     return svg(WIDE, base + _STEPS + 42, parts, "What we would have promoted: gains by date")
 

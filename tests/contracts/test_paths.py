@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import REGULAR, STAGES, TRAININGS, Stage
+from ratchet.contracts.writing_rights import writable_by
 
 STORE = Path(__file__).resolve().parents[1] / "stores" / "ff9b446" / "store.tar.xz"
 NO_STAGES = {"bundles", "builds", "nights", "mlflow"}
@@ -81,7 +82,7 @@ def test_keys_are_read_as_they_are_made() -> None:
 
 def writers(key: str) -> list[Stage]:
     """The stages that may write a key."""
-    return [stage for stage in STAGES if any(fnmatchcase(key, pattern) for pattern in paths.writable_by(stage))]
+    return [stage for stage in STAGES if any(fnmatchcase(key, pattern) for pattern in writable_by(stage))]
 
 
 def test_each_file_of_a_real_store_may_be_written_by_the_one_stage_that_wrote_it() -> None:

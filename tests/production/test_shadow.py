@@ -40,7 +40,14 @@ def ended(day: date, verdict: str = "promote", made: str = "") -> dict[Stage, Ou
     """How the stages of a date ended. made: which model, if it is not that of the date."""
     summary = {**TRAINED, "digest": digest(f"{day}{made}".encode())}
     judged = {**JUDGED, "verdict": verdict}
-    return {**OUTCOMES, "train": outcome("train", summary=summary), "evaluate": outcome("evaluate", summary=judged)}
+    snapshot = {"table": "tables/small/1", "version": 0, "days": []}
+    ingested = outcome("ingest", summary=snapshot)
+    return {
+        **OUTCOMES,
+        "ingest": ingested,
+        "train": outcome("train", summary=summary),
+        "evaluate": outcome("evaluate", summary=judged),
+    }
 
 
 def days(count: int) -> list[date]:

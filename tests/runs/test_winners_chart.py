@@ -39,7 +39,7 @@ def test_the_page_of_a_backfill_shows_each_date_and_each_winner() -> None:
     assert "What we would have promoted" in drawn
     assert drawn.count("class=&#34;office&#34;") + drawn.count('class="office"') == 2
     assert drawn.count("<title>2026-03-") == 5
-    assert "2026-03-02: promote, +1.00 % (" in drawn
+    assert "2026-03-02: promote, +1" in drawn
     assert "over a constant scorer" in drawn
 
 
