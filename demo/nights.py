@@ -19,7 +19,7 @@ from ratchet.cli.pipelines import find
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.loading import load
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import REGULAR
 from ratchet.runs.local_run import page_of
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.address import address
@@ -186,7 +186,7 @@ def _table(title: str, tasks: dict[str, dict[str, Any]]) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in ("task", "state", "try", "seconds"):
         table.add_column(heading, justify="right" if heading in {"try", "seconds"} else "left")
-    for name in ("plan", *STAGES):
+    for name in ("plan", *REGULAR):
         task = tasks.get(name, {})
         state = task.get("state") or ""
         seconds = f"{task['duration']:.1f}" if task.get("duration") else ""

@@ -91,7 +91,8 @@ class PlanOperator(BaseOperator):
 class StageOperator(ResumableJobMixin, BaseOperator):
     """One stage: found in the cache, or run by the runner. Its value is the manifest's address.
 
-    Skipped where the verdict leaves nothing to do, which is no failure. Durable: Airflow's task state store keeps the
+    Where the verdict leaves nothing to do, which is no failure, register is skipped, and a refit succeeds at once: were
+    it skipped, Airflow would skip register without a record and an alert. Durable: Airflow's task state store keeps the
     attempt's name before its container starts. A try whose worker died leaves both behind, and the next try follows the
     same container. After a clear the name is dropped, and the container of an earlier try is ended first.
     """
@@ -142,6 +143,9 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             left = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
             record.last_lines, record.log = left
             outcome = record.end(settled)
+        if outcome.state == "skipped" and self.stage == "refit":
+            self.log.info("nothing to do: %s", outcome.because)
+            return ""
         if outcome.state == "skipped":
             self.why_skipped = outcome.because
             raise AirflowSkipException(outcome.because)

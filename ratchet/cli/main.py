@@ -16,6 +16,7 @@ _VERBS = {
     "check": "report every error of a pipeline file, and of the code beside it, at once",
     "plan": "show what a run would do: the stages, cached or not, and why",
     "run": "run all stages on this machine, without Airflow",
+    "reproduce": "build a registered version again from its record, and say how like the rebuild is",
     "stage": "run one stage from its request file, as a container does",
     "why": "show for each stage of a run whether it was reused or rebuilt, and why",
     "nights": "show a line for each date: verdict, gain, and whether the run would promote",

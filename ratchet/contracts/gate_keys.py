@@ -16,7 +16,8 @@ LEAST, MOST = 0.5, 0.9999
 """Below one half the bound is on the wrong side of the gain, and the draws of the bootstrap have no higher quantile."""
 _SECTIONS = ("gate", "register")
 _FREEDOM: tuple[Promote, ...] = ("never", "approve", "auto")
-_OTHERS = frozenset({"evaluate", "evaluate.metric", "evaluate.slices"})
+_OTHERS = frozenset({"evaluate", "evaluate.metric", "evaluate.slices", "train.refit"})
+"""A refit ships other bits than those that were measured."""
 
 
 def confidence_decides(spec: Any) -> Iterator[Misfit]:

@@ -13,6 +13,8 @@ MAX_SEGMENT = 200
 _DIGEST = 16
 """How many letters of a digest are enough to tell a few from each other."""
 _PLAN = "plan.json"
+REPRODUCTION = "reproduction"
+"""What a rebuild of a version keeps with its run begins with it."""
 CHECKS = "validation.json"
 """The name of the file of checks that a stage keeps with the run."""
 FIRST = ("bundles", "runs", "nights")
@@ -47,6 +49,11 @@ def published(pipeline: str, part: str, fingerprint: str) -> str:
 def manifest(prefix: str) -> str:
     """The manifest below a published prefix."""
     return f"{prefix}/manifest.json"
+
+
+def published_prefix(key: str) -> str:
+    """The prefix of the result that a published file belongs to."""
+    return "/".join(key.split("/")[:4])
 
 
 def day_part(stage: Stage) -> str:
@@ -241,6 +248,26 @@ def ledger_head(model: str) -> str:
     return head_below(ledger(model))
 
 
+def shadow(model: str, chain: str) -> str:
+    """The prefix of the ledger of what a backfill would have promoted."""
+    return join("shadow", model, chain)
+
+
+def version_records(model: str) -> str:
+    """The prefix of the records of a model's versions."""
+    return join("versions", model)
+
+
+def version_record(model: str, version: str, digest: str) -> str:
+    """The record of a version. `digest`: of the model, as a registry that was restored may give a number again."""
+    return f"{version_records(model)}/{segment(f'{version}-{short(digest)}')}.json"
+
+
+def recorded_version(key: str) -> str:
+    """The version that a key below `version_records` is of."""
+    return last(key).rpartition("-")[0]
+
+
 def tracking() -> str:
     """The prefix of the MLflow data that live in the store where there is no MLflow server."""
     return "mlflow"
@@ -276,7 +303,8 @@ _PLACES: Mapping[Stage, tuple[str, ...]] = {
     "validate": _day_places("validate"),
     "features": _day_places("features"),
     "train": ("checkpoints",),
-    "register": ("ledger",),
+    "refit": ("checkpoints",),
+    "register": ("ledger", "versions"),
 }
 """What a stage writes beside its own result and the files that it keeps with the run."""
 

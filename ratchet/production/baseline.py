@@ -52,15 +52,15 @@ def drift_reference(store: Store, model: str, data_date: date) -> Champion | Non
 def baseline(store: Store, model: str, *, data_date: date, candidate: str, may_promote: bool) -> Champion | None:
     """The model that a candidate (its digest) has to beat, or None where there is none yet.
 
-    A run that may move production meets the live champion. If an earlier try of the same run made the candidate
-    champion, it meets the model that it beat then. A run that may not move production meets who was in office on its
-    data date.
+    A run that may move production meets the live champion. If an earlier try of the same run made the candidate, or a
+    refit of it, champion, it meets the model that it beat then. A run that may not move production meets who was in
+    office on its data date.
     """
     if not may_promote:
         return drift_reference(store, model, data_date)
     history = {record.number: record for record in records(store, model)}
     live = champion_of(tuple(history.values()))
-    while live is not None and live.model_digest == candidate:
+    while live is not None and live.measured == candidate:
         live = history.get(live.baseline) if live.baseline else None
     return as_champion(live) if live else None
 

@@ -59,7 +59,7 @@ def by_hand(champion: Record, action: Action, *, by: str, because: str, **more: 
     origin = champion.model_dump(
         include={
             *("model", "version", "fingerprint", "model_digest", "manifests", "data_date", "window_start", "pipeline"),
-            *("run_id", "baseline", "let_in", "recipe", "scoring"),
+            *("run_id", "baseline", "let_in", "recipe", "scoring", "refit_of"),
         }
     )
     given = {"action": action, "reason": because, "recorded": datetime.now(UTC), "started_by": by, "by_hand": True}

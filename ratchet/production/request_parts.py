@@ -9,13 +9,16 @@ from ratchet.store.base import Store
 from ratchet.store.ledger import champion
 
 
-def obstacle_parts(store: Store, model: str, training: StageResult) -> dict[str, str]:
-    """Of register: why the ledger lets nothing, or not this model, into production; nothing where it does."""
+def obstacle_parts(store: Store, model: str, training: StageResult, refit: StageResult | None) -> dict[str, str]:
+    """Of register: why the ledger lets nothing, or not this model, into production; nothing where it does.
+
+    training: of the measured model. refit: of what is shipped in its place, if that is a refit.
+    """
     try:
         now = standing(store, model)
     except CorruptArtifact:
         return {"obstacle": "the ledger is damaged"}
-    digest = summaries.trained(training).digest
+    digest = summaries.trained(refit or training).digest
     if now.live is not None and now.live.model_digest == digest:
         return {}
     obstacle = now.obstacle(digest, recipe(training.parts))

@@ -50,7 +50,8 @@ def origin_of(store: Store, model: str, version: Version, *, pipelines: Iterable
 def _origin(
     model: str, version: Version, plan: RunPlan, results: dict[Stage, StageResult], manifests: dict[str, str]
 ) -> Origin:
-    trained, snapshot = summaries.trained(results["train"]), summaries.snapshot(results["ingest"])
+    shipped = results.get("refit", results["train"])
+    trained, snapshot = summaries.trained(shipped), summaries.snapshot(results["ingest"])
     used = {*trained.split.train, *trained.split.valid, *trained.split.holdout}
     made_by = recipe(results["train"].parts)
     record = Record(
@@ -58,7 +59,7 @@ def _origin(
         model=model,
         action="promote",
         version=version.number,
-        fingerprint=version.tags.get(FINGERPRINT) or results["train"].fingerprint,
+        fingerprint=version.tags.get(FINGERPRINT) or shipped.fingerprint,
         model_digest=version.digest,
         manifests={name: key for name, key in manifests.items() if name not in {"register", "report"}},
         data_date=plan.data_date,
@@ -70,11 +71,12 @@ def _origin(
         let_in=tuple(one for one in plan.days.counted(snapshot) if one.day in used),
         recorded=datetime.now(UTC),
         recipe=made_by,
+        refit_of=trained.refit.of if trained.refit else None,
         scoring=version.scoring,
     )
     return Origin(
         record=record,
-        trained=results["train"],
+        trained=shipped,
         evaluated=results["evaluate"],
         recipe=made_by,
         approvals=int(getattr(plan.spec.register_, "approvals", 1)),

@@ -7,7 +7,6 @@ from datetime import date
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.request import RunKind, RunPlan
-from ratchet.contracts.stages import STAGES
 from ratchet.contracts.summaries import Interval
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
@@ -22,7 +21,8 @@ class RunLine:
     """The run of a date, in one line. gain: relative, of the pipeline's metric. version: registered, if any.
 
     would_promote: whether the verdict is promote, even if the run was not allowed to move production. promoted: whether
-    the ledger has a promotion of its model. live: whether its model is in production now.
+    the ledger has a promotion of its model. live: whether its model is in production now. against: what it was measured
+    against; empty for a constant scorer. chain: of a backfill that is judged along its own winners.
     """
 
     day: date
@@ -36,6 +36,8 @@ class RunLine:
     cause: str
     cached: bool
     live: bool = False
+    against: str = ""
+    chain: str = ""
 
 
 Ledgers = dict[str, tuple[Record, ...]]
@@ -129,5 +131,8 @@ def _line(store: Store, plan: RunPlan, ledgers: Ledgers) -> RunLine:
         live=live is not None and live.model_digest == digest,
         version=made.version if made else "",
         cause=cause,
-        cached=len(ended) == len(STAGES) and all(one.cached for one in ended.values() if one.stage != "report"),
+        against=judged.baseline.title if judged and judged.baseline else "",
+        chain=plan.chain,
+        cached=set(ended) == set(plan.spec.sequence)
+        and all(one.cached for one in ended.values() if one.stage != "report"),
     )

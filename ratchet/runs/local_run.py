@@ -10,7 +10,7 @@ from ratchet.contracts import summaries
 from ratchet.contracts.errors import OutOfMemory, RatchetError, Unavailable
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.contracts.summaries import Judgement, Registration
 from ratchet.production.reconcile import Reconciled, reconcile
 from ratchet.runners.runner import Runner
@@ -48,7 +48,7 @@ class LocalRun:
     @property
     def in_production(self) -> str:
         """Where the registered version is now, as the ledger says; empty if the run registered none."""
-        made, trained = self.registration, self._result("train")
+        made, trained = self.registration, self._result("refit") or self._result("train")
         if made is None or trained is None:
             return ""
         live = self.production.live
@@ -71,6 +71,13 @@ class LocalRun:
         result = self._result("register")
         return summaries.registration(result) if result else None
 
+    @property
+    def refit_refused(self) -> str:
+        """Why the refit may not be shipped; empty without a refit, or if it may."""
+        result = self._result("refit")
+        made = summaries.trained(result).refit if result else None
+        return made.refused if made else ""
+
     def _result(self, stage: Stage) -> StageResult | None:
         outcome = self.outcomes.get(stage)
         return outcome.result if outcome else None
@@ -82,7 +89,7 @@ def run_stages(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: On
     on_stage is called with None when a stage begins, and with its outcome when it ends.
     """
     error: RatchetError | None = None
-    for stage in STAGES:
+    for stage in plan.spec.sequence:
         if error is not None and stage != "report":
             continue
         on_stage(stage, None)
@@ -142,7 +149,7 @@ def _run_stage(plan: RunPlan, stage: Stage, runner: Runner, on_event: OnEvent) -
         try:
             return attempt_stage(plan, stage, runner, name=uuid.uuid4().hex[:16], on_event=on_event)
         except OutOfMemory as error:
-            if stage != "train":
+            if stage not in TRAININGS:
                 raise
             on_event(Event(name="warning", level="warning", message=str(error)))
         except Unavailable as error:

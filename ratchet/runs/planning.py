@@ -18,6 +18,7 @@ from ratchet.contracts.result import Artifact
 from ratchet.production.baseline import Mode, drift_reference, promotion
 from ratchet.production.findings import unreadable
 from ratchet.production.reconcile import reconcile, sentences
+from ratchet.runs.chain import chain_of
 from ratchet.runs.day_records import day_states
 from ratchet.runs.history import first_judged
 from ratchet.runs.pins import pins
@@ -43,13 +44,16 @@ def make_plan(
     image: str | None = None,
     as_of: AsOf = "now",
     origin: str = "",
+    chain: str = "",
+    latest: bool = False,
     publish: bool = True,
 ) -> RunPlan:
     """Decide a run, and publish its plan and its bundle unless `publish` is False.
 
     A run_id that has a plan gets that plan. A bundle whose bytes in the store are damaged is written again. as_of:
     `then` takes the source as the first run of this date that came to a verdict saw it, without later changes. origin:
-    the orchestrator's own name of the run. started_by: the user.
+    the orchestrator's own name of the run. started_by: the user. chain: of the dates that one local command runs.
+    latest: whether this is the last of them, which a person lets promote.
 
     Raises ConfigurationError (a wrong folder or source, a source that pipelines may not read, a password in the
     tracking server's address, an override of a gate that only the file may change, more promotion than the file
@@ -72,6 +76,7 @@ def make_plan(
         store.create(paths.night(spec.name, earlier.data_date, run_id), b"")
         _store_bundle(store, earlier.bundle, lambda: bundle.pack(folder))
         return earlier
+    now = datetime.now(UTC)
     store.prepare()  # first of all: a new folder is given to the user of the stages only while it is empty
     packed = bundle.pack(folder)
     root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
@@ -101,6 +106,10 @@ def make_plan(
             store, spec.model_name, data_date=data_date, kind=kind, configured=spec.register_.promote, asked=promote
         ),
         champion=None if unreadable(authority) else drift_reference(store, spec.model_name, data_date),
+        chain=chain_of(store, spec.name, data_date, overrides=overrides or {}, now=now)
+        if kind == "backfill"
+        else chain,
+        latest=latest,
         installation=ours,
         authority=authority,
         production=tuple(sentences(spec.model_name, production)),
@@ -112,7 +121,7 @@ def make_plan(
         rebuild=rebuild,
         days=day_states(store, spec.name, dates.window(data_date, spec.source.window_days)[:-1]),
         refused_by=_refused_by(store, spec, data_date) if first is None else "",
-        created=datetime.now(UTC),
+        created=now,
     )
     if not publish:
         return plan

@@ -7,13 +7,16 @@ from ratchet.contracts import summaries
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import UPSTREAM, Input, Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.stages import Stage
+from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import baseline
 from ratchet.production.findings import unreadable
+from ratchet.production.readers import other_readers
 from ratchet.production.request_parts import live_parts, obstacle_parts
+from ratchet.production.shadow import judges_in_shadow, shadow_baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
@@ -21,15 +24,24 @@ from ratchet.store.base import Store
 Outcomes = Mapping[Stage, Outcome]
 
 
-def why_skipped(stage: Stage, outcomes: Outcomes) -> str | None:
-    """Why a stage has nothing to do in this run, or None. Only register can have nothing to do."""
-    if stage != "register":
+def why_skipped(spec: PipelineSpec, stage: Stage, outcomes: Outcomes) -> str | None:
+    """Why a stage has nothing to do in this run, or None. Only refit and register can have nothing to do.
+
+    A DAG has the task refit if the file says so, and a run may have switched it off.
+    """
+    if stage not in {"refit", "register"}:
         return None
-    evaluate = outcomes.get("evaluate")
-    if evaluate is None or evaluate.result is None:
-        return None
-    judged = summaries.judgement(evaluate.result)
-    return None if judged.verdict == "promote" else f"{judged.verdict}: {judged.explanation}"
+    if stage not in spec.sequence:
+        return "train.refit is false in this run"
+    evaluate, refit = outcomes.get("evaluate"), outcomes.get("refit")
+    if evaluate is not None and evaluate.result is not None:
+        judged = summaries.judgement(evaluate.result)
+        if judged.verdict != "promote":
+            return f"{judged.verdict}: {judged.explanation}"
+    if stage == "register" and spec.train.refit and refit is not None and refit.result is not None:
+        made = summaries.trained(refit.result).refit
+        return (made and made.refused) or None
+    return None
 
 
 def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attempt: str) -> StageRequest:
@@ -37,13 +49,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     inputs = _inputs(plan, stage, outcomes)
     champion = plan.champion
     if stage == "evaluate" and not unreadable(plan.authority):
-        champion = baseline(
-            store,
-            plan.spec.model_name,
-            data_date=plan.data_date,
-            candidate=summaries.trained(_result(outcomes, "train")).digest,
-            may_promote=plan.promotion.mode != "never",
-        )
+        champion = _measured_against(store, plan, summaries.trained(_result(outcomes, "train")).digest)
     parts = {
         **stage_code(stage),
         **{f"input.{name}": given.content for name, given in inputs.items()},
@@ -63,12 +69,19 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     authority = plan.authority if stage in {"evaluate", "register"} else None
     if authority is not None:
         parts["authority"] = str(authority)
+    others = other_readers(store, plan.spec, plan.data_date) if stage == "ingest" else ()
+    parts |= {f"readers.{place}": digest_of(one) for place, one in enumerate(others)}
+    if stage == "evaluate" and (kept := summaries.snapshot(_result(outcomes, "ingest")).kept):
+        parts["kept"] = digest_of([one.model_dump(mode="json") for one in kept])
     if stage == "register":
         parts["promotion"] = plan.promotion.mode
-        parts |= obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"))
+        refit = _result(outcomes, "refit") if plan.spec.train.refit else None
+        parts |= obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"), refit)
     micro_batches = 1
-    if stage == "train":
-        micro_batches = accumulation(store, plan, parts)
+    if stage == "refit":
+        parts["input.refitted"] = _result(outcomes, "features").outputs["refitted"].sha256
+    if stage in TRAININGS:
+        micro_batches = accumulation(store, plan, stage, parts)
         parts |= accumulation_parts(micro_batches)
     if stage == "report":
         parts |= live_parts(store, plan.spec.model_name)
@@ -96,6 +109,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         started_by=plan.started_by,
         accumulation=micro_batches,
         as_of=as_of,
+        readers=others,
         days=days,
         authority=authority,
         fingerprint=fingerprint(parts),
@@ -103,9 +117,17 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     )
 
 
+def _measured_against(store: Store, plan: RunPlan, candidate: str) -> Champion | None:
+    if judges_in_shadow(plan):
+        return shadow_baseline(store, plan)
+    may_promote = plan.promotion.mode != "never"
+    model = plan.spec.model_name
+    return baseline(store, model, data_date=plan.data_date, candidate=candidate, may_promote=may_promote)
+
+
 def _inputs(plan: RunPlan, stage: Stage, outcomes: Outcomes) -> dict[Stage, Input]:
     inputs: dict[Stage, Input] = {}
-    for name in UPSTREAM[stage]:
+    for name in (name for name in UPSTREAM[stage] if name in plan.spec.sequence):
         outcome = outcomes.get(name)
         if outcome and outcome.manifest and outcome.content:
             inputs[name] = Input(manifest=outcome.manifest, content=outcome.content)
@@ -157,18 +179,27 @@ def _split(plan: RunPlan) -> dict[str, object]:
 
 def _features(plan: RunPlan) -> dict[str, str]:
     model = {"train.model.min_count": plan.spec.train.model.min_count, "train.objective": plan.spec.train.objective}
-    return {**_columns(plan), **_user(plan), **flatten({**_split(plan), **model}, "config")}
+    refit = {"train.refit": True} if plan.spec.train.refit else {}
+    return {**_columns(plan), **_user(plan), **flatten({**_split(plan), **model, **refit}, "config")}
 
 
 def _train(plan: RunPlan) -> dict[str, str]:
     return {
         **_columns(plan),
         **_user(plan),
-        **flatten(plan.spec.train, "config.train"),
+        **flatten(plan.spec.train.model_dump(mode="json", exclude={"refit"}), "config.train"),
         "config.evaluate.metric": json.dumps(plan.spec.metric),
         "config.resources.train.gpus": str(plan.spec.resources["train"].gpus),
         "config.resources.train.cpus": str(plan.spec.resources["train"].cpus),  # sums depend on how they are split
     }
+
+
+_SERVED = {"max_latency_ms", "max_memory"}
+"""What evaluate asks of a candidate as a service, and refit of what is shipped."""
+
+
+def _refit(plan: RunPlan) -> dict[str, str]:
+    return {**_train(plan), **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register")}
 
 
 def _evaluate(plan: RunPlan) -> dict[str, str]:
@@ -176,6 +207,7 @@ def _evaluate(plan: RunPlan) -> dict[str, str]:
         **_columns(plan),
         **flatten(plan.spec.evaluate, "config.evaluate"),
         **flatten(plan.spec.gate, "config.gate"),
+        **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register"),
     }
 
 
@@ -194,6 +226,7 @@ _PARTS: dict[Stage, Callable[[RunPlan], dict[str, str]]] = {
     "features": _features,
     "train": _train,
     "evaluate": _evaluate,
+    "refit": _refit,
     "register": _register,
     "report": _report,
 }
@@ -206,4 +239,5 @@ def _champion_parts(stage: Stage, champion: Champion | None) -> dict[str, str]:
         return {"champion": "none"}
     if stage == "validate":
         return {"champion": champion.manifests.get("validate", "")}
-    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", "")}
+    shadow = {"champion.shadow": champion.version} if champion.shadow else {}
+    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", ""), **shadow}

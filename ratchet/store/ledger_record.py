@@ -61,11 +61,19 @@ class Change(Document):
     scoring: str = Field("", description="The name of the package that the version is scored by.")
     bans: tuple[Ban, ...] = Field((), description="Of a rollback: the models that it takes out of production.")
     released: tuple[Sha256, ...] = Field((), description="Of a release: the digests whose ban ends.")
+    refit_of: Sha256 | None = Field(
+        None, description="The digest of the model that was measured, if `model_digest` is a refit of it on more days."
+    )
     after: date | None = Field(
         None,
         description="The champion of this record is in office for data dates after this one. No record of later "
         "changes who was in office on an earlier date. None in records of before: then it is the data date.",
     )
+
+    @property
+    def measured(self) -> str:
+        """The digest of the model that the verdict is about."""
+        return self.refit_of or self.model_digest
 
     @property
     def moves_production(self) -> bool:

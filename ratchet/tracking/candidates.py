@@ -45,6 +45,7 @@ def log_candidate(tracker: Tracker, request: StageRequest, results: Mapping[Stag
 def training_tags(request: StageRequest, trained: TrainedModel) -> dict[str, str]:
     """The tags that a training's MLflow run and the versions of its model have in common."""
     return {
+        **({"ratchet.refit_of": trained.refit.of} if trained.refit else {}),
         DIGEST: trained.digest,
         PIPELINE: request.spec.name,
         "ratchet.data_date": request.data_date.isoformat(),
@@ -70,6 +71,11 @@ def _tags(request: StageRequest, results: Mapping[Stage, StageResult]) -> dict[s
         "ratchet.python": request.pins.python,
         "ratchet.owner": request.spec.owner,
     }
+    if "refit" in results:
+        made = summaries.trained(results["refit"])
+        tags["ratchet.refit"] = made.digest
+        if made.refit and made.refit.refused:
+            tags["ratchet.refit_refused"] = made.refit.refused
     if "evaluate" in results:
         judged = summaries.judgement(results["evaluate"])
         tags |= {
@@ -108,7 +114,7 @@ def _log_metrics(client: Any, run: str, results: Mapping[Stage, StageResult], kn
         points += [(name, value, epoch.epoch) for name, value in history.items() if value is not None]
     historic = {name for name, _, _ in points}
     points = [point for point in points if point[0] not in known]
-    for stage in ("ingest", "train", "evaluate"):
+    for stage in ("ingest", "train", "evaluate", "refit"):
         if stage in results:
             points += [
                 (metric_name(name), value, 0)

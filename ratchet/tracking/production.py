@@ -6,6 +6,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
+from ratchet.contracts.refit import maker
 from ratchet.contracts.result import Artifact
 from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
@@ -29,7 +30,7 @@ def mend(tracker: Tracker, store: Store, live: Record, version: str, scratch: Pa
 def _mend(tracker: Tracker, store: Store, live: Record, number: str, scratch: Path) -> Iterator[str]:
     version = tracker.client.get_model_version(live.model, number)
     folder = f"{version.source.rpartition('/artifacts/')[2]}/{_TRAINED}"
-    trained = read_manifest(store, live.manifests["train"]).result
+    trained = read_manifest(store, maker(live.manifests)).result
     for output, name in _NAMES.items():
         artifact = trained.outputs[output]
         if _has(tracker.client, version.run_id, f"{folder}/{name}", artifact, scratch / f"registered-{output}"):

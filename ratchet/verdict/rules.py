@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import SliceJudgement, Verdict
-from ratchet.verdict.comparison import MIN_UNITS, Comparison, holm
+from ratchet.verdict.comparison import Comparison, holm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +70,9 @@ def rule(case: Case) -> Ruling:
     """The verdict where both models could be measured on rows that neither has seen."""
     gain, figures = case.comparison.gain, _figures(case)
     if not case.comparison.measurable:
-        few = f"only {case.comparison.effective} {case.units} tell the models apart, at least {MIN_UNITS} are required"
-        return Ruling(verdict="inconclusive", reason="too-small-to-tell", explanation=f"{figures}; {few}")
+        why = case.comparison.why_not(case.units)
+        reason = "too-small-to-tell" if case.comparison.trouble == "too-few-units" else "too-heavy-a-tail"
+        return Ruling(verdict="inconclusive", reason=reason, explanation=f"{figures}; {why}")
     losing = [one for one in case.slices if not one.passed]
     if losing:
         named = ", ".join(_loss(one) for one in losing[:3])

@@ -12,11 +12,11 @@ from ratchet.contracts.summaries import Interval, Judgement, SliceJudgement
 from ratchet.metrics import metrics
 from ratchet.metrics.metrics import Floats, Measurement
 from ratchet.model.derivation import load_derive
+from ratchet.model.holdout import Holdout
 from ratchet.verdict.comparison import Comparison, compare
 from ratchet.verdict.rules import Case, Ruling, judge_slices, rule
 from ratchet.verdict.slices import compare_slices
 from tasks.evaluate.baseline import Baseline
-from tasks.evaluate.holdout import Holdout
 
 
 def judge(
@@ -36,10 +36,11 @@ def judge(
     against = baseline.scores if baseline else None
     if against is not None and against.shape != candidate.shape:
         against = None
+    unreadable = int((~np.isfinite(candidate)).reshape(len(candidate), -1).any(axis=1).sum())
     names = metrics.names(spec.train.objective, metric)
     constants = {name: metrics.constant(spec.train.objective, name, held.rows) for name in names}
     tables = [
-        _values(held, dict.fromkeys(names, candidate)),
+        {} if unreadable else _values(held, dict.fromkeys(names, candidate)),
         _values(held, constants if against is None else dict.fromkeys(names, against)),
         _values(held, constants),
     ]
@@ -59,12 +60,15 @@ def judge(
         slices=slices,
         margin=margin,
         units="groups" if held.rows.offsets is not None else "rows",
-        against=f"production (version {baseline.champion.version})"
-        if baseline and against is not None
-        else "a constant scorer",
+        against=baseline.champion.title if baseline and against is not None else "a constant scorer",
         first=baseline is None,
     )
-    ruling = _no_authority(authority) or _obstacle(case, baseline, candidate, digest) or rule(case)
+    ruling = (
+        _no_authority(authority)
+        or _unreadable(unreadable)
+        or _obstacle(case, baseline, candidate, digest)
+        or rule(case)
+    )
     judged = Judgement(
         verdict=ruling.verdict,
         reason=ruling.reason,
@@ -94,11 +98,19 @@ def _no_authority(finding: Finding | None) -> Ruling | None:
     return Ruling(verdict="inconclusive", reason=finding.name, explanation=explanation)
 
 
+def _unreadable(rows: int) -> Ruling | None:
+    """The ruling on a candidate that gives some rows a score that is no number, else None."""
+    if not rows:
+        return None
+    said = f"the candidate gives {rows:,} rows a score that is no number; to do: see the losses of train"
+    return Ruling(verdict="reject", reason="candidate-unreadable", explanation=said)
+
+
 def _obstacle(case: Case, baseline: Baseline | None, candidate: Floats, digest: str) -> Ruling | None:
     """The ruling where no fair comparison is possible, else None."""
     if baseline is None:
         return None
-    production = f"production (version {baseline.champion.version})"
+    production = baseline.champion.title
     if baseline.trouble:
         what = "is missing" if baseline.trouble == "baseline-missing" else "cannot be measured"
         return Ruling(
@@ -150,7 +162,7 @@ def _slices(
     spec: PipelineSpec, held: Holdout, candidate: Floats, baseline: Floats, folder: Path
 ) -> tuple[SliceJudgement, ...]:
     frame = held.frame
-    if any(spec.columns[name].derived for name in spec.evaluate.slices):
+    if any(spec.columns[name].derived and name not in frame for name in spec.evaluate.slices):
         derived = {name: column.type for name, column in spec.columns.items() if column.derived}
         frame = load_derive(folder, derived)(frame)
     found = [

@@ -90,6 +90,7 @@ def _change(store: Store, request: StageRequest, candidate: Candidate) -> Change
         gate=request.spec.gate,
         overrides=request.overrides,
         started_by=request.started_by,
+        refit_of=candidate.trained.refit.of if candidate.trained.refit else None,
         verdict=judged.reason,
         gain=judged.gain,
         approvals=approvals_of(store, request.spec.name, request.run_id),

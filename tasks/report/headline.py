@@ -7,7 +7,7 @@ from typing import Literal
 
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Judgement, Registration
+from ratchet.contracts.summaries import Judgement, Registration, TrainedModel, trained
 
 _CHECK = re.compile(r"- \S+ (.+?: .+?): ")
 """The column and the rule of a failed check: `- 2026-03-20 column price: min: ...` -> `column price: min`."""
@@ -48,7 +48,22 @@ def headline(
         return _failure(failed)
     if judged is None:
         return Headline(title="Not judged", mood="warn", detail="The run ended before evaluation.")
-    return replace(_verdict(judged, registered, replaced), badge=f"{judged.verdict} · {judged.reason}")
+    made = _refit(outcomes)
+    if made is not None and made.refit is not None and made.refit.refused:
+        name, _, cause = made.refit.refused.partition(": ")
+        detail = f"{_sentence(judged.explanation)} {_sentence(cause)}"
+        return Headline(title="Better, but its refit is refused", mood="bad", badge=f"refused: {name}", detail=detail)
+    shown = _verdict(judged, registered, replaced)
+    if made is not None:
+        said = "The registered model is a refit of the one that was measured"
+        last = f"{said}, on days up to {made.split.train[-1]}; its own score is not known."
+        shown = replace(shown, detail=f"{shown.detail} {last}")
+    return replace(shown, badge=f"{judged.verdict} · {judged.reason}")
+
+
+def _refit(outcomes: Mapping[Stage, Outcome]) -> TrainedModel | None:
+    refit = outcomes.get("refit")
+    return trained(refit.result) if refit is not None and refit.result is not None else None
 
 
 def _failure(failed: Outcome) -> Headline:

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.refit import Refit
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Check, Judgement, Registration, Snapshot, Split, TrainedModel, Validation
@@ -33,6 +34,7 @@ class RunFacts:
     snapshot: Snapshot | None = None
     validation: Validation | None = None
     trained: TrainedModel | None = None
+    refit: TrainedModel | None = None
     judged: Judgement | None = None
     registered: Registration | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -110,7 +112,9 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
     if facts.snapshot:
         found.append(("Snapshot", f"{facts.snapshot.table} version {facts.snapshot.version}"))
     if facts.trained:
-        found.append(("Model", facts.trained.digest))
+        found.append(("Measured model" if facts.refit else "Model", facts.trained.digest))
+    if facts.refit and facts.refit.refit:
+        found += _refit(facts.refit, facts.refit.refit)
     if facts.registered:
         found.append(("Registered as", f"{facts.registered.model} version {facts.registered.version}"))
         found.append(("MLflow run", facts.registered.mlflow_run_id))
@@ -140,6 +144,19 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
     if request.overrides:
         found.append(("Overrides", ", ".join(f"{key}={value}" for key, value in sorted(request.overrides.items()))))
     return found
+
+
+def _refit(made: TrainedModel, compared: Refit) -> list[tuple[str, str]]:
+    days, metric = made.split.train, compared.metric
+    both = (compared.score, compared.measured_score)
+    scores = ", ".join("not known" if score is None else f"{score:.4f}" for score in both)
+    return [
+        ("Refit of it", made.digest),
+        ("Refit on", f"{days[0]} to {days[-1]}, the held-out days too; its own score is not known"),
+        ("Loss of refit, measured", f"{compared.loss:.4g}, {compared.measured_loss:.4g}"),
+        (f"{metric} of refit, measured", f"{scores}; the refit was trained on the held-out days"),
+        *((("Refused", compared.refused),) if compared.refused else ()),
+    ]
 
 
 def roles(facts: RunFacts) -> dict[date, str]:

@@ -71,6 +71,7 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
         snapshot=summaries.snapshot(results["ingest"]) if "ingest" in results else None,
         validation=_validation(ctx, results),
         trained=trained,
+        refit=summaries.trained(results["refit"]) if "refit" in results else None,
         judged=summaries.judgement(results["evaluate"]) if "evaluate" in results else None,
         registered=summaries.registration(results["register"]) if "register" in results else None,
         numbers=results["evaluate"].metrics if "evaluate" in results else {},

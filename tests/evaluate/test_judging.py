@@ -13,8 +13,8 @@ from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Champion, Judgement
 from ratchet.metrics.metrics import Floats, Rows
+from ratchet.model.holdout import Holdout
 from tasks.evaluate.baseline import Baseline
-from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.judging import judge
 from tests.shop import SPEC
 

@@ -220,7 +220,7 @@ def test_scores_are_written_for_each_labelled_row_with_the_rows_of_a_group_toget
     path = shop.folder / "scores"
     shop.store.download(published.result.outputs["scores"].key, path)
     table = pq.read_table(path)
-    assert table.column_names == ["label", "group", "candidate", "baseline"]
+    assert table.column_names == ["day", "row", "label", "group", "candidate", "baseline"]
     assert table.num_rows == published.result.summary["rows"] == 3000 - 30
     assert (np.diff(table["group"].to_numpy()) >= 0).all()
     assert len(set(table["group"].to_pylist())) == 300

@@ -22,7 +22,16 @@ def day(number: int) -> date:
     return date(2026, 11, number)
 
 
-def promote(store: Store, name: str, data_date: date, *, after: int, beaten: int | None, model: str = MODEL) -> None:
+def promote(
+    store: Store,
+    name: str,
+    data_date: date,
+    *,
+    after: int,
+    beaten: int | None,
+    model: str = MODEL,
+    refit_of: str | None = None,
+) -> None:
     change = Change(
         model=model,
         action="promote",
@@ -37,6 +46,7 @@ def promote(store: Store, name: str, data_date: date, *, after: int, beaten: int
         reason="better",
         baseline=beaten,
         recorded=datetime.now(UTC),
+        refit_of=digest(refit_of.encode()) if refit_of else None,
     )
     append(store, change, after=after)
 
@@ -111,3 +121,10 @@ def test_an_older_date_than_production_s_does_not_move_it_unless_asked(store: Me
     assert "2026-11-05" in older.reason
     assert promotion(store, MODEL, data_date=day(4), kind="manual", configured="auto", asked="auto").mode == "auto"
     assert promotion(store, MODEL, data_date=day(5), kind="manual", configured="auto", asked=None).mode == "auto"
+
+
+def test_a_rerun_of_a_night_that_shipped_a_refit_meets_whom_it_met_the_first_time(store: MemoryStore) -> None:
+    promote(store, "a", day(1), after=0, beaten=None)
+    promote(store, "b again", day(2), after=1, beaten=1, refit_of="b")
+    assert met(store, "b", day(2)) == "a"
+    assert met(store, "c", day(3)) == "b again"

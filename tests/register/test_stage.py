@@ -16,13 +16,13 @@ from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavai
 from ratchet.contracts.request import Promotion
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Registration
+from ratchet.model import holdout
 from ratchet.production.accept_loss import accept_loss
 from ratchet.production.release import release
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import records
 from ratchet.store.opening import open_store
 from ratchet.tracking.mlflow import local_uri
-from tasks.evaluate import holdout
 from tasks.evaluate import stage as evaluate
 from tasks.register import stage, versions
 from tests.mlflow_server import prepare

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ratchet.contracts.request import Outcome, RunPlan, SourceDay, SourceFile
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import REGULAR
 from ratchet.contracts.summaries import Registration
 from ratchet.runs.history import days_of, first_judged, is_local, newest, plan_of, runs_of
 from ratchet.store.ledger import append
@@ -142,7 +142,7 @@ def test_a_run_is_cached_if_every_stage_but_the_report_was(
     cached: bool,
 ) -> None:
     results = {**OUTCOMES, "register": registered(promoted=False)}
-    ran(store, "r", *(results[stage].model_copy(update={"cached": stage not in built}) for stage in STAGES))
+    ran(store, "r", *(results[stage].model_copy(update={"cached": stage not in built}) for stage in REGULAR))
     line = newest(store, "small", DAY)
     assert line is not None
     assert line.cached is cached

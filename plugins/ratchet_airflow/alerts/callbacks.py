@@ -98,7 +98,9 @@ class AlertCallbacks:
             result = getattr(_task(context), "result", None)
             if result is not None and (made := registration(result)).promoted:
                 where = self._situation(context)
-                alert = make_alert("promoted", where, cause=f"{made.model} version {made.version} is in production")
+                repeated = f", a refit of the measured model {made.refit_of[:12]}," if made.refit_of else ""
+                cause = f"{made.model} version {made.version}{repeated} is in production"
+                alert = make_alert("promoted", where, cause=cause)
                 self._send(alert, where, event_key(where, "promoted", made.model, made.version))
 
     def on_run_failure(self, context: Context) -> None:

@@ -163,6 +163,14 @@ def test_a_promotion_is_reported_where_the_file_asks_for_it(
     assert "search-ranking version 7 is in production" in received["message"]
 
 
+def test_people_are_told_that_a_refit_was_promoted(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
+    made = {"model": "ranker", "version": "7", "mlflow_run_id": "x", "promoted": True, "refit_of": "a" * 64}
+    callbacks(on=("promoted",)).on_registration(context(None, result=SimpleNamespace(summary=made)))
+    (received,) = hook.received
+    assert "ranker version 7, a refit of the measured model aaaaaaaaaaaa, is in production" in received["message"]
+
+
 def test_a_run_that_took_too_long_is_one_alert_about_the_whole_run(
     hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
