@@ -57,5 +57,5 @@ def test_without_a_setting_each_process_with_one_secret_finds_one_name_that_does
 
 def test_a_name_that_cannot_be_part_of_a_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_INSTALLATION", "../production")
-    with pytest.raises(ConfigurationError, match="RATCHET_INSTALLATION=staging"):
+    with pytest.raises(ConfigurationError, match="RATCHET_INSTALLATION=production"):
         store_run_id(SCHEDULED)

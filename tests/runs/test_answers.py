@@ -58,5 +58,5 @@ def test_register_and_report_are_asked_with_the_answers_and_are_other_work_for_e
     assert (without.approvals, having.approvals) == ((), (made,))
     assert without.fingerprint != having.fingerprint
     assert compose(store, ASKED, "report", OUTCOMES, "a").fingerprint != report.fingerprint
-    assert compose(store, ASKED, "evaluate", OUTCOMES, "a").approvals == ()
+    assert compose(store, ASKED, "validate", OUTCOMES, "a").approvals == ()
     assert compose(store, plan(), "register", OUTCOMES, "a").approvals == ()
