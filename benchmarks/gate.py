@@ -16,6 +16,9 @@ from ratchet.verdict.student import expanded_tail
 
 MARGIN, CONFIDENCE = 0.005, 0.95
 _OVER, _TAIL = 3.0, 0.04
+_BURIED = 0.1
+_FEW_BEFORE = 10
+_SILENT = 0.02
 Pair = tuple[Rows, Floats, Floats]
 
 
@@ -65,7 +68,9 @@ def _percentile(one: Measurement, other: Measurement, *, lower: bool, seed: int)
         draws = relative_gain(one.combine(totals[:, :width]), other.combine(totals[:, width:]), lower_is_better=lower)
     units = min(one.effective, other.effective)
     draws = draws[np.isfinite(draws)]
-    return float(np.quantile(draws, expanded_tail(1 - CONFIDENCE, units))) if units > 9 and len(draws) else -1.0  # noqa: PLR2004 - the least of before
+    return (
+        float(np.quantile(draws, expanded_tail(1 - CONFIDENCE, units))) if units >= _FEW_BEFORE and len(draws) else -1.0
+    )
 
 
 def errors(metric: str, units: int, skew: float, per_cluster: int) -> Cell:
@@ -113,7 +118,7 @@ def positives(metric: str, count: int, per_cluster: int) -> Cell:
     def night(generator: np.random.Generator, shift: float, rare: int, rows: int) -> Pair:
         label = np.zeros(rows // per_cluster)
         label[: rare // per_cluster] = 1
-        bad = generator.random(len(label)) < 0.1  # noqa: PLR2004 - the share that is said above
+        bad = generator.random(len(label)) < _BURIED
         user, mine, theirs = generator.normal(size=(3, len(label)))
         label, user, mine, theirs = (one.repeat(per_cluster) for one in (label, user, mine, theirs))
         bad = bad.repeat(per_cluster)
@@ -175,7 +180,7 @@ def run(*, full: bool) -> Result:
     started = time.perf_counter()
     for cell in cells(full=full):
         found = play(cell, nights, seed=1)
-        verdict = found.measurable > 0.02  # noqa: PLR2004 - nearly all nights without a verdict
+        verdict = found.measurable > _SILENT
         judged, silent = judged + verdict, silent + (not verdict)
         worst = max(worst, found.promoted if verdict else 0.0)
         text = f"{found.promoted:.1%} (percentiles {found.before:.1%}; a verdict in {found.measurable:.0%} of nights)"
