@@ -69,7 +69,7 @@ def test_a_worse_model_is_rejected(shop: Shop) -> None:
 
 
 def test_a_gain_too_close_to_the_margin_is_inconclusive_and_says_what_could_be_seen(tmp_path: Path) -> None:
-    shop = Shop.make(MemoryStore(str(tmp_path)), tmp_path / "scratch", groups=30)
+    shop = Shop.make(MemoryStore(str(tmp_path)), tmp_path / "scratch", groups=60)
     judged = judge(shop, shop.train(1.0, 0.1), shop.crown(shop.train(1.0, 0.6)))
     assert (judged.verdict, judged.reason) == ("inconclusive", "too-small-to-tell")
     assert judged.smallest_visible_gain > judged.min_gain
@@ -80,7 +80,7 @@ def test_five_groups_conclude_nothing_however_clear_they_look(tmp_path: Path) ->
     shop = Shop.make(MemoryStore(str(tmp_path)), tmp_path / "scratch", groups=5)
     judged = judge(shop, shop.train(1.0), shop.crown(shop.train(-1.0)))
     assert (judged.verdict, judged.reason) == ("inconclusive", "too-small-to-tell")
-    assert "at least 10" in judged.explanation
+    assert "at least 30" in judged.explanation
 
 
 def test_a_model_that_loses_in_one_country_is_rejected_and_the_country_named(shop: Shop) -> None:
