@@ -44,6 +44,7 @@ class PlanOperator(BaseOperator):
         from ratchet.contracts import paths
         from ratchet.contracts.loading import load
         from ratchet.production.baseline import baseline
+        from ratchet.production.findings import unreadable
         from ratchet.runners.choice import choose_image, choose_runner
         from ratchet.runs.history import first_judged
         from ratchet.runs.planning import make_plan
@@ -76,7 +77,11 @@ class PlanOperator(BaseOperator):
         )
         store = open_store(plan.store)
         may_promote = plan.promotion.mode != "never"
-        measured = baseline(store, spec.model_name, data_date=day, candidate="", may_promote=may_promote)
+        measured = None
+        if not unreadable(plan.authority):
+            measured = baseline(store, spec.model_name, data_date=day, candidate="", may_promote=may_promote)
+        for line in plan.production:
+            self.log.warning("production: %s", line)
         champion = f"version {measured.version}" if measured else "none yet"
         self.log.info("%s: data of %s and the %d days before it", spec.name, plan.data_date, len(plan.source) - 1)
         for key, value in sorted(plan.overrides.items()):

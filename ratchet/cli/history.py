@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ratchet.cli.json_error import error_object
@@ -59,20 +59,23 @@ def _as_json(reign: Reign) -> dict[str, Any]:
 
 def table(reigns: Sequence[Reign]) -> Iterator[str]:
     """The lines of the table."""
-    rows = [_HEADINGS, *map(_cells, reigns)]
+    banned = {ban.digest: ban.version for reign in reigns for ban in reign.record.bans}
+    rows = [_HEADINGS, *(_cells(reign, banned) for reign in reigns)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _cells(reign: Reign) -> tuple[str, ...]:
+def _cells(reign: Reign, banned: Mapping[str, str]) -> tuple[str, ...]:
+    """banned: the versions of the digests that were ever banned, for a release names digests."""
     record = reign.record
+    released = ",".join(dict.fromkeys(banned[digest] for digest in record.released if digest in banned))
     office = f"{reign.first} to {reign.last or 'now'}" if reign.first else "-"
     names = [one.name for one in record.approvals if one.name != record.started_by]
     approved = f", approved by {', '.join(names)}" if names else ""
     return (
         str(record.number),
-        record.action,
+        f"{record.action} of {released}" if released else record.action,
         record.version,
         office,
         str(record.data_date),

@@ -8,7 +8,7 @@ from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.readers import Reader
 from ratchet.store.base import Store
-from ratchet.store.ledger import Record, champion, records
+from ratchet.store.ledger import Record, champion_of, records
 from ratchet.store.publishing import read_manifest
 
 
@@ -28,13 +28,14 @@ def other_readers(store: Store, spec: PipelineSpec, data_date: date) -> tuple[Re
 
 
 def _possible(store: Store, model: str, data_date: date) -> Iterator[Record]:
-    history = {record.number: record for record in records(store, model)}
-    if history:
-        live = history[max(history)]
+    try:
+        history = records(store, model)
+    except CorruptArtifact:
+        return  # the plan carries the finding, and no model is measured
+    if (live := champion_of(history)) is not None:
         yield live
-        if live.baseline in history:
-            yield history[live.baseline]
-    if (past := champion(store, model, before=data_date)) is not None:
+        yield from (record for record in history if record.number == live.baseline)
+    if (past := champion_of(history, before=data_date)) is not None:
         yield past
 
 
