@@ -31,13 +31,13 @@ class ExactLinear(nn.Module):
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
-        self._weights = [_integers(some) for some in layer.weight.detach().split(TERMS, dim=1)]
+        self._weights = [_integers(some) for some in _parts(layer.weight.detach())]
         self._bias = None if layer.bias is None else layer.bias.detach().double()
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Every step beside the products is elementwise, and no library function but +, * and / takes part."""
         total: Tensor | None = None
-        for rows, (weights, unit) in zip(inputs.split(TERMS, dim=1), self._weights, strict=True):
+        for rows, (weights, unit) in zip(_parts(inputs), self._weights, strict=True):
             factors, scale = _integers(rows)
             product = (factors @ weights.T) * scale * unit.T
             total = product if total is None else total + product
@@ -53,6 +53,11 @@ def make_exact(module: nn.Module) -> nn.Module:
     for name, child in module.named_children():
         setattr(module, name, make_exact(child))
     return module
+
+
+def _parts(rows: Tensor) -> list[Tensor]:
+    """The columns, TERMS at a time."""
+    return [rows[:, begin : begin + TERMS] for begin in range(0, rows.shape[1], TERMS)]
 
 
 def _integers(values: Tensor) -> tuple[Tensor, Tensor]:
