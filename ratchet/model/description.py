@@ -38,6 +38,11 @@ class Architecture:
     cross_layers: int
     dropout: float
 
+    @property
+    def is_custom(self) -> bool:
+        """Whether the layers are a module of the pipeline's own."""
+        return ":" in self.kind
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:

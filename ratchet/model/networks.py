@@ -53,8 +53,8 @@ class Preprocess(nn.Module):
         the mean of the training days, so that large numbers that lie close together, such as times, stay apart.
         """
         values = numeric.to(self.mean.dtype, copy=True)
-        if self.logarithmic:
-            values[:, self.logarithmic] = torch.log1p(values[:, self.logarithmic])
+        for column in self.logarithmic:  # by itself: parts for threads would begin and end where its vectors do not
+            values[:, column] = torch.log1p(values[:, column].contiguous())
         missing = ~torch.isfinite(values)
         values.sub_(self.mean).div_(self.scale)
         return values.masked_fill_(missing, torch.nan).float()

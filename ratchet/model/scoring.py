@@ -22,19 +22,29 @@ from ratchet.model.description import CODE, DESCRIPTION, WEIGHTS, Description, f
 from ratchet.model.encoding import encode
 from ratchet.model.hashing import probe
 from ratchet.model.networks import Network, finish, load_weights
+from ratchet.model.products import make_exact
 from ratchet.model.saving import code_digest, digest_of_model
 
 _BLOCK = 256
-"""Rows that go through the network at once, always as many: with another number a library may add in another order."""
+"""Rows that go through a function of a library at once, always as many, a multiple of its vectors: it treats the values
+that are left over in another way. The layers of our own networks need no such care; see ratchet.model.products."""
 
 
 class ScoringModel:
-    """A model as it is served. `score` takes raw rows, as the source has them."""
+    """A model as it is served. `score` takes raw rows, as the source has them.
+
+    A change here violates the promise of the project when the score of one of our own networks has other bits with
+    other rows beside its row, in another place, or on more threads. The pipeline's own module gets whole blocks, and
+    may round the last bits by the place of a row.
+    """
 
     def __init__(self, description: Description, network: Network, folder: Path, identity: str) -> None:
         self.description = description
         self.digest = identity
         self._network = network.eval()
+        self._is_exact = not description.architecture.is_custom
+        if self._is_exact:
+            network.body = make_exact(network.body)
         self._derive = load_derive(folder, cast("dict[str, ColumnType]", description.derived))
 
     def score(self, df: pd.DataFrame) -> NDArray[np.float64]:
@@ -60,11 +70,22 @@ class ScoringModel:
         with torch.inference_mode():
             for begin in range(0, len(numeric), _BLOCK):
                 some = slice(begin, begin + _BLOCK)
-                raw = self._network(_block(numeric[some]), _block(categorical[some]))
-                scores = finish(self._network, self.description.objective, raw)
-                found.append(scores.double().numpy()[: len(numeric[some])])
+                rows = len(numeric[some])
+                raw = self._raw(_block(numeric[some]), _block(categorical[some]), rows)
+                found.append(finish(self._network, self.description.objective, raw).double().numpy()[:rows])
         shape = (0,) if self.description.classes == 1 else (0, self.description.classes)
         return np.concatenate(found) if found else np.empty(shape)
+
+    def _raw(self, numeric: torch.Tensor, categorical: torch.Tensor, rows: int) -> torch.Tensor:
+        """The network's output of the first rows of a block; a whole block, of which the others mean nothing."""
+        preprocess = self._network.preprocess
+        standard, places = preprocess.standardise(numeric), preprocess.places(categorical)
+        if not self._is_exact:
+            return self._network.scores(standard, places)
+        raw = self._network.scores(standard[:rows], places[:rows])
+        whole = raw.new_zeros((_BLOCK, *raw.shape[1:]), dtype=torch.float32)
+        whole[:rows] = raw
+        return whole
 
     @property
     def columns(self) -> tuple[str, ...]:

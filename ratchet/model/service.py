@@ -25,8 +25,9 @@ ROWS = 200
 _ROUNDS = 3
 _LARGEST_SHARE = 1e-5
 _OF_LARGEST = 1e-6
-"""Differences that do not count where the pipeline's own code derives columns: of a score, and of the largest one.
-Vectorised functions round the last bit of a number differently in an array and alone. Our own code gives equal bits."""
+"""Differences that do not count where the pipeline's own code derives columns or is the network: of a score, and of the
+largest one. Vectorised functions round the last bit of a number differently in an array and alone, and matrix products
+by the place of a row. Our own code gives equal bits."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,16 +66,17 @@ def ask(model: ModelProcess, frame: pd.DataFrame, sample: Sample) -> tuple[Float
 
 
 def refusal(
-    scores: Floats, asked: Sequence[Floats], service: Service, sample: Sample, limits: Register, *, derives: bool
+    scores: Floats, asked: Sequence[Floats], service: Service, sample: Sample, limits: Register, *, rounds: bool
 ) -> tuple[str, str] | None:
     """Why a service must not have this model, as a short code and in words. scores: of all held-out rows.
 
-    asked: alone, at once, in another order. derives: whether the pipeline's own code makes columns of the rows.
+    asked: alone, at once, in another order. rounds: whether code of the pipeline's
+    own makes columns of the rows, or is the network, and may round the last bits.
     """
     expected = scores[sample.places]
     names = (f"its {sample.unit} alone", f"a batch of {len(expected)} rows", "the same batch in another order")
     for how, found in zip(names, asked, strict=True):
-        if (row := _first_other(expected, found, derives=derives)) is not None:
+        if (row := _first_other(expected, found, rounds=rounds)) is not None:
             return "not-as-served", (
                 f"held-out row {sample.places[row]} scores {_shown(found[row])} in {how}, and {_shown(expected[row])}"
                 f" among all {len(scores):,} rows; a service would not give the scores that were measured"
@@ -88,7 +90,7 @@ def refusal(
     return None
 
 
-def _first_other(expected: Floats, found: Floats, *, derives: bool) -> int | None:
+def _first_other(expected: Floats, found: Floats, *, rounds: bool) -> int | None:
     """The first row whose score differs, if one does."""
     if found.shape != expected.shape:
         return 0
@@ -96,7 +98,7 @@ def _first_other(expected: Floats, found: Floats, *, derives: bool) -> int | Non
     far = np.where(both, np.abs(np.where(both, expected - found, 0.0)), np.inf)
     far[(expected == found) | (np.isnan(expected) & np.isnan(found))] = 0.0
     scale = np.where(both, np.maximum(np.abs(expected), np.abs(found)), 0.0)
-    allowed = _LARGEST_SHARE * scale + _OF_LARGEST * scale.max(initial=0.0) if derives else 0.0
+    allowed = _LARGEST_SHARE * scale + _OF_LARGEST * scale.max(initial=0.0) if rounds else 0.0
     rows = np.flatnonzero((far > allowed).reshape(len(far), -1).any(axis=1))
     return int(rows[0]) if len(rows) else None
 

@@ -57,7 +57,7 @@ def run(ctx: StageContext) -> Finished:
     with ctx.phase("compare"):
         judged, constant = judge(spec, seen, scores, baseline, digest, ctx.folder, ctx.request.authority)
         judged = judged.model_copy(update={"scores": sha256_of(np.ascontiguousarray(scores, "<f8").tobytes())})
-        refused = service.refusal(scores, asked, served, sample, spec.register_, derives=_derives(ctx))
+        refused = service.refusal(scores, asked, served, sample, spec.register_, rounds=_rounds(ctx))
         judged = _with_service(judged, served, refused)
     with ctx.phase("write"):
         path = _write_scores(ctx, held, scores, baseline)
@@ -78,6 +78,11 @@ def run(ctx: StageContext) -> Finished:
 def _derives(ctx: StageContext) -> bool:
     """Whether the pipeline's own code gets the rows before the model does."""
     return (ctx.folder / FILE).is_file()
+
+
+def _rounds(ctx: StageContext) -> bool:
+    """Whether code of the pipeline's own is in the model, which may round by the rows beside a row."""
+    return _derives(ctx) or ":" in ctx.spec.train.model.kind
 
 
 def _by_group(ctx: StageContext) -> bool:

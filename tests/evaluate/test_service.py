@@ -90,18 +90,18 @@ def test_the_rows_to_ask_for_are_the_same_for_the_same_holdout_and_whole_groups_
     assert draw(3, np.array([0, 3])).bounds.tolist() == [0, 3]
 
 
-def test_the_last_bit_counts_unless_own_code_makes_columns() -> None:
+def test_the_last_bit_counts_unless_code_of_the_pipelines_own_is_in_the_model() -> None:
     scores = np.linspace(0.1, 0.9, 50)
     sample = draw(50, None)
     near = scores * (1 + 1e-7)
-    for found, derives, refused in ((scores, False, False), (near, True, False), (near, False, True), (scores + 0.01, True, True)):  # fmt: skip
-        said = refusal(scores, [found, scores, scores], QUICK, sample, Register(), derives=derives)
+    for found, rounds, refused in ((scores, False, False), (near, True, False), (near, False, True), (scores + 0.01, True, True)):  # fmt: skip
+        said = refusal(scores, [found, scores, scores], QUICK, sample, Register(), rounds=rounds)
         assert (said is not None) == refused
-    assert refusal(scores, [scores[:, None]], QUICK, sample, Register(), derives=True) is not None
+    assert refusal(scores, [scores[:, None]], QUICK, sample, Register(), rounds=True) is not None
     no_limit = Register.model_validate({"max_latency_ms": None, "max_memory": None})
     large = replace_service(latency_ms=1e6, memory=1 << 50)
-    assert refusal(scores, [scores] * 3, large, sample, no_limit, derives=False) is None
-    assert refusal(scores, [scores] * 3, large, sample, Register(), derives=False) is not None
+    assert refusal(scores, [scores] * 3, large, sample, no_limit, rounds=False) is None
+    assert refusal(scores, [scores] * 3, large, sample, Register(), rounds=False) is not None
 
 
 def replace_service(**changes: Any) -> Service:
@@ -112,7 +112,7 @@ def test_probabilities_of_classes_are_compared_one_by_one() -> None:
     scores = np.random.default_rng(0).dirichlet([1, 1, 1], size=30)
     other = scores.copy()
     other[7] = other[7][::-1]
-    said = refusal(scores, [scores, other, scores], QUICK, draw(30, None), Register(), derives=False)
+    said = refusal(scores, [scores, other, scores], QUICK, draw(30, None), Register(), rounds=False)
     assert said is not None
     assert "held-out row 7 scores" in said[1]
     assert said[1].count(", ") >= 4
