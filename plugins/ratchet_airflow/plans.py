@@ -10,6 +10,8 @@ from ratchet_airflow.run_id import bare_run_id, store_run_id
 
 PLAN = "plan"
 """The task that makes the plan. Its value is the plan's address."""
+_PLAN_STEPS = 4
+"""The steps of a plan's key, which an address ends with."""
 
 
 def find_plan(pipeline: str, run_id: str, context: Mapping[str, Any] | None = None) -> RunPlan:
@@ -39,5 +41,5 @@ def _planned(context: Mapping[str, Any] | None) -> str | None:
     address = task.xcom_pull(task_ids=PLAN) if hasattr(task, "xcom_pull") else None
     if not isinstance(address, str):
         return None
-    _, found, key = address.rpartition("/runs/")
-    return paths.run_of_plan(f"runs/{key}") if found and "/" in key else None
+    steps = address.split("/")[-_PLAN_STEPS:]
+    return paths.run_of_plan("/".join(steps)) if len(steps) == _PLAN_STEPS else None

@@ -35,8 +35,8 @@ def approvers_suffice(spec: Any) -> Iterator[Misfit]:
     """The rule for a pipeline file: as many people may approve as have to, and they are asked at all."""
     register = spec.register_
     if register.promote != "approve":
-        for key in ("approvers", "approvals"):
-            if key in register.model_fields_set:
+        for key, given in (("approvers", register.approvers), ("approvals", register.approvals > 1)):
+            if given:
                 yield Misfit(("register", key), f"nobody is asked while register.promote is {register.promote}")
         return
     named = set(register.approvers)

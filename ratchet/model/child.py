@@ -123,7 +123,16 @@ class _Answers:
             "message": str(getattr(error, "cause", error) if ours else error),
             "remedy": getattr(error, "remedy", None) if ours else None,
             "errno": error.errno if isinstance(error, OSError) else None,
+            "place": None if isinstance(error, Exception) else _place(error),
         }
+
+
+def _place(error: BaseException) -> str:
+    """`file:line` of what raised an error."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else "a model's code"
 
 
 def _score(model: Any, rows: str, out: str) -> dict[str, Any]:

@@ -199,6 +199,9 @@ def _error(plain: dict[str, Any]) -> BaseException:
         if hasattr(errors, name):
             made: BaseException = getattr(errors, name)(plain["message"], remedy=plain["remedy"])
             return made
+    if plain["place"] is not None:  # no Exception: the code asks for an end
+        said = f"{plain['place']}: {plain['kinds'][0]}: {plain['message']}"
+        return errors.ConfigurationError(said, remedy="raise an Exception that says what is wrong")
     kind = next((_BUILTIN[name] for name in plain["kinds"] if name in _BUILTIN), None)
     if kind is not None and issubclass(kind, OSError) and plain["errno"] is not None:
         return kind(plain["errno"], plain["message"])

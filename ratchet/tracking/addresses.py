@@ -27,10 +27,20 @@ _COLUMNS = (
 def rebase(database: Path, artifacts: str) -> int:
     """Let the addresses in a database begin with `artifacts`, the store's own, as a URI. How many were changed.
 
-    Nobody else may write to the database meanwhile. A database without tables is left alone.
+    Nobody else may write to the database meanwhile. A database without tables is left alone, and so is a file that is
+    none: what opens it for its content names it.
     """
     if not database.is_file() or not database.stat().st_size:
         return 0
+    try:
+        return _rebase(database, artifacts)
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+            raise
+        return 0
+
+
+def _rebase(database: Path, artifacts: str) -> int:
     mark = f"/{ARTIFACTS}/"
     changed = 0
     with closing(sqlite3.connect(database)) as connection, connection:

@@ -10,8 +10,11 @@ from ratchet.cli.display import Display
 from ratchet.contracts.errors import ConfigurationError, DataRejected, RatchetError
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import REGULAR, STAGES, Stage
+from ratchet.production.reconcile import Reconciled
 from ratchet.runs.local_run import LocalRun
+from ratchet.store.ledger import Record
 from tests.runs.test_requests import JUDGED, TRAINED, outcome
+from tests.store.test_ledger import change
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,11 @@ def ended(planned: LocalRun, *, refused: str, registered: bool) -> LocalRun:
         "refit": outcome("refit", summary={**TRAINED, "refit": {**COMPARED, "refused": refused}}),
         **({"register": outcome("register", summary=made)} if registered else {}),
     }
-    return LocalRun(plan=planned.plan, outcomes=outcomes, error=None, report=None)
+    shipped = change("7", 20, model="shop", model_digest=TRAINED["digest"])
+    live = Record(**shipped.model_dump(exclude={"number"}), number=1)
+    return LocalRun(
+        plan=planned.plan, outcomes=outcomes, error=None, report=None, production=Reconciled(live=live, version="7")
+    )
 
 
 @pytest.mark.parametrize(

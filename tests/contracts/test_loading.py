@@ -110,7 +110,7 @@ def test_misfits_are_reported_together_with_invalid_keys() -> None:
     )
     assert problems(text) == [
         "p.yaml:26: train.epoch: unknown key; allowed: batch_size, checkpoint, epochs, learning_rate, model, objective, "
-        "patience, seed, valid_days, weight_decay; did you mean epochs?",
+        "patience, refit, seed, valid_days, weight_decay; did you mean epochs?",
         "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K",
         "p.yaml:30: evaluate.slices.0: price is not a categorical column; allowed: item_id, country",
     ]

@@ -3,10 +3,8 @@
 from datetime import UTC, date, datetime
 
 import pytest
-from ratchet.production.approvals import add_approval, approvals_of
 
 from ratchet.contracts import paths
-from ratchet.contracts.authority import Approval
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.fingerprint import digest
 from ratchet.production.accept_loss import accept_loss
@@ -179,11 +177,3 @@ def test_a_rebuild_and_a_smaller_micro_batch_have_the_recipe_of_the_first_traini
     parts = {"data_date": "2026-11-20", "config.train.epochs": "3"}
     assert recipe({**parts, "rebuild": "run-2", "accumulation": "4"}) == recipe(parts)
     assert recipe({**parts, "config.train.epochs": "4"}) != recipe(parts)
-
-
-def test_approvals_of_a_run_are_kept_in_their_order_and_a_person_counts_once(place: Place) -> None:
-    ann, bob = (Approval(name=name, at=datetime(2026, 11, 21, tzinfo=UTC), how="airflow") for name in ("ann", "bob"))
-    assert approvals_of(place.store, "p", "r") == ()
-    for one in (ann, bob, ann):
-        add_approval(place.store, "p", "r", one)
-    assert approvals_of(place.store, "p", "r") == (ann, bob)

@@ -1,6 +1,7 @@
 """A stage that receives a notice to stop, or whose own code asks for its end, wherever it is at that moment."""
 
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +19,10 @@ from ratchet.store.opening import open_store
 from ratchet.store.publishing import find_result
 from tests.shop import Shop
 
-NOTICE = "import os, signal\ndef derive(df):\n    os.kill(os.getpid(), signal.SIGTERM)\n    return df\n"
+NOTICE = "import os, signal\ndef derive(df):\n    os.kill({stage}, signal.SIGTERM)\n    return df\n"
+"""A model scores in a process of its own, and the notice goes to the stage, which waits for it."""
 HIDES = (
-    "import os, signal\ndef derive(df):\n    try:\n        os.kill(os.getpid(), signal.SIGTERM)\n"
+    "import os, signal\ndef derive(df):\n    try:\n        os.kill({stage}, signal.SIGTERM)\n"
     "    except BaseException:\n        df['x'] = 0.0\n    return df\n"
 )
 EXITS = "import sys\ndef derive(df):\n    sys.exit(0)\n"
@@ -57,6 +59,7 @@ def run(shop: Shop, request: StageRequest) -> int:
 @pytest.mark.parametrize("code", [NOTICE, HIDES])
 @pytest.mark.parametrize("whose", ["candidate", "champion"])
 def test_a_notice_in_the_code_of_a_pipeline_is_no_fault_of_that_code(shop: Shop, whose: str, code: str) -> None:
+    code = code.format(stage=os.getpid())
     request = (
         evaluation(shop, code)
         if whose == "candidate"
