@@ -9,6 +9,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.document import Document
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import MAX_ACCUMULATION, Champion
@@ -125,6 +126,10 @@ class StageRequest(Document):
     )
     as_of: AsOf = Field("now", description="Only for ingest.")
     days: DayStates = Field(default_factory=DayStates, description="Only for validate, register and report.")
+    repetition: Repetition = Field(default_factory=Repetition, description="Only for evaluate.")
+    unmeasured: int = Field(
+        0, ge=0, description="Only for evaluate: for how many nights before this one the champion was not measurable."
+    )
     fingerprint: Sha256
     parts: dict[str, str] = Field(description="The parts of the fingerprint.")
 

@@ -7,12 +7,15 @@ from ratchet.contracts import summaries
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
+from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.request import UPSTREAM, Input, Outcome, Promotion, RunPlan, StageRequest
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import already_promoted, baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts
+from ratchet.runs.repetition import repetition
+from ratchet.runs.unmeasured import unmeasured_nights
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
 
@@ -34,8 +37,10 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     """The request of a stage. Raises ConfigurationError if a stage before it has no result in this run."""
     inputs = _inputs(plan, stage, outcomes)
     champion, promotion = plan.champion, plan.promotion
+    counted, unmeasured = Repetition(), 0
     if stage in {"evaluate", "register"}:
-        candidate = summaries.trained(_result(outcomes, "train")).digest
+        trained = summaries.trained(_result(outcomes, "train"))
+        candidate = trained.digest
         if stage == "evaluate":
             champion = baseline(
                 store,
@@ -44,6 +49,8 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
                 candidate=candidate,
                 may_promote=promotion.mode != "never",
             )
+            counted = repetition(store, plan, trained)
+            unmeasured = unmeasured_nights(store, plan, champion)
         elif already_promoted(store, plan.spec.model_name, candidate, plan.data_date):
             promotion = Promotion(mode=plan.spec.register_.promote)
     parts = {
@@ -64,6 +71,8 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         parts["as_of"] = as_of
     if stage == "register":
         parts["promotion"] = promotion.mode
+    if stage == "evaluate":
+        parts |= {**counted.parts(), **({"unmeasured": str(unmeasured)} if unmeasured else {})}
     micro_batches = 1
     if stage == "train":
         micro_batches = accumulation(store, plan, parts)
@@ -94,6 +103,8 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         accumulation=micro_batches,
         as_of=as_of,
         days=days,
+        repetition=counted,
+        unmeasured=unmeasured,
         fingerprint=fingerprint(parts),
         parts=parts,
     )
@@ -202,4 +213,5 @@ def _champion_parts(stage: Stage, champion: Champion | None) -> dict[str, str]:
         return {"champion": "none"}
     if stage == "validate":
         return {"champion": champion.manifests.get("validate", "")}
-    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", "")}
+    age = {"champion.data_date": champion.data_date.isoformat()}  # gate.stale_after is about it
+    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", ""), **age}

@@ -4,11 +4,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.contracts import summaries
-from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.summaries import Judgement
 from ratchet.metrics.metrics import Floats
@@ -16,10 +16,14 @@ from ratchet.model.files import lay_out
 from ratchet.model.package import pack, unpack
 from ratchet.model.scorer import PackedModel, Scorer
 from ratchet.runtime.context import Finished, StageContext
+from ratchet.store.publishing import read_manifest
 from tasks.evaluate import holdout
 from tasks.evaluate.baseline import Baseline, ask
+from tasks.evaluate.costs import size_of, time_in_turns
 from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.judging import judge
+from tasks.evaluate.night import Costs, night_of
+from tasks.evaluate.tables import tables
 
 _LATENCY_ROWS = 1000
 _LATENCY_TRIES = 5
@@ -41,12 +45,12 @@ def run(ctx: StageContext) -> Finished:
         candidate = PackedModel(package, lay_out(ctx.store, result, ctx.scratch / "candidate", ctx.scratch))
     with ctx.phase("score"):
         scores = candidate.score(held.frame)
-        if not np.isfinite(scores).all():
-            bad = int((~np.isfinite(scores)).any(axis=tuple(range(1, scores.ndim))).sum())
-            raise DataRejected(f"the candidate gives {bad} rows a score that is no number", remedy="see train's losses")
         baseline = _ask(ctx, held)
+        costs = _costs(ctx, candidate, baseline, held.frame.head(_LATENCY_ROWS))
     with ctx.phase("compare"):
-        judged, constant = judge(spec, held, scores, baseline, candidate.digest, ctx.folder)
+        simple = () if baseline else tuple(tables(ctx.store, spec, snapshot, trained.split.train, held, ctx.disk))
+        night = night_of(ctx.request, candidate.digest, tables=simple, costs=costs)
+        judged, constant = judge(spec, held, scores, baseline, night, ctx.folder)
     with ctx.phase("write"):
         path = _write_scores(ctx, held, scores, baseline)
         ctx.transaction.add("scores", path, rows=len(held.frame))
@@ -69,6 +73,18 @@ def _ask(ctx: StageContext, held: Holdout) -> Baseline | None:
         holdout=held.days,
         scratch=ctx.scratch,
         log=ctx.log,
+    )
+
+
+def _costs(ctx: StageContext, candidate: Scorer, baseline: Baseline | None, batch: pd.DataFrame) -> Costs | None:
+    """What both models cost to serve, where there is a champion that can be asked."""
+    if baseline is None or (champion := baseline.model) is None:
+        return None
+    theirs = read_manifest(ctx.store, baseline.champion.manifests["train"]).result
+    return Costs(
+        seconds=time_in_turns(ctx.spec.gate, lambda: candidate.score(batch), lambda: champion.score(batch)),
+        size=size_of(ctx.upstream("train")),
+        champion_size=size_of(theirs),
     )
 
 

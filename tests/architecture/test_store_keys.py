@@ -14,7 +14,7 @@ from tests.architecture.test_environment import MODULES, texts
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(paths.__file__)
 OTHERS = {ROOT / "team" / "backup.py"}
-PLACES = "accumulation|alerts|builds|bundles|checkpoints|days|leases|ledger|nights|published|runs|tables"
+PLACES = "accumulation|alerts|attempts|builds|bundles|checkpoints|days|leases|ledger|nights|published|runs|tables"
 SPELLED = re.compile(rf"({PLACES})/|.*(/damaged\b|/superseded\b|manifest\.json|plan\.json)|\w+\.day")
 
 
