@@ -63,7 +63,7 @@ def choose(expression: Expression, frame: pd.DataFrame) -> Mask:
 
 def _known(values: pd.Series, compare: Callable[[pd.Series], object]) -> Mask:
     """A comparison of the rows that have a value; all others are not chosen."""
-    mask = values.notna().to_numpy(bool)
+    mask = values.notna().to_numpy(bool, copy=True)
     mask[mask] = np.asarray(compare(values[mask]), dtype=bool)
     return mask
 
