@@ -212,7 +212,7 @@ class _Parser:
             turned = self._take("not")
             self.expect("name", "missing", "`missing`")
             return Not(Missing(column)) if turned else Missing(column)
-        return Compare(column, "==", True)  # noqa: FBT003 - a value of the language
+        return Compare(column, "==", value=True)
 
     def _column(self) -> str:
         token = self._tokens[self._next]
