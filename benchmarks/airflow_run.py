@@ -47,7 +47,7 @@ class Sandbox:
         if run["state"] != "success":
             raise RuntimeError(f"{run_id} is {run['state']}")
         start, end = (datetime.fromisoformat(run[key]) for key in ("start_date", "end_date"))
-        ended = outcomes(open_store(self.services.store), PIPELINE, store_run_id(run_id))
+        ended = outcomes(open_store(self.services.store), PIPELINE, store_run_id(run_id, self.services.installation))
         return Night((end - start).total_seconds(), ended)
 
     def switch_on(self) -> None:
@@ -76,7 +76,8 @@ class Sandbox:
             "reprocess_behavior": "completed",
         }
         number = self._api.call("POST", "/backfills", body)["id"]
-        store, summary = open_store(self.services.store), paths.alerts(PIPELINE, store_run_id(f"backfill-{number}"))
+        store, run_id = open_store(self.services.store), store_run_id(f"backfill-{number}", self.services.installation)
+        summary = paths.alerts(PIPELINE, run_id)
         until = time.monotonic() + seconds
         while not any(store.list(summary)):
             if time.monotonic() > until:

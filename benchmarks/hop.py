@@ -22,7 +22,7 @@ from ratchet.contracts.environment import variable
 from ratchet.contracts.labels import Label
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome
-from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.stages import REGULAR, Stage
 from ratchet.runners.choice import stage_image
 from ratchet.runners.job import Job
 from ratchet.runs.jobs import job_for
@@ -48,7 +48,7 @@ def run(*, full: bool) -> Result:
     rounds = [_round(number, rows_per_day=20_000 if full else 1_000) for number in range(_ROUNDS)]
     airflow_s = statistics.median(each.airflow_s for each in rounds)
     bare_s = statistics.median(sum(each.bare_s.values()) for each in rounds)
-    hops = len(STAGES) + 1  # plan counts too; it has no container
+    hops = len(REGULAR) + 1  # plan counts too; it has no container
     over = (airflow_s - bare_s) / hops
     stages = {stage: statistics.median(each.bare_s[stage] for each in rounds) for stage in rounds[0].bare_s}
     return Result(
@@ -114,8 +114,8 @@ def _bare_night(home: Path, environment: dict[str, str]) -> tuple[dict[Stage, fl
     )
     seconds: dict[Stage, float] = {}
     outcomes: Outcomes = {}
-    for stage in STAGES:
-        if why_skipped(stage, outcomes):
+    for stage in plan.spec.sequence:
+        if why_skipped(plan.spec, stage, outcomes):
             continue
         request = compose(store, plan, stage, outcomes, "bare")
         seconds[stage] = _docker_run(home, stage, job_for(request, store, image))

@@ -19,7 +19,7 @@ from ratchet.cli.pipelines import find
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.loading import load
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import REGULAR
 from ratchet.runs.local_run import page_of
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.address import address
@@ -58,7 +58,7 @@ class Nights:
         runs = self._start(api, tick)
         ended = [self._watch(api, day, run_id) for day, run_id in runs]
         store = open_store(self._services.store)
-        for line in summarise(store, [store_run_id(run_id) for _, run_id in runs], refused=ended[-1] == "refused"):
+        for line in summarise(store, [self._stored(run_id) for _, run_id in runs], refused=ended[-1] == "refused"):
             self._say(line)
         for line in self._services.addresses():
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -136,7 +136,11 @@ class Nights:
                 live.update(_table(f"night of {day}: {state}", api.tasks(PIPELINE, run_id)))
         if not self._console.is_terminal:
             self._console.print(_table(f"night of {day}: {state}", api.tasks(PIPELINE, run_id)))
-        return self._report(store_run_id(run_id))
+        return self._report(self._stored(run_id))
+
+    def _stored(self, run_id: str) -> str:
+        """A run's id in the store."""
+        return store_run_id(run_id, self._services.installation)
 
     def _report(self, run_id: str) -> str:
         """Print the results of a run and its page, and return its verdict, `refused`, or `failed`."""
@@ -186,7 +190,7 @@ def _table(title: str, tasks: dict[str, dict[str, Any]]) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in ("task", "state", "try", "seconds"):
         table.add_column(heading, justify="right" if heading in {"try", "seconds"} else "left")
-    for name in ("plan", *STAGES):
+    for name in ("plan", *REGULAR):
         task = tasks.get(name, {})
         state = task.get("state") or ""
         seconds = f"{task['duration']:.1f}" if task.get("duration") else ""

@@ -141,6 +141,15 @@ class Services:
         found: dict[str, str] = json.loads(self._password_file().read_text(encoding="utf-8"))
         return found[self.user]
 
+    @property
+    def installation(self) -> str:
+        """The name of this Airflow in the ids of its runs. A home whose database is gone with it has another one."""
+        file = self._state("installation")
+        if not file.is_file():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(os.environ.get(variable("installation")) or secrets.token_hex(4), encoding="utf-8")
+        return file.read_text(encoding="utf-8")
+
     def environment(self) -> dict[str, str]:
         """The environment of the servers: the caller's, and Ratchet's settings."""
         binaries = str(Path(sys.executable).parent)
@@ -152,6 +161,7 @@ class Services:
             variable("data"): self._data,
             variable("store"): self.store,
             variable("tracking_uri"): self.mlflow_url,
+            variable("installation"): self.installation,
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # background jobs that Ratchet does not use
             "GIT_PYTHON_REFRESH": "quiet",

@@ -15,10 +15,10 @@ from io import StringIO
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import fingerprint
 from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.writing_rights import writable_by
 from team.certificate import self_signed
 from team.settings import Settings
 from team.source_variables import shell_lines
@@ -204,7 +204,7 @@ def _may(settings: Settings) -> dict[str, list[str]]:
     sources = [f"{right}:{bucket}" for bucket in settings.source_buckets for right in ("Read", "List")]
 
     def of(stage: Stage) -> list[str]:
-        writes = [f"Write:{store}/{pattern}" for pattern in paths.writable_by(stage)]
+        writes = [f"Write:{store}/{pattern}" for pattern in writable_by(stage)]
         return [*reads, *(sources if stage == "ingest" else []), *writes]
 
     return {

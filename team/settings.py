@@ -26,7 +26,7 @@ _PREFIX = "value error, "
 
 
 _OF_CONTAINERS = (
-    "store", "data", "source_variables", "gpus", "cache_limit",
+    "store", "data", "source_variables", "gpus", "cache_limit", "operators",
     "pool_cpu", "pool_gpu", "pool_backfill", "pool_backfill_gpu",
 )  # fmt: skip
 """Settings that containers read under the same names."""
@@ -63,6 +63,7 @@ class Settings(BaseModel):
     source_credentials: Path | None = None
     artifacts: str = Field("s3://mlflow", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
     gpus: str | None = None
+    operators: str | None = Field(None, pattern=r"^[^,\s][^,]*(,[^,]+)*$")
     stages_open: bool = False
     cache_limit: str = "20g"
     stage_max_memory: str = "64g"

@@ -23,7 +23,7 @@ _PLANNING = StageSettings()
 
 
 def build(spec: PipelineSpec, folder: Path) -> DAG:
-    """The DAG of a pipeline: plan -> ingest -> ... -> (approve) -> register, and report whatever happens."""
+    """The DAG of a pipeline: plan -> ingest -> ... -> (approve) -> (refit) -> register, and report whatever happens."""
     schedule = spec.schedule
     timezone = schedule.timezone if schedule else "UTC"
     callbacks = AlertCallbacks(pipeline=spec.name, timezone=timezone, alerts=spec.alerts)
@@ -62,16 +62,19 @@ def _tasks(spec: PipelineSpec, folder: Path, timezone: str, callbacks: AlertCall
     }
     plan = PlanOperator(task_id="plan", folder=folder, timezone=timezone, **shared, **_handling(_PLANNING))
     tasks: list[BaseOperator] = [plan]
-    for stage in STAGES:
-        handling = {**shared, **_handling(spec.stages[stage])}
+    decided = "refit" if spec.train.refit else "register"
+    for stage in spec.sequence:
+        handling = {**shared, **_handling(spec.settings_of(stage))}
+        if stage == decided and spec.register_.promote == "approve":  # a no costs no refit
+            tasks.append(_approval(spec, callbacks, shared))
+        if stage == "evaluate":
+            handling["on_success_callback"] = [callbacks.on_success, callbacks.on_judgement]
         if stage == "register":
-            if spec.register_.promote == "approve":
-                tasks.append(_approval(spec, callbacks, shared))
             handling |= {
                 "on_skipped_callback": callbacks.on_skip,
                 "on_success_callback": [callbacks.on_success, callbacks.on_registration],
             }
-        handling |= share(spec.resources[stage])
+        handling |= share(spec.resources_of(stage))
         tasks.append(StageOperator(pipeline=spec.name, stage=stage, **handling))
     return tasks
 
@@ -97,7 +100,8 @@ def _handling(settings: StageSettings) -> dict[str, Any]:
 
 def _run_timeout(spec: PipelineSpec) -> timedelta:
     """Twice what the stages may take in one try each, after the wait for a late source: an end for a run that hangs."""
-    busy_s = 2 * sum(settings.timeout + settings.grace for settings in spec.stages.values())
+    limits = [spec.settings_of(stage) for stage in spec.sequence]
+    busy_s = 2 * sum(settings.timeout + settings.grace for settings in limits)
     stages = timedelta(seconds=busy_s + wait_limit(spec.source, scheduled=True))
     if spec.register_.promote == "approve":
         from ratchet_airflow.approval import WAIT

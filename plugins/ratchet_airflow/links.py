@@ -51,6 +51,11 @@ def page_of(pipeline: str, result: StageResult) -> str:
     return f"/ratchet/pages/{pipeline}/{result.stage}/{result.fingerprint}"
 
 
+def verdict_of(pipeline: str, stored_run_id: str) -> str:
+    """The path on Airflow's server of the verdict of a run."""
+    return f"/ratchet/verdicts/{pipeline}/{stored_run_id}"
+
+
 def links_of(stage: Stage) -> tuple[BaseOperatorLink, ...]:
     """The buttons of a stage's task."""
     if stage == "validate":

@@ -2,7 +2,7 @@
 
 Airflow 3.3 calls a hook where it notices the event: the scheduler, in the middle of its loop and before the state is
 committed. So a hook only sets an event, and a thread then asks the watch, a separate process, with a time limit. While
-no run is active, nothing can be late, and there is no watch.
+no run is active, nothing can be late, and the watch is started once an hour, for changes of production by hand.
 """
 
 import logging
@@ -19,6 +19,8 @@ from ratchet_airflow.watch.watch_process import WatchProcess
 
 _SETTLE_S = 1.0
 """Seconds after an event: the scheduler commits its state, and the events of one moment share one scan."""
+_IDLE = 12
+"""While no run is active one scan of so many takes place, since a person may change production at a command line."""
 _OF_TASKS = (
     "ratchet_airflow.dag",
     "ratchet_airflow.folders",
@@ -83,12 +85,12 @@ def _watch() -> None:
             "_AIRFLOW_PROCESS_CONTEXT": "server",  # it reads Airflow's database, as the scheduler does
         }
     )
-    pause = threading.Event()
+    pause, idle = threading.Event(), 0
     _active.set()  # until the first scan finds otherwise
     while True:
         if _due.wait(every):
             pause.wait(_SETTLE_S)
-        elif not _active.is_set():
+        elif not _active.is_set() and (idle := idle + 1) % _IDLE != 0:
             watch.end()
             continue
         _due.clear()

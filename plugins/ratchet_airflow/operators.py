@@ -17,6 +17,7 @@ from ratchet.contracts.stages import Stage
 from ratchet_airflow import form, settings
 from ratchet_airflow.data_date import data_date, run_kind
 from ratchet_airflow.links import links_of
+from ratchet_airflow.plans import find_plan
 from ratchet_airflow.progress import fields_of, level_of, line_of
 from ratchet_airflow.run_id import store_run_id
 
@@ -91,7 +92,8 @@ class PlanOperator(BaseOperator):
 class StageOperator(ResumableJobMixin, BaseOperator):
     """One stage: found in the cache, or run by the runner. Its value is the manifest's address.
 
-    Skipped where the verdict leaves nothing to do, which is no failure. Durable: Airflow's task state store keeps the
+    Where the verdict leaves nothing to do, which is no failure, register is skipped, and a refit succeeds at once: were
+    it skipped, Airflow would skip register without a record and an alert. Durable: Airflow's task state store keeps the
     attempt's name before its container starts. A try whose worker died leaves both behind, and the next try follows the
     same container. After a clear the name is dropped, and the container of an earlier try is ended first.
     """
@@ -112,6 +114,8 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         self.result: StageResult | None = None
         """The stage's result. Set by execute; the links and the callbacks after it read it."""
         self.why_skipped: str | None = None
+        self.may_promote = False
+        """Whether the run may move production; set by execute, for the callbacks after it."""
         self._killed = False
 
     def execute(self, context: Mapping[str, Any]) -> str:
@@ -119,13 +123,12 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         from ratchet.runners.choice import choose_runner
         from ratchet.runs.attempt import Attempt
         from ratchet.runs.leftovers import read_leftovers
-        from ratchet.runs.planning import load_plan
         from ratchet.runs.stage_record import StageRecord
         from ratchet.runs.work import Work, settle
         from ratchet.store.opening import open_store
 
-        here = settings.read()
-        plan = load_plan(here.store, self.pipeline, store_run_id(context["run_id"]))
+        plan = find_plan(self.pipeline, context["run_id"], context)
+        self.may_promote = plan.promotion.mode != "never"
         runner, how = choose_runner(environment().runner)
         self.log.info("%s of %s for %s; %s", self.stage, self.pipeline, plan.data_date, how)
         store = open_store(plan.store)
@@ -142,6 +145,9 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             left = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
             record.last_lines, record.log = left
             outcome = record.end(settled)
+        if outcome.state == "skipped" and self.stage == "refit":
+            self.log.info("nothing to do: %s", outcome.because)
+            return ""
         if outcome.state == "skipped":
             self.why_skipped = outcome.because
             raise AirflowSkipException(outcome.because)

@@ -51,6 +51,14 @@ def _app() -> Any:
             content, headers={"Content-Security-Policy": _INERT, "X-Content-Type-Options": "nosniff"}
         )
 
+    @api.get("/verdicts/{dag_id}/{run_id}", dependencies=[Depends(requires_access_dag("GET"))])
+    def verdict(dag_id: str, run_id: str) -> HTMLResponse:
+        try:
+            content = _verdict(dag_id, run_id)
+        except LookupError as error:
+            raise HTTPException(404, str(error)) from None
+        return HTMLResponse(content, headers={"Content-Security-Policy": _INERT, "X-Content-Type-Options": "nosniff"})
+
     @api.get("/nights/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])
     def nights(dag_id: str) -> HTMLResponse:
         return HTMLResponse(_nights(dag_id), headers={"Content-Security-Policy": _INERT})
@@ -60,14 +68,28 @@ def _app() -> Any:
 
 def _nights(pipeline: str) -> str:
     """The table of a pipeline's nights, newest first."""
-    from ratchet.runs.history import days_of, newest
+    from ratchet.runs.history import Ledgers, days_of, newest
     from ratchet.runs.history_page import page
     from ratchet.store.opening import open_store
     from ratchet_airflow import settings
 
     store = open_store(settings.read().store)
-    lines = (newest(store, pipeline, day) for day in reversed(days_of(store, pipeline)))
+    ledgers: Ledgers = {}
+    lines = (newest(store, pipeline, day, ledgers=ledgers) for day in reversed(days_of(store, pipeline)))
     return page(pipeline, [line for line in lines if line is not None])
+
+
+def _verdict(pipeline: str, run_id: str) -> str:
+    """The verdict of a run, which is there before its report. Raises LookupError if there is none."""
+    from ratchet.contracts.errors import RatchetError
+    from ratchet.runs.verdict_page import verdict_page
+    from ratchet.store.opening import open_store
+    from ratchet_airflow import settings
+
+    try:
+        return verdict_page(open_store(settings.read().store), pipeline, run_id)
+    except RatchetError as error:
+        raise LookupError(f"cannot read the verdict: {error.cause}") from error
 
 
 def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:

@@ -9,6 +9,7 @@ from airflow.sdk import DAG, BaseOperator
 from ratchet.contracts.environment import environment
 from ratchet_airflow import settings
 from ratchet_airflow.listener import REAPER
+from ratchet_airflow.run_id import is_foreign
 
 _EVERY = "*/5 * * * *"
 _AGAIN = timedelta(seconds=30)
@@ -40,6 +41,8 @@ class ReapOperator(BaseOperator):
         task, store, runner = context["ti"], open_store(settings.read().store), DockerRunner()
 
         def is_alive(pipeline: str, run_id: str, stage: str) -> bool:
+            if is_foreign(run_id):
+                return True  # its own Airflow knows
             plan = plan_of(store, pipeline, run_id)
             if plan is None or not plan.origin:
                 return False

@@ -1,6 +1,7 @@
 """Shows a run as a live table in a terminal, else as plain lines, on standard error."""
 
 import time
+from collections.abc import Sequence
 from datetime import date
 from types import TracebackType
 from typing import Self
@@ -12,7 +13,8 @@ from rich.text import Text
 
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import Outcome
-from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.stages import REGULAR, Stage
+from ratchet.production.reconcile import sentences
 from ratchet.runs.events import Event
 from ratchet.runs.local_run import LocalRun
 
@@ -22,9 +24,11 @@ _STYLES = {"done": "green", "cached": "cyan", "skipped": "yellow", "failed": "bo
 class Display:
     """Shows the stages of one run while they run."""
 
-    def __init__(self, pipeline: str, day: date, note: str) -> None:
+    def __init__(self, pipeline: str, day: date, note: str, stages: Sequence[Stage] = REGULAR) -> None:
+        """stages: of the run, in order."""
         self._console = Console(stderr=True)
         self._title = f"{pipeline} {day} ({note})"
+        self._stages = stages
         self._started: dict[Stage, float] = {}
         self._ended: dict[Stage, Outcome] = {}
         self._messages: dict[Stage, str] = {}
@@ -69,8 +73,10 @@ class Display:
         if judged:
             lines.append(f"{judged.verdict}: {judged.explanation}")
         if registered:
-            moved = "in production" if registered.promoted else f"not in production ({registered.withheld})"
-            lines.append(f"model {registered.model} version {registered.version}: {moved}")
+            repeated = f", a refit of the measured model {registered.refit_of[:12]}" if registered.refit_of else ""
+            lines.append(f"model {registered.model} version {registered.version}{repeated}: {run.in_production}")
+        elif judged and (refused := run.refit_refused):
+            lines.append(f"nothing is shipped: {refused}")
         if run.error:
             lines += _failure(run.error)
             if run.error.log and run.error.log not in run.error.remedy:
@@ -79,12 +85,14 @@ class Display:
             lines.append(f"report {run.report}")
         for line in lines:
             self._console.print(Text("  " + line), soft_wrap=True)
+        for line in dict.fromkeys((*run.plan.production, *sentences(run.plan.spec.model_name, run.production))):
+            self._console.print(Text(f"  production: {line}", style="yellow"), soft_wrap=True)
 
     def _table(self) -> Table:
         table = Table(title=self._title, title_justify="left", box=None, pad_edge=False)
         for heading in ("stage", "state", "seconds", ""):
             table.add_column(heading, justify="right" if heading == "seconds" else "left")
-        for stage in STAGES:
+        for stage in self._stages:
             table.add_row(stage, *self._row(stage))
         return table
 

@@ -16,9 +16,19 @@ _VERBS = {
     "check": "report every error of a pipeline file, and of the code beside it, at once",
     "plan": "show what a run would do: the stages, cached or not, and why",
     "run": "run all stages on this machine, without Airflow",
+    "reproduce": "build a registered version again from its record, and say how like the rebuild is",
     "stage": "run one stage from its request file, as a container does",
     "why": "show for each stage of a run whether it was reused or rebuilt, and why",
     "nights": "show a line for each date: verdict, gain, and whether the run would promote",
+    "gate-check": "simulate nights on a run's own scores, and say whether the gate keeps its word",
+    "scores": "write the held-out rows of a run with the scores of both models to a file",
+    "model": "write the model of a run as an MLflow model, also of one that was rejected",
+    "history": "show every change of a model's production: versions, time in office, who and why",
+    "rollback": "put an earlier version back into production, and ban those that it replaces",
+    "hold": "promote nothing until it is released",
+    "release": "end a hold, or let a version return that was rolled back",
+    "promote": "put a registered version into production by hand",
+    "doctor": "check that production, its ledger and the registry agree, and repair what is safe",
     "admit": "let a day that its own run refused into later runs, with who and why",
     "reap": "end containers that no run follows any more",
     "sample": "write example data",
@@ -29,8 +39,8 @@ _CHECKOUT_VERBS = {"status": ("local.status", "show the state of the servers of 
 
 
 def _verbs() -> dict[str, tuple[str, str]]:
-    """(module, summary) by verb."""
-    ours = {verb: (f"ratchet.cli.{verb}", summary) for verb, summary in _VERBS.items()}
+    """(module, summary) by verb. A dash in a verb is an underscore in the name of its module."""
+    ours = {verb: (f"ratchet.cli.{verb.replace('-', '_')}", summary) for verb, summary in _VERBS.items()}
     return {**ours, **(_CHECKOUT_VERBS if (ROOT / "local" / "status.py").is_file() else {})}
 
 

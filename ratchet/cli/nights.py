@@ -16,7 +16,7 @@ from ratchet.contracts.dates import parse_date
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.quantities import percent
 from ratchet.pages.words import count, interval
-from ratchet.runs.history import RunLine, days_of, newest
+from ratchet.runs.history import Ledgers, RunLine, days_of, newest
 from ratchet.runs.history_page import in_words, page
 from ratchet.store.opening import open_store
 
@@ -63,7 +63,9 @@ def _show(options: argparse.Namespace) -> int:
         )
     first = parse_date(options.first, "--from") if options.first is not None else days[0]
     last = parse_date(options.last, "--to") if options.last is not None else days[-1]
-    found = (newest(store, options.pipeline, day, options.kind) for day in days if first <= day <= last)
+    ledgers: Ledgers = {}
+    chosen = (day for day in days if first <= day <= last)
+    found = (newest(store, options.pipeline, day, options.kind, ledgers=ledgers) for day in chosen)
     lines = [line for line in found if line is not None]
     if options.json:
         json.dump([_as_json(line) for line in lines], sys.stdout, indent=2)
@@ -106,4 +108,5 @@ def _one_line(cause: str) -> str:
 def _cells(line: RunLine, *, bounds: bool) -> tuple[str, ...]:
     gain = "" if line.gain is None else interval(line.gain) if bounds else percent(line.gain.value, signed=True)
     would = "yes, and did" if line.promoted else "yes" if line.would_promote else "no"
-    return f"{line.day}", line.kind, line.standing, gain, would, line.version
+    version = f"{line.version} (in production)" if line.live else line.version
+    return f"{line.day}", line.kind, line.standing, gain, would, version

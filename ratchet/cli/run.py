@@ -6,6 +6,7 @@ import secrets
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 from ratchet.cli.display import Display
@@ -15,6 +16,7 @@ from ratchet.cli.user import user_at_host
 from ratchet.contracts.dates import between, data_date, parse_date
 from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, RatchetError
+from ratchet.contracts.gate_keys import refuse_promotion
 from ratchet.contracts.loading import load
 from ratchet.contracts.stages import STAGES
 from ratchet.runners.choice import choose_image, choose_runner
@@ -30,6 +32,8 @@ object with an error, too:
   reason    the verdict in one sentence with its figures; without a verdict, the cause of the error, or null
   metrics   candidate and baseline: a value for each metric; empty without a verdict
   model     name and version as registered, or null
+  production  what the ledger names at the end: version, record, live (whether it is this run's model); finding and
+            unchecked say where ledger and registry do not agree or could not be compared
   stages    for each stage that started: name, state (done, skipped, failed), seconds, cached
   report    the address of the report, or null
   error     null, or code (the exit code), cause, remedy
@@ -54,9 +58,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--promote",
-        choices=("auto", "never"),
+        choices=("auto", "never", "latest"),
         help="whether this run may promote, at most what register.promote of the file allows; a model that would be "
-        "promoted becomes a version of the registry in either case (default: register.promote of pipeline.yaml)",
+        "promoted becomes a version of the registry in either case; latest, with --from and --to: only the last date "
+        "may, judged against production, and the others are judged along their own winners (default: register.promote "
+        "of pipeline.yaml)",
     )
     parser.add_argument("--rebuild", action="store_true", help="build every stage again, even if its result is cached")
     parser.add_argument(
@@ -96,8 +102,11 @@ def _runs(options: argparse.Namespace) -> Iterator[LocalRun]:
     require_devices(spec.resources["train"].gpus, "resources.train")
     runner, how = choose_runner(options.runner)
     image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
+    chain = f"local-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}" if options.first is not None else ""
+    _refuse_latest(options, folder, spec.name)
     for day in days:
-        with Display(spec.name, day, how + named) as display:
+        last = options.promote == "latest" and day == days[-1]
+        with Display(spec.name, day, how + named, spec.sequence) as display:
             plan = make_plan(
                 folder=folder,
                 spec=spec,
@@ -109,12 +118,25 @@ def _runs(options: argparse.Namespace) -> Iterator[LocalRun]:
                 overrides=as_text(changed),
                 started_by=user_at_host(),
                 rebuild=options.rebuild,
-                promote=options.promote,
+                promote=options.promote if options.promote != "latest" else "auto" if last else "never",
                 image=image,
+                chain=chain,
+                latest=last,
             )
             ended = run_stages(plan, runner, on_stage=display.stage, on_event=display.event)
             display.end(ended)
         yield ended
+
+
+def _refuse_latest(options: argparse.Namespace, folder: Path, pipeline: str) -> None:
+    """Refuse what the last date of many would refuse, before the first one runs."""
+    if options.promote != "latest":
+        return
+    if options.first is None:
+        raise ConfigurationError(
+            "--promote latest is for a range of dates", remedy="give --from and --to, or --promote auto for one date"
+        )
+    refuse_promotion("auto", load(folder).register_.promote, pipeline)
 
 
 def _days(options: argparse.Namespace, zone: str) -> tuple[date, ...]:
@@ -142,6 +164,7 @@ def as_json(run: LocalRun) -> dict[str, Any]:
             "baseline": judged.baseline_metrics if judged else {},
         },
         "model": {"name": registered.model, "version": registered.version} if registered else None,
+        "production": production(run),
         "stages": [
             {"name": stage, "state": done.state, "seconds": done.seconds, "cached": done.cached}
             for stage in STAGES
@@ -149,6 +172,18 @@ def as_json(run: LocalRun) -> dict[str, Any]:
         ],
         "report": run.report,
         "error": error_object(run.error) if run.error else None,
+    }
+
+
+def production(run: LocalRun) -> dict[str, Any]:
+    """What is in production at the end of a run. version is None if nothing is."""
+    found = run.production
+    return {
+        "version": found.live.version if found.live else None,
+        "record": found.live.number if found.live else None,
+        "live": run.in_production == "in production",
+        "finding": found.finding.model_dump() if found.finding else None,
+        "unchecked": found.unchecked or None,
     }
 
 
@@ -160,6 +195,7 @@ def before_stages(error: RatchetError) -> dict[str, Any]:
         "reason": error.cause,
         "metrics": {"candidate": {}, "baseline": {}},
         "model": None,
+        "production": None,
         "stages": [],
         "report": None,
         "error": error_object(error),

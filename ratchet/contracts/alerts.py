@@ -8,7 +8,19 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.environment import ALERTS
 
 Occasion = Literal[
-    "failure", "refused", "retry", "recovered", "approval", "rejected", "promoted", "late", "stuck", "backfill"
+    "failure",
+    "refused",
+    "retry",
+    "recovered",
+    "approval",
+    "rejected",
+    "promoted",
+    "withheld",
+    "unmeasured",
+    "production",
+    "late",
+    "stuck",
+    "backfill",
 ]
 
 
@@ -21,10 +33,25 @@ class Alerts(Document):
         "connection ratchet_alerts_<name>.",
     )
     on: tuple[Occasion, ...] = Field(
-        ("failure", "refused", "retry", "recovered", "approval", "rejected", "late", "stuck", "backfill"),
+        (
+            "failure",
+            "refused",
+            "retry",
+            "recovered",
+            "approval",
+            "rejected",
+            "withheld",
+            "unmeasured",
+            "production",
+            "late",
+            "stuck",
+            "backfill",
+        ),
         description="The events. failure: a stage failed for good, refused data included. refused: the data was "
         "refused. retry: a stage is retried; one alert for each cause. recovered: a stage succeeded after a reported "
         "failure or retry. approval: a candidate waits for approval. rejected: a candidate was not promoted. promoted: "
-        "it was. late: schedule.finish_by has passed. stuck: no task makes progress. backfill: one summary of all its "
+        "it was. withheld: a better candidate was not promoted, because production had moved, is held, or bans it. "
+        "unmeasured: the champion could not be measured for several nights. production: a person changed production by "
+        "hand. late: schedule.finish_by has passed. stuck: no task makes progress. backfill: one summary of all its "
         "runs.",
     )

@@ -48,6 +48,12 @@ def _places(given: tuple[str, ...]) -> tuple[str, ...]:
     return given
 
 
+def _installation(given: str | None) -> str | None:
+    if given is not None and not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?", given):
+        raise ValueError(f"{given!r} is not 1 to 32 small letters, digits and dashes, as in production")
+    return given
+
+
 Slots = Annotated[int | None, Field(gt=0, examples=["4"])]
 
 
@@ -63,6 +69,12 @@ class Environment(BaseModel):
 
     store: str | None = Field(
         None, description="The store: a folder, or s3://bucket/prefix. Airflow needs it. Default: .ratchet/store."
+    )
+    installation: Annotated[str | None, AfterValidator(_installation)] = Field(
+        None,
+        examples=["production"],
+        description="The name of this installation, where several share a store: no other one takes over its runs and "
+        "leases. Default: none; in Airflow a digest of its [api_auth] jwt_secret.",
     )
     data: str | None = Field(
         None, description="The folder or URI of the sources, for pipelines that name it in source.uri. Default: none."
@@ -133,6 +145,11 @@ class Environment(BaseModel):
         gt=0,
         examples=["300"],
         description="Seconds between two checks for runs that are late or stuck. Default: 300.",
+    )
+    operators: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
+        (),
+        description="People, with commas, by their names in Airflow, who may change production with a DAG such as "
+        "ratchet_rollback. Default: everybody whom Airflow lets trigger it.",
     )
     reap_queues: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
         (),

@@ -7,18 +7,21 @@ from pydantic import AfterValidator, Field
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.losses import LossKey
-from ratchet.contracts.quantities import Duration, Fraction
+from ratchet.contracts.quantities import Duration, Fraction, Memory
 from ratchet.contracts.slices import SliceKey
 from ratchet.contracts.training import Objective
 
 METRICS: dict[Objective, tuple[str, ...]] = {
-    "ranking": ("ndcg@K", "mrr@K", "auc", "logloss"),
-    "binary": ("auc", "pr_auc", "logloss"),
-    "regression": ("rmse", "mae"),
-    "multiclass": ("accuracy", "logloss"),
+    "ranking": ("ndcg@K", "mrr@K", "map@K", "precision@K", "recall@K", "auc", "logloss"),
+    "binary": ("auc", "pr_auc", "logloss", "brier", "ece"),
+    "regression": ("rmse", "mae", "r2", "pinball@Q"),
+    "multiclass": ("accuracy", "macro_f1", "logloss"),
 }
 """The metrics that are shown for an objective, logloss of a ranking in documents of before."""
-DECISIVE: dict[Objective, tuple[str, ...]] = {**METRICS, "ranking": ("ndcg@K", "mrr@K")}
+DECISIVE: dict[Objective, tuple[str, ...]] = {
+    **METRICS,
+    "ranking": ("ndcg@K", "mrr@K", "map@K", "precision@K", "recall@K"),
+}
 """The metrics that may decide. A listwise loss fixes the order in a group; the level of its scores is left open."""
 DEFAULT_METRIC: dict[Objective, str] = {
     "ranking": "ndcg@10",
@@ -27,19 +30,22 @@ DEFAULT_METRIC: dict[Objective, str] = {
     "multiclass": "accuracy",
 }
 Promote = Literal["auto", "approve", "never"]
-LOWER_IS_BETTER = frozenset({"logloss", "rmse", "mae"})
+LOWER_IS_BETTER = frozenset({"logloss", "brier", "ece", "rmse", "mae", "pinball@Q"})
 NAME = r"^[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*$"
 
 
 def family(metric: str) -> str:
-    """The family of a metric: `ndcg@10` -> `ndcg@K`; a metric without a cutoff is its own family."""
-    return re.sub(r"@[1-9]\d{0,3}$", "@K", metric)
+    """The family of a metric: `ndcg@10` -> `ndcg@K`, `pinball@0.9` -> `pinball@Q`; without @ the metric itself."""
+    return re.sub(r"@0\.\d{1,4}$", "@Q", re.sub(r"@[1-9]\d{0,3}$", "@K", metric))
 
 
 def _known_metric(metric: str) -> str:
     known = sorted({name for names in METRICS.values() for name in names})
-    if family(metric) not in known or metric.endswith("@K"):
-        raise ValueError(f"{metric!r} is not a metric; allowed: {', '.join(known)} (K a number, as in ndcg@10)")
+    if family(metric) not in known or metric.endswith(("@K", "@Q")) or re.search(r"@0\.0+$", metric):
+        raise ValueError(
+            f"{metric!r} is not a metric; allowed: {', '.join(known)} (K a number, as in ndcg@10; Q between 0 and 1, as"
+            " in pinball@0.9)"
+        )
     return metric
 
 
@@ -53,6 +59,12 @@ class Evaluate(Document):
     )
     holdout_days: int = Field(
         1, ge=1, le=365, description="How many of the newest days are held out. The candidate is not trained on them."
+    )
+    cluster: str | None = Field(
+        None,
+        description="A column whose equal values mark rows that vary together, such as the user of a payment or of a "
+        "query, on all held-out days. Such rows count as one observation. Any column may be named, one with role id or "
+        "ignore too. The default is the column with role group; without one each row is an observation.",
     )
     slices: tuple[SliceKey, ...] = Field(
         (),
@@ -133,4 +145,23 @@ class Register(Document):
         description="auto promotes without approval, approve waits for a person in Airflow, never does not promote. "
         "A model with the verdict promote becomes a version of the registry in each case: it can be loaded by its "
         "number, and a later run that may promote the same model takes that version.",
+    )
+    approvers: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
+        (),
+        description="With promote: approve, the people who may answer, by their names in Airflow. Empty: everybody "
+        "whom Airflow lets answer.",
+    )
+    approvals: Literal[1, 2] = Field(
+        1,
+        description="With promote: approve, how many people have to approve. With 2 they are two different people, and "
+        "neither of them started the run.",
+    )
+    max_latency_ms: float | None = Field(
+        250.0,
+        gt=0,
+        description="The longest time, in milliseconds, in which the candidate may score one held-out row (the 99th "
+        "percentile of 200 rows; of whole groups in a ranking with derived columns). null for no limit.",
+    )
+    max_memory: Memory | None = Field(
+        4 << 30, description="The most memory that the process of the candidate may take for that. null for no limit."
     )

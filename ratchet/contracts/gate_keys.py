@@ -16,7 +16,8 @@ LEAST, MOST = 0.5, 0.9999
 """Below one half the bound is on the wrong side of the gain, and the draws of the bootstrap have no higher quantile."""
 _SECTIONS = ("gate", "register")
 _FREEDOM: tuple[Promote, ...] = ("never", "approve", "auto")
-_OTHERS = frozenset({"evaluate", "evaluate.metric", "evaluate.slices"})
+_OTHERS = frozenset({"evaluate", "evaluate.metric", "evaluate.slices", "train.refit"})
+"""A refit ships other bits than those that were measured."""
 
 
 def confidence_decides(spec: Any) -> Iterator[Misfit]:
@@ -30,9 +31,28 @@ def confidence_decides(spec: Any) -> Iterator[Misfit]:
     yield Misfit(("gate", "confidence"), message, "50% to 99.99%", near)
 
 
+def approvers_suffice(spec: Any) -> Iterator[Misfit]:
+    """The rule for a pipeline file: as many people may approve as have to, and they are asked at all."""
+    register = spec.register_
+    if register.promote != "approve":
+        for key in ("approvers", "approvals"):
+            if key in register.model_fields_set:
+                yield Misfit(("register", key), f"nobody is asked while register.promote is {register.promote}")
+        return
+    named = set(register.approvers)
+    if named and len(named) < register.approvals:
+        message = f"{register.approvals} people have to approve, and register.approvers names {len(named)}"
+        yield Misfit(("register", "approvers"), message)
+
+
 def gate_keys(overrides: Iterable[str]) -> tuple[str, ...]:
     """The overridden keys, dotted, that decide about a promotion."""
     return tuple(sorted(key for key in overrides if key.partition(".")[0] in _SECTIONS or key in _OTHERS))
+
+
+def allows(promote: Promote, asked: Promote) -> bool:
+    """Whether a file with this `register.promote` allows a run to ask for so much."""
+    return _FREEDOM.index(asked) <= _FREEDOM.index(promote)
 
 
 def refuse_promotion(asked: Promote | None, promote: Promote, pipeline: str) -> None:
@@ -40,7 +60,7 @@ def refuse_promotion(asked: Promote | None, promote: Promote, pipeline: str) -> 
 
     promote: `register.promote` of the file, without the overrides.
     """
-    if asked is None or _FREEDOM.index(asked) <= _FREEDOM.index(promote):
+    if asked is None or allows(promote, asked):
         return
     raise ConfigurationError(
         f"promote {asked}: register.promote of {pipeline} is {promote}, and a single run may not ask for more",

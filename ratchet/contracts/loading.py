@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from ratchet.contracts.checks import volume_compares
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.gate import NAME
-from ratchet.contracts.gate_keys import confidence_decides
+from ratchet.contracts.gate_keys import approvers_suffice, confidence_decides
 from ratchet.contracts.learnable import learnable
 from ratchet.contracts.limits import LIMITS
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
@@ -35,6 +35,7 @@ _OF_FILES: tuple[Rule, ...] = (
     variables_fit,
     no_password_is_shown,
     confidence_decides,
+    approvers_suffice,
     learnable,
     *LIMITS,
 )

@@ -1,7 +1,6 @@
 """Where everything is in the store. Every key is made here, from checked names, and read here."""
 
 import re
-from collections.abc import Mapping
 from datetime import date
 from typing import NamedTuple
 
@@ -13,6 +12,8 @@ MAX_SEGMENT = 200
 _DIGEST = 16
 """How many letters of a digest are enough to tell a few from each other."""
 _PLAN = "plan.json"
+REPRODUCTION = "reproduction"
+"""What a rebuild of a version keeps with its run begins with it."""
 CHECKS = "validation.json"
 """The name of the file of checks that a stage keeps with the run."""
 FIRST = ("bundles", "runs", "nights")
@@ -47,6 +48,11 @@ def published(pipeline: str, part: str, fingerprint: str) -> str:
 def manifest(prefix: str) -> str:
     """The manifest below a published prefix."""
     return f"{prefix}/manifest.json"
+
+
+def published_prefix(key: str) -> str:
+    """The prefix of the result that a published file belongs to."""
+    return "/".join(key.split("/")[:4])
 
 
 def day_part(stage: Stage) -> str:
@@ -117,6 +123,15 @@ def log(pipeline: str, run_id: str, stage: str, number: int) -> str:
     process that followed it has read it.
     """
     return f"{run(pipeline, run_id)}/{segment(f'{stage}.{number}.log')}"
+
+
+def answer(pipeline: str, run_id: str, number: int) -> str:
+    """A person's answer to the question whether the candidate of a run goes into production.
+
+    A change here violates the promise of the project when a stage may write it: it says who approved what the stage
+    does.
+    """
+    return f"{run(pipeline, run_id)}/{segment(f'approval-{number}.json')}"
 
 
 def nights(pipeline: str, date_of_data: date | None = None) -> str:
@@ -213,7 +228,47 @@ def ledger(model: str) -> str:
 
 def ledger_record(model: str, number: int) -> str:
     """One record of a model's ledger; numbers start at 1 and have no gap."""
-    return f"{ledger(model)}/{number:08d}.json"
+    return record_below(ledger(model), number)
+
+
+def record_below(place: str, number: int) -> str:
+    """One record of the ledger whose prefix is `place`."""
+    return f"{place}/{number:08d}.json"
+
+
+def head_below(place: str) -> str:
+    """The document that names the newest record of the ledger whose prefix is `place`."""
+    return f"{place}/head.json"
+
+
+def lost_below(place: str) -> str:
+    """Where files are kept that a person has taken out of the ledger whose prefix is `place`."""
+    return f"{place}/lost"
+
+
+def ledger_head(model: str) -> str:
+    """The document that names the newest record of a model's ledger."""
+    return head_below(ledger(model))
+
+
+def shadow(model: str, chain: str) -> str:
+    """The prefix of the ledger of what a backfill would have promoted."""
+    return join("shadow", model, chain)
+
+
+def version_records(model: str) -> str:
+    """The prefix of the records of a model's versions."""
+    return join("versions", model)
+
+
+def version_record(model: str, version: str, digest: str) -> str:
+    """The record of a version. `digest`: of the model, as a registry that was restored may give a number again."""
+    return f"{version_records(model)}/{segment(f'{version}-{short(digest)}')}.json"
+
+
+def recorded_version(key: str) -> str:
+    """The version that a key below `version_records` is of."""
+    return last(key).rpartition("-")[0]
 
 
 def holdout_attempts(model: str, date_of_data: date) -> str:
@@ -231,34 +286,14 @@ def tracking() -> str:
     return "mlflow"
 
 
+def tracking_database() -> str:
+    """MLflow's SQLite file, where there is no server."""
+    return f"{tracking()}/mlflow.db"
+
+
 def last(key: str) -> str:
     """The last name of a key."""
     return key.rpartition("/")[2]
-
-
-def writable_by(stage: Stage) -> tuple[str, ...]:
-    """Patterns of the keys that a stage writes itself, where MLflow is a server. `*` is any text, with slashes too.
-
-    The process that starts the stage writes all other keys: plans, outcomes, leases of stages, marks.
-
-    A change here violates the promise of the project when a stage may write what another one has published.
-    """
-    return (f"published/*/{stage}/*", f"runs/*/{stage}-*", *(f"{place}/*" for place in _PLACES.get(stage, ())))
-
-
-def _day_places(stage: Stage) -> tuple[str, str]:
-    """Where a stage publishes the parts of days, and has the leases of those that it computes."""
-    return f"published/*/{day_part(stage)}", f"leases/*/{day_part(stage)}"
-
-
-_PLACES: Mapping[Stage, tuple[str, ...]] = {
-    "ingest": (*_day_places("ingest"), "tables"),
-    "validate": _day_places("validate"),
-    "features": _day_places("features"),
-    "train": ("checkpoints",),
-    "register": ("ledger",),
-}
-"""What a stage writes beside its own result and the files that it keeps with the run."""
 
 
 def day(value: date) -> str:

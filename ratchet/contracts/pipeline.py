@@ -15,7 +15,16 @@ from ratchet.contracts.gate_rules import GATE_RULES
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.schedule import Schedule
 from ratchet.contracts.source import Source
-from ratchet.contracts.stages import DEFAULT_SETTINGS, STAGES, Resources, Stage, StageSettings
+from ratchet.contracts.stages import (
+    DEFAULT_SETTINGS,
+    REGULAR,
+    STAGES,
+    RegularStage,
+    Resources,
+    Stage,
+    StageSettings,
+    section,
+)
 from ratchet.contracts.training import Train
 
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
@@ -25,10 +34,10 @@ PARTITION = "date"
 _AT_MOST_ONE: tuple[Role, ...] = ("group", "time", "weight")
 
 
-_DEFAULT_RESOURCES: dict[Stage, Document] = dict.fromkeys(STAGES, Resources())
+_DEFAULT_RESOURCES: dict[RegularStage, Document] = dict.fromkeys(REGULAR, Resources())
 
 
-def _fill_defaults(given: object, defaults: Mapping[Stage, Document]) -> object:
+def _fill_defaults(given: object, defaults: Mapping[RegularStage, Document]) -> object:
     """Fill in the stage's defaults for each key that is missing. pydantic reports wrong types."""
     if not isinstance(given, dict):
         return given
@@ -54,12 +63,12 @@ class PipelineSpec(Document):
     evaluate: Evaluate = Field(default_factory=Evaluate)
     gate: Gate = Field(default_factory=Gate)
     register_: Register = Field(default_factory=Register, alias="register")
-    resources: dict[Stage, Resources] = Field(
+    resources: dict[RegularStage, Resources] = Field(
         default_factory=lambda: _fill_defaults({}, _DEFAULT_RESOURCES),
         validate_default=True,
         description="What the container of each stage may use, by stage.",
     )
-    stages: dict[Stage, StageSettings] = Field(
+    stages: dict[RegularStage, StageSettings] = Field(
         default_factory=lambda: _fill_defaults({}, DEFAULT_SETTINGS),
         validate_default=True,
         description="Retries and time limits, by stage.",
@@ -86,6 +95,19 @@ class PipelineSpec(Document):
     def with_role(self, role: Role) -> tuple[str, ...]:
         """The columns with a role, in the order of the file."""
         return tuple(name for name, column in self.columns.items() if column.role == role)
+
+    @property
+    def sequence(self) -> tuple[Stage, ...]:
+        """The stages of its runs, in order."""
+        return STAGES if self.train.refit else REGULAR
+
+    def resources_of(self, stage: Stage) -> Resources:
+        """What the container of a stage may use; a refit what train may."""
+        return self.resources[section(stage)]
+
+    def settings_of(self, stage: Stage) -> StageSettings:
+        """Retries and time limits of a stage; a refit has those of train."""
+        return self.stages[section(stage)]
 
     @property
     def label(self) -> str:
@@ -166,6 +188,14 @@ def _metric_fits(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("evaluate", "metric"), message, ", ".join(DECISIVE[objective]))
 
 
+def _cluster_fits(spec: PipelineSpec) -> Iterator[Misfit]:
+    name = spec.evaluate.cluster
+    known = [column for column in spec.columns if not getattr(spec.columns[column], "derived", False)]
+    if name is not None and name not in known:
+        message = f"{name} is not a column of the source"
+        yield Misfit(("evaluate", "cluster"), message, ", ".join(known), *get_close_matches(name, known, n=1))
+
+
 def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     held, valid, days = spec.evaluate.holdout_days, spec.train.valid_days, spec.source.window_days
     needed = held + valid + 1
@@ -175,5 +205,13 @@ def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("source", "window_days"), message)
 
 
-RULES: tuple[Rule, ...] = (_columns_fit, _roles_fit, _label_fits, _metric_fits, *GATE_RULES, _window_fits)
+RULES: tuple[Rule, ...] = (
+    _columns_fit,
+    _roles_fit,
+    _label_fits,
+    _metric_fits,
+    *GATE_RULES,
+    _cluster_fits,
+    _window_fits,
+)
 """The rules between the keys of a pipeline."""

@@ -6,15 +6,19 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts import paths
+from ratchet.contracts.approval import Answer
+from ratchet.contracts.authority import Finding
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.document import Document
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.readers import Reader
 from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import MAX_ACCUMULATION, Champion
 
-RunKind = Literal["scheduled", "manual", "backfill", "local"]
+RunKind = Literal["scheduled", "manual", "backfill", "local", "reproduction"]
+"""What made a run. A reproduction rebuilds a version from its record, and is no run of its date."""
 AsOf = Literal["then", "now"]
 """Whether a run for a past date reads the source as it was on that night, or as it is now."""
 
@@ -91,6 +95,17 @@ class RunPlan(Document):
     days: DayStates = Field(
         default_factory=DayStates, description="What became of the earlier days of the window in their own runs."
     )
+    chain: str = Field("", description="The chain of dates that a backfill runs, see ratchet.runs.chain.")
+    latest: bool = Field(
+        default=False, description="Whether it is the last of its chain, which a person lets promote (promote: latest)."
+    )
+    installation: str = Field("", description="The installation that planned it; no other one runs it.")
+    authority: Finding | None = Field(
+        None, description="Why ledger and registry allow no decision about production; then the verdict is none."
+    )
+    production: tuple[str, ...] = Field(
+        (), description="What planning repaired in production, found wrong or could not check: a line each."
+    )
     created: datetime
 
 
@@ -122,14 +137,21 @@ class StageRequest(Document):
     overrides: dict[str, str] = Field(default_factory=dict)
     started_by: str = ""
     accumulation: int = Field(
-        1, ge=1, le=MAX_ACCUMULATION, description="Only for train: the number of micro-batches of a step."
+        1, ge=1, le=MAX_ACCUMULATION, description="Only for train and refit: the number of micro-batches of a step."
     )
     as_of: AsOf = Field("now", description="Only for ingest.")
+    readers: tuple[Reader, ...] = Field(
+        (), description="Only for ingest: what models in production read beside the columns of the pipeline."
+    )
     days: DayStates = Field(default_factory=DayStates, description="Only for validate, register and report.")
     repetition: Repetition = Field(default_factory=Repetition, description="Only for evaluate.")
     unmeasured: int = Field(
         0, ge=0, description="Only for evaluate: for how many nights before this one the champion was not measurable."
     )
+    approvals: tuple[Answer, ...] = Field(
+        (), description="Only for register and report of a run that needs them: every answer of a person, oldest first."
+    )
+    authority: Finding | None = Field(None, description="Only for evaluate and register: see RunPlan.")
     fingerprint: Sha256
     parts: dict[str, str] = Field(description="The parts of the fingerprint.")
 
@@ -160,7 +182,8 @@ UPSTREAM: dict[Stage, tuple[Stage, ...]] = {
     "features": ("ingest", "validate"),
     "train": ("features",),
     "evaluate": ("ingest", "train"),
-    "register": ("ingest", "train", "evaluate"),
+    "refit": ("ingest", "features", "train"),
+    "register": ("ingest", "train", "evaluate", "refit"),
     "report": STAGES[:-1],
 }
-"""The stages whose results a stage reads."""
+"""The stages whose results a stage reads, if the run has them."""

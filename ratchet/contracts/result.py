@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 
 from ratchet.contracts.document import Document
+from ratchet.contracts.stage_environment import StageEnvironment
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -36,6 +37,7 @@ class StageResult(Document):
     timings: dict[str, float] = Field(default_factory=dict, description="Seconds by phase.")
     attempt: str
     finished: datetime
+    environment: StageEnvironment | None = Field(None, description="What really ran; None in results of before.")
 
 
 class PublishedResult(Document):

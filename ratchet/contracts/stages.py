@@ -1,19 +1,31 @@
 """The stages of a run, with their resources, retries and time limits."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.quantities import Duration, Memory
 
-Stage = Literal["ingest", "validate", "features", "train", "evaluate", "register", "report"]
-STAGES: tuple[Stage, ...] = ("ingest", "validate", "features", "train", "evaluate", "register", "report")
+RegularStage = Literal["ingest", "validate", "features", "train", "evaluate", "register", "report"]
+"""The stages of every run. Each has keys of its own in the pipeline file."""
+Stage = RegularStage | Literal["refit"]
+STAGES: tuple[Stage, ...] = ("ingest", "validate", "features", "train", "evaluate", "refit", "register", "report")
+"""All stages, in order. Those of a pipeline are in `PipelineSpec.sequence`."""
+REGULAR: tuple[RegularStage, ...] = get_args(RegularStage)
+TRAININGS: frozenset[Stage] = frozenset({"train", "refit"})
+"""The stages that save their state when they are stopped, and that compute with fewer rows at once where memory is
+short."""
 
 
 def stage_module(stage: Stage) -> str:
     """The module that runs a stage. The library knows this name, and imports no stage."""
-    return f"tasks.{stage}.stage"
+    return "tasks.train.refit" if stage == "refit" else f"tasks.{stage}.stage"
+
+
+def section(stage: Stage) -> RegularStage:
+    """The name under which a pipeline file has the resources and limits of a stage."""
+    return "train" if stage == "refit" else stage
 
 
 class Resources(Document):
@@ -35,7 +47,7 @@ class StageSettings(Document):
     grace: Duration = Field(30, description="The time between the notice to stop (SIGTERM) and the kill.")
 
 
-DEFAULT_SETTINGS: dict[Stage, StageSettings] = {
+DEFAULT_SETTINGS: dict[RegularStage, StageSettings] = {
     "ingest": StageSettings(),
     "validate": StageSettings(),
     "features": StageSettings(),

@@ -10,6 +10,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from ratchet.contracts.document import Document
+from ratchet.contracts.readers import Reader
+from ratchet.contracts.refit import Refit
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 
 
@@ -27,6 +29,17 @@ class SnapshotDay(Document):
     )
 
 
+class KeptRows(Document):
+    """Held-out days with the columns of a model in production, where the pipeline file does not have them all.
+
+    Row i of such a day is row i of the day's file in the snapshot.
+    """
+
+    reader: Reader
+    days: tuple[SnapshotDay, ...]
+    cause: str = Field("", description="Why a day is not there, if one is not: such as a column that the source lost.")
+
+
 class Snapshot(Document):
     """ingest: a version of the snapshot table, with the digest of every file. A training always names a version."""
 
@@ -36,6 +49,7 @@ class Snapshot(Document):
     missing: tuple[date, ...] = Field(
         (), description="Days of the window without data, if source.missing_days is skip."
     )
+    kept: tuple[KeptRows, ...] = Field((), description="Rows for models in production that read other columns.")
 
     @property
     def rows(self) -> int:
@@ -118,6 +132,9 @@ class FeatureSet(Document):
     split: Split
     checks: tuple[Check, ...] = Field((), description="The checks of derived columns, on every day.")
     excluded: tuple[date, ...] = Field((), description="Earlier days on which a derived column breaks a rule.")
+    refit: tuple[date, ...] = Field(
+        (), description="The days of a refit, if the pipeline has one; what is fitted on them is the output `refitted`."
+    )
 
     def of(self, days: tuple[date, ...]) -> tuple[FeatureDay, ...]:
         """The encoded days among some dates, in order."""
@@ -148,7 +165,11 @@ class Accumulation(Document):
 
 
 class TrainedModel(Document):
-    """train: a model that scores raw rows. Outputs: `weights` (safetensors), `description` (JSON)."""
+    """train, refit: a model that scores raw rows.
+
+    Outputs: `weights` (safetensors), `description` (JSON), `code` (the pipeline's folder), `trace` (.npy, float32
+    [steps, 2]: the loss of each step and the norm of its gradient).
+    """
 
     digest: Sha256 = Field(description="The digest of weights and description: the identity of the model.")
     objective: str
@@ -160,6 +181,7 @@ class TrainedModel(Document):
     parameters: int
     rows: int = Field(description="The training rows of an epoch.")
     resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt resumed from.")
+    refit: Refit | None = Field(None, description="Only for refit; all days of its split are training days.")
 
 
 class Champion(Document):
@@ -171,6 +193,12 @@ class Champion(Document):
     digest: Sha256
     data_date: date
     manifests: dict[str, str] = Field(description="Keys of the manifests of the run that trained it, by stage.")
+    shadow: bool = Field(default=False, description="Whether it is a backfill's winner; version is then its date.")
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"this backfill's winner of {self.version}" if self.shadow else f"production (version {self.version})"
 
 
 class Interval(Document):
@@ -228,6 +256,15 @@ class GuardJudgement(Document):
     outcome: Proof
 
 
+class Service(Document):
+    """How the candidate answers when it is asked as a service asks it, before it can become a version."""
+
+    rows: int
+    unit: Literal["row", "group"] = Field(description="What is asked for at once.")
+    latency_ms: float = Field(description="Milliseconds for a unit, the 99th percentile.")
+    memory: int | None = Field(None, description="Bytes of its process at most; None where the system does not say.")
+
+
 Verdict = Literal["promote", "reject", "inconclusive"]
 UNMEASURABLE = frozenset({"baseline-missing", "baseline-unreadable", "champion-unmeasurable"})
 """The reasons that say that the champion could not be measured; the last, that this has gone on for too long."""
@@ -269,6 +306,8 @@ class Judgement(Document):
         0, ge=0, description="For how many nights in a row, with this one, the champion could not be measured."
     )
     command: str = Field("", description="The command that ends what no later night can end by itself.")
+    scores: str = Field("", description="Sha256 of the candidate's scores, float64, little-endian; empty of before.")
+    service: Service | None = None
 
 
 class Registration(Document):
@@ -280,6 +319,9 @@ class Registration(Document):
     promoted: bool
     withheld: str = Field("", description="Why production did not change, if it did not.")
     ledger_number: int | None = None
+    refit_of: Sha256 | None = Field(
+        None, description="The digest of the measured model, if the version is a refit of it."
+    )
 
 
 def snapshot(result: StageResult) -> Snapshot:
@@ -298,7 +340,7 @@ def features(result: StageResult) -> FeatureSet:
 
 
 def trained(result: StageResult) -> TrainedModel:
-    """The summary of a train."""
+    """The summary of a train, or of a refit."""
     return TrainedModel.model_validate(result.summary)
 
 

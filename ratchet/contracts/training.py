@@ -86,3 +86,9 @@ class Train(Document):
         2, ge=1, description="Training stops after this many epochs without a better validation metric."
     )
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
+    refit: bool = Field(
+        default=False,
+        description="Whether a model with the verdict promote is trained once more, by the same recipe, on the "
+        "validation and held-out days too, and that model is shipped. Its own score cannot be measured. With "
+        "evaluate.holdout_days above 1 the refit leaves out the days that later nights still hold out.",
+    )

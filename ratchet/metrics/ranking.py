@@ -4,6 +4,8 @@ A scorer that gives every row the same score thus gets the value of a random ord
 label, score: float64 [rows]. offsets: int64 [groups + 1] of the groups into the rows, none of them empty.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -127,3 +129,67 @@ def _expected_reciprocal_rank(above: Offsets, equal: Offsets, hits: Offsets, cut
         expected += np.where(above + step < cut, none_before * here / (above + step + 1), 0.0)
         none_before *= np.clip(1 - here, 0.0, 1.0)
     return expected
+
+
+def average_precision(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
+    """Mean of the precision at each positive row [groups], over min(positives, cut); NaN for groups without one.
+
+    Positives ranked below `cut` count zero.
+    """
+    return _of_positives(label, score, offsets, cut, lambda _, mean, __: mean)
+
+
+def precision(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
+    """The share of positives among the first `cut` ranks [groups]; missing ranks of a short group hold none."""
+    return _of_positives(label, score, offsets, cut, lambda hits, *_: hits / cut)
+
+
+def recall(label: Floats, score: Floats, offsets: Offsets, cut: int) -> Floats:
+    """The share of a group's positives that are among the first `cut` ranks [groups]."""
+    return _of_positives(label, score, offsets, cut, lambda hits, _, total: hits / total)
+
+
+def _of_positives(
+    label: Floats,
+    score: Floats,
+    offsets: Offsets,
+    cut: int,
+    value: Callable[[Floats, Floats, Floats], Floats],
+) -> Floats:
+    """A value of each group from (expected positives by `cut`, mean precision at positives, all positives)."""
+    values = np.full(len(offsets) - 1, np.nan)
+    positive = (label > 0).astype(np.float64)
+    for groups, rows in _by_size(offsets):
+        found, below = _pad(positive, rows, 0.0), _pad(-score, rows, np.inf)
+        total = found.sum(axis=1)
+        some = total > 0
+        hits, summed = _expected_hits(found[some], below[some], cut)
+        values[groups[some]] = value(hits, summed / np.minimum(total[some], cut), total[some])
+    return values
+
+
+def _expected_hits(found: Floats, below: Floats, cut: int) -> tuple[Floats, Floats]:
+    """Expected number of positives in the first `cut` ranks, and expected sum of precisions at them [groups].
+
+    Of t tied rows with p positives after `above` rows with `hits` positives, the j-th (from 1) is positive with the
+    chance p / t, and then (j - 1) * (p - 1) / (t - 1) of the ones before it are expected to be so.
+    """
+    order = np.argsort(below, axis=1)
+    ordered, found = np.take_along_axis(below, order, axis=1), np.take_along_axis(found, order, axis=1)
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    run = np.cumsum(new) - 1
+    size, hits = np.bincount(run), np.bincount(run, found.ravel())
+    place = np.arange(ordered.shape[1]) + 1.0
+    begin = np.broadcast_to(place, ordered.shape)[new][run].reshape(ordered.shape)
+    tied, good = size[run].reshape(ordered.shape), hits[run].reshape(ordered.shape)
+    summed = np.cumsum(found, axis=1)
+    before = np.concatenate([np.zeros((len(found), 1)), summed[:, :-1]], axis=1)
+    earlier = np.take_along_axis(before, begin.astype(np.int64) - 1, axis=1)
+    chance = good / tied
+    others = (place - begin) * (good - 1) / np.maximum(tied - 1, 1)
+    count = place <= cut
+    return (
+        np.asarray((chance * count).sum(axis=1)),
+        np.asarray((chance * (earlier + others + 1) / place * count).sum(axis=1)),
+    )

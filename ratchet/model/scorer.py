@@ -59,7 +59,7 @@ class PackedModel:
 
 
 def _scoring(package: Path) -> ModuleType:
-    """A package's scoring module. tasks.register.pyfunc, which imports nothing of ours, does the same.
+    """A package's scoring module. ratchet.model.pyfunc, which imports nothing of ours, does the same.
 
     A load that fails leaves nothing behind: what comes next may have the same package whole, in another folder. Threads
     that load one package take turns.

@@ -24,7 +24,8 @@ from ratchet.model.hashing import probe
 from ratchet.model.networks import Network, finish, load_weights
 from ratchet.model.saving import code_digest, digest_of_model
 
-_BATCH = 65_536
+_BLOCK = 256
+"""Rows that go through the network at once, always as many: with another number a library may add in another order."""
 
 
 class ScoringModel:
@@ -37,7 +38,7 @@ class ScoringModel:
         self._derive = load_derive(folder, cast("dict[str, ColumnType]", description.derived))
 
     def score(self, df: pd.DataFrame) -> NDArray[np.float64]:
-        """Scores of raw rows, float64 [rows], [rows, classes] for multiclass; rows are taken in bounded batches.
+        """Scores of raw rows, float64 [rows], [rows, classes] for multiclass; rows go through in blocks of one size.
 
         What a ranking sorts by, a probability (binary, multiclass), or a value (regression).
         Raises ConfigurationError if a column is missing, or derive fails.
@@ -49,17 +50,19 @@ class ScoringModel:
         kinds = {column.name: cast("ColumnType", column.type) for column in self.description.categorical}
         return self.score_arrays(*encode(self._derive(df), numeric=numeric, categorical=kinds))
 
+    def derive(self, df: pd.DataFrame) -> pd.DataFrame:
+        """Raw rows with the columns that the pipeline's own code adds. Raises ConfigurationError with file and line."""
+        return self._derive(df)
+
     def score_arrays(self, numeric: NDArray[np.floating], categorical: NDArray[np.int64]) -> NDArray[np.float64]:
         """The same for rows that are encoded already: floats [rows, numeric], int64 [rows, categorical]."""
         found = []
         with torch.inference_mode():
-            for begin in range(0, len(numeric), _BATCH):
-                some = slice(begin, begin + _BATCH)
-                raw = self._network(
-                    torch.from_numpy(np.ascontiguousarray(numeric[some])),
-                    torch.from_numpy(np.ascontiguousarray(categorical[some])),
-                )
-                found.append(finish(self._network, self.description.objective, raw).double().numpy())
+            for begin in range(0, len(numeric), _BLOCK):
+                some = slice(begin, begin + _BLOCK)
+                raw = self._network(_block(numeric[some]), _block(categorical[some]))
+                scores = finish(self._network, self.description.objective, raw)
+                found.append(scores.double().numpy()[: len(numeric[some])])
         shape = (0,) if self.description.classes == 1 else (0, self.description.classes)
         return np.concatenate(found) if found else np.empty(shape)
 
@@ -71,6 +74,13 @@ class ScoringModel:
             *(column.name for column in self.description.categorical),
         )
         return tuple(name for name in features if name not in self.description.derived)
+
+
+def _block(rows: NDArray[np.generic]) -> torch.Tensor:
+    """Some rows as a whole block: the rows beside them are zeros."""
+    block = np.zeros((_BLOCK, rows.shape[1]), rows.dtype)
+    block[: len(rows)] = rows
+    return torch.from_numpy(block)
 
 
 def load(folder: Path) -> ScoringModel:

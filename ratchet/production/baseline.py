@@ -10,8 +10,9 @@ from typing import Literal
 
 from ratchet.contracts.request import Promotion, RunKind
 from ratchet.contracts.summaries import Champion
+from ratchet.production.standing import Standing, held, standing
 from ratchet.store.base import Store
-from ratchet.store.ledger import Record, champion, records
+from ratchet.store.ledger import Record, champion, champion_of, records
 
 Mode = Literal["auto", "approve", "never"]
 
@@ -22,26 +23,28 @@ def promotion(
     """Whether a run may move production. configured: by the pipeline. asked: by the person who started the run."""
     if asked is not None:
         reason = "asked for when the run was started" if asked == "never" else ""
-        return Promotion(mode=asked, reason=reason)
+        return Promotion(mode=asked, reason=reason)  # a hold is looked for again when it would be recorded
     if kind == "backfill":
         return Promotion(mode="never", reason="a backfill does not move production unless asked to")
     if configured == "never":
         return Promotion(mode="never", reason="register.promote is never")
-    live = champion(store, model)
-    if live is not None and data_date < live.data_date:
-        return Promotion(
-            mode="never",
-            reason=f"production already has data up to {live.data_date}; older runs do not move it unless asked",
-        )
-    if configured == "approve" and kind == "local":
-        return Promotion(
-            mode="never", reason="register.promote is approve, and a local run cannot ask; start it in Airflow"
-        )
-    return Promotion(mode=configured)
+    reason = _held_back(standing(store, model), data_date)
+    if not reason and configured == "approve" and kind == "local":
+        reason = "register.promote is approve, and a local run cannot ask; start it in Airflow"
+    return Promotion(mode="never", reason=reason) if reason else Promotion(mode=configured)
+
+
+def _held_back(now: Standing, data_date: date) -> str:
+    """Why the ledger lets a run of this date move nothing, unless it is asked to; empty if it may."""
+    if now.hold is not None:
+        return held(now.hold)
+    if now.live is not None and data_date < now.live.data_date:
+        return f"production already has data up to {now.live.data_date}; older runs do not move it unless asked"
+    return ""
 
 
 def drift_reference(store: Store, model: str, data_date: date) -> Champion | None:
-    """The champion as of a data date: the newest model of earlier data."""
+    """The champion as of a data date: who was in office on it."""
     record = champion(store, model, before=data_date)
     return as_champion(record) if record else None
 
@@ -49,25 +52,17 @@ def drift_reference(store: Store, model: str, data_date: date) -> Champion | Non
 def baseline(store: Store, model: str, *, data_date: date, candidate: str, may_promote: bool) -> Champion | None:
     """The model that a candidate (its digest) has to beat, or None where there is none yet.
 
-    A run that may move production meets the live champion. If an earlier try of the same run made the candidate
-    champion, it meets the model that it beat then. A run that may not move production meets the champion as of its data
-    date.
+    A run that may move production meets the live champion. If an earlier try of the same run made the candidate, or a
+    refit of it, champion, it meets the model that it beat then. A run that may not move production meets who was in
+    office on its data date.
     """
     if not may_promote:
         return drift_reference(store, model, data_date)
     history = {record.number: record for record in records(store, model)}
-    live: Record | None = history[max(history)] if history else None
-    while live is not None and live.model_digest == candidate:
+    live = champion_of(tuple(history.values()))
+    while live is not None and live.measured == candidate:
         live = history.get(live.baseline) if live.baseline else None
     return as_champion(live) if live else None
-
-
-def already_promoted(store: Store, model: str, candidate: str, data_date: date) -> bool:
-    """Whether this model was promoted for this date before."""
-    return any(
-        record.model_digest == candidate and record.data_date == data_date and record.action == "promote"
-        for record in records(store, model)
-    )
 
 
 def as_champion(record: Record) -> Champion:

@@ -12,20 +12,21 @@ from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError, OutOfMemory, RatchetError
 from ratchet.contracts.fingerprint import digest_of, fingerprint
 from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.stages import Stage
 from ratchet.contracts.step_rows import step_rows
 from ratchet.contracts.summaries import MAX_ACCUMULATION, Accumulation
 from ratchet.store.base import Store
 
 
-def accumulation(store: Store, plan: RunPlan, parts: Mapping[str, str]) -> int:
-    """How many micro-batches a step of the training with these parts of a fingerprint uses.
+def accumulation(store: Store, plan: RunPlan, stage: Stage, parts: Mapping[str, str]) -> int:
+    """How many micro-batches a step of the training with these parts of a fingerprint uses. stage: one of TRAININGS.
 
     The remembered number; fewer, if a training with fewer is published: then there is nothing to compute.
     """
     remembered = _read_number(store, plan)[0]
     fewer = 1
     while fewer < remembered:
-        prefix = paths.published(plan.spec.name, "train", fingerprint({**parts, **accumulation_parts(fewer)}))
+        prefix = paths.published(plan.spec.name, stage, fingerprint({**parts, **accumulation_parts(fewer)}))
         if store.head(paths.manifest(prefix)) is not None:
             return fewer
         fewer *= 2

@@ -13,6 +13,7 @@ from ratchet.contracts.errors import OutOfMemory, Preempted, RatchetError, Unava
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import PublishedResult
+from ratchet.contracts.stages import TRAININGS, section
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
 from ratchet.runs.accumulation import remember_out_of_memory
@@ -83,7 +84,8 @@ class Attempt:
     def _begin(self, earlier: str | None, *, succeeds: bool) -> StageJob | PublishedResult:
         """Take the lease, then find or start the container, unless the result is published by then."""
         began = datetime.now(UTC)
-        lease = new_lease(self.work.plan.run_id, self.work.attempt)
+        plan = self.work.plan
+        lease = new_lease(plan.run_id, self.work.attempt, installation=plan.installation)
         waiter = Waiter(self.work.store, self.work.lease, lease, succeeds=succeeds)
         hold = self._wait(waiter, began)
         if isinstance(hold, PublishedResult):
@@ -113,7 +115,7 @@ class Attempt:
             if (datetime.now(UTC) - began).total_seconds() > limit_s:
                 raise Unavailable(
                     f"{stage} waited {show_duration(limit_s)} for another run that computes the same",
-                    remedy=f"check what holds that run up, or raise stages.{stage}.timeout",
+                    remedy=f"check what holds that run up, or raise stages.{section(stage)}.timeout",
                 )
             if (found := self.work.result()) is not None:
                 return found
@@ -180,7 +182,8 @@ class Attempt:
                 "with the log",
             )
             raise self._with_log(error)
-        work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
+        if work.plan.kind != "reproduction":  # it is no build that a later run differs from
+            work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
         return outcome_of(found, cached=False, because=work.because)
 
     def _to_end(self, job: StageJob) -> RatchetError | None:
@@ -209,7 +212,7 @@ class Attempt:
     def _with_remedy(self, error: RatchetError) -> RatchetError:
         """A training that ran out of memory computes with more micro-batches next time."""
         work = self.work
-        if isinstance(error, OutOfMemory) and work.request.stage == "train":
+        if isinstance(error, OutOfMemory) and work.request.stage in TRAININGS:
             return remember_out_of_memory(work.store, work.plan, error, used=work.request.accumulation)
         return error
 

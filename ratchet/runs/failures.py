@@ -13,7 +13,7 @@ from ratchet.contracts.errors import (
 from ratchet.contracts.exits import ExitCode, meaning
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import StageRequest
-from ratchet.contracts.stages import Stage
+from ratchet.contracts.stages import Stage, section
 from ratchet.runners.following import JobEnd
 from ratchet.runs.events import parse
 
@@ -37,11 +37,11 @@ def _failure(request: StageRequest, ended: JobEnd) -> RatchetError:
     stage = request.stage
     if ended.timed_out:
         return Unavailable(
-            f"{stage} took longer than {show_duration(request.spec.stages[stage].timeout)} and was stopped",
-            remedy=f"raise stages.{stage}.timeout, or check what held it up",
+            f"{stage} took longer than {show_duration(request.spec.settings_of(stage).timeout)} and was stopped",
+            remedy=f"raise stages.{section(stage)}.timeout, or check what held it up",
         )
     if ended.out_of_memory:
-        memory = request.spec.resources[stage].memory >> 20
+        memory = request.spec.resources_of(stage).memory >> 20
         return OutOfMemory(f"{stage} needed more than its {memory} MiB of memory")
     failures = [event for event in map(parse, ended.tail) if event.name == "failure"]
     said = failures[-1].fields if failures else {}

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import date
 
 from ratchet.contracts import paths, summaries
+from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.request import RunKind, RunPlan
-from ratchet.contracts.stages import STAGES
 from ratchet.contracts.summaries import Interval
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
+from ratchet.store.ledger import Record, champion_of, records
 
 Standing = str
 """promote, reject or inconclusive; `failed` or `unfinished` where a run has no verdict."""
@@ -19,7 +20,9 @@ Standing = str
 class RunLine:
     """The run of a date, in one line. gain: relative, of the pipeline's metric. version: registered, if any.
 
-    would_promote: whether the verdict is promote, even if the run was not allowed to move production.
+    would_promote: whether the verdict is promote, even if the run was not allowed to move production. promoted: whether
+    the ledger has a promotion of its model. live: whether its model is in production now. against: what it was measured
+    against; empty for a constant scorer. chain: of a backfill that is judged along its own winners.
     """
 
     day: date
@@ -32,6 +35,13 @@ class RunLine:
     version: str
     cause: str
     cached: bool
+    live: bool = False
+    against: str = ""
+    chain: str = ""
+
+
+Ledgers = dict[str, tuple[Record, ...]]
+"""Ledgers that were read, by model."""
 
 
 def runs_of(store: Store, pipeline: str, day: date) -> list[str]:
@@ -71,10 +81,15 @@ def first_judged(store: Store, pipeline: str, day: date) -> RunPlan | None:
     return None
 
 
-def newest(store: Store, pipeline: str, day: date, kind: RunKind | None = None) -> RunLine | None:
-    """The newest run of a date, or the newest of a kind, in one line."""
+def newest(
+    store: Store, pipeline: str, day: date, kind: RunKind | None = None, *, ledgers: Ledgers | None = None
+) -> RunLine | None:
+    """The newest run of a date, or the newest of a kind, in one line.
+
+    ledgers: keeps what is read of them, for one who asks for many dates.
+    """
     plans = [plan for plan in _plans(store, pipeline, day) if kind in {None, plan.kind}]
-    return _line(store, plans[-1]) if plans else None
+    return _line(store, plans[-1], {} if ledgers is None else ledgers) if plans else None
 
 
 def _plans(store: Store, pipeline: str, day: date) -> Iterator[RunPlan]:
@@ -83,12 +98,26 @@ def _plans(store: Store, pipeline: str, day: date) -> Iterator[RunPlan]:
             yield plan
 
 
-def _line(store: Store, plan: RunPlan) -> RunLine:
+def _ledger(store: Store, model: str, ledgers: Ledgers) -> tuple[Record, ...]:
+    """The ledger of a model; empty if it cannot be read, since what cannot be checked is not in production."""
+    if model not in ledgers:
+        try:
+            ledgers[model] = records(store, model)
+        except CorruptArtifact:
+            ledgers[model] = ()
+    return ledgers[model]
+
+
+def _line(store: Store, plan: RunPlan, ledgers: Ledgers) -> RunLine:
     ended = outcomes(store, plan.spec.name, plan.run_id)
     failed = [outcome for outcome in ended.values() if outcome.state == "failed"]
     evaluated, registered = ended.get("evaluate"), ended.get("register")
     judged = summaries.judgement(evaluated.result) if evaluated and evaluated.result else None
     made = summaries.registration(registered.result) if registered and registered.result else None
+    ledger = _ledger(store, made.model, ledgers) if made else ()
+    trained = ended["train"].result if "train" in ended else None
+    digest = summaries.trained(trained).digest if trained else ""
+    live = champion_of(ledger)
     standing = "failed" if failed else judged.verdict if judged else "unfinished"
     cause = f"{failed[0].stage}: {failed[0].because}" if failed else judged.explanation if judged else ""
     return RunLine(
@@ -98,8 +127,12 @@ def _line(store: Store, plan: RunPlan) -> RunLine:
         standing=standing,
         gain=judged.gain if judged else None,
         would_promote=judged is not None and judged.verdict == "promote",
-        promoted=made is not None and made.promoted,
+        promoted=any(record.action == "promote" and record.model_digest == digest for record in ledger),
+        live=live is not None and live.model_digest == digest,
         version=made.version if made else "",
         cause=cause,
-        cached=len(ended) == len(STAGES) and all(one.cached for one in ended.values() if one.stage != "report"),
+        against=judged.baseline.title if judged and judged.baseline else "",
+        chain=plan.chain,
+        cached=set(ended) == set(plan.spec.sequence)
+        and all(one.cached for one in ended.values() if one.stage != "report"),
     )

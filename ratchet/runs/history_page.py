@@ -12,6 +12,7 @@ from ratchet.pages import template
 from ratchet.pages.svg import GainAxis, line, svg
 from ratchet.pages.words import interval
 from ratchet.runs.history import RunLine
+from ratchet.runs.winners_chart import chart
 
 _TEMPLATE = Path(__file__).with_name("nights.html")
 _MOODS = {"promote": "good", "inconclusive": "warn", "reject": "bad", "failed": "bad", "unfinished": "warn"}
@@ -30,7 +31,13 @@ def page(pipeline: str, lines: Sequence[RunLine]) -> str:
         return svg(_WIDTH, _HEIGHT, [zero, drawn], interval(night.gain))
 
     return template.render(
-        _TEMPLATE, pipeline=pipeline, lines=lines, counts=_counts(lines), moods=_MOODS, picture=picture
+        _TEMPLATE,
+        chart=chart(lines),
+        pipeline=pipeline,
+        lines=lines,
+        counts=_counts(lines),
+        moods=_MOODS,
+        picture=picture,
     )
 
 

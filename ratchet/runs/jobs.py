@@ -60,12 +60,12 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
     if tracks:
         urls.append(request.tracking_uri or "")
     cache = environment().cache_volume if image is not None and uses_s3 else None
-    settings = request.spec.stages[request.stage]
+    settings = request.spec.settings_of(request.stage)
     return Job(
         name=f"{request.spec.name}.{request.stage}.{request.data_date}",
         request=request.model_dump_json(by_alias=True).encode(),
         image=image,
-        resources=request.spec.resources[request.stage],
+        resources=request.spec.resources_of(request.stage),
         labels={
             Label.PIPELINE: request.spec.name,
             Label.STAGE: request.stage,

@@ -3,15 +3,16 @@
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import OutOfMemory, RatchetError, Unavailable
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.contracts.summaries import Judgement, Registration
+from ratchet.production.reconcile import Reconciled, reconcile
 from ratchet.runners.runner import Runner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
@@ -33,12 +34,30 @@ OnStageEvent = Callable[[Stage, Event], None]
 
 @dataclass(frozen=True, kw_only=True)
 class LocalRun:
-    """How a run ended. error: what stopped it, if anything did; report: the page's URI, if there is one."""
+    """How a run ended. error: what stopped it, if anything did; report: the page's URI, if there is one.
+
+    production: what ledger and registry say of production at the end, whatever results were found in the cache.
+    """
 
     plan: RunPlan
     outcomes: dict[Stage, Outcome]
     error: RatchetError | None
     report: str | None
+    production: Reconciled = field(default_factory=Reconciled)
+
+    @property
+    def in_production(self) -> str:
+        """Where the registered version is now, as the ledger says; empty if the run registered none."""
+        made, trained = self.registration, self._result("refit") or self._result("train")
+        if made is None or trained is None:
+            return ""
+        live = self.production.live
+        if live is not None and live.model_digest == summaries.trained(trained).digest:
+            return "in production"
+        if not made.promoted:
+            return f"not in production ({made.withheld})"
+        now = f"record {live.number} put version {live.version} there: {live.reason}" if live else "nothing is"
+        return f"not in production any more ({now})"
 
     @property
     def judgement(self) -> Judgement | None:
@@ -52,6 +71,13 @@ class LocalRun:
         result = self._result("register")
         return summaries.registration(result) if result else None
 
+    @property
+    def refit_refused(self) -> str:
+        """Why the refit may not be shipped; empty without a refit, or if it may."""
+        result = self._result("refit")
+        made = summaries.trained(result).refit if result else None
+        return made.refused if made else ""
+
     def _result(self, stage: Stage) -> StageResult | None:
         outcome = self.outcomes.get(stage)
         return outcome.result if outcome else None
@@ -63,7 +89,7 @@ def run_stages(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: On
     on_stage is called with None when a stage begins, and with its outcome when it ends.
     """
     error: RatchetError | None = None
-    for stage in STAGES:
+    for stage in plan.spec.sequence:
         if error is not None and stage != "report":
             continue
         on_stage(stage, None)
@@ -77,7 +103,13 @@ def run_stages(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: On
         on_stage(stage, outcome)
     store = open_store(plan.store)
     ended = outcomes(store, plan.spec.name, plan.run_id)
-    return LocalRun(plan=_stored(plan), outcomes=ended, error=error, report=page_of(store, ended))
+    return LocalRun(
+        plan=_stored(plan),
+        outcomes=ended,
+        error=error,
+        report=page_of(store, ended),
+        production=reconcile(store, plan.tracking_uri, plan.spec.model_name),
+    )
 
 
 def page_of(store: Store, ended: dict[Stage, Outcome]) -> str | None:
@@ -117,7 +149,7 @@ def _run_stage(plan: RunPlan, stage: Stage, runner: Runner, on_event: OnEvent) -
         try:
             return attempt_stage(plan, stage, runner, name=uuid.uuid4().hex[:16], on_event=on_event)
         except OutOfMemory as error:
-            if stage != "train":
+            if stage not in TRAININGS:
                 raise
             on_event(Event(name="warning", level="warning", message=str(error)))
         except Unavailable as error:

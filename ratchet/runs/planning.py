@@ -7,15 +7,18 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ratchet.contracts import bundle, dates, paths
-from ratchet.contracts.environment import variable
+from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides, refuse_promotion
 from ratchet.contracts.loading import load
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.request import AsOf, RunKind, RunPlan
+from ratchet.contracts.request import AsOf, Promotion, RunKind, RunPlan
 from ratchet.contracts.result import Artifact
 from ratchet.production.baseline import Mode, drift_reference, promotion
+from ratchet.production.findings import unreadable
+from ratchet.production.reconcile import reconcile, sentences
+from ratchet.runs.chain import chain_of
 from ratchet.runs.day_records import day_states
 from ratchet.runs.history import first_judged
 from ratchet.runs.pins import pins
@@ -41,13 +44,16 @@ def make_plan(
     image: str | None = None,
     as_of: AsOf = "now",
     origin: str = "",
+    chain: str = "",
+    latest: bool = False,
     publish: bool = True,
 ) -> RunPlan:
     """Decide a run, and publish its plan and its bundle unless `publish` is False.
 
     A run_id that has a plan gets that plan. A bundle whose bytes in the store are damaged is written again. as_of:
     `then` takes the source as the first run of this date that came to a verdict saw it, without later changes. origin:
-    the orchestrator's own name of the run. started_by: the user.
+    the orchestrator's own name of the run. started_by: the user. chain: of the dates that one local command runs.
+    latest: whether this is the last of them, which a person lets promote.
 
     Raises ConfigurationError (a wrong folder or source, a source that pipelines may not read, a password in the
     tracking server's address, an override of a gate that only the file may change, more promotion than the file
@@ -64,13 +70,21 @@ def make_plan(
         refuse_promotion(promote, allowed, spec.name)
     store = open_store(store_uri)
     key = paths.plan(spec.name, run_id)
+    ours = environment().installation or ""
     if (earlier := _read(store, key)) is not None:
+        _refuse_foreign(earlier, ours)
+        store.create(paths.night(spec.name, earlier.data_date, run_id), b"")
         _store_bundle(store, earlier.bundle, lambda: bundle.pack(folder))
         return earlier
+    now = datetime.now(UTC)
     store.prepare()  # first of all: a new folder is given to the user of the stages only while it is empty
     packed = bundle.pack(folder)
     root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
     check_reach(spec.source, root, source, store)
+    if publish:  # before the champion of the date is looked up: from now on, no change of production is in office on it
+        store.create(paths.night(spec.name, data_date, run_id), b"")
+    production = reconcile(store, tracking_uri, spec.model_name, look=not publish)
+    authority = production.finding
     first = first_judged(store, spec.name, data_date) if as_of == "then" else None
     if first is not None:
         then = {each.day: each for each in first.source}
@@ -86,10 +100,19 @@ def make_plan(
         source_root=root,
         source=source,
         as_of=as_of,
-        promotion=promotion(
+        promotion=Promotion(mode="never", reason=str(authority))
+        if unreadable(authority)
+        else promotion(
             store, spec.model_name, data_date=data_date, kind=kind, configured=spec.register_.promote, asked=promote
         ),
-        champion=drift_reference(store, spec.model_name, data_date),
+        champion=None if unreadable(authority) else drift_reference(store, spec.model_name, data_date),
+        chain=chain_of(store, spec.name, data_date, overrides=overrides or {}, now=now)
+        if kind == "backfill"
+        else chain,
+        latest=latest,
+        installation=ours,
+        authority=authority,
+        production=tuple(sentences(spec.model_name, production)),
         store=store.uri,
         tracking_uri=tracking_uri,
         pins=pins(folder, image),
@@ -98,14 +121,26 @@ def make_plan(
         rebuild=rebuild,
         days=day_states(store, spec.name, dates.window(data_date, spec.source.window_days)[:-1]),
         refused_by=_refused_by(store, spec, data_date) if first is None else "",
-        created=datetime.now(UTC),
+        created=now,
     )
     if not publish:
         return plan
     _store_bundle(store, plan.bundle, lambda: packed)
     store.create(key, plan.model_dump_json(by_alias=True, indent=1).encode())
-    store.create(paths.night(spec.name, data_date, run_id), b"")
-    return _read(store, key) or plan
+    planned = _read(store, key) or plan
+    _refuse_foreign(planned, ours)
+    return planned
+
+
+def _refuse_foreign(plan: RunPlan, ours: str) -> None:
+    """Raise ConfigurationError if another installation has planned a run of this id. One of before had no name."""
+    if plan.installation in {"", ours}:
+        return
+    here = f"this is {ours}" if ours else f"{variable('installation')} is not set here"
+    raise ConfigurationError(
+        f"run {plan.run_id} of {plan.spec.name} belongs to the installation {plan.installation}, and {here}",
+        remedy=f"set {variable('installation')} as it was, or give each installation a store of its own",
+    )
 
 
 def _refused_by(store: Store, spec: PipelineSpec, data_date: date) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ratchet.contracts import summaries
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Outcome, RunPlan
-from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.contracts.summaries import Champion, Snapshot
 from ratchet.production.baseline import baseline
 from ratchet.runs.outcomes import newest_build, outcome_of, why_built
@@ -85,7 +85,7 @@ def preview(
         stages=stages,
         seconds=sum(seconds.values()) if seconds or not built else None,
         unknown=tuple(line.stage for line in built if line.seconds is None),
-        gpu_hours=seconds.get("train", 0.0) / 3600 * spec.resources["train"].gpus,
+        gpu_hours=sum(seconds.get(stage, 0.0) for stage in TRAININGS) / 3600 * spec.resources["train"].gpus,
     )
 
 
@@ -105,13 +105,13 @@ def _stages(store: Store, plan: RunPlan, outcomes: dict[Stage, Outcome]) -> list
     """Preview each stage. outcomes: gets those of the stages whose results are stored."""
     found: list[StagePreview] = []
     waits_for: Stage | None = None
-    for stage in STAGES:
+    for stage in plan.spec.sequence:
         before = newest_build(store, plan.spec.name, stage)
         seconds = sum(before.result.timings.values()) if before else None
         rows = Snapshot.model_validate(before.result.summary).rows if before and stage == "ingest" else None
         state, because = "build", f"it needs the new result of {waits_for}" if waits_for else ""
         if waits_for is None:
-            if reason := why_skipped(stage, outcomes):
+            if reason := why_skipped(plan.spec, stage, outcomes):
                 state, because = "skip", reason
             else:
                 request = compose(store, plan, stage, outcomes, "preview")

@@ -4,16 +4,23 @@ import json
 from collections.abc import Callable, Mapping
 
 from ratchet.contracts import summaries
+from ratchet.contracts.approval import Answer
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.repetition import Repetition
-from ratchet.contracts.request import UPSTREAM, Input, Outcome, Promotion, RunPlan, StageRequest
+from ratchet.contracts.request import UPSTREAM, Input, Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.stages import Stage
+from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.contracts.summaries import Champion
-from ratchet.production.baseline import already_promoted, baseline
+from ratchet.production.baseline import baseline
+from ratchet.production.findings import unreadable
+from ratchet.production.readers import other_readers
+from ratchet.production.request_parts import live_parts, obstacle_parts
+from ratchet.production.shadow import judges_in_shadow, shadow_baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts
+from ratchet.runs.answers import answers
 from ratchet.runs.repetition import repetition
 from ratchet.runs.unmeasured import unmeasured_nights
 from ratchet.runtime.release import stage_code
@@ -22,37 +29,36 @@ from ratchet.store.base import Store
 Outcomes = Mapping[Stage, Outcome]
 
 
-def why_skipped(stage: Stage, outcomes: Outcomes) -> str | None:
-    """Why a stage has nothing to do in this run, or None. Only register can have nothing to do."""
-    if stage != "register":
+def why_skipped(spec: PipelineSpec, stage: Stage, outcomes: Outcomes) -> str | None:
+    """Why a stage has nothing to do in this run, or None. Only refit and register can have nothing to do.
+
+    A DAG has the task refit if the file says so, and a run may have switched it off.
+    """
+    if stage not in {"refit", "register"}:
         return None
-    evaluate = outcomes.get("evaluate")
-    if evaluate is None or evaluate.result is None:
-        return None
-    judged = summaries.judgement(evaluate.result)
-    return None if judged.verdict == "promote" else f"{judged.verdict}: {judged.explanation}"
+    if stage not in spec.sequence:
+        return "train.refit is false in this run"
+    evaluate, refit = outcomes.get("evaluate"), outcomes.get("refit")
+    if evaluate is not None and evaluate.result is not None:
+        judged = summaries.judgement(evaluate.result)
+        if judged.verdict != "promote":
+            return f"{judged.verdict}: {judged.explanation}"
+    if stage == "register" and spec.train.refit and refit is not None and refit.result is not None:
+        made = summaries.trained(refit.result).refit
+        return (made and made.refused) or None
+    return None
 
 
 def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attempt: str) -> StageRequest:
     """The request of a stage. Raises ConfigurationError if a stage before it has no result in this run."""
     inputs = _inputs(plan, stage, outcomes)
-    champion, promotion = plan.champion, plan.promotion
+    champion = plan.champion
     counted, unmeasured = Repetition(), 0
-    if stage in {"evaluate", "register"}:
+    if stage == "evaluate":
         trained = summaries.trained(_result(outcomes, "train"))
-        candidate = trained.digest
-        if stage == "evaluate":
-            champion = baseline(
-                store,
-                plan.spec.model_name,
-                data_date=plan.data_date,
-                candidate=candidate,
-                may_promote=promotion.mode != "never",
-            )
-            counted = repetition(store, plan, trained)
-            unmeasured = unmeasured_nights(store, plan, champion)
-        elif already_promoted(store, plan.spec.model_name, candidate, plan.data_date):
-            promotion = Promotion(mode=plan.spec.register_.promote)
+        if not unreadable(plan.authority):
+            champion = _measured_against(store, plan, trained.digest)
+        counted, unmeasured = repetition(store, plan, trained), unmeasured_nights(store, plan, champion)
     parts = {
         **stage_code(stage),
         **{f"input.{name}": given.content for name, given in inputs.items()},
@@ -69,15 +75,29 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     as_of = plan.as_of if stage == "ingest" else "now"
     if as_of == "then":
         parts["as_of"] = as_of
+    authority = plan.authority if stage in {"evaluate", "register"} else None
+    if authority is not None:
+        parts["authority"] = str(authority)
+    others = other_readers(store, plan.spec, plan.data_date) if stage == "ingest" else ()
+    parts |= {f"readers.{place}": digest_of(one) for place, one in enumerate(others)}
+    if stage == "evaluate" and (kept := summaries.snapshot(_result(outcomes, "ingest")).kept):
+        parts["kept"] = digest_of([one.model_dump(mode="json") for one in kept])
     if stage == "register":
-        parts["promotion"] = promotion.mode
+        parts["promotion"] = plan.promotion.mode
+        refit = _result(outcomes, "refit") if plan.spec.train.refit else None
+        parts |= obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"), refit)
+    answered = _answers(store, plan, stage)
+    parts |= _answer_parts(answered)
     if stage == "evaluate":
         parts |= {**counted.parts(), **({"unmeasured": str(unmeasured)} if unmeasured else {})}
     micro_batches = 1
-    if stage == "train":
-        micro_batches = accumulation(store, plan, parts)
+    if stage == "refit":
+        parts["input.refitted"] = _result(outcomes, "features").outputs["refitted"].sha256
+    if stage in TRAININGS:
+        micro_batches = accumulation(store, plan, stage, parts)
         parts |= accumulation_parts(micro_batches)
     if stage == "report":
+        parts |= live_parts(store, plan.spec.model_name)
         parts |= {
             f"outcome.{name}": f"{outcome.state} {outcome.content or outcome.because}"
             for name, outcome in outcomes.items()
@@ -93,7 +113,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         source=plan.source if stage == "ingest" else (),
         inputs=inputs,
         champion=champion,
-        promotion=promotion,
+        promotion=plan.promotion,
         kind=plan.kind,
         store=plan.store,
         tracking_uri=plan.tracking_uri,
@@ -102,17 +122,41 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         started_by=plan.started_by,
         accumulation=micro_batches,
         as_of=as_of,
+        readers=others,
         days=days,
         repetition=counted,
         unmeasured=unmeasured,
+        approvals=answered or (),
+        authority=authority,
         fingerprint=fingerprint(parts),
         parts=parts,
     )
 
 
+def _measured_against(store: Store, plan: RunPlan, candidate: str) -> Champion | None:
+    if judges_in_shadow(plan):
+        return shadow_baseline(store, plan)
+    may_promote = plan.promotion.mode != "never"
+    model = plan.spec.model_name
+    return baseline(store, model, data_date=plan.data_date, candidate=candidate, may_promote=may_promote)
+
+
+def _answers(store: Store, plan: RunPlan, stage: Stage) -> tuple[Answer, ...] | None:
+    """What people answered; None for a stage that does not ask, or a run in which nobody is asked."""
+    if stage not in {"register", "report"} or plan.promotion.mode != "approve":
+        return None
+    return answers(store, plan.spec.name, plan.run_id)
+
+
+def _answer_parts(answered: tuple[Answer, ...] | None) -> dict[str, str]:
+    if answered is None:
+        return {}
+    return {"approvals": digest_of([one.model_dump(mode="json") for one in answered])}
+
+
 def _inputs(plan: RunPlan, stage: Stage, outcomes: Outcomes) -> dict[Stage, Input]:
     inputs: dict[Stage, Input] = {}
-    for name in UPSTREAM[stage]:
+    for name in (name for name in UPSTREAM[stage] if name in plan.spec.sequence):
         outcome = outcomes.get(name)
         if outcome and outcome.manifest and outcome.content:
             inputs[name] = Input(manifest=outcome.manifest, content=outcome.content)
@@ -164,18 +208,27 @@ def _split(plan: RunPlan) -> dict[str, object]:
 
 def _features(plan: RunPlan) -> dict[str, str]:
     model = {"train.model.min_count": plan.spec.train.model.min_count, "train.objective": plan.spec.train.objective}
-    return {**_columns(plan), **_user(plan), **flatten({**_split(plan), **model}, "config")}
+    refit = {"train.refit": True} if plan.spec.train.refit else {}
+    return {**_columns(plan), **_user(plan), **flatten({**_split(plan), **model, **refit}, "config")}
 
 
 def _train(plan: RunPlan) -> dict[str, str]:
     return {
         **_columns(plan),
         **_user(plan),
-        **flatten(plan.spec.train, "config.train"),
+        **flatten(plan.spec.train.model_dump(mode="json", exclude={"refit"}), "config.train"),
         "config.evaluate.metric": json.dumps(plan.spec.metric),
         "config.resources.train.gpus": str(plan.spec.resources["train"].gpus),
         "config.resources.train.cpus": str(plan.spec.resources["train"].cpus),  # sums depend on how they are split
     }
+
+
+_SERVED = {"max_latency_ms", "max_memory"}
+"""What evaluate asks of a candidate as a service, and refit of what is shipped."""
+
+
+def _refit(plan: RunPlan) -> dict[str, str]:
+    return {**_train(plan), **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register")}
 
 
 def _evaluate(plan: RunPlan) -> dict[str, str]:
@@ -183,6 +236,7 @@ def _evaluate(plan: RunPlan) -> dict[str, str]:
         **_columns(plan),
         **flatten(plan.spec.evaluate, "config.evaluate"),
         **flatten(plan.spec.gate, "config.gate"),
+        **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register"),
     }
 
 
@@ -201,6 +255,7 @@ _PARTS: dict[Stage, Callable[[RunPlan], dict[str, str]]] = {
     "features": _features,
     "train": _train,
     "evaluate": _evaluate,
+    "refit": _refit,
     "register": _register,
     "report": _report,
 }
@@ -214,4 +269,5 @@ def _champion_parts(stage: Stage, champion: Champion | None) -> dict[str, str]:
     if stage == "validate":
         return {"champion": champion.manifests.get("validate", "")}
     age = {"champion.data_date": champion.data_date.isoformat()}  # gate.stale_after is about it
-    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", ""), **age}
+    shadow = {"champion.shadow": champion.version} if champion.shadow else {}
+    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", ""), **shadow, **age}

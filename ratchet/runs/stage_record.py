@@ -8,6 +8,7 @@ from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
+from ratchet.production.shadow import judges_in_shadow, keep_winner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.day_records import JUDGES, record_day
 from ratchet.runs.history import first_judged
@@ -51,11 +52,18 @@ class StageRecord:
         outcome = outcome.model_copy(update={"seconds": seconds, "last_lines": lines, "log": log})
         if self.attempt is None or not self.attempt.lost:
             self._record_day(outcome)
+            self._record_winner(outcome)
             key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)
             entry = self._store.head(key)
             data = outcome.model_dump_json(by_alias=True).encode()
             self._store.replace(key, data, expected=entry.etag if entry else None)
         return outcome
+
+    def _record_winner(self, outcome: Outcome) -> None:
+        """Here and not in register, whose result another run may share: each chain has its own winners."""
+        if outcome.stage == "evaluate" and outcome.state == "done" and judges_in_shadow(self._plan):
+            ended = outcomes(self._store, self._plan.spec.name, self._plan.run_id)
+            keep_winner(self._store, self._plan, {**ended, "evaluate": outcome})
 
     def _record_day(self, outcome: Outcome) -> None:
         """First of all: a day that is refused is known as such before its run has ended."""

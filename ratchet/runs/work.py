@@ -46,12 +46,12 @@ class Work:
     @property
     def timeout_s(self) -> int:
         """Seconds that the stage may take."""
-        return self.plan.spec.stages[self.request.stage].timeout
+        return self.plan.spec.settings_of(self.request.stage).timeout
 
     @property
     def grace_s(self) -> int:
         """Seconds that the stage has between the notice to stop and the kill."""
-        return self.plan.spec.stages[self.request.stage].grace
+        return self.plan.spec.settings_of(self.request.stage).grace
 
     @cached_property
     def job(self) -> Job:
@@ -88,7 +88,7 @@ def settle(
     if stage == "ingest":
         failed = earlier is not None and earlier.state == "failed"
         plan = current_plan(store, plan, failed=failed, on_event=on_event, pause=pause)
-    if reason := why_skipped(stage, so_far):
+    if reason := why_skipped(plan.spec, stage, so_far):
         return Outcome(stage=stage, state="skipped", because=reason)
     if stage == "evaluate" and (train := so_far.get("train")) is not None and train.result is not None:
         count_attempt(store, plan, summaries.trained(train.result))

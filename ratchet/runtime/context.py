@@ -19,6 +19,7 @@ from ratchet.contracts.request import StageRequest
 from ratchet.contracts.result import PublishedResult, StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.runtime.logs import StageLog
+from ratchet.runtime.stage_environment import stage_environment
 from ratchet.store.base import Store
 from ratchet.store.cache import scratch
 from ratchet.store.publishing import Transaction, read_manifest
@@ -104,6 +105,7 @@ class StageContext:
             summary=finished.summary.model_dump(mode="json", by_alias=True),
             metrics=finished.metrics,
             timings={name: round(seconds, 4) for name, seconds in self.timings.items()},
+            environment=stage_environment(),
         )
 
     @property

@@ -19,9 +19,11 @@ from ratchet.contracts import paths
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, Preempted
 from ratchet.contracts.fingerprint import fingerprint
+from ratchet.contracts.reproduction import PART as REPRODUCTION
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import StageContext
+from ratchet.runtime.stage_environment import stage_environment
 from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.publishing import Transaction, discard_damaged, find_result, verify
 
@@ -83,7 +85,7 @@ class DayParts(Generic[Source, Part]):
         """
         found: dict[date, Part] = {}
         wanted = list(days)
-        pool = ThreadPoolExecutor(workers(self.ctx.spec.resources[self.ctx.request.stage], memory))
+        pool = ThreadPoolExecutor(workers(self.ctx.spec.resources_of(self.ctx.request.stage), memory))
         try:
             futures = {pool.submit(self._find_or_make, day): day.day for day in wanted}
             for done, future in enumerate(as_completed(futures), start=1):
@@ -129,7 +131,9 @@ class DayParts(Generic[Source, Part]):
         return "rebuild" in parts or (day is not None and f"rebuild.{paths.day(day.day)}" in parts)
 
     def _parts(self, day: Source) -> dict[str, str]:
-        return {**self.common, **self.identity(day)}
+        given = self.ctx.request.parts
+        own = {REPRODUCTION: given[REPRODUCTION]} if REPRODUCTION in given else {}
+        return {**self.common, **self.identity(day), **own}
 
     def _prefix(self, parts: Mapping[str, str]) -> str:
         return paths.published(self.ctx.spec.name, self.name, fingerprint(parts))
@@ -184,6 +188,7 @@ class DayParts(Generic[Source, Part]):
             content=made.content,
             summary=made.summary,
             rebuild=rebuild,
+            environment=stage_environment(),
         )
         if done.superseded:
             message = (

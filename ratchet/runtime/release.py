@@ -22,7 +22,7 @@ from ratchet.runtime.code import code_parts
 FILE = "release.json"
 _RECORD = Path(__file__).resolve().parents[1] / FILE
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
-_DECISIVE = frozenset(
+DECISIVE = frozenset(
     {"deltalake", "great-expectations", "mlflow-skinny", "numpy", "pandas", "polars", "pyarrow", "safetensors", "torch"}
 )
 
@@ -52,7 +52,7 @@ def stage_libraries() -> dict[str, str]:
     if not STAGE_LOCK.is_file():
         raise _incomplete(f"the lock file {STAGE_LOCK.relative_to(ROOT)}")
     found = dict(_PINNED.findall(STAGE_LOCK.read_text(encoding="utf-8")))
-    return {name: found[name] for name in sorted(_DECISIVE)}
+    return {name: found[name] for name in sorted(DECISIVE)}
 
 
 def write_record(folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol, cast
 from ratchet.contracts.errors import ConfigurationError, Preempted, StopNotice
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.request import StageRequest
-from ratchet.contracts.stages import Stage, stage_module
+from ratchet.contracts.stages import TRAININGS, Stage, stage_module
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.logs import StageLog
@@ -40,7 +40,7 @@ def run_stage(request: StageRequest, log: StageLog) -> int:
     with _ending(request.stage), StageContext.open(request, store=store, log=log, stopping=stopping) as context:
         stage = cast("StageModule", import_module(stage_module(request.stage)))
         finished = stage.run(context)
-        if stopping.is_set() and request.stage != "train":
+        if stopping.is_set() and request.stage not in TRAININGS:
             raise StopNotice  # code that catches everything has caught it, and what it returned then is no result
         published = context.commit(finished)
     log.event("published", f"published {published.key}", key=published.key, reused=published.reused)
@@ -54,7 +54,7 @@ def _stop(stage: Stage, stopping: Event) -> None:
     """
     if not stopping.is_set():
         stopping.set()
-        if stage != "train":
+        if stage not in TRAININGS:
             raise StopNotice
 
 

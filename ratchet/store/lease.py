@@ -31,6 +31,7 @@ class Lease(Document):
     """The right to compute one fingerprint."""
 
     run_id: str = Field(description="The run that computes.")
+    installation: str = Field("", description="The installation of that run: another one may have a run of its id.")
     attempt: str = Field(description="The attempt whose job computes; its container has it as a label.")
     holder: str = Field(description="The attempt that follows the job.")
     started: datetime
@@ -123,14 +124,15 @@ class Waiter:
                 taken = self._store.create(self._key, seal(self._new))
                 return Hold(self._store, self._key, self._new) if taken else None
             current, etag = found
-            earlier = self._succeeds and current.run_id == self._new.run_id
+            ours = (current.run_id, current.installation) == (self._new.run_id, self._new.installation)
+            earlier = self._succeeds and ours
             dead = current.process is not None and current.process.is_dead()
             if not (earlier or dead or self._is_stale(current)):
                 return None
-            ours = self._new.model_copy(update={"beat": current.beat + 1})
-            if self._store.replace(self._key, seal(ours), expected=etag):
+            taken_over = self._new.model_copy(update={"beat": current.beat + 1})
+            if self._store.replace(self._key, seal(taken_over), expected=etag):
                 self.predecessor = current
-                return Hold(self._store, self._key, ours)
+                return Hold(self._store, self._key, taken_over)
             # It changed since it was read. A beat does not change our right to the lease: read again.
 
     @property
@@ -145,9 +147,16 @@ class Waiter:
         return now - self._since > STALE_S
 
 
-def new_lease(run_id: str, attempt: str) -> Lease:
+def new_lease(run_id: str, attempt: str, *, installation: str = "") -> Lease:
     """A lease that starts now, with the attempt as its holder, in this process."""
-    return Lease(run_id=run_id, attempt=attempt, holder=attempt, started=datetime.now(UTC), process=Process.current())
+    return Lease(
+        run_id=run_id,
+        installation=installation,
+        attempt=attempt,
+        holder=attempt,
+        started=datetime.now(UTC),
+        process=Process.current(),
+    )
 
 
 def mark_ending(store: Store, key: str, holder: str) -> bool:

@@ -1,54 +1,30 @@
 """The history of champions: an append-only ledger for each model. One conditional create writes one record.
 
-A change here violates the promise of the project when: a record can change or vanish; numbers can have a gap; or two
-writers can both believe that they changed production from the same state.
+The records are a chain: each has the digest of the one before, and a head document names the newest, so that a record
+that was exchanged and a tail that was cut are noticed. The head is moved after the record is written. A crash between
+the two leaves a head that lags; the records prove the rest, and the next writer moves it.
+
+Every function takes `place`, the prefix of the ledger's keys; without it, it is the ledger of production.
+
+A change here violates the promise of the project when: a record can change or vanish unnoticed; numbers can have a gap;
+two writers can both believe that they changed production from the same state; or a record changes who was in office on
+a date that already had a night.
 """
 
-from datetime import date, datetime
-from typing import Literal
-
-from pydantic import Field
+from collections.abc import Sequence
+from datetime import date
 
 from ratchet.contracts import paths
-from ratchet.contracts.day_record import DayRecord
-from ratchet.contracts.document import Document
-from ratchet.contracts.errors import CorruptArtifact, PublishConflict
-from ratchet.contracts.gate import Gate
-from ratchet.contracts.result import Sha256
+from ratchet.contracts.errors import PublishConflict
 from ratchet.store.base import Store
-from ratchet.store.sealed import seal, unseal
+from ratchet.store.ledger_chain import move_head, read_chain, read_record
+from ratchet.store.ledger_record import Ban, Change, Record
+from ratchet.store.sealed import seal
 
-
-class Change(Document):
-    """A change to record: from now on, `version` is the champion."""
-
-    model: str
-    action: Literal["promote", "rollback"]
-    version: str = Field(description="The version in the registry.")
-    fingerprint: Sha256 = Field(description="The fingerprint of the training.")
-    model_digest: Sha256 = Field(description="The identity of the model, see TrainedModel.digest.")
-    manifests: dict[str, str] = Field(description="Keys of the manifests of the run that trained it, by stage.")
-    data_date: date = Field(description="The newest day of the model's data.")
-    window_start: date = Field(description="The oldest day of the model's data.")
-    pipeline: str
-    run_id: str
-    reason: str
-    baseline: int | None = Field(description="The number of the record of the baseline in evaluate.")
-    let_in: tuple[DayRecord, ...] = Field(
-        (), description="The days of its data that their own run had refused and a person let in, with who and why."
-    )
-    recorded: datetime
-    gate: Gate | None = Field(
-        None, description="The gate that it passed; None in records of before, and in a rollback."
-    )
-    overrides: dict[str, str] = Field(default_factory=dict, description="The keys that the run changed, dotted.")
-    started_by: str = Field("", description="Who started the run; empty for a schedule.")
-
-
-class Record(Change):
-    """A change in the ledger; numbers start at 1 and have no gap."""
-
-    number: int = Field(ge=1)
+__all__ = [
+    "Ban", "Change", "LedgerConflict", "Record", "append", "champion", "champion_of", "records", "repair_head",
+    "tenures",
+]  # fmt: skip
 
 
 class LedgerConflict(PublishConflict):
@@ -63,62 +39,75 @@ class LedgerConflict(PublishConflict):
         )
 
 
-def append(store: Store, change: Change, *, after: int) -> Record:
+def append(store: Store, change: Change, *, after: int, place: str | None = None) -> Record:
     """Record a change as number `after` + 1, durably. after: the newest number that the writer knows, 0 if none.
 
-    Raises LedgerConflict if the ledger has a newer record, CorruptArtifact if record `after` is missing or damaged.
+    Where the change names no date as its own `after`, it is in office for the dates that had no night yet. Raises
+    LedgerConflict if the ledger has a newer record, CorruptArtifact if it is damaged or ends before `after`.
     """
-    number = after + 1
-    if after:
-        _read(store, change.model, after)
-    record = Record(number=number, **change.model_dump(exclude={"number"}))
-    if not store.create(paths.ledger_record(change.model, number), seal(record)):
-        raise LedgerConflict(_read(store, change.model, number))
+    place = place or paths.ledger(change.model)
+    chain = read_chain(store, change.model, place)
+    if after > chain.number:
+        raise chain.damage_error(after, "is missing")
+    if after < chain.number:
+        raise LedgerConflict(chain.records[after])
+    move_head(store, chain)
+    given = change.model_dump(exclude={"number", "previous", "after"})
+    tenure = _tenure(store, change, chain.records)
+    record = Record(number=after + 1, previous=chain.digest, after=tenure, **given)
+    data = seal(record)
+    if not store.create(chain.key(record.number), data):
+        raise LedgerConflict(read_record(store, change.model, place, record.number)[0])
+    move_head(store, chain.extended(record, data))
     return record
 
 
-def records(store: Store, model: str) -> tuple[Record, ...]:
-    """The whole ledger, oldest first. Raises CorruptArtifact if a record is missing or damaged, the last one too."""
-    return tuple(_read(store, model, number) for number in range(1, _newest(store, model) + 1))
+def records(store: Store, model: str, *, place: str | None = None) -> tuple[Record, ...]:
+    """The whole ledger, oldest first.
 
-
-def champion(store: Store, model: str, *, before: date | None = None) -> Record | None:
-    """The newest record; with `before`, the newest one whose model was trained only on data of earlier days.
-
-    Raises CorruptArtifact if that record or a newer one is missing or damaged: Ratchet never guesses the champion.
+    Raises CorruptArtifact if a record is missing, damaged or exchanged, the last one too, or if the head is missing.
     """
-    for number in range(_newest(store, model), 0, -1):
-        record = _read(store, model, number)
-        if before is None or record.data_date < before:
+    return read_chain(store, model, place or paths.ledger(model)).records
+
+
+def champion(store: Store, model: str, *, before: date | None = None, place: str | None = None) -> Record | None:
+    """The newest record that moved production; with `before`, the one that was in office on that data date.
+
+    In office on a date is who had been recorded when the first run of that date began, so that the answer about a date
+    that had a night stays the same. Raises CorruptArtifact as `records`: Ratchet never guesses the champion.
+    """
+    return champion_of(records(store, model, place=place), before=before)
+
+
+def champion_of(history: Sequence[Record], *, before: date | None = None) -> Record | None:
+    """The same of records that were read."""
+    for record, after in reversed(list(zip(history, tenures(history), strict=True))):
+        if record.moves_production and (before is None or after < before):
             return record
     return None
 
 
-def _newest(store: Store, model: str) -> int:
-    """The number of the newest record; 0 if there is none."""
-    keys = [entry.key for entry in store.list(paths.ledger(model))]
-    expected = [paths.ledger_record(model, number) for number in range(1, len(keys) + 1)]
-    for key, due in zip(keys, expected, strict=True):
-        if key != due:
-            raise _damage_error(store, due, "is missing")
-    return len(keys)
+def tenures(history: Sequence[Record]) -> tuple[date, ...]:
+    """For each record the date after which it counts. It never decreases; records of before had no such date."""
+    found: list[date] = []
+    for record in history:
+        own = record.after or record.data_date
+        found.append(max(own, found[-1]) if found else own)
+    return tuple(found)
 
 
-def _read(store: Store, model: str, number: int) -> Record:
-    key = paths.ledger_record(model, number)
-    try:
-        data = store.read(key)
-    except FileNotFoundError:
-        raise _damage_error(store, key, "is missing") from None
-    record = unseal(data, Record, where=f"{store.uri}/{key}", remedy=_remedy(key))
-    if (record.model, record.number) != (model, number):
-        raise _damage_error(store, key, f"contains record {record.number} of {record.model}")
-    return record
+def repair_head(store: Store, model: str, *, place: str | None = None) -> bool:
+    """Move a head that lags, and make the first one of a ledger of before; whether one lagged."""
+    chain = read_chain(store, model, place or paths.ledger(model))
+    return chain.number > 0 and move_head(store, chain) and chain.head is not None
 
 
-def _damage_error(store: Store, key: str, what: str) -> CorruptArtifact:
-    return CorruptArtifact(f"{store.uri}/{key} {what}", remedy=_remedy(key))
-
-
-def _remedy(key: str) -> str:
-    return f"restore {key} from a backup, or from the registry's aliases and tags; until then Ratchet promotes nothing"
+def _tenure(store: Store, change: Change, history: Sequence[Record]) -> date:
+    """The date after which a new record counts: the newest that had a night, or that its model has data of."""
+    known = [*tenures(history)[-1:], change.after or change.data_date]
+    if change.after is None:
+        today = change.recorded.date()
+        for pipeline in {change.pipeline, *(record.pipeline for record in history)}:
+            marks = store.list(paths.nights(pipeline))
+            known += (day for mark in marks if (day := paths.night_date(mark.key)) <= today)
+    return max(known)

@@ -18,6 +18,7 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, PublishConflict, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.result import Artifact, PublishedResult, StageResult
+from ratchet.contracts.stage_environment import StageEnvironment
 from ratchet.store.artifacts import cache_copy, fetch, sha256_file
 from ratchet.store.base import Store
 from ratchet.store.cache import scratch
@@ -79,6 +80,7 @@ class Transaction:
         summary: Document | Mapping[str, JsonValue] | None = None,
         timings: Mapping[str, float] | None = None,
         rebuild: bool = False,
+        environment: StageEnvironment | None = None,
     ) -> PublishedResult:
         """Publish the outputs as the result. If another attempt has published the same content, delete ours.
 
@@ -100,6 +102,7 @@ class Transaction:
             timings=dict(timings or {}),
             attempt=self._attempt,
             finished=datetime.now(UTC),
+            environment=environment,
         )
         key = paths.manifest(self._prefix)
         manifest = seal(result)

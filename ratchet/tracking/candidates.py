@@ -12,6 +12,7 @@ from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import TrainedModel
 from ratchet.tracking.mlflow import Tracker
+from ratchet.tracking.registry import DIGEST, PIPELINE, RUN
 
 TRAINING = "ratchet.train_fingerprint"
 _BATCH = 100  # MLflow's limit of parameters in a request
@@ -44,9 +45,11 @@ def log_candidate(tracker: Tracker, request: StageRequest, results: Mapping[Stag
 def training_tags(request: StageRequest, trained: TrainedModel) -> dict[str, str]:
     """The tags that a training's MLflow run and the versions of its model have in common."""
     return {
-        "ratchet.model_digest": trained.digest,
+        **({"ratchet.refit_of": trained.refit.of} if trained.refit else {}),
+        DIGEST: trained.digest,
+        PIPELINE: request.spec.name,
         "ratchet.data_date": request.data_date.isoformat(),
-        "ratchet.run_id": request.run_id,
+        RUN: request.run_id,
         "ratchet.commit": request.pins.commit,
         "ratchet.image": request.pins.image,
         "ratchet.libraries": json.dumps(request.pins.libraries, sort_keys=True),
@@ -63,12 +66,16 @@ def _tags(request: StageRequest, results: Mapping[Stage, StageResult]) -> dict[s
     snapshot, trained = summaries.snapshot(results["ingest"]), summaries.trained(results["train"])
     tags = {
         **training_tags(request, trained),
-        "ratchet.pipeline": request.spec.name,
         "ratchet.snapshot_table": snapshot.table,
         "ratchet.snapshot_version": str(snapshot.version),
         "ratchet.python": request.pins.python,
         "ratchet.owner": request.spec.owner,
     }
+    if "refit" in results:
+        made = summaries.trained(results["refit"])
+        tags["ratchet.refit"] = made.digest
+        if made.refit and made.refit.refused:
+            tags["ratchet.refit_refused"] = made.refit.refused
     if "evaluate" in results:
         judged = summaries.judgement(results["evaluate"])
         tags |= {
@@ -107,7 +114,7 @@ def _log_metrics(client: Any, run: str, results: Mapping[Stage, StageResult], kn
         points += [(name, value, epoch.epoch) for name, value in history.items() if value is not None]
     historic = {name for name, _, _ in points}
     points = [point for point in points if point[0] not in known]
-    for stage in ("ingest", "train", "evaluate"):
+    for stage in ("ingest", "train", "evaluate", "refit"):
         if stage in results:
             points += [
                 (metric_name(name), value, 0)

@@ -9,9 +9,7 @@ A change here violates the promise of the project when two writers of one store 
 
 import logging
 import os
-import random
 import re
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,12 +23,11 @@ from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.disk import FULL, lock_folder, make_folders
 from ratchet.store.file import FileStore
+from ratchet.tracking.addresses import ARTIFACTS, rebase
+from ratchet.tracking.database import edit_in_bucket
 
 _T = TypeVar("_T")
-_DATABASE = "mlflow.db"
 _PASSWORD = re.compile(r"//[^/@\s]*@")
-_TRIES = 8
-_WAIT_S = 0.2  # the longest wait after the first conflict; it doubles after each further one
 _LOCK_TRIES = 6  # of 30 s each: the first migration takes seconds, and many pipelines may start at once
 # Send no statistics, do not look for git, draw no progress bars, and give up on an answer after seconds.
 _SETTINGS = {
@@ -112,15 +109,17 @@ def track(store: Store, tracking_uri: str | None, scratch: Path, work: Callable[
 
 def local_uri(store: FileStore) -> str:
     """The tracking URI of a folder store without a server."""
-    return f"sqlite:///{store.root / paths.tracking() / _DATABASE}"
+    return f"sqlite:///{store.root / paths.tracking_database()}"
 
 
 def _in_folder(store: FileStore, work: Callable[[Tracker], _T]) -> _T:
     folder = store.root / paths.tracking()
     make_folders(folder)
     with _hold_lock(folder), _tracking_errors(str(folder)):
+        artifacts = f"{store.uri}/{ARTIFACTS}"
+        rebase(store.root / paths.tracking_database(), artifacts)
         try:
-            return work(_tracker(local_uri(store), artifacts=(folder / "artifacts").as_uri(), address=local_uri(store)))
+            return work(_tracker(local_uri(store), artifacts=artifacts, address=local_uri(store)))
         finally:
             store.adopt(paths.tracking())
 
@@ -129,25 +128,14 @@ def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T
     endpoint = environment().s3_endpoint
     if endpoint:
         os.environ.setdefault("MLFLOW_S3_ENDPOINT_URL", endpoint)
-    key, artifacts = f"{paths.tracking()}/{_DATABASE}", f"{store.uri}/{paths.tracking()}/artifacts"
-    for attempt in range(_TRIES):
-        # Each try has its own file, because MLflow keeps the connections to an address until the process ends.
-        database = scratch / f"mlflow-{attempt}-{random.getrandbits(32):08x}.db"
-        entry = store.head(key)
-        if entry:
-            store.download(key, database)
-        before = database.read_bytes() if entry else b""
-        with _tracking_errors(f"{store.uri}/{key}"):
-            done = work(_tracker(f"sqlite:///{database}", artifacts=artifacts, address=f"{store.uri}/{key}"))
-        after = database.read_bytes()
-        database.unlink()
-        if after == before or store.replace(key, after, expected=entry.etag if entry else None):
-            return done
-        time.sleep(random.uniform(0, _WAIT_S * 2**attempt))
-    raise Unavailable(
-        f"{store.uri}/{key}: other writers kept writing to it",
-        remedy="run fewer runs at once, or use an MLflow server; run again if no retry follows",
-    )
+    artifacts, address = f"{store.uri}/{ARTIFACTS}", f"{store.uri}/{paths.tracking_database()}"
+
+    def on_copy(database: Path) -> _T:
+        rebase(database, artifacts)
+        with _tracking_errors(address):
+            return work(_tracker(f"sqlite:///{database}", artifacts=artifacts, address=address))
+
+    return edit_in_bucket(store, scratch, on_copy)
 
 
 def _tracker(uri: str, *, artifacts: str | None, address: str) -> Tracker:

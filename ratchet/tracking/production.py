@@ -1,7 +1,4 @@
-"""Whether MLflow still has what the ledger names as production: the alias, and the bytes of the registered weights.
-
-The ledger is a chain of files, so a loss of its newest record cannot be seen in it. The registry can still know better.
-"""
+"""Whether MLflow still has the bytes of the model that the ledger names as production."""
 
 import shutil
 from collections.abc import Iterator
@@ -9,7 +6,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
-from ratchet.contracts import paths
+from ratchet.contracts.refit import maker
 from ratchet.contracts.result import Artifact
 from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
@@ -17,59 +14,23 @@ from ratchet.store.ledger import Record
 from ratchet.store.publishing import read_manifest
 from ratchet.tracking.mlflow import Tracker
 
-CHAMPION = "champion"
-"""The alias of the version in production."""
-LEDGER = "ratchet.ledger"
-"""The tag of a version with the number of the ledger's record that last put it into production."""
 _NAMES = {"weights": "weights.safetensors", "description": "description.json"}
 _TRAINED = "artifacts/trained"
 
 
-def check(tracker: Tracker, store: Store, model: str, live: Record | None, scratch: Path) -> list[str]:
-    """What is wrong, a line each with what to do. Files of the version in production that are damaged are mended.
+def mend(tracker: Tracker, store: Store, live: Record, version: str, scratch: Path) -> list[str]:
+    """Replace files of the version in production that are damaged; a line for each, with what to do.
 
-    live: the newest record of the ledger. Raises CorruptArtifact if the store's own files of that model are damaged.
+    live: the ledger's record. version: the registry's number of it. Raises CorruptArtifact if the store's own files of
+    that model are damaged.
     """
-    named_by_alias = _by_alias(tracker, model)
-    alias = str(named_by_alias.version) if named_by_alias else None
-    if alias is not None and (live is None or alias != live.version):
-        due = paths.ledger_record(model, live.number + 1 if live else 1)
-        named = f"in its newest record ({live.number}) version {live.version}" if live else "no version"
-        remedy = (
-            f"if {due} is lost, restore it from a backup before the next promotion; "
-            "otherwise set the alias to what the ledger names"
-        )
-        said = f"MLflow's alias {CHAMPION} of {model} names version {alias}, and the ledger names {named}"
-        return [f"{said}; to do: {remedy}"]
-    return list(_mend(tracker, store, model, live, scratch)) if live and alias is not None else []
+    return list(_mend(tracker, store, live, version, scratch))
 
 
-def newest_number(tracker: Tracker, model: str) -> int:
-    """The number of the ledger's record that MLflow's alias follows; 0 where there is no alias or no number.
-
-    Read it before the ledger, which is written first: then the ledger has no smaller one, unless records are lost.
-    """
-    version = _by_alias(tracker, model)
-    number = version.tags.get(LEDGER, "") if version else ""
-    return int(number) if number.isdecimal() else 0
-
-
-def _by_alias(tracker: Tracker, model: str) -> Any:
-    """The version that the alias names, or None."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return tracker.client.get_model_version_by_alias(model, CHAMPION)
-    except MlflowException as error:
-        if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
-            raise
-        return None
-
-
-def _mend(tracker: Tracker, store: Store, model: str, live: Record, scratch: Path) -> Iterator[str]:
-    version = tracker.client.get_model_version(model, live.version)
+def _mend(tracker: Tracker, store: Store, live: Record, number: str, scratch: Path) -> Iterator[str]:
+    version = tracker.client.get_model_version(live.model, number)
     folder = f"{version.source.rpartition('/artifacts/')[2]}/{_TRAINED}"
-    trained = read_manifest(store, live.manifests["train"]).result
+    trained = read_manifest(store, maker(live.manifests)).result
     for output, name in _NAMES.items():
         artifact = trained.outputs[output]
         if _has(tracker.client, version.run_id, f"{folder}/{name}", artifact, scratch / f"registered-{output}"):
@@ -79,7 +40,7 @@ def _mend(tracker: Tracker, store: Store, model: str, live: Record, scratch: Pat
         shutil.copyfile(fetch(store, artifact, scratch), whole)
         tracker.client.log_artifact(version.run_id, str(whole), folder)
         yield (
-            f"MLflow's copy of {model} version {live.version} was damaged: {name}; the store's copy has replaced it; "
+            f"MLflow's copy of {live.model} version {number} was damaged: {name}; the store's copy has replaced it; "
             "to do: load the model again where it is served, and check the disk of MLflow's artifacts"
         )
 

@@ -1,61 +1,108 @@
 """How sure one can be that a candidate is better: paired bootstrap over the units that vary independently.
 
-Units are groups (queries, users) where there are groups, and rows otherwise. A resample gives every unit a random
-weight with mean 1 and variance 1, the same for candidate and baseline. The weights are those of a Poisson bootstrap
-(Chamandy et al. 2012, Estimating uncertainty for massive data streams), drawn from bytes, so that a thousand resamples
-are a few matrix products.
+Units are clusters (users) where they are named, else groups (queries) where there are groups, and rows otherwise.
 
 A change here violates the promise of the project when a candidate that is no better than the margin is promoted more
 often than 1 - confidence.
 """
 
 import math
-from dataclasses import dataclass
-from statistics import NormalDist
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.contracts.summaries import Interval
-from ratchet.metrics.metrics import Floats, Measurement
+from ratchet.metrics.measurement import Measurement, blocks, kish
+from ratchet.metrics.rows import Floats
+from ratchet.verdict.intervals import Bounds, Percentiles, Studentised
+from ratchet.verdict.resampling import resample
+from ratchet.verdict.student import NORMAL, student_below
 
-RESAMPLES = 1000
+RESAMPLES = 2000
 POWER = 0.8
-MIN_UNITS = 10
-"""With fewer units than this nothing is concluded: a bootstrap of so few is blind to what it has not seen."""
+MIN_UNITS = 30
+"""With fewer units that differ nothing is concluded: a bootstrap of so few is blind to what it has not seen."""
 
-MAX_BLOCKS = 4096
-"""More units than this are summed into so many blocks; the spread is then still known to about 1 %."""
+UNSEEN = 0.015
+"""The share of units with a large loss that a sample has to show. Such a share is missed altogether by
+ln(1 - confidence) / ln(1 - share) units with the probability 1 - confidence: by 200 at 95 %."""
 
-_CHUNK_BYTES = 16 << 20
-_NORMAL = NormalDist()
-# How many of 256 bytes become the weights 0 to 5: mean and variance are exactly 1, the third moment 4.96 (Poisson: 5).
-_WEIGHTS = np.repeat(np.arange(6, dtype=np.float32), (95, 92, 49, 15, 4, 1))
+MIN_DEGREES = 12
+"""With fewer degrees of freedom the spread itself is not known: a few units make most of it."""
+
+_STEP = 1e-5
+Trouble = Literal["too-few-units", "too-heavy-a-tail"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """gain: relative, with one-sided bounds at the confidence asked for. spread: its standard error."""
+    """gain: relative, with one-sided bounds at the confidence asked for. spread: its standard error (delta method).
+
+    effective: units on which the models differ and that carry information. required: so many have to. degrees: of
+    freedom of the spread, 2n / (kurtosis - 1) of n units. bounds: at other confidences, None where nothing varies.
+    """
 
     gain: Interval
     spread: float
     effective: int
     confidence: float
+    required: int = MIN_UNITS
+    degrees: float = math.inf
+    bounds: Bounds | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """Why nothing can be concluded, or None."""
+        if self.effective < self.required:
+            return "too-few-units"
+        return "too-heavy-a-tail" if self.degrees < MIN_DEGREES else None
 
     @property
     def measurable(self) -> bool:
-        """Whether there are enough units to conclude anything."""
-        return self.effective >= MIN_UNITS
+        """Whether anything can be concluded."""
+        return self.trouble is None
+
+    def why_not(self, units: str) -> str:
+        """Why nothing can be concluded, as a clause; empty where something can. units: what was resampled, plural."""
+        if self.trouble == "too-few-units":
+            return f"only {self.effective} {units} tell the models apart, at least {self.required} are required"
+        if self.trouble == "too-heavy-a-tail":
+            most = f"as much as {self.degrees:.0f} would, at least {MIN_DEGREES} are required"
+            return f"a few {units} make most of the difference, so that its spread is known {most}"
+        return ""
+
+    def bounds_at(self, confidence: float) -> Interval:
+        """The gain with its bounds at another confidence, from the same draws."""
+        if self.bounds is None:
+            return self.gain
+        low, high = self.bounds.at(confidence)
+        value = self.gain.value
+        return Interval(value=value, low=_round(min(low, value)), high=_round(max(high, value)))
 
     def smallest_visible(self, margin: float) -> float:
         """The true gain at which four runs in five would have shown more than the margin."""
-        return margin + (_NORMAL.inv_cdf(self.confidence) + _NORMAL.inv_cdf(POWER)) * self.spread
+        shown = NORMAL.inv_cdf(self.confidence) * self.spread
+        if self.bounds is not None:
+            shown = max(shown, self.gain.value - self.gain.low)
+        return margin + shown + NORMAL.inv_cdf(POWER) * self.spread
 
     def p_below(self, bound: float) -> float:
-        """p-value of `the gain is at least bound`; small where the gain is surely below it."""
+        """p-value of `the gain is at least bound`; small where the gain is surely below it (Student's t)."""
         if self.spread == 0:
             return 0.0 if self.gain.value < bound else 1.0
-        return _NORMAL.cdf((self.gain.value - bound) / self.spread)
+        return student_below((self.gain.value - bound) / self.spread, self._degrees)
+
+    def p_above(self, bound: float) -> float:
+        """p-value of `the gain is at most bound`; small where the gain is surely above it (Student's t)."""
+        if self.spread == 0:
+            return 0.0 if self.gain.value > bound else 1.0
+        return student_below((bound - self.gain.value) / self.spread, self._degrees)
+
+    @property
+    def _degrees(self) -> float:
+        return max(min(self.degrees, self.effective - 1.0), 1.0)
 
 
 def relative_gain(candidate: Floats, baseline: Floats, *, lower_is_better: bool) -> Floats:
@@ -75,56 +122,131 @@ def compare(
     resamples: int = RESAMPLES,
 ) -> Comparison:
     """Candidate against baseline on the same units, row i of both `sums` for the same unit."""
-    effective = min(candidate.effective, baseline.effective)
-    values = np.array([candidate.value]), np.array([baseline.value])
-    value = float(relative_gain(*values, lower_is_better=lower_is_better)[0])
-    totals = resample(np.hstack([candidate.sums, baseline.sums]), resamples=resamples, seed=seed)
-    width = candidate.sums.shape[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        draws = relative_gain(
-            candidate.combine(totals[:, :width]), baseline.combine(totals[:, width:]), lower_is_better=lower_is_better
-        )
-    draws = draws[np.isfinite(draws)]
-    if effective < 2 or not len(draws):  # noqa: PLR2004 - a spread takes two
-        return Comparison(
-            gain=Interval(value=value, low=value, high=value), spread=0.0, effective=effective, confidence=confidence
-        )
-    tail = expanded_tail(1 - confidence, effective)
-    low, high = np.quantile(draws, (tail, 1 - tail))
-    spread = float(draws.std(ddof=1)) * math.sqrt(effective / (effective - 1))
-    interval = Interval(value=_round(value), low=_round(min(low, value)), high=_round(max(high, value)))
-    return Comparison(gain=interval, spread=_round(spread), effective=effective, confidence=confidence)
+    pair = _Pair(candidate, baseline, lower_is_better=lower_is_better)
+    parts = pair.parts()
+    variance = float(np.square(parts).sum())
+    units, effective = len(parts), _effective(candidate, baseline)
+    tailed = candidate.tailed or baseline.tailed
+    required = max(MIN_UNITS, math.ceil(math.log1p(-confidence) / math.log1p(-UNSEEN))) if tailed else MIN_UNITS
+    value = pair.gain
+    if effective < 2 or not variance > 0:  # noqa: PLR2004 - a spread takes two
+        gain = Interval(value=_round(value), low=_round(value), high=_round(value))
+        return Comparison(gain=gain, spread=0.0, effective=effective, confidence=confidence, required=required)
+    spread = math.sqrt(variance * units / (units - 1))
+    degrees = 2 / max(float((parts**4).sum()) / variance**2 - 1 / units, 1e-9)
+    bounds: Bounds
+    if tailed:
+        bounds = pair.studentised(parts, spread, resamples, seed)
+    else:
+        like = max(min(effective, degrees + 1), 2.0)
+        bounds = Percentiles(value=value, draws=pair.draws(resamples, seed), units=like)
+    low, high = bounds.at(confidence)
+    return Comparison(
+        gain=Interval(value=_round(value), low=_round(min(low, value)), high=_round(max(high, value))),
+        spread=_round(spread * pair.slope),
+        effective=effective,
+        confidence=confidence,
+        required=required,
+        degrees=_round(degrees),
+        bounds=bounds,
+    )
 
 
-def resample(columns: Floats, *, resamples: int, seed: int) -> Floats:
-    """Weighted column sums [resamples, k] of columns [units, k]; the same weights for all columns."""
-    columns = _blocks(columns)
-    units, width = columns.shape
-    scale = np.abs(columns).max(axis=0, initial=0.0)
-    scale[scale == 0] = 1.0
-    scaled = (columns / scale).astype(np.float32)
-    generator = np.random.PCG64(seed)
-    totals = np.empty((resamples, width))
-    step = max(1, _CHUNK_BYTES // (4 * max(units, 1)))
-    for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        raw: NDArray[np.uint64] = generator.random_raw(-(-rows * units // 8))
-        weights = _WEIGHTS[raw.view(np.uint8)[: rows * units]].reshape(rows, units)
-        totals[start : start + rows] = weights @ scaled
-    return np.asarray(totals * scale)
+def parts_of_gain(candidate: Measurement, baseline: Measurement, *, lower_is_better: bool) -> Floats:
+    """The part of each unit in the gain [units], to first order and up to a factor; they add up to zero."""
+    return _Pair(candidate, baseline, lower_is_better=lower_is_better).parts()
 
 
-def expanded_tail(tail: float, units: int) -> float:
-    """The tail of the percentile interval that has the wanted coverage with few units (Hesterberg 2015).
+class _Pair:
+    """A statistic of the sums of both models: the logarithm of a ratio for losses, else the relative gain.
 
-    A percentile interval is too narrow by the factor that Student's t and n - 1 make up for; the tail is pushed out
-    accordingly.
+    columns: [units, k] of what varies: where both models have the same kind of sums their differences and the
+    baseline's, so that sums that are nearly equal keep their digits in float32.
     """
-    degrees = units - 1
-    z = -_NORMAL.inv_cdf(tail)
-    # Cornish and Fisher's expansion of Student's t in the normal quantile; off by under 1 % from 5 degrees on.
-    student = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
-    return _NORMAL.cdf(-student * math.sqrt(units / degrees))
+
+    def __init__(self, candidate: Measurement, baseline: Measurement, *, lower_is_better: bool) -> None:
+        self._candidate, self._baseline, self._lower = candidate, baseline, lower_is_better
+        self._alike = candidate.sums.shape == baseline.sums.shape
+        first = candidate.sums - baseline.sums if self._alike else candidate.sums
+        whole = np.hstack([first, baseline.sums])
+        self._used: NDArray[np.bool_] = np.asarray(whole.any(axis=0))
+        self._split = first.shape[1]
+        self.columns = whole[:, self._used]
+        self._totals = self.columns.sum(axis=0)
+        values = np.array([candidate.value]), np.array([baseline.value])
+        self.gain = float(relative_gain(*values, lower_is_better=lower_is_better)[0])
+        self._logarithm = lower_is_better and candidate.tailed and candidate.value > 0 and baseline.value > 0
+
+    @property
+    def slope(self) -> float:
+        """How much the relative gain grows with the statistic."""
+        return 1 - self.gain if self._logarithm else 1.0
+
+    def statistic(self, totals: Floats) -> Floats:
+        """The statistic [...] of column sums [..., k]."""
+        whole = np.zeros((*totals.shape[:-1], len(self._used)))
+        whole[..., self._used] = totals
+        ours, theirs = whole[..., : self._split], whole[..., self._split :]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            one = self._candidate.combine(ours + theirs if self._alike else ours)
+            other = self._baseline.combine(theirs)
+            if self._logarithm:
+                return np.asarray(np.log(other / one))
+            return relative_gain(one, other, lower_is_better=self._lower)
+
+    def parts(self) -> Floats:
+        """The part of each unit in the statistic [units], to first order; they add up to zero."""
+        size = np.sqrt(np.square(self.columns).sum(axis=0))
+        step = _STEP * np.maximum(np.abs(self._totals), size)
+        slopes = self._slopes(self._totals[None, :], step[None, :])[0]
+        parts = self.columns @ np.nan_to_num(slopes)
+        return np.asarray(parts - parts.mean())
+
+    def draws(self, resamples: int, seed: int) -> Floats:
+        """The statistic of each resample that has one, in rising order."""
+        drawn = self.statistic(resample(self.columns, resamples=resamples, seed=seed))
+        return np.sort(drawn[np.isfinite(drawn)])
+
+    def studentised(self, parts: Floats, spread: float, resamples: int, seed: int) -> Studentised:
+        """The statistic of each resample, less its value and over its own spread."""
+        width = self.columns.shape[1]
+        pairs = np.triu_indices(width)
+        rows = blocks(self.columns)
+        totals = resample(np.hstack([rows, rows[:, pairs[0]] * rows[:, pairs[1]]]), resamples=resamples, seed=seed)
+        sums, products = totals[:, :width], totals[:, width:]
+        size = np.sqrt(np.square(self.columns).sum(axis=0))
+        slopes = self._slopes(sums, _STEP * np.maximum(np.abs(sums), size))
+        twice = np.where(pairs[0] == pairs[1], 1.0, 2.0)
+        variance = (slopes[:, pairs[0]] * slopes[:, pairs[1]] * products * twice).sum(axis=1)
+        value = float(self.statistic(self._totals))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            drawn = (self.statistic(sums) - value) / np.sqrt(variance)
+        return Studentised(
+            value=value,
+            spread=spread,
+            furthest=float(np.abs(parts).max()),
+            draws=np.sort(drawn[np.isfinite(drawn)]),
+            logarithm=self._logarithm,
+        )
+
+    def _slopes(self, totals: Floats, steps: Floats) -> Floats:
+        """The derivative of the statistic by each column's sum [..., k], at sums [..., k]."""
+        slopes = np.empty(totals.shape)
+        for place in range(totals.shape[-1]):
+            moved = np.zeros(totals.shape)
+            moved[..., place] = steps[..., place]
+            rise = self.statistic(totals + moved) - self.statistic(totals - moved)
+            slopes[..., place] = rise / (2 * steps[..., place])
+        return slopes
+
+
+def _effective(candidate: Measurement, baseline: Measurement) -> int:
+    """The units that carry information and on which the models differ, as so many of equal weight."""
+    found = [candidate.information, baseline.information]
+    if candidate.sums.shape == baseline.sums.shape and len(candidate.sums) == len(candidate.information):
+        differ = (candidate.sums != baseline.sums).any(axis=1)
+        found = [np.where(differ[:, None], one, 0.0) for one in found]
+    return min(kish(column) for one in found for column in one.T)
 
 
 def holm(p_values: list[float], level: float) -> list[bool]:
@@ -135,16 +257,6 @@ def holm(p_values: list[float], level: float) -> list[bool]:
             break
         refuted[index] = True
     return refuted
-
-
-def _blocks(columns: Floats) -> Floats:
-    units, width = columns.shape
-    if units <= MAX_BLOCKS:
-        return columns
-    deep = -(-units // MAX_BLOCKS)
-    padded = np.zeros((deep * MAX_BLOCKS, width))
-    padded[:units] = columns
-    return np.asarray(padded.reshape(deep, MAX_BLOCKS, width).sum(axis=0))
 
 
 def _round(value: float) -> float:

@@ -14,7 +14,8 @@ import numpy as np
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.losses import Loss
 from ratchet.contracts.summaries import GuardJudgement, Interval, Proof, SliceJudgement
-from ratchet.metrics.metrics import Floats, Measurement
+from ratchet.metrics.measurement import Measurement
+from ratchet.metrics.rows import Floats
 from ratchet.verdict.comparison import Comparison, compare, holm
 from ratchet.verdict.slices import SliceComparison
 
@@ -145,7 +146,7 @@ def _fixed(like: Measurement, value: float) -> Measurement:
     def combine(sums: Floats) -> Floats:
         return np.full(sums.shape[:-1], value)
 
-    return Measurement(value=value, sums=np.zeros((len(like.sums), 1)), combine=combine, effective=like.effective)
+    return Measurement(value=value, sums=np.zeros((len(like.sums), 1)), combine=combine, information=like.information)
 
 
 def _own(gain: Interval, value: float, floor: float, *, lower: bool) -> Interval:

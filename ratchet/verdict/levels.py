@@ -23,14 +23,10 @@ def compare_at(
     Beyond DEEPEST the distance between the gain and each bound is that at DEEPEST, stretched as the quantiles of a
     normal distribution are: the skew stays, and the tail is taken for a normal one.
     """
-    shown = min(level, DEEPEST)
-    found = compare(candidate, baseline, lower_is_better=lower_is_better, confidence=shown, seed=seed)
+    found = compare(candidate, baseline, lower_is_better=lower_is_better, confidence=level, seed=seed)
     if level <= DEEPEST:
         return found
-    gain, factor = found.gain, _NORMAL.inv_cdf(level) / _NORMAL.inv_cdf(shown)
-    stretched = Interval(
-        value=gain.value,
-        low=round(gain.value - factor * (gain.value - gain.low), 10),
-        high=round(gain.value + factor * (gain.high - gain.value), 10),
-    )
-    return replace(found, gain=stretched, confidence=level)
+    gain, shown, factor = found.gain, found.bounds_at(DEEPEST), _NORMAL.inv_cdf(level) / _NORMAL.inv_cdf(DEEPEST)
+    low, high = (gain.value + factor * (bound - gain.value) for bound in (shown.low, shown.high))
+    stretched = Interval(value=gain.value, low=round(min(low, gain.low), 10), high=round(max(high, gain.high), 10))
+    return replace(found, gain=stretched)

@@ -12,7 +12,7 @@ from datetime import date
 from ratchet.contracts.gate import Gate
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import GuardJudgement, SliceJudgement, Verdict
-from ratchet.verdict.comparison import MIN_UNITS, Comparison
+from ratchet.verdict.comparison import Comparison
 from ratchet.verdict.sentences import attempt, bounds, confidence, figure, guard, listed, slice_loss
 
 
@@ -53,8 +53,9 @@ def rule(case: Case) -> Ruling:
     """The verdict where both models could be measured on rows that neither has seen."""
     gain, figures = case.comparison.gain, _figures(case)
     if not case.comparison.measurable:
-        few = f"only {case.comparison.effective} {case.units} tell the models apart, at least {MIN_UNITS} are required"
-        return Ruling(verdict="inconclusive", reason="too-small-to-tell", explanation=f"{figures}; {few}")
+        why = case.comparison.why_not(case.units)
+        reason = "too-small-to-tell" if case.comparison.trouble == "too-few-units" else "too-heavy-a-tail"
+        return Ruling(verdict="inconclusive", reason=reason, explanation=f"{figures}; {why}")
     broken = next(_broken(case), None)
     if broken is not None:
         reason, said = broken

@@ -1,6 +1,5 @@
 """What candidate and champion cost to serve: the time for a batch, the bytes of their files."""
 
-import time
 from collections.abc import Callable, Sequence
 
 from ratchet.contracts.gate import Gate
@@ -12,21 +11,15 @@ _FILES = ("weights", "description", "code")
 
 
 def time_in_turns(
-    gate: Gate, candidate: Callable[[], object], champion: Callable[[], object]
+    gate: Gate, candidate: Callable[[], float], champion: Callable[[], float]
 ) -> Sequence[tuple[float, float]]:
-    """Seconds of (candidate, champion), in turns, so that a busy machine slows both; none if the gate has no limit."""
-    if gate.max_latency is None:
-        return ()
-    candidate(), champion()  # the first call of each loads what the next ones need
-    return [(_seconds(candidate), _seconds(champion)) for _ in range(TURNS)]
+    """Milliseconds of (candidate, champion), in turns, so that a busy machine slows both; none without a limit.
+
+    candidate, champion: score a batch, and return how long it took.
+    """
+    return [(candidate(), champion()) for _ in range(TURNS if gate.max_latency is not None else 0)]
 
 
 def size_of(trained: StageResult) -> int:
     """The bytes of a model's files."""
     return sum(trained.outputs[name].bytes for name in _FILES if name in trained.outputs)
-
-
-def _seconds(score: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    score()
-    return time.perf_counter() - start

@@ -1,7 +1,7 @@
 """Candidate against baseline on the scores that both gave the same rows: figures, slices, guard rails, obstacles."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -11,15 +11,15 @@ from ratchet.contracts.summaries import GuardJudgement, Interval, Judgement, Sli
 from ratchet.metrics import metrics
 from ratchet.metrics.metrics import Floats, Measurement
 from ratchet.model.derivation import load_derive
+from ratchet.model.holdout import Holdout
 from ratchet.verdict.comparison import Comparison
 from ratchet.verdict.guards import judge_floor, judge_latency, judge_metric, judge_size, judge_slices
 from ratchet.verdict.levels import compare_at
 from ratchet.verdict.rules import Case, rule
 from ratchet.verdict.slices import compare_slices
 from tasks.evaluate.baseline import Baseline
-from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.night import Costs, Night
-from tasks.evaluate.obstacles import baseline_obstacle, candidate_obstacle, rescue, same_classes
+from tasks.evaluate.obstacles import baseline_obstacle, candidate_obstacle, no_authority, rescue
 
 _DAY = 86_400
 Measured = Mapping[str, Measurement]
@@ -41,7 +41,6 @@ def judge(
     """The judgement on scores of the same rows, and a constant scorer's metrics beside it. folder: the pipeline's."""
     unreadable = candidate_obstacle(candidate)
     shown = _names(spec)
-    candidate, baseline = _with_all_classes(candidate, baseline)
     ours: Measured = {} if unreadable else _values(held, dict.fromkeys(shown, candidate))
     constant = _constant(spec, held, shown)
     rival, compared = _hardest(spec, ours, list(_rivals(held, candidate, baseline, night, constant)), night)
@@ -63,7 +62,12 @@ def judge(
         number=night.repetition.number,
         days=held.days,
     )
-    ruling = unreadable or baseline_obstacle(case, baseline, candidate, night, spec) or rule(case)
+    ruling = (
+        no_authority(night.authority)
+        or unreadable
+        or baseline_obstacle(case, baseline, candidate, night, spec)
+        or rule(case)
+    )
     troubled = baseline is not None and rival.kind != "champion"
     judged = Judgement(
         verdict=ruling.verdict,
@@ -99,21 +103,13 @@ def _names(spec: PipelineSpec) -> tuple[str, ...]:
     )
 
 
-def _with_all_classes(candidate: Floats, baseline: Baseline | None) -> tuple[Floats, Baseline | None]:
-    """Both models with a score for each class that either knows."""
-    if baseline is None or baseline.scores is None or baseline.scores.ndim != candidate.ndim:
-        return candidate, baseline
-    theirs, width = baseline.scores, max(candidate.shape[-1], baseline.scores.shape[-1])
-    return same_classes(candidate, width), replace(baseline, scores=same_classes(theirs, width))
-
-
 def _rivals(
     held: Holdout, candidate: Floats, baseline: Baseline | None, night: Night, constant: Rival
 ) -> Iterator[Rival]:
     """The champion where it can be compared with; else a constant, and the tables of a night without a champion."""
     if baseline is not None and baseline.scores is not None and baseline.scores.shape == candidate.shape:
         scores = dict.fromkeys(constant.by_metric, baseline.scores)
-        words = f"production (version {baseline.champion.version})"
+        words = baseline.champion.title
         yield Rival(kind="champion", words=words, by_metric=scores, table=_values(held, scores))
         return
     yield constant
@@ -159,7 +155,7 @@ def _guards(spec: PipelineSpec, ours: Measured, rival: Rival, night: Night) -> t
         ]
         costs = night.costs or Costs()
         if gate.max_latency is not None:
-            found.append(judge_latency(costs.seconds, gate.max_latency, confidence=gate.confidence))
+            found.append(judge_latency(costs.times, gate.max_latency, confidence=gate.confidence))
         if gate.max_size is not None:
             found.append(judge_size(costs.size, costs.champion_size, gate.max_size))
     found += [

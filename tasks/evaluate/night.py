@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from ratchet.contracts.authority import Finding
 from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.request import StageRequest
 from ratchet.metrics.metrics import Floats
@@ -19,9 +20,9 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What serving costs. seconds: (candidate, champion) for a batch, measured in turns; sizes in bytes."""
+    """What serving costs. times: milliseconds of (candidate, champion) for a batch, in turns; sizes in bytes."""
 
-    seconds: Sequence[tuple[float, float]] = ()
+    times: Sequence[tuple[float, float]] = ()
     size: int = 0
     champion_size: int | None = None
 
@@ -31,7 +32,8 @@ class Night:
     """data_date: of the run. digest: the candidate's.
 
     repetition: which attempt at the held-out days this is. unmeasured: for how many nights before this one the champion
-    could not be measured. tables: on a night without a champion. costs: where the gate limits them.
+    could not be measured. tables: on a night without a champion. costs: where the gate limits them. authority: why there
+    is no verdict, whatever the scores are.
     """
 
     data_date: date
@@ -40,6 +42,7 @@ class Night:
     unmeasured: int = 0
     tables: Sequence[Table] = ()
     costs: Costs | None = None
+    authority: Finding | None = None
 
 
 def night_of(request: StageRequest, digest: str, *, tables: Sequence[Table], costs: Costs | None) -> Night:
@@ -51,4 +54,5 @@ def night_of(request: StageRequest, digest: str, *, tables: Sequence[Table], cos
         unmeasured=request.unmeasured,
         tables=tables,
         costs=costs,
+        authority=request.authority,
     )

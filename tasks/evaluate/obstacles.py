@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ratchet.contracts.authority import Finding
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.metrics.metrics import Floats
 from ratchet.verdict.rules import Case, Ruling, rule
@@ -9,6 +10,14 @@ from tasks.evaluate.baseline import Baseline
 from tasks.evaluate.night import Night
 
 _WHY = '--because "..."'
+
+
+def no_authority(finding: Finding | None) -> Ruling | None:
+    """The ruling where ledger and registry do not say what is in production, else None."""
+    if finding is None:
+        return None
+    explanation = f"{finding.explanation}; nothing is promoted until that is settled: {finding.remedy}"
+    return Ruling(verdict="inconclusive", reason=finding.name, explanation=explanation)
 
 
 def candidate_obstacle(candidate: Floats) -> Ruling | None:
@@ -26,7 +35,7 @@ def baseline_obstacle(
     """The ruling where candidate and champion cannot be compared, else None."""
     if baseline is None:
         return None
-    production, scores = f"production (version {baseline.champion.version})", baseline.scores
+    production, scores = baseline.champion.title, baseline.scores
     if baseline.trouble:
         what = "is missing" if baseline.trouble == "baseline-missing" else "cannot be measured"
         cause = f"the model of {production} {what}: {baseline.cause}"
@@ -69,10 +78,3 @@ def _unmeasured(reason: str, cause: str, case: Case, night: Night, spec: Pipelin
         reason="champion-unmeasurable",
         explanation=f"{since}: {cause}; to do: {rescue(spec.model_name)}; {kept}",
     )
-
-
-def same_classes(scores: Floats, width: int) -> Floats:
-    """Class scores [rows, width] of a model that knows fewer classes: it gives those that it lacks no chance."""
-    if scores.ndim != 2 or scores.shape[1] >= width:  # noqa: PLR2004 - rows and classes
-        return scores
-    return np.pad(scores, ((0, 0), (0, width - scores.shape[1])))

@@ -14,10 +14,10 @@ import pandas as pd
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Snapshot
 from ratchet.metrics.metrics import Floats
+from ratchet.model.holdout import Holdout
 from ratchet.model.rows import read_rows
 from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
-from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.night import Table
 
 _PRIOR = 10

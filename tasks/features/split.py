@@ -1,7 +1,7 @@
 """The split of the days: for training, for early stopping, and for the holdout."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 
 from ratchet.contracts import dates
 from ratchet.contracts.errors import DataRejected
@@ -26,3 +26,13 @@ def split(spec: PipelineSpec, data_date: date, available: Sequence[date]) -> Spl
             remedy="deliver more days, check the days that validate excluded, or lower train.valid_days",
         )
     return Split(train=tuple(before[:kept]), valid=tuple(before[kept:]), holdout=holdout)
+
+
+def refit_days(spec: PipelineSpec, data_date: date, parts: Split) -> tuple[date, ...]:
+    """The days of a refit: all but those that a later night holds out too, to compare its candidate with this refit.
+
+    A change here violates the promise of the project when the model in production has seen a day on which the next
+    night compares it with its candidate. See docs/adr/031.
+    """
+    newest = data_date - timedelta(days=spec.evaluate.holdout_days - 1)
+    return tuple(day for day in (*parts.train, *parts.valid, *parts.holdout) if day <= newest)

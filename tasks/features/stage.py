@@ -1,4 +1,4 @@
-"""features: encodes every day of the window once, and fits statistics on the training days."""
+"""features: encodes every day of the window once, and fits statistics on the training days, and on those of a refit."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -16,7 +16,7 @@ from ratchet.store.artifacts import fetch
 from tasks.features.day import categorical, numeric
 from tasks.features.days import CATEGORIES, KeptDay, encode_days
 from tasks.features.refusals import refuse_unlearnable
-from tasks.features.split import split
+from tasks.features.split import refit_days, split
 from tasks.features.statistics import merge, vocabulary
 
 _MOST_EXCLUDED = 0.5
@@ -44,6 +44,10 @@ def run(ctx: StageContext) -> Finished:
     with ctx.phase("fit"):
         fitted = _fit(ctx, [day for day in days if day.day.day in parts.train])
         artifact = ctx.transaction.add_bytes("fitted", fitted.to_bytes())
+        again = refit_days(spec, ctx.request.data_date, parts) if spec.train.refit else ()
+        if again:
+            refitted = _fit(ctx, [day for day in days if day.day.day in again])
+            ctx.transaction.add_bytes("refitted", refitted.to_bytes())
     features = FeatureSet(
         numeric=numeric(spec),
         categorical=tuple(categorical(spec)),
@@ -51,6 +55,7 @@ def run(ctx: StageContext) -> Finished:
         split=parts,
         checks=checks,
         excluded=refused,
+        refit=again,
     )
     return Finished(
         content=digest_of(

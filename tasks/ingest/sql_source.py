@@ -1,7 +1,8 @@
 """Reads the rows of one day from a database."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -27,9 +28,17 @@ _READ_ONLY: dict[str, dict[str, Any]] = {"duckdb": {"read_only": True}}
 """Connection settings by kind of database: DuckDB's lock would keep other readers out."""
 
 
-def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType], traits: SourceTraits) -> Iterator[Any]:
+def read_query(
+    source: SqlSource,
+    day: date,
+    columns: dict[str, ColumnType],
+    traits: SourceTraits,
+    *,
+    also: Mapping[str, ColumnType] = MappingProxyType({}),
+) -> Iterator[Any]:
     """Run the query for :date; its rows as batches in the snapshot's schema, in any order.
 
+    also: further columns of the batches, `NAME.COLUMN`, each of the type that it has there.
     Raises DataRejected, ConfigurationError (an invalid URL, driver or query) and Unavailable.
     """
     uri = expand(source.uri, secret=True)
@@ -58,9 +67,15 @@ def read_query(source: SqlSource, day: date, columns: dict[str, ColumnType], tra
                 text(source.query), {"date": paths.day(day)}
             )
             names = list(result.keys())
-            require(names, day=day, name=_NAME, columns=columns)
+            others = {name.partition(".")[2]: kind for name, kind in also.items()}
+            require(names, day=day, name=_NAME, columns={**others, **columns})
             for rows in result.partitions(_ROWS_AT_A_TIME):
-                yield to_snapshot(_batch(rows, names, day, columns), day, _NAME, columns, traits, text=True)
+                batch = _batch(rows, names, day, {**others, **columns})
+                cast = to_snapshot(batch, day, _NAME, columns, traits, text=True)
+                if also:
+                    added = to_snapshot(batch, day, _NAME, others, traits, text=True)
+                    cast = pa.RecordBatch.from_arrays([*cast.columns, *added.columns], names=[*columns, *also])
+                yield cast
     except (DBAPIError, InvalidRequestError) as error:
         raise _explain(error, source) from None
     finally:

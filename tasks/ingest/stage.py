@@ -15,7 +15,7 @@ from ratchet.contracts.fingerprint import digest_of, flatten
 from ratchet.contracts.pipeline import PARTITION
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import Artifact
-from ratchet.contracts.summaries import Snapshot, SnapshotDay
+from ratchet.contracts.summaries import KeptRows, Snapshot, SnapshotDay
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.days import DayParts, NewPart
@@ -23,6 +23,7 @@ from ratchet.runtime.source_reach import check_reach
 from ratchet.store.publishing import Transaction
 from tasks.ingest.absence import NO_FILES, NO_ROWS, absent_error
 from tasks.ingest.day import build
+from tasks.ingest.kept_rows import keep
 from tasks.ingest.row_order import SORT_MEMORY
 from tasks.ingest.schema import arrow_schema, source_columns
 from tasks.ingest.snapshot_table import commit, commit_past
@@ -54,7 +55,8 @@ def run(ctx: StageContext) -> Finished:
         version = put(ctx.store, table, schema, files, on_repair=ctx.log.warning)
     for day in days:
         ctx.transaction.refer(f"{paths.day(day.day)}.parquet", day.file)
-    snapshot = Snapshot(table=table, version=version, days=tuple(days), missing=tuple(sorted(absent)))
+    kept = _kept(ctx, columns, days)
+    snapshot = Snapshot(table=table, version=version, days=tuple(days), missing=tuple(sorted(absent)), kept=kept)
     if absent:
         ctx.log.event("missing_days", f"days of the window without data: {_list(absent)}", level="warning")
     return Finished(
@@ -67,6 +69,21 @@ def run(ctx: StageContext) -> Finished:
             "bytes": sum(day.file.bytes for day in days),
         },
     )
+
+
+def _kept(ctx: StageContext, columns: dict[str, ColumnType], days: list[SnapshotDay]) -> tuple[KeptRows, ...]:
+    """The held-out days as models in production read them that need other columns."""
+    found = []
+    for place, reader in enumerate(ctx.request.readers):
+        with ctx.phase("kept"), _final_for_then(ctx):
+            memory = ROW_GROUP * (len(columns) + len(reader.columns)) * _BYTES_PER_VALUE
+            found.append(keep(ctx, reader, columns, days, memory))
+        for day in found[-1].days:
+            ctx.transaction.refer(f"kept-{place}-{paths.day(day.day)}.parquet", day.file)
+        if cause := found[-1].cause:
+            said = f"a model in production reads columns that cannot be kept for it: {cause}"
+            ctx.log.event("not_kept", said, level="warning")
+    return tuple(found)
 
 
 @contextmanager

@@ -9,13 +9,15 @@ from datetime import UTC, datetime
 
 from ratchet.contracts import paths
 from ratchet.contracts.day_record import DayRecord
-from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Judgement, Snapshot, TrainedModel
+from ratchet.production.standing import Standing, standing
 from ratchet.store.base import Store
-from ratchet.store.ledger import Change, LedgerConflict, Record, append, champion
-from ratchet.tracking.production import CHAMPION
+from ratchet.store.ledger import Change, LedgerConflict, Record, append
+from tasks.register.rights import approvals_of
+
+_TRIES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,69 +28,74 @@ class Settlement:
     withheld: str = ""
 
 
-def settle(
-    store: Store,
-    request: StageRequest,
-    *,
-    version: str,
-    newest: int,
-    judged: Judgement,
-    trained: TrainedModel,
-    fingerprint: str,
-    snapshot: Snapshot,
-) -> Settlement:
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """What may be promoted. version: in the registry. scoring: the package that it was evaluated by."""
+
+    version: str
+    judged: Judgement
+    trained: TrainedModel
+    fingerprint: str
+    recipe: str
+    scoring: str
+    snapshot: Snapshot
+
+
+def settle(store: Store, request: StageRequest, candidate: Candidate) -> Settlement:
     """Record a version as champion if it may be, and if production is still what it was measured against.
 
-    newest: the number of a record of the ledger that the registry knows. Raises CorruptArtifact if the ledger ends
-    before it: what was measured against is not production then.
+    Where another writer changes the ledger meanwhile, it is decided again, on what the ledger says then.
     """
-    model = request.spec.model_name
-    live = champion(store, model)
-    _refuse_lost(model, live, newest)
-    if live is not None and live.model_digest == trained.digest:
-        return Settlement(live=live)
+    change = _change(store, request, candidate)
+    for _ in range(_TRIES):
+        now = standing(store, request.spec.model_name)
+        if now.live is not None and now.live.model_digest == candidate.trained.digest:
+            return Settlement(live=now.live)
+        if withheld := _withheld(now, request, candidate):
+            return Settlement(live=now.live, withheld=withheld)
+        try:
+            return Settlement(live=append(store, change, after=now.number))
+        except LedgerConflict as moved:
+            conflict = moved
+    raise conflict
+
+
+def _withheld(now: Standing, request: StageRequest, candidate: Candidate) -> str:
+    """Why the candidate does not go into production; empty if it does."""
     if request.promotion.mode == "never":
-        return Settlement(live=live, withheld=request.promotion.reason or "this run does not move production")
-    measured = judged.baseline.number if judged.baseline else 0
-    if (live.number if live else 0) != measured:
-        return Settlement(live=live, withheld=_reason(live))
-    change = Change(
-        model=model,
+        return request.promotion.reason or "this run does not move production"
+    if obstacle := now.obstacle(candidate.trained.digest, candidate.recipe):
+        return obstacle
+    measured = candidate.judged.baseline.digest if candidate.judged.baseline else None
+    return "" if (now.live.model_digest if now.live else None) == measured else _reason(now.live)
+
+
+def _change(store: Store, request: StageRequest, candidate: Candidate) -> Change:
+    judged = candidate.judged
+    return Change(
+        model=request.spec.model_name,
         action="promote",
-        version=version,
-        fingerprint=fingerprint,
-        model_digest=trained.digest,
+        version=candidate.version,
+        fingerprint=candidate.fingerprint,
+        model_digest=candidate.trained.digest,
         manifests=manifests(store, request),
         data_date=request.data_date,
-        window_start=snapshot.days[0].day,
+        window_start=candidate.snapshot.days[0].day,
         pipeline=request.spec.name,
         run_id=request.run_id,
         reason=f"{judged.reason}: {judged.explanation}",
         baseline=judged.baseline.number if judged.baseline else None,
-        let_in=let_in(request, trained, snapshot),
+        let_in=let_in(request, candidate.trained, candidate.snapshot),
         recorded=datetime.now(UTC),
         gate=request.spec.gate,
         overrides=request.overrides,
         started_by=request.started_by,
-    )
-    try:
-        return Settlement(live=append(store, change, after=measured))
-    except LedgerConflict as moved:
-        if moved.winner.model_digest == trained.digest:
-            return Settlement(live=moved.winner)
-        return Settlement(live=champion(store, model), withheld=_reason(moved.winner))
-
-
-def _refuse_lost(model: str, live: Record | None, newest: int) -> None:
-    last = live.number if live else 0
-    if newest <= last:
-        return
-    due = paths.ledger_record(model, last + 1)
-    without = f"set the alias to version {live.version}" if live else "remove the alias"
-    raise CorruptArtifact(
-        f"the ledger of {model} ends with record {last}, and MLflow's alias {CHAMPION} names a version by its record "
-        f"{newest}",
-        remedy=f"restore {due} from a backup; or, to go on without it, {without}",
+        refit_of=candidate.trained.refit.of if candidate.trained.refit else None,
+        verdict=judged.reason,
+        gain=judged.gain,
+        approvals=approvals_of(request),
+        recipe=candidate.recipe,
+        scoring=candidate.scoring,
     )
 
 

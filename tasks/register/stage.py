@@ -11,14 +11,20 @@ from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Registration
 from ratchet.model.files import lay_out
 from ratchet.model.package import unpack
+from ratchet.model.packing import pack
+from ratchet.model.zygote import REGISTERED, zygote
+from ratchet.production.recipe import recipe
+from ratchet.production.reconcile import follow
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.tracking.candidates import log_candidate, training_tags
 from ratchet.tracking.mlflow import Tracker, track
-from ratchet.tracking.production import newest_number
-from tasks.register.packing import pack
-from tasks.register.production import settle
-from tasks.register.versions import point, version_of
+from ratchet.tracking.use_registry import use_registry
+from tasks.register.production import Candidate, settle
+from tasks.register.record import record_version
+from tasks.register.rights import check_rights
+from tasks.register.trial import try_packed
+from tasks.register.versions import version_of
 
 _MODEL = "model"
 
@@ -26,32 +32,40 @@ _MODEL = "model"
 def run(ctx: StageContext) -> Finished:
     """Register, record, point the alias. Every step finds what an earlier try has done of it."""
     request, model = ctx.request, ctx.spec.model_name
-    training, evaluated = ctx.upstream("train"), ctx.upstream("evaluate")
+    training = ctx.upstream("refit" if ctx.spec.train.refit else "train")
+    evaluated = ctx.upstream("evaluate")
     judged, trained = summaries.judgement(evaluated), summaries.trained(training)
     if judged.verdict != "promote":
         raise ConfigurationError(
             f"register: the verdict is {judged.verdict} ({judged.reason}), so there is nothing to register",
             remedy="run register only after a verdict of promote",
         )
+    check_rights(ctx)
+    if trained.refit is not None and trained.refit.refused:
+        raise ConfigurationError(
+            f"register: {trained.refit.refused}", remedy="run register only for a refit that is not refused"
+        )
+    zygote(*REGISTERED)  # it loads libraries while this process loads its own
+    scoring = _scoring(ctx, evaluated)
     with ctx.phase("version"):
-        register = partial(_register, ctx, training, evaluated, _scoring(ctx, evaluated))
-        run, version, newest = track(ctx.store, request.tracking_uri, ctx.scratch, register)
+        register = partial(_register, ctx, training, evaluated, scoring)
+        run, version = track(ctx.store, request.tracking_uri, ctx.scratch, register)
+    with ctx.phase("authority"):
+        _follow(ctx)
     with ctx.phase("ledger"):
-        settled = settle(
-            ctx.store,
-            request,
+        candidate = Candidate(
             version=version,
-            newest=newest,
             judged=judged,
             trained=trained,
             fingerprint=training.fingerprint,
+            recipe=recipe(ctx.upstream("train").parts),
+            scoring=scoring.name,
             snapshot=summaries.snapshot(ctx.upstream("ingest")),
         )
+        settled = settle(ctx.store, request, candidate)
     live = settled.live
-    if live is not None:
-        with ctx.phase("alias"):
-            move = partial(point, model=model, version=live.version, number=live.number)
-            track(ctx.store, request.tracking_uri, ctx.scratch, move)
+    with ctx.phase("alias"):
+        _follow(ctx)
     promoted = live is not None and not settled.withheld
     said = "is in production now" if promoted else f"does not go into production: {settled.withheld}"
     ctx.log.event("registered", f"{model} version {version} {said}", model=model, version=version, promoted=promoted)
@@ -64,22 +78,38 @@ def run(ctx: StageContext) -> Finished:
             promoted=promoted,
             withheld=settled.withheld,
             ledger_number=live.number if live is not None and promoted else None,
+            refit_of=trained.refit.of if trained.refit else None,
         ),
     )
 
 
+def _follow(ctx: StageContext) -> None:
+    """Let the alias follow the ledger. Raises what does not allow a decision about production."""
+    model = ctx.spec.model_name
+    work = partial(follow, ctx.store, model)
+    use_registry(ctx.store, ctx.request.tracking_uri, ctx.scratch, work).refuse()
+
+
 def _register(
     ctx: StageContext, training: StageResult, evaluated: StageResult, scoring: Path, tracker: Tracker
-) -> tuple[str, str, int]:
-    """(MLflow run, version) of the training, and the newest number of the ledger that MLflow knows."""
+) -> tuple[str, str]:
+    """(MLflow run, version) of the training.
+
+    training: what is shipped. The run is that of the measured training, whose figures it shows.
+    """
     request = ctx.request
     ingested = ctx.upstream("ingest")
-    results: dict[Stage, StageResult] = {"ingest": ingested, "train": training, "evaluate": evaluated}
+    results: dict[Stage, StageResult] = {"ingest": ingested, "train": ctx.upstream("train"), "evaluate": evaluated}
+    shipped = summaries.trained(training)
+    repeated = ""
+    if shipped.refit is not None:
+        results["refit"] = training
+        repeated = f"a refit of the measured model {shipped.refit.of[:12]} on days up to {shipped.split.train[-1]}; "
     snapshot = summaries.snapshot(ingested)
     run = log_candidate(tracker, request, results)
     judged = summaries.judgement(evaluated)
     tags = {
-        **training_tags(request, summaries.trained(training)),
+        **training_tags(request, shipped),
         "ratchet.snapshot": f"{snapshot.table}@{snapshot.version}",
     }
     version = version_of(
@@ -89,10 +119,11 @@ def _register(
         scoring.name,
         run=run,
         tags=tags,
-        description=f"{request.data_date}: {judged.explanation}"[:4000],
+        description=f"{request.data_date}: {repeated}{judged.explanation}"[:4000],
         upload=partial(_upload, ctx, training, scoring, tags, tracker),
     )
-    return run, version, newest_number(tracker, request.spec.model_name)
+    record_version(ctx, tracker, version=version, mlflow_run=run)
+    return run, version
 
 
 def _scoring(ctx: StageContext, evaluated: StageResult) -> Path:
@@ -109,6 +140,10 @@ def _upload(
     if not packed.exists():
         trained = lay_out(ctx.store, training, ctx.scratch / "trained", ctx.scratch)
         pack(ctx.spec, trained, scoring, packed, pins=ctx.request.pins, tags=tags)
+        asked = training if ctx.spec.train.refit else ctx.upstream("evaluate")  # a refit was asked itself
+        try_packed(ctx.store, asked, packed, ctx.scratch)
     place = f"{_MODEL}-{scoring.name.rpartition('_')[2]}"  # the run may hold a version with other code
+    if (shipped := summaries.trained(training)).refit is not None:  # and refits of other code, and the measured model
+        place = f"{place}-refit-{shipped.digest[:12]}"
     tracker.client.log_artifacts(run, str(packed), place)
     return f"{tracker.client.get_run(run).info.artifact_uri}/{place}"

@@ -1,14 +1,9 @@
-"""Versions and aliases in MLflow's registry."""
+"""Versions in MLflow's registry."""
 
 from collections.abc import Callable, Mapping
 
-from ratchet.contracts.errors import ConfigurationError
 from ratchet.tracking.mlflow import Tracker
-from ratchet.tracking.production import CHAMPION, LEDGER
-
-FINGERPRINT = "ratchet.fingerprint"
-SCORING = "ratchet.scoring"
-_NOT_THERE = frozenset({"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"})
+from ratchet.tracking.registry import FINGERPRINT, SCORING
 
 
 def version_of(
@@ -42,32 +37,6 @@ def version_of(
     if str(made) != first:
         tracker.client.delete_model_version(model, str(made))
     return first
-
-
-def point(tracker: Tracker, model: str, version: str, number: int) -> bool:
-    """Let the alias name a version; whether it did not do so before. Raises ConfigurationError if there is none such.
-
-    number: of the ledger's record that put it into production; a tag of the version has it.
-    """
-    from mlflow.exceptions import MlflowException
-
-    try:
-        if str(tracker.client.get_model_version_by_alias(model, CHAMPION).version) == version:
-            return False
-    except MlflowException as error:
-        if error.error_code not in _NOT_THERE:
-            raise
-    try:
-        tracker.client.set_model_version_tag(model, version, LEDGER, str(number))
-        tracker.client.set_registered_model_alias(model, CHAMPION, version)
-    except MlflowException as error:
-        if error.error_code not in _NOT_THERE:
-            raise
-        raise ConfigurationError(
-            f"MLflow at {tracker.address} has no version {version} of {model}, which the ledger names as {CHAMPION}",
-            remedy="restore MLflow's data, or see that the tracking URI is the one that the ledger was written with",
-        ) from error
-    return True
 
 
 def _versions(tracker: Tracker, model: str, identity: Mapping[str, str]) -> list[str]:

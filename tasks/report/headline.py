@@ -7,7 +7,7 @@ from typing import Literal
 
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Judgement, Registration
+from ratchet.contracts.summaries import Judgement, Registration, TrainedModel, trained
 
 _CHECK = re.compile(r"- \S+ (.+?: .+?): ")
 """The column and the rule of a failed check: `- 2026-03-20 column price: min: ...` -> `column price: min`."""
@@ -25,6 +25,11 @@ _REASONS = {
     "identical": "Rejected: production already has this model",
     "too-small-to-tell": "Undecided: too little data to tell",
     "baseline-saw-holdout": "Undecided: production was trained on the held-out rows",
+    "ledger-lost": "Undecided: the ledger of production is lost",
+    "ledger-behind": "Undecided: records of production are lost",
+    "ledger-damaged": "Undecided: the ledger of production is damaged",
+    "registry-behind": "Undecided: the registry does not have the model in production",
+    "foreign-alias": "Undecided: the alias of production names a model of others",
     "baseline-missing": "Undecided: the model in production is missing",
     "baseline-unreadable": "Undecided: the model in production cannot be measured",
     "champion-unmeasurable": "Stuck: the model in production cannot be measured, and a person has to decide",
@@ -41,14 +46,31 @@ class Headline:
     badge: str = "no verdict"
 
 
-def headline(outcomes: Mapping[Stage, Outcome], judged: Judgement | None, registered: Registration | None) -> Headline:
-    """The headline for how the run ended."""
+def headline(
+    outcomes: Mapping[Stage, Outcome], judged: Judgement | None, registered: Registration | None, replaced: str = ""
+) -> Headline:
+    """The headline for how the run ended. replaced: what the ledger says now where this model is not in production."""
     failed = next((outcome for outcome in outcomes.values() if outcome.state == "failed"), None)
     if failed is not None:
         return _failure(failed)
     if judged is None:
         return Headline(title="Not judged", mood="warn", detail="The run ended before evaluation.")
-    return replace(_verdict(judged, registered), badge=f"{judged.verdict} · {judged.reason}")
+    made = _refit(outcomes)
+    if made is not None and made.refit is not None and made.refit.refused:
+        name, _, cause = made.refit.refused.partition(": ")
+        detail = f"{_sentence(judged.explanation)} {_sentence(cause)}"
+        return Headline(title="Better, but its refit is refused", mood="bad", badge=f"refused: {name}", detail=detail)
+    shown = _verdict(judged, registered, replaced)
+    if made is not None:
+        said = "The registered model is a refit of the one that was measured"
+        last = f"{said}, on days up to {made.split.train[-1]}; its own score is not known."
+        shown = replace(shown, detail=f"{shown.detail} {last}")
+    return replace(shown, badge=f"{judged.verdict} · {judged.reason}")
+
+
+def _refit(outcomes: Mapping[Stage, Outcome]) -> TrainedModel | None:
+    refit = outcomes.get("refit")
+    return trained(refit.result) if refit is not None and refit.result is not None else None
 
 
 def _failure(failed: Outcome) -> Headline:
@@ -62,8 +84,11 @@ def _failure(failed: Outcome) -> Headline:
     return Headline(title=f"Refused: {first.partition(': ')[2]}", mood="bad", badge=badge, detail="\n".join(lines))
 
 
-def _verdict(judged: Judgement, registered: Registration | None) -> Headline:
+def _verdict(judged: Judgement, registered: Registration | None, replaced: str) -> Headline:
     detail = _sentence(judged.explanation)
+    if registered is not None and registered.promoted and replaced:
+        title = f"Was promoted: version {registered.version}; not in production now"
+        return Headline(title=title, mood="warn", detail=f"{detail} {replaced}")
     if registered is not None and registered.promoted:
         return Headline(title=f"In production: version {registered.version}", mood="good", detail=detail)
     if registered is not None:

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.refit import Refit
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Check, Judgement, Registration, Snapshot, Split, TrainedModel, Validation
@@ -24,7 +25,8 @@ class RunFacts:
     """The facts of a run. Each may be missing, because a run can stop in any stage.
 
     numbers: the metrics of evaluate by name. unlabelled: rows that were dropped without a label. production: a sentence
-    on what stays in production, empty where the ledger cannot be read. checks: the relative address of the validation
+    on what stays in production, empty where the ledger cannot be read. replaced: what the ledger says where the run's
+    model is not in production. checks: the relative address of the validation
     page. derived_checks, derived_excluded: what features found out about derived columns, and the days that it left out
     for it. logs: the relative addresses of the stages' logs.
     """
@@ -34,12 +36,14 @@ class RunFacts:
     snapshot: Snapshot | None = None
     validation: Validation | None = None
     trained: TrainedModel | None = None
+    refit: TrainedModel | None = None
     judged: Judgement | None = None
     registered: Registration | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     unlabelled: int = 0
     split: Split | None = None
     production: str = ""
+    replaced: str = ""
     checks: str | None = None
     derived_checks: Sequence[Check] = ()
     derived_excluded: Sequence[date] = ()
@@ -55,7 +59,7 @@ def render(facts: RunFacts) -> str:
         facts=facts,
         spec=facts.request.spec,
         day=facts.request.data_date,
-        headline=headline(facts.outcomes, judged, facts.registered),
+        headline=headline(facts.outcomes, judged, facts.registered, facts.replaced),
         judged=judged,
         trained=trained,
         gain=charts.gain(judged) if judged else None,
@@ -113,7 +117,9 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
     if facts.snapshot:
         found.append(("Snapshot", f"{facts.snapshot.table} version {facts.snapshot.version}"))
     if facts.trained:
-        found.append(("Model", facts.trained.digest))
+        found.append(("Measured model" if facts.refit else "Model", facts.trained.digest))
+    if facts.refit and facts.refit.refit:
+        found += _refit(facts.refit, facts.refit.refit)
     if facts.registered:
         found.append(("Registered as", f"{facts.registered.model} version {facts.registered.version}"))
         found.append(("MLflow run", facts.registered.mlflow_run_id))
@@ -123,6 +129,7 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
         if baseline:
             named = f"version {baseline.version}, data up to {baseline.data_date}, model {baseline.digest[:12]}"
         found.append(("Compared with", named))
+    found += [("Answer", one.line) for one in request.approvals]
     admitted = request.days.counted(facts.snapshot) if facts.snapshot else ()
     found += [(f"{one.day} was let in", f"by {one.by}: {one.reason}") for one in admitted]
     pins = request.pins
@@ -143,6 +150,19 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
     if request.overrides:
         found.append(("Overrides", ", ".join(f"{key}={value}" for key, value in sorted(request.overrides.items()))))
     return found
+
+
+def _refit(made: TrainedModel, compared: Refit) -> list[tuple[str, str]]:
+    days, metric = made.split.train, compared.metric
+    both = (compared.score, compared.measured_score)
+    scores = ", ".join("not known" if score is None else f"{score:.4f}" for score in both)
+    return [
+        ("Refit of it", made.digest),
+        ("Refit on", f"{days[0]} to {days[-1]}, the held-out days too; its own score is not known"),
+        ("Loss of refit, measured", f"{compared.loss:.4g}, {compared.measured_loss:.4g}"),
+        (f"{metric} of refit, measured", f"{scores}; the refit was trained on the held-out days"),
+        *((("Refused", compared.refused),) if compared.refused else ()),
+    ]
 
 
 def roles(facts: RunFacts) -> dict[date, str]:

@@ -1,6 +1,7 @@
 """report: writes the page of a run, also of a failed one, and logs every judged candidate to MLflow."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import Field
@@ -13,11 +14,12 @@ from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Check, Split, Validation
+from ratchet.production.reconcile import reconcile, sentences
 from ratchet.runtime.context import Finished, StageContext
-from ratchet.store import ledger
-from ratchet.tracking import production
+from ratchet.store.ledger import Record, champion
 from ratchet.tracking.candidates import log_candidate
 from ratchet.tracking.mlflow import track
+from ratchet.tracking.production import mend
 from tasks.report.page import RunFacts, render
 
 
@@ -61,6 +63,7 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
     """The facts of the run."""
     features = summaries.features(results["features"]) if "features" in results else None
     trained = summaries.trained(results["train"]) if "train" in results else None
+    live = _live(ctx)
     split: Split | None = trained.split if trained else features.split if features else None
     return RunFacts(
         request=ctx.request,
@@ -68,25 +71,43 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
         snapshot=summaries.snapshot(results["ingest"]) if "ingest" in results else None,
         validation=_validation(ctx, results),
         trained=trained,
+        refit=summaries.trained(results["refit"]) if "refit" in results else None,
         judged=summaries.judgement(results["evaluate"]) if "evaluate" in results else None,
         registered=summaries.registration(results["register"]) if "register" in results else None,
         numbers=results["evaluate"].metrics if "evaluate" in results else {},
         unlabelled=sum(day.unlabelled for day in features.days) if features else 0,
         split=split,
-        production=_production(ctx),
+        production=_production(live),
+        replaced=_replaced(live, trained.digest if trained else ""),
         derived_checks=features.checks if features else _kept_checks(ctx, "features"),
         derived_excluded=features.excluded if features else (),
     )
 
 
-def _production(ctx: StageContext) -> str:
-    """What is in production, as a sentence; empty, with a warning in the log, if the ledger cannot be read."""
+def _live(ctx: StageContext) -> Record | RatchetError | None:
+    """The record of the champion; the error, with a warning in the log, if the ledger cannot be read."""
     try:
-        live = ledger.champion(ctx.store, ctx.spec.model_name)
+        return champion(ctx.store, ctx.spec.model_name)
     except RatchetError as error:
         ctx.log.event("warning", f"the page leaves out the model in production: {error.cause}", level="warning")
+        return error
+
+
+def _production(live: Record | RatchetError | None) -> str:
+    """What is in production, as a sentence; empty if that is not known."""
+    if isinstance(live, RatchetError):
         return ""
     return f"Production stays at version {live.version}." if live else "No model is in production."
+
+
+def _replaced(live: Record | RatchetError | None, digest: str) -> str:
+    """Why a model is not in production, as a sentence; empty if it is."""
+    if isinstance(live, RatchetError):
+        return f"What is in production is not known: {live.cause}."
+    if live is None:
+        return "The ledger names no model in production."
+    now = f"Record {live.number} of the ledger put version {live.version} into production ({live.action})."
+    return "" if live.model_digest == digest else now
 
 
 def _validation(ctx: StageContext, results: dict[Stage, StageResult]) -> Validation | None:
@@ -145,18 +166,16 @@ def _log(ctx: StageContext, results: dict[Stage, StageResult]) -> None:
 
 
 def _check_production(ctx: StageContext) -> None:
-    """Log what MLflow and the ledger say differently of production. The page is published in any case."""
-    model = ctx.spec.model_name
+    """Let the alias follow the ledger, and log what is wrong with production. The page is published in any case."""
+    model, uri = ctx.spec.model_name, ctx.request.tracking_uri
     try:
-        live = ledger.champion(ctx.store, model)
-        found = track(
-            ctx.store,
-            ctx.request.tracking_uri,
-            ctx.scratch,
-            lambda tracker: production.check(tracker, ctx.store, model, live, ctx.scratch),
-        )
+        found = reconcile(ctx.store, uri, model)
+        lines = list(sentences(model, found))
+        if found.agrees and found.live is not None:
+            check = partial(mend, store=ctx.store, live=found.live, version=found.version, scratch=ctx.scratch)
+            lines += track(ctx.store, uri, ctx.scratch, check)
     except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the page is published
         cause = error.cause if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
-        found = [f"production was not checked: {cause}"]
-    for line in found:
+        lines = [f"production was not checked: {cause}"]
+    for line in lines:
         ctx.log.event("production", line, level="warning")

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from numpy import int64
+from numpy import float32, int64
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -61,13 +62,15 @@ class Hooks:
 class TrainResult:
     """The result of a training; the network holds the weights of the best epoch.
 
-    resumed_from: the step at which this attempt resumed, if any. loading: mean seconds to read a batch.
+    resumed_from: the step at which this attempt resumed, if any. loading: mean seconds to read a batch. trace: float32
+    [steps, 2], the loss of each step and the norm of its gradient; NaN where a checkpoint of before has none.
     """
 
     history: tuple[EpochResult, ...]
     best_epoch: int
     resumed_from: int | None
     loading: float
+    trace: NDArray[float32]
 
 
 class Loop:
@@ -95,7 +98,8 @@ class Loop:
             network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self._state = TrainState(network=network, optimizer=self._optimizer, steps_per_epoch=self._steps)
-        self._progress = Progress(hooks.progress, epochs=settings.epochs, steps=self._steps, rows=self._rows)
+        self._epochs = settings.last_epoch or settings.epochs
+        self._progress = Progress(hooks.progress, epochs=self._epochs, steps=self._steps, rows=self._rows)
         self._losses = StepLosses(self._reader)
         self._read_seconds, self._reads = 0.0, 0
 
@@ -115,6 +119,7 @@ class Loop:
             best_epoch=self._state.best_epoch,
             resumed_from=resumed_from,
             loading=self._read_seconds / max(self._reads, 1),
+            trace=np.array(self._state.trace, np.float32).reshape(-1, 2),
         )
 
     def _train_epoch(self) -> None:
@@ -223,7 +228,7 @@ class Loop:
     def _is_over(self) -> bool:
         """Whether all epochs are complete, or `patience` epochs have passed without a better one."""
         state, settings = self._state, self._settings
-        return state.epoch > settings.epochs or state.epochs_since_best >= settings.patience
+        return state.epoch > self._epochs or state.epochs_since_best >= settings.patience
 
     def _save(self) -> None:
         self._checkpointer.save(Checkpoint(step=self._state.global_step, state=self._state.state_dict()))

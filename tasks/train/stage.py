@@ -1,8 +1,8 @@
 """train: a model from encoded days. Adapts the stage contract to the loop, which knows nothing of stages."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import date
+from dataclasses import asdict, dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from ratchet.contracts import summaries
-from ratchet.contracts.errors import RatchetError
-from ratchet.contracts.gate import LOWER_IS_BETTER
+from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.step_rows import auto_batch_size
-from ratchet.contracts.summaries import Epoch, FeatureDay, FeatureSet, TrainedModel
+from ratchet.contracts.summaries import Epoch, FeatureSet, TrainedModel
 from ratchet.metrics.metrics import Rows as MetricRows
 from ratchet.metrics.metrics import measure
 from ratchet.model.custom import custom_body
@@ -23,13 +22,15 @@ from ratchet.model.fitted_state import FittedState
 from ratchet.model.networks import Network, finish
 from ratchet.model.saving import code_digest, digest_of_model, dump
 from ratchet.runtime.context import Finished, StageContext
-from ratchet.store.artifacts import fetch, read_bytes
+from ratchet.store.artifacts import read_bytes
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss, locate_errors
-from tasks.train.data import Rows, join
+from tasks.train.data import Rows
+from tasks.train.days import read
 from tasks.train.endings import convert_endings
 from tasks.train.loop import Hooks, Loop, TrainResult
+from tasks.train.losses import Loss, Mass
 from tasks.train.memory import convert_memory_errors
 from tasks.train.settings import Settings
 from tasks.train.startup import prepare
@@ -37,23 +38,49 @@ from tasks.train.step_sizes import refuse_step_sizes, rows_of
 from tasks.train.trial import try_own_code
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """A training that has ended; its model is in the outputs. settings, loss and mass: those that it was computed with.
+
+    network: on its device, with the weights of the best epoch.
+    """
+
+    network: Network
+    settings: Settings
+    loss: Loss
+    mass: Mass
+    summary: TrainedModel
+    metrics: dict[str, float]
+
+
 def run(ctx: StageContext) -> Finished:
     """Train, or resume from the newest checkpoint. Raises Preempted on a notice to stop, after saving the state."""
+    made = train_model(ctx, summaries.features(ctx.upstream("features")), fitted="fitted")
+    return Finished(content=made.summary.digest, summary=made.summary, metrics=made.metrics)
+
+
+def train_model(
+    ctx: StageContext, features: FeatureSet, *, fitted: str, measured: TrainedModel | None = None
+) -> Training:
+    """Train on the days of the split of `features`, or resume; the model is then in the outputs.
+
+    fitted: the output of the features stage with what was fitted on these days. measured: a training whose recipe is
+    repeated: its batch size, and as many epochs as its best one. Raises Preempted on a notice to stop, after saving.
+    """
     resources = ctx.spec.resources["train"]
-    features = summaries.features(ctx.upstream("features"))
     refuse_step_sizes(ctx.spec, features)
     device = prepare(seed=ctx.spec.train.seed, cpus=resources.cpus, gpus=resources.gpus)
-    fitted = FittedState.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs["fitted"]))
-    description = describe(ctx.spec, ctx.folder, features, fitted)
+    state = FittedState.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs[fitted]))
+    description = describe(ctx.spec, ctx.folder, features, state)
     loss, mass = load_loss(description.objective, description.architecture.kind, ctx.folder)
     weighted, grouped = bool(ctx.spec.with_role("weight")), ctx.spec.group is not None
     try_own_code(description, ctx.folder, device, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
-    network = fit(Network(description, custom_body(description, ctx.folder)), fitted)
+    network = fit(Network(description, custom_body(description, ctx.folder)), state)
     with ctx.phase("read"):
-        train = _read(ctx, network, features, features.split.train)
+        train = read(ctx, network, features, features.split.train)
         network.preprocess.flagged.copy_(train.numeric.isnan().any(0))
-        valid = _read(ctx, network, features, features.split.valid) if rows_of(features, "valid") else None
-    settings = _settings(ctx, len(train))
+        valid = read(ctx, network, features, features.split.valid) if rows_of(features, "valid") else None
+    settings = _settings(ctx, len(train), measured)
     checkpointer = Checkpointer(
         StoreCheckpointFolder(ctx.store, ctx.request), keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning
     )
@@ -75,8 +102,16 @@ def run(ctx: StageContext) -> Finished:
         )
         result = loop.run()
     _report_failed_saves(ctx, checkpointer)
+    _save_trace(ctx, result)
     summary = _summary(_save(ctx, description, network), features, settings, network, result, rows=len(train))
-    return Finished(content=summary.digest, summary=summary, metrics=_metrics(result, len(train), checkpointer))
+    return Training(
+        network=network,
+        settings=settings,
+        loss=loss,
+        mass=mass,
+        summary=summary,
+        metrics=_metrics(result, len(train), checkpointer),
+    )
 
 
 def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: FittedState) -> Description:
@@ -114,35 +149,11 @@ def fit(network: Network, fitted: FittedState) -> Network:
     return network
 
 
-def _read(ctx: StageContext, network: Network, features: FeatureSet, days: Sequence[date]) -> Rows:
-    encoded = features.of(tuple(days))
-    return join((_read_day(ctx, network, day) for day in encoded), sum(day.rows for day in encoded))
-
-
-def _read_day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
-    """One day's arrays, verified and loaded; ids are looked up once for all epochs."""
-
-    def tensor(name: str) -> Tensor | None:
-        if name not in day.arrays:
-            return None
-        path = fetch(ctx.store, day.arrays[name], ctx.disk)
-        return torch.from_numpy(np.load(path, allow_pickle=False))
-
-    numeric, ids, label, group = tensor("numeric"), tensor("categorical"), tensor("label"), tensor("group")
-    if numeric is None or ids is None or label is None:
-        raise RatchetError(f"{day.day}: arrays are missing", remedy="run features again with --rebuild")
-    return Rows(
-        numeric=network.preprocess.standardise(numeric),
-        places=network.preprocess.places(ids),
-        label=label,
-        weight=tensor("weight"),
-        sizes=None if group is None else group.diff(),
-    )
-
-
-def _settings(ctx: StageContext, rows: int) -> Settings:
+def _settings(ctx: StageContext, rows: int, measured: TrainedModel | None) -> Settings:
     train, accumulation = ctx.spec.train, ctx.request.accumulation
     batch_size = auto_batch_size(rows) if train.batch_size == "auto" else train.batch_size
+    if measured is not None:
+        batch_size = measured.batch_size
     if accumulation > 1:
         ctx.log.event(
             "accumulation",
@@ -159,26 +170,29 @@ def _settings(ctx: StageContext, rows: int) -> Settings:
         seed=train.seed,
         patience=train.patience,
         checkpoint_every_s=train.checkpoint.every,
-        lower_is_better=ctx.spec.metric in LOWER_IS_BETTER,
+        lower_is_better=family(ctx.spec.metric) in LOWER_IS_BETTER,
         accumulation=accumulation,
+        last_epoch=measured.best_epoch if measured else None,
     )
 
 
-def _hooks(ctx: StageContext, network: Network) -> Hooks:
-    def metric(rows: Rows, scores: Tensor) -> float | None:
-        measured = MetricRows(
-            label=rows.label.double().cpu().numpy(),
-            offsets=None if rows.sizes is None else np.append(0, np.cumsum(rows.sizes.cpu().numpy())),
-            weight=None if rows.weight is None else rows.weight.double().cpu().numpy(),
-        )
-        measurement = measure(ctx.spec.metric, measured, scores.double().cpu().numpy())
-        return None if measurement is None else measurement.value
+def metric_of(name: str, rows: Rows, scores: Tensor) -> float | None:
+    """A metric of final scores of rows; None where it has no value."""
+    measured = MetricRows(
+        label=rows.label.double().cpu().numpy(),
+        offsets=None if rows.sizes is None else np.append(0, np.cumsum(rows.sizes.cpu().numpy())),
+        weight=None if rows.weight is None else rows.weight.double().cpu().numpy(),
+    )
+    measurement = measure(name, measured, scores.double().cpu().numpy())
+    return None if measurement is None else measurement.value
 
+
+def _hooks(ctx: StageContext, network: Network) -> Hooks:
     return Hooks(
         progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
         warn=ctx.log.warning,
         stopping=ctx.stopping.is_set,
-        metric=metric,
+        metric=lambda rows, scores: metric_of(ctx.spec.metric, rows, scores),
         finish=lambda raw: finish(network, ctx.spec.train.objective, raw),
     )
 
@@ -191,6 +205,13 @@ def _report_failed_saves(ctx: StageContext, checkpointer: Checkpointer) -> None:
             " stops loses that work; check the room and the limits of the store"
         )
         ctx.log.warning(message, failures=checkpointer.failures, saves=len(checkpointer.stalls))
+
+
+def _save_trace(ctx: StageContext, result: TrainResult) -> None:
+    """Add what a later training of the same is compared with: float32 [steps, 2], losses and norms of gradients."""
+    buffer = BytesIO()
+    np.save(buffer, result.trace)
+    ctx.transaction.add_bytes("trace", buffer.getvalue(), rows=len(result.trace))
 
 
 def _save(ctx: StageContext, description: Description, network: Network) -> str:

@@ -5,10 +5,12 @@ when a checkpoint of an earlier release cannot be loaded.
 """
 
 import math
+from array import array
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeGuard
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
@@ -39,7 +41,8 @@ class TrainState:
 
     steps_per_epoch: a property of the data, not saved. epoch: the epoch in progress, from 1. step: its completed steps.
     epoch_loss: sum of the losses of those steps, each times its mass. epoch_mass: the sum of their masses.
-    epoch_seconds: their time. best: the weights of `best_epoch`, empty before the first epoch is complete.
+    epoch_seconds: their time. best: the weights of `best_epoch`, empty before the first epoch is complete. trace: of
+    each completed step of all epochs its loss and the norm of its gradient, in turn.
     """
 
     network: Network
@@ -53,6 +56,7 @@ class TrainState:
     history: list[EpochResult] = field(default_factory=list)
     best_epoch: int = 0
     best: dict[str, Tensor] = field(default_factory=dict)
+    trace: "array[float]" = field(default_factory=lambda: array("f"))
 
     @property
     def global_step(self) -> int:
@@ -97,6 +101,7 @@ class TrainState:
             **_optimizer_tensors(self.optimizer),
             **generator_states(),
             "epoch_mass": self.epoch_mass.hex(),
+            "trace": torch.from_numpy(np.array(self.trace, np.float32)),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -114,6 +119,8 @@ class TrainState:
         self.epoch_mass = float.fromhex(state.get("epoch_mass", "0"))
         self.epoch_loss = float.fromhex(state["epoch_loss"]) if self.epoch_mass else 0.0
         self.history = [EpochResult(**result) for result in state["history"]]
+        unknown = torch.full((2 * self.global_step,), math.nan)  # a state of before has no trace
+        self.trace = array("f", state.get("trace", unknown).tolist())
         self.best_epoch = state["best_epoch"]
 
     def _is_best(self, result: EpochResult, *, lower_is_better: bool) -> bool:

@@ -49,7 +49,7 @@ class StepLosses:
         self._steps.append(_Step(result=result, norm=norm, batch=batch))
 
     def flush(self, state: TrainState, weights: Iterable[Tensor]) -> None:
-        """Add what was collected to the state. Raises NotFinite, naming the first bad step."""
+        """Add what was collected to the state and to its trace. Raises NotFinite, naming the first bad step."""
         if not self._steps:
             return
         steps, self._steps = self._steps, []
@@ -64,6 +64,7 @@ class StepLosses:
                 raise NotFinite(f"the gradient is {norm} {where}", rows=self._reader.row_numbers(step.batch))
             state.epoch_loss += loss * step.result.mass  # one by one: the sum must not depend on the flushes
             state.epoch_mass += step.result.mass
+            state.trace.extend((loss, norm))
         sums = torch.stack([weight.detach().sum() for weight in weights])
         if not bool(torch.isfinite(sums).all()):
             place = f"epoch {state.epoch}, step {state.step} of {state.steps_per_epoch}"

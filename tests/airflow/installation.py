@@ -215,7 +215,7 @@ class Installation:
         """What a run set out to do, from the store."""
         from ratchet_airflow.run_id import store_run_id
 
-        return load_plan(str(self.services.store), dag_id, store_run_id(run_id))
+        return load_plan(str(self.services.store), dag_id, store_run_id(run_id, self.services.installation))
 
     def outcomes(self, dag_id: str, run_id: str) -> dict[Stage, Outcome]:
         """How the stages of a run ended, from the store."""

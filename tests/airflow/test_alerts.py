@@ -80,7 +80,7 @@ def test_a_task_killed_without_a_word_is_reported_once(
     assert only["title"].endswith("features failed")
     assert "Cause: the process ended without reporting a cause" in only["message"]
     assert f"Log: {airflow.services.airflow_url}/dags/{name}/runs/" in only["message"]
-    remove_containers(run_id)
+    remove_containers(airflow, run_id)
 
 
 def test_a_run_that_misses_finish_by_is_reported_once(airflow: Installation, webhook: Webhook) -> None:
@@ -179,15 +179,15 @@ def callback_was_called(airflow: Installation, name: str, run_id: str) -> bool:
     )
 
 
-def remove_containers(run_id: str) -> None:
+def remove_containers(airflow: Installation, run_id: str) -> None:
     """Remove what the killed task left."""
-    listed = ["docker", "ps", "-aq", "--filter", f"label={Label.RUN}={stored(run_id)}"]
+    listed = ["docker", "ps", "-aq", "--filter", f"label={Label.RUN}={stored(airflow, run_id)}"]
     for container in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split():
         subprocess.run(["docker", "rm", "-f", "-v", container], capture_output=True, check=False)
 
 
-def stored(run_id: str) -> str:
+def stored(airflow: Installation, run_id: str) -> str:
     """A run's id as labels have it."""
     from ratchet_airflow.run_id import store_run_id
 
-    return store_run_id(run_id)
+    return store_run_id(run_id, airflow.services.installation)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ratchet.contracts import summaries
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import REGULAR
 from ratchet.store.ledger import champion
 from ratchet.store.opening import open_store
 from tests.airflow.conftest import day, pipeline_file
@@ -19,7 +19,7 @@ from tests.plugins.webhook import Webhook
 
 CHROMIUM = Path("/usr/bin/chromium")
 ASKING = "asking-ranking"
-TASKS = ("plan", *STAGES)
+TASKS = ("plan", *REGULAR)
 NOWHERE = "about:blank"
 """Where a page goes while a run goes on: one of Airflow's draws all the time, which takes a third of a core."""
 pytestmark = [

@@ -1,4 +1,4 @@
-"""The layout of the store is known to one module. Code that needs a key, or a part of one, asks `paths`.
+"""The layout of the store is known to one module, and to that of the rights to write. Code that needs a key, or a part of one, asks `paths`.
 
 Left out: `team/backup.py`, whose archive has a manifest of its own, and addresses of web pages, which begin with `/`.
 """
@@ -13,8 +13,13 @@ from tests.architecture.test_environment import MODULES, texts
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(paths.__file__)
-OTHERS = {ROOT / "team" / "backup.py"}
-PLACES = "accumulation|alerts|attempts|builds|bundles|checkpoints|days|leases|ledger|nights|published|runs|tables"
+RIGHTS = HOME.with_name("writing_rights.py")
+"""Patterns of keys, for the rights of credentials."""
+OTHERS = {ROOT / "team" / "backup.py", RIGHTS}
+PLACES = (
+    "accumulation|alerts|attempts|builds|bundles|checkpoints|days|leases|ledger|nights|published|runs|shadow"
+    "|tables|versions"
+)
 SPELLED = re.compile(rf"({PLACES})/|.*(/damaged\b|/superseded\b|manifest\.json|plan\.json)|\w+\.day")
 
 

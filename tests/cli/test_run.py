@@ -28,7 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "dags" / "pipelines" / "search-ranking"
 DAY = date(2026, 3, 20)
 KEYS = {
-    "date", "verdict", "reason", "metrics", "metrics.candidate", "metrics.baseline", "model", "stages", "report", "error",
+    "date", "verdict", "reason", "metrics", "metrics.candidate", "metrics.baseline", "model", "production", "stages", "report",
+    "error",
 }  # fmt: skip
 JUDGEMENT = Judgement(
     verdict="promote", reason="better", explanation="auc is 0.1 better", metric="auc", baseline_kind="constant", baseline=None,
@@ -65,6 +66,7 @@ def test_a_run_with_a_verdict_has_these_keys_and_no_other(planned: LocalRun) -> 
         "reason": "auc is 0.1 better",
         "metrics": {"candidate": {"auc": 0.9}, "baseline": {"auc": 0.8}},
         "model": {"name": "m", "version": "1"},
+        "production": {"version": None, "record": None, "live": False, "finding": None, "unchecked": None},
         "stages": [
             {"name": "evaluate", "state": "done", "seconds": 1.5, "cached": False},
             {"name": "register", "state": "done", "seconds": 1.5, "cached": False},

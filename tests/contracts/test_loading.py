@@ -111,7 +111,7 @@ def test_misfits_are_reported_together_with_invalid_keys() -> None:
     assert problems(text) == [
         "p.yaml:26: train.epoch: unknown key; allowed: batch_size, checkpoint, epochs, learning_rate, model, objective, "
         "patience, seed, valid_days, weight_decay; did you mean epochs?",
-        "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K",
+        "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K",
         "p.yaml:30: evaluate.slices.0: price is a number, and its values are too many to be slices; to do: write "
         "{column: price, bins: 4}",
     ]
@@ -214,7 +214,7 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("metric: ndcg@10", "metric: rmse", "p.yaml:30: evaluate.metric: rmse does not measure a ranking model"),
         ("metric: ndcg@10", "metric: auc", "p.yaml:30: evaluate.metric: auc compares scores of different groups, and a ranking"),
         ("metric: ndcg@10", "metric: logloss", "p.yaml:30: evaluate.metric: logloss compares scores of different groups"),
-        ("metric: ndcg@10", "metric: rmse", "rmse does not measure a ranking model; allowed: ndcg@K, mrr@K"),
+        ("metric: ndcg@10", "metric: rmse", "rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K"),
         ("{gpus: 0", "{gpus: 2", "p.yaml:33: resources.train.gpus: training uses one GPU, and 2 would be taken; allowed: 0, 1"),
         ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is a number"),
         ("memory: 4g", "memory: lots", "p.yaml:33: resources.train.memory: 'lots' is not an amount of memory"),

@@ -17,6 +17,9 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("dags")  # one imports Airflow for all
 ROOT = Path(__file__).resolve().parents[2]
+VERBS = ("doctor", "history", "hold", "promote", "release", "rollback")
+OF_RATCHET = ("ratchet-reaper", *(f"ratchet_{verb}" for verb in VERBS))
+"""The DAGs that belong to no pipeline."""
 PARSER = """
 import json, os, sys
 from pathlib import Path
@@ -120,9 +123,23 @@ def pipelines(tmp_path: Path) -> Path:
 
 def test_every_good_folder_becomes_a_dag_and_parsing_imports_nothing_heavy(pipelines: Path, parse: Parser) -> None:
     found = parse(pipelines)
-    assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
+    assert list(found["dags"]) == ["other-ranking", *OF_RATCHET, "search-ranking"]
     assert found["errors"] == {}
     assert {name.partition(".")[0] for name in found["modules"]}.isdisjoint(HEAVY)
+
+
+def test_a_promotion_by_hand_asks_a_second_person_first(pipelines: Path, parse: Parser) -> None:
+    found = parse(pipelines)["dags"]
+    tasks = {name: [task["__var"]["task_id"] for task in found[name]["dag"]["tasks"]] for name in OF_RATCHET[1:]}
+    assert tasks == {
+        **{f"ratchet_{verb}": [verb] for verb in VERBS},
+        "ratchet_promote": ["promote", "second_person"],
+    }
+
+
+def test_a_worker_builds_only_the_verb_that_it_runs(pipelines: Path, parse: Parser) -> None:
+    found = parse(pipelines, _AIRFLOW_PARSING_CONTEXT_DAG_ID="ratchet_rollback")
+    assert list(found["dags"]) == ["ratchet_rollback"]
 
 
 def test_the_reaper_has_a_task_for_each_queue_with_an_engine_of_its_own(pipelines: Path, parse: Parser) -> None:
@@ -160,7 +177,7 @@ def test_broken_pipelines_are_one_error_with_every_problem_and_harm_no_other(pip
     double = write(pipelines, "z") / "pipeline.yaml"
     double.write_text(double.read_text().replace("name: z", "name: search-ranking"))
     found = parse(pipelines)
-    assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
+    assert list(found["dags"]) == ["other-ranking", *OF_RATCHET, "search-ranking"]
     assert list(found["errors"]) == ["broken_pipelines.py"]
     text = found["errors"]["broken_pipelines.py"]
     assert "broken/pipeline.yaml:2: epochs: unknown key" in text
@@ -185,7 +202,7 @@ def test_times_that_airflow_cannot_keep_break_no_other_pipeline(pipelines: Path,
         bad = write(pipelines, f"bad-{number}") / "pipeline.yaml"
         bad.write_text(bad.read_text().replace(old, new))
     found = parse(pipelines)
-    assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
+    assert list(found["dags"]) == ["other-ranking", *OF_RATCHET, "search-ranking"]
     assert list(found["errors"]) == ["broken_pipelines.py"]
     for number, said in enumerate(changes):
         lines = [line for line in found["errors"]["broken_pipelines.py"].splitlines() if f"bad-{number}/" in line]
@@ -199,7 +216,7 @@ def test_a_bug_that_one_pipeline_meets_is_an_error_of_its_own_and_harms_no_other
     for name in ("odd", "late"):
         write(pipelines, name)
     found = parse(pipelines, BUG)
-    assert list(found["dags"]) == ["other-ranking", "ratchet-reaper", "search-ranking"]
+    assert list(found["dags"]) == ["other-ranking", *OF_RATCHET, "search-ranking"]
     assert list(found["errors"]) == ["broken_pipelines.py"]
     text = found["errors"]["broken_pipelines.py"]
     assert "odd/pipeline.yaml: cannot make a DAG of it: ZeroDivisionError: nobody thought of this" in text

@@ -14,8 +14,8 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.summaries import Champion, Judgement
 from ratchet.metrics.metrics import Floats, Rows
+from ratchet.model.holdout import Holdout
 from tasks.evaluate.baseline import Baseline
-from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.judging import judge
 from tasks.evaluate.night import Costs, Night, Table
 from tests.shop import SPEC
@@ -233,7 +233,7 @@ def test_a_later_attempt_needs_a_higher_bound_and_says_so() -> None:
 
 
 def test_other_metrics_floors_and_costs_guard_a_promotion() -> None:
-    costs = Costs(seconds=[(1.0, 1.0)] * 15, size=100, champion_size=50)
+    costs = Costs(times=[(1.0, 1.0)] * 15, size=100, champion_size=50)
     night = replace(NIGHT, costs=costs)
     gate = {"guards": {"mae": "1%"}, "floors": {"rmse": 0.2}, "max_latency": 1.5, "max_size": 3}
     found = judged(GOOD, production(), night=night, gate=gate)

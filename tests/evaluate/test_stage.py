@@ -55,7 +55,7 @@ def test_a_better_model_is_promoted_with_its_figures(shop: Shop) -> None:
     assert (judged.verdict, judged.reason, judged.baseline_kind) == ("promote", "better", "champion")
     assert judged.gain.low > judged.min_gain == 0.01
     assert judged.candidate_metrics["ndcg@10"] > judged.baseline_metrics["ndcg@10"] > 0.5
-    assert set(judged.candidate_metrics) == {"ndcg@10", "mrr@10", "auc"}
+    assert set(judged.candidate_metrics) == {"ndcg@10", "mrr@10", "map@10", "precision@10", "recall@10", "auc"}
     assert judged.groups == 300
     assert published.result.metrics["constant.auc"] == 0.5
     assert published.result.metrics["candidate.latency_ms_per_1000_rows"] > 0
@@ -221,7 +221,7 @@ def test_scores_are_written_for_each_labelled_row_with_the_rows_of_a_group_toget
     path = shop.folder / "scores"
     shop.store.download(published.result.outputs["scores"].key, path)
     table = pq.read_table(path)
-    assert table.column_names == ["label", "group", "candidate", "baseline"]
+    assert table.column_names == ["day", "row", "label", "group", "candidate", "baseline"]
     assert table.num_rows == published.result.summary["rows"] == 3000 - 30
     assert (np.diff(table["group"].to_numpy()) >= 0).all()
     assert len(set(table["group"].to_pylist())) == 300

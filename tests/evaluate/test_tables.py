@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tasks.evaluate.holdout import Holdout
 
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PipelineSpec
@@ -17,7 +18,6 @@ from ratchet.contracts.summaries import Snapshot, SnapshotDay
 from ratchet.metrics.metrics import Rows
 from ratchet.store.base import Store
 from ratchet.store.memory import MemoryStore
-from tasks.evaluate.holdout import Holdout
 from tasks.evaluate.tables import tables
 from tests.shop import SPEC
 from tests.world import LAST

@@ -102,14 +102,14 @@ class FaultInstallation(Installation):
         """The run has ended well; each stage is published once, and there is one version, in production."""
         from mlflow import MlflowClient
 
-        from ratchet.contracts.stages import STAGES
+        from ratchet.contracts.stages import REGULAR
         from ratchet.store.ledger import records
         from ratchet.store.opening import open_store
 
         states = self.published_once(pipeline, run_id)
         assert set(states.values()) == {"success"}, states
         store = open_store(str(self.services.store))
-        assert set(self.outcomes(pipeline, run_id)) == set(STAGES)
+        assert set(self.outcomes(pipeline, run_id)) == set(REGULAR)
         assert len(records(store, pipeline)) == 1
         versions = MlflowClient(self.services.mlflow_url).search_model_versions(f"name='{pipeline}'")
         assert [version.version for version in versions] == ["1"]

@@ -18,7 +18,7 @@ import boto3
 import pytest
 
 from ratchet.contracts.labels import Label
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import REGULAR
 from ratchet.runs.jobs import store_label
 from tests.runs.nights import DAY, ROOT, SMALL, sample
 from tests.s3 import S3Server
@@ -106,7 +106,7 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
         assert process.returncode == 0, output
     assert 200 in answered
     assert 401 not in answered  # the password was there when it was asked for
-    assert {stage for stage in STAGES if f'"{Label.STAGE}": "{stage}"' in seen} == set(STAGES)
+    assert {stage for stage in REGULAR if f'"{Label.STAGE}": "{stage}"' in seen} == set(REGULAR)
 
     settings = {"endpoint_url": s3_server.endpoint, "region_name": "us-east-1"}
     client = boto3.client("s3", aws_access_key_id="x", aws_secret_access_key="x", **settings)

@@ -8,6 +8,7 @@ import pytest
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import FeatureDay, Validation
 from ratchet.model.encoding import category_ids
 from ratchet.model.fitted_state import FittedState
@@ -346,3 +347,40 @@ def test_a_derived_column_without_a_value_is_a_warning_by_name(world: World) -> 
     found = summaries.features(encoded(world).result)
     assert {(check.column, check.rule, check.severity) for check in found.checks} == {("hour", "empty", "warning")}
     assert f"{D3} column hour: empty: no value on any row" in world.log.getvalue()
+
+
+def fitted_price(world: World, output: str, published: PublishedResult) -> float:
+    """The mean of the price, after its transform, that an output of features holds."""
+    return float(FittedState.from_bytes(read_bytes(world.store, published.result.outputs[output])).mean[0])
+
+
+def price(*values: float) -> dict[str, Any]:
+    """A day of twelve rows with this price, or these in turn."""
+    return {**day_rows(), "price": [values[i % len(values)] for i in range(12)]}
+
+
+def test_for_a_refit_the_fit_is_made_on_the_validation_and_held_out_days_too(world: World) -> None:
+    for day, value in ((D1, 1.0), (D2, 2.0), (D3, 30.0)):
+        world.put(day, price(value, value + 1))
+    plain = encoded(world)
+    world.document["train"] = {**world.document["train"], "refit": True}
+    published = encoded(world)
+    assert summaries.features(plain.result).refit == ()
+    assert "refitted" not in plain.result.outputs
+    assert summaries.features(published.result).refit == (D1, D2, D3)
+    assert published.result.outputs["fitted"].sha256 == plain.result.outputs["fitted"].sha256
+    assert published.result.content == plain.result.content  # so train is not run again
+    labelled = [i for i in range(12) if i != 1]
+    wanted = np.log1p([value + i % 2 for value in (1.0, 2.0, 30.0) for i in labelled]).mean()
+    assert fitted_price(world, "refitted", published) == pytest.approx(wanted)
+
+
+def test_a_refit_leaves_out_the_days_on_which_later_nights_compare_with_it(world: World) -> None:
+    for day in (D1, D2, D3):
+        world.put(day, price(1.0, 2.0) if day != D3 else price(500.0))
+    world.document["train"] = {**world.document["train"], "refit": True, "valid_days": 0}
+    world.document["evaluate"] = {"holdout_days": 2}
+    published = encoded(world)
+    found = summaries.features(published.result)
+    assert (found.split.train, found.split.holdout, found.refit) == ((D1,), (D2, D3), (D1, D2))
+    assert fitted_price(world, "refitted", published) == pytest.approx(fitted_price(world, "fitted", published))

@@ -149,7 +149,7 @@ def test_errors_of_the_packed_code_are_errors_of_ours(package: Path, tmp_path: P
 Loader = Callable[[Path], ModuleType]
 
 
-@pytest.fixture(params=["ratchet.model.scorer", "tasks.register.pyfunc"])
+@pytest.fixture(params=["ratchet.model.scorer", "ratchet.model.pyfunc"])
 def load_scoring(request: pytest.FixtureRequest) -> Loader:
     """As evaluate loads a package, and as a service does."""
     with warnings.catch_warnings():

@@ -82,7 +82,7 @@ def test_scores_do_not_depend_on_index_batch_or_columns_besides(
     folder = written(tmp_path / "m")
     expected = scores(folder)
     np.testing.assert_array_equal(scores(folder, ROWS.drop(columns="note").set_index(pd.Index([7, 7, 8, 9]))), expected)
-    monkeypatch.setattr("ratchet.model.scoring._BATCH", 3)
+    monkeypatch.setattr("ratchet.model.scoring._BLOCK", 3)
     np.testing.assert_allclose(scores(folder), expected, rtol=1e-6)
     assert scores(folder, ROWS[:0]).shape == (0,)
     encoded = encode(ROWS.assign(dear=ROWS["price"] > 2), numeric=("price", "dear"), categorical={"country": "string"})

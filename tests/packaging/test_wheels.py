@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.loading import load
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import REGULAR
 from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import compose
 from ratchet.samples import clicks
@@ -55,7 +55,7 @@ def test_each_wheel_holds_its_packages_and_no_other(wheels: dict[str, Path]) -> 
     stages = {
         entry.split("/")[1] for entry in zipfile.ZipFile(wheels["ratchet_stages"]).namelist() if "/stage.py" in entry
     }
-    assert stages == set(STAGES)
+    assert stages == set(REGULAR)
 
 
 def test_the_library_s_wheel_registers_the_plugin_and_the_policy_with_airflow(light: Path) -> None:

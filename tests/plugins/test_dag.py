@@ -30,6 +30,20 @@ def test_approval_comes_before_register_only_where_the_file_asks_for_it(tmp_path
     assert [task.task_id for task in dag.topological_sort()] == [*ORDER[:6], "approve", *ORDER[6:]]
 
 
+def test_a_refit_comes_after_the_question_and_before_register_only_where_the_file_asks_for_it(tmp_path: Path) -> None:
+    for promote, before in (("auto", ()), ("approve", ("approve",))):
+        made = write(tmp_path / promote, "search-ranking", promote=promote)
+        file = made / "pipeline.yaml"
+        file.write_text(file.read_text().replace("epochs: 3", "epochs: 3, refit: true"))
+        dag = build(load(made), made)
+        assert [task.task_id for task in dag.topological_sort()] == [*ORDER[:6], *before, "refit", *ORDER[6:]]
+        refit, train = dag.get_task("refit"), dag.get_task("train")
+        for setting in ("retries", "execution_timeout", "pool", "pool_slots", "queue"):
+            assert getattr(refit, setting) == getattr(train, setting)
+        assert refit.retry_policy.delay_s == 10
+        assert dag.dagrun_timeout > dag_of(tmp_path, promote=promote).dagrun_timeout
+
+
 def test_report_runs_whatever_happens_and_leaves_the_run_its_state(tmp_path: Path) -> None:
     dag = dag_of(tmp_path)
     report = dag.get_task("report")

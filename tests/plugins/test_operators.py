@@ -111,6 +111,17 @@ def test_a_result_that_is_published_is_found_and_no_name_is_kept(plan: RunPlan, 
     assert states.kept == {}
 
 
+def test_a_refit_without_work_is_no_skip_so_that_register_still_says_why_it_has_none(
+    plan: RunPlan, store: Store
+) -> None:
+    keep(store, plan, outcome("evaluate", summary={**JUDGED, "verdict": "reject"}))
+    operator = task("refit")
+    assert operator.execute(context(States())) == ""
+    assert operator.result is None
+    ended = recorded(store, "refit")
+    assert (ended.state, ended.because) == ("skipped", "train.refit is false in this run")
+
+
 def test_a_stage_without_work_is_skipped_and_says_why(plan: RunPlan, store: Store) -> None:
     keep(store, plan, outcome("evaluate", summary={**JUDGED, "verdict": "reject"}))
     operator = task("register")

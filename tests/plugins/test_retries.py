@@ -5,10 +5,7 @@ from datetime import timedelta
 import pytest
 from airflow.sdk import RetryAction
 from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ratchet.contracts import paths
 from ratchet.contracts.errors import (
     ConfigurationError,
     CorruptArtifact,
@@ -20,7 +17,6 @@ from ratchet.contracts.errors import (
     Unavailable,
 )
 from ratchet_airflow.retries import StageRetryPolicy
-from ratchet_airflow.run_id import store_run_id
 
 POLICY = StageRetryPolicy(30)
 
@@ -91,14 +87,3 @@ def test_the_policy_comes_back_from_serialisation() -> None:
     restored = StageRetryPolicy.deserialize(POLICY.serialize())
     assert restored.evaluate(DataRejected("x"), 1, 3).action is RetryAction.FAIL
     assert restored.delay_s == 30
-
-
-@given(st.text(max_size=300), st.text(max_size=300))
-def test_any_run_id_becomes_part_of_a_path_and_two_never_become_one(one: str, other: str) -> None:
-    first, second = store_run_id(one), store_run_id(other)
-    assert paths.segment(first) == first
-    assert (first == second) == (one == other)
-
-
-def test_a_plain_run_id_stays_as_it_is() -> None:
-    assert store_run_id("manual__2026-11-21") == "manual__2026-11-21"

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from ratchet.contracts.fingerprint import digest
-from ratchet.production.baseline import already_promoted, baseline, drift_reference, promotion
+from ratchet.production.baseline import baseline, drift_reference, promotion
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, append
 from ratchet.store.memory import MemoryStore
@@ -22,7 +22,16 @@ def day(number: int) -> date:
     return date(2026, 11, number)
 
 
-def promote(store: Store, name: str, data_date: date, *, after: int, beaten: int | None, model: str = MODEL) -> None:
+def promote(
+    store: Store,
+    name: str,
+    data_date: date,
+    *,
+    after: int,
+    beaten: int | None,
+    model: str = MODEL,
+    refit_of: str | None = None,
+) -> None:
     change = Change(
         model=model,
         action="promote",
@@ -37,6 +46,7 @@ def promote(store: Store, name: str, data_date: date, *, after: int, beaten: int
         reason="better",
         baseline=beaten,
         recorded=datetime.now(UTC),
+        refit_of=digest(refit_of.encode()) if refit_of else None,
     )
     append(store, change, after=after)
 
@@ -113,8 +123,8 @@ def test_an_older_date_than_production_s_does_not_move_it_unless_asked(store: Me
     assert promotion(store, MODEL, data_date=day(5), kind="manual", configured="auto", asked=None).mode == "auto"
 
 
-def test_what_was_promoted_for_a_date_is_known(store: MemoryStore) -> None:
+def test_a_rerun_of_a_night_that_shipped_a_refit_meets_whom_it_met_the_first_time(store: MemoryStore) -> None:
     promote(store, "a", day(1), after=0, beaten=None)
-    assert already_promoted(store, MODEL, digest(b"a"), day(1))
-    assert not already_promoted(store, MODEL, digest(b"a"), day(2))
-    assert not already_promoted(store, MODEL, digest(b"b"), day(1))
+    promote(store, "b again", day(2), after=1, beaten=1, refit_of="b")
+    assert met(store, "b", day(2)) == "a"
+    assert met(store, "c", day(3)) == "b again"

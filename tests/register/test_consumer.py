@@ -14,12 +14,12 @@ import pytest
 
 from ratchet.contracts import summaries
 from ratchet.contracts.result import PublishedResult
+from ratchet.model import holdout
 from ratchet.model.files import lay_out
 from ratchet.model.scoring import load
 from ratchet.store.file import FileStore
 from ratchet.store.publishing import read_manifest
 from ratchet.tracking.mlflow import local_uri
-from tasks.evaluate import holdout
 from tests.mlflow_server import prepare
 from tests.register.night import evaluate, register
 from tests.shop import Shop

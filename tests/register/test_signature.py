@@ -9,17 +9,25 @@ import pytest
 
 from ratchet.model import package
 from ratchet.model.files import lay_out
+from ratchet.model.packing import pack
 from ratchet.store.memory import MemoryStore
-from tasks.register.packing import pack
 from tests.shop import Shop
 from tests.world import PINS
 
 
 def test_whole_numbers_are_taken_where_floats_are_declared(tmp_path: Path) -> None:
     shop = Shop.make(MemoryStore(str(tmp_path)), tmp_path / "scratch")
-    trained = lay_out(shop.store, shop.train(1.0, 0.5).result, tmp_path / "trained", tmp_path)
+    training = shop.train(1.0, 0.5)
+    trained = lay_out(shop.store, training.result, tmp_path / "trained", tmp_path)
     scoring = package.unpack(package.pack(), tmp_path / "scoring")
-    pack(shop.spec, trained, scoring, tmp_path / "packed", pins=PINS, tags={})
+    pack(
+        shop.spec,
+        trained,
+        scoring,
+        tmp_path / "packed",
+        pins=PINS,
+        tags={"ratchet.model_digest": training.result.content},
+    )
     model = mlflow.pyfunc.load_model(str(tmp_path / "packed"))
     rows = pd.DataFrame({"country": ["DE", "US"], "kind": [1, 2], "x": [1, 2], "z": [3, 4]})
     assert rows["x"].dtype == np.int64

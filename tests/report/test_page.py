@@ -1,11 +1,13 @@
 import re
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from ratchet.contracts.refit import Refit
 from ratchet.contracts.request import Outcome
+from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import (
     Check,
@@ -217,3 +219,45 @@ def test_the_better_of_two_is_marked_whichever_way_the_metric_goes(facts: RunFac
     table = metric_table(judged, {"constant.auc": 0.5})
     assert [(line.name, line.best) for line in table] == [("logloss", "baseline"), ("auc", "candidate"), ("pr_auc", "")]
     assert table[1].constant == 0.5
+
+
+def refitted(facts: RunFacts, refused: str = "") -> tuple[RunFacts, TrainedModel]:
+    """The facts of a run with a refit, and the refit."""
+    assert facts.trained is not None
+    assert facts.judged is not None
+    compared = Refit(
+        of=facts.trained.digest, loss=0.41, measured_loss=0.52, metric="ndcg@10", score=0.91, measured_score=None,
+        refused=refused,
+    )  # fmt: skip
+    changes = {"digest": "f" * 64, "split": Split(train=DAYS[2:], valid=(), holdout=()), "refit": compared}
+    made = facts.trained.model_copy(update=changes)
+    result = StageResult(
+        stage="refit", fingerprint="0" * 64, parts={}, content=made.digest, outputs={}, attempt="a",
+        finished=datetime.now(UTC), summary=made.model_dump(mode="json"),
+    )  # fmt: skip
+    ended = Outcome(stage="refit", state="done", content=made.digest, result=result)
+    judged = facts.judged.model_copy(update={"verdict": "promote", "reason": "better"})
+    return changed(facts, refit=made, judged=judged, outcomes={**facts.outcomes, "refit": ended}), made
+
+
+def test_the_page_says_that_a_refit_is_shipped_and_of_what(facts: RunFacts) -> None:
+    known, made = refitted(facts)
+    page = render(changed(known, registered=Registration(model="shop", version="7", mlflow_run_id="r", promoted=True)))
+    assert "In production: version 7" in page
+    assert f"is a refit of the one that was measured, on days up to {DAYS[-1]}; its own score is not known." in page
+    assert facts.trained is not None
+    for expected in (made.digest, facts.trained.digest, "Measured model", "0.41, 0.52", "0.9100, not known"):
+        assert expected in page
+    assert "<td>refit</td>" in page
+
+
+def test_the_page_says_why_a_refit_is_refused(facts: RunFacts) -> None:
+    known, _ = refitted(facts, "refit-diverged: the training loss of the refit is 9")
+    page = render(known)
+    assert "Better, but its refit is refused" in page
+    assert "refused: refit-diverged" in page
+    assert "The training loss of the refit is 9." in page
+
+
+def test_the_page_of_a_run_without_a_refit_does_not_speak_of_one(facts: RunFacts) -> None:
+    assert "refit" not in render(facts).lower()

@@ -10,7 +10,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.fingerprint import digest, fingerprint
 from ratchet.contracts.request import Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import Artifact
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import REGULAR
 from ratchet.contracts.summaries import FeatureDay, FeatureSet, Split
 from ratchet.runs.accumulation import double_micro_batches
 from ratchet.runs.requests import compose
@@ -58,7 +58,7 @@ def test_the_next_try_and_the_next_night_take_twice_as_many_and_share_no_fingerp
     assert second.fingerprint == fingerprint(second.parts) != first.fingerprint
     assert double_micro_batches(store, made) == 4  # without a word of what was used, what is remembered was
     assert composed(store, plan(run_id="tomorrow")).accumulation == 4
-    others = {stage: compose(store, made, stage, OUTCOMES, "a") for stage in STAGES if stage != "train"}
+    others = {stage: compose(store, made, stage, OUTCOMES, "a") for stage in REGULAR if stage != "train"}
     assert {request.accumulation for request in others.values()} == {1}
 
 

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from ratchet.contracts.request import Outcome, RunPlan, SourceDay, SourceFile
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import REGULAR
 from ratchet.contracts.summaries import Registration
 from ratchet.runs.history import days_of, first_judged, is_local, newest, plan_of, runs_of
+from ratchet.store.ledger import append
 from ratchet.store.memory import MemoryStore
 from tests.runs.recorded import keep, keep_plan
-from tests.runs.test_requests import DAY, JUDGED, OUTCOMES, outcome, plan
+from tests.runs.test_requests import CONTENT, DAY, JUDGED, OUTCOMES, outcome, plan
+from tests.store.test_ledger import change
 
 BEFORE = DAY - timedelta(days=1)
 
@@ -77,7 +79,22 @@ def test_the_newest_run_of_a_date_or_of_a_kind_is_its_line(store: MemoryStore) -
     [
         ((), "unfinished", False, False, "", ""),
         ((OUTCOMES["evaluate"],), "promote", True, False, "", "better by 2 %"),
-        ((OUTCOMES["evaluate"], registered(promoted=True)), "promote", True, True, "7", "better by 2 %"),
+        (
+            (OUTCOMES["train"], OUTCOMES["evaluate"], registered(promoted=True)),
+            "promote",
+            True,
+            True,
+            "7",
+            "better by 2 %",
+        ),
+        (
+            (OUTCOMES["train"], OUTCOMES["evaluate"], registered(promoted=True)),
+            "promote",
+            True,
+            False,
+            "7",
+            "better by 2 %",
+        ),
         ((OUTCOMES["evaluate"], registered(promoted=False)), "promote", True, False, "7", "better by 2 %"),
         ((outcome("evaluate", summary={**JUDGED, "verdict": "reject"}),), "reject", False, False, "", "better by 2 %"),
         (
@@ -108,8 +125,11 @@ def test_a_line_says_how_its_run_ended(
     cause: str,
 ) -> None:
     ran(store, "r", *ended)
+    if promoted:
+        append(store, change("7", 20, model="small", model_digest=CONTENT), after=0)
     line = newest(store, "small", DAY)
     assert line is not None
+    assert line.live is promoted
     assert (line.day, line.kind, line.standing, line.cause) == (DAY, "local", standing, cause)
     assert (line.would_promote, line.promoted, line.version) == (would_promote, promoted, version)
     assert (line.gain is None) == ("evaluate" not in {one.stage for one in ended})
@@ -122,7 +142,7 @@ def test_a_run_is_cached_if_every_stage_but_the_report_was(
     cached: bool,
 ) -> None:
     results = {**OUTCOMES, "register": registered(promoted=False)}
-    ran(store, "r", *(results[stage].model_copy(update={"cached": stage not in built}) for stage in STAGES))
+    ran(store, "r", *(results[stage].model_copy(update={"cached": stage not in built}) for stage in REGULAR))
     line = newest(store, "small", DAY)
     assert line is not None
     assert line.cached is cached

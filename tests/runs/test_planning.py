@@ -9,7 +9,9 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import RunPlan
+from ratchet.runs.history import runs_of
 from ratchet.runs.planning import make_plan
+from ratchet.store.file import FileStore
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
 
@@ -56,3 +58,53 @@ def test_a_damaged_bundle_is_written_again_by_the_next_plan(tmp_path: Path, monk
     (folder / "pipeline.yaml").write_text((FOLDER / "pipeline.yaml").read_text(encoding="utf-8") + "# changed\n")
     assert planned("first").bundle == first.bundle
     assert file.read_bytes() == b"damaged"  # what the run was planned with is not at hand any more
+
+
+def test_a_run_of_another_installation_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
+    (tmp_path / "clicks").mkdir()
+
+    def planned(installation: str | None, run_id: str = "scheduled") -> RunPlan:
+        if installation is None:
+            monkeypatch.delenv("RATCHET_INSTALLATION", raising=False)
+        else:
+            monkeypatch.setenv("RATCHET_INSTALLATION", installation)
+        return make_plan(
+            folder=FOLDER,
+            spec=load(FOLDER),
+            data_date=date(2026, 3, 20),
+            run_id=run_id,
+            kind="local",
+            store_uri=str(tmp_path / "store"),
+        )
+
+    first = planned("production")
+    assert planned("production") == first
+    for other in ("staging", None):
+        with pytest.raises(
+            ConfigurationError, match="run scheduled of search-ranking belongs to the installation prod"
+        ):
+            planned(other)
+    before = planned(None, "of-a-release-before")
+    assert planned("staging", "of-a-release-before") == before
+
+
+def test_a_night_is_marked_before_its_plan_so_that_a_crash_between_leaves_it_in_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
+    (tmp_path / "clicks").mkdir()
+    create, crash = FileStore.create, ConnectionAbortedError("the lights went out")
+
+    def fail_at_plan(self: FileStore, key: str, data: bytes) -> bool:
+        if key.endswith("plan.json"):
+            raise crash
+        return create(self, key, data)
+
+    monkeypatch.setattr(FileStore, "create", fail_at_plan)
+    with pytest.raises(ConnectionAbortedError):
+        make_plan(
+            folder=FOLDER, spec=load(FOLDER), data_date=date(2026, 3, 20), run_id="r", kind="local",
+            store_uri=str(tmp_path / "store"),
+        )  # fmt: skip
+    assert runs_of(FileStore(tmp_path / "store"), "search-ranking", date(2026, 3, 20)) == ["r"]

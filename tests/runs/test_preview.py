@@ -4,10 +4,9 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from tests.runs.test_baseline import promote
 
 from ratchet.contracts.loading import load
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import REGULAR
 from ratchet.contracts.summaries import Snapshot
 from ratchet.runs.planning import make_plan
 from ratchet.runs.preview import Preview, preview
@@ -15,6 +14,7 @@ from ratchet.runs.work import Work, settle
 from ratchet.samples import clicks
 from ratchet.store.opening import open_store
 from ratchet.store.publishing import Transaction
+from tests.production.test_baseline import promote
 from tests.runs.recorded import keep
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
@@ -61,14 +61,14 @@ def test_a_date_that_would_train_again_meets_the_champion_that_it_made_before(st
 
 def test_in_an_empty_store_every_stage_is_built_after_the_first_and_nothing_is_written(store: str) -> None:
     shown = previewed(store)
-    assert [line.stage for line in shown.stages] == list(STAGES)
+    assert [line.stage for line in shown.stages] == list(REGULAR)
     assert {line.state for line in shown.stages} == {"build"}
     assert shown.stages[0].because == "no result is stored yet"
     assert {line.because for line in shown.stages[1:]} == {"it needs the new result of ingest"}
     assert {(line.seconds, line.rows) for line in shown.stages} == {(None, None)}
     assert (shown.days, shown.baseline, shown.promotion) == (3, "none yet", "auto")
     assert shown.source_bytes == sum(path.stat().st_size for path in Path(store).parent.rglob("*.parquet"))
-    assert (shown.seconds, shown.unknown, shown.gpu_hours, shown.missing) == (None, STAGES, 0, ())
+    assert (shown.seconds, shown.unknown, shown.gpu_hours, shown.missing) == (None, REGULAR, 0, ())
     assert [path for path in Path(store).rglob("*") if path.is_file()] == []
 
 
@@ -85,4 +85,4 @@ def test_a_changed_key_is_the_reason_to_build_and_the_newest_build_says_how_long
     changed = previewed(store, **{"source.missing_days": "skip"})
     assert changed.stages[0].state == "build"
     assert "config.source.missing_days" in changed.stages[0].because
-    assert (changed.seconds, changed.unknown) == (12.5, STAGES[1:])
+    assert (changed.seconds, changed.unknown) == (12.5, REGULAR[1:])

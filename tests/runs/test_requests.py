@@ -10,7 +10,7 @@ from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.loading import loads
 from ratchet.contracts.request import Outcome, Pins, Promotion, RunPlan, SourceDay, SourceFile
 from ratchet.contracts.result import Artifact, StageResult
-from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.stages import REGULAR, STAGES, Stage
 from ratchet.runs.pins import pins
 from ratchet.runs.requests import compose, why_skipped
 from ratchet.runtime.release import stage_libraries
@@ -39,6 +39,7 @@ TRAINED: dict[str, Any] = {
     "parameters": 1,
     "rows": 1,
 }
+SNAPSHOT: dict[str, Any] = {"table": "t", "version": 0, "days": []}
 JUDGED: dict[str, Any] = {
     "verdict": "promote", "reason": "better", "explanation": "better by 2 %", "metric": "auc", "baseline_kind": "constant",
     "baseline": None, "candidate_metrics": {}, "baseline_metrics": {}, "gain": {"value": 0, "low": 0, "high": 0},
@@ -74,12 +75,15 @@ def outcome(stage: Stage, content: str = CONTENT, summary: dict[str, Any] | None
     return Outcome(stage=stage, state="done", manifest=f"{stage}/manifest.json", content=content, result=result)
 
 
-OUTCOMES = {stage: outcome(stage, summary={"train": TRAINED, "evaluate": JUDGED}.get(stage)) for stage in STAGES}
+OUTCOMES = {
+    stage: outcome(stage, summary={"ingest": SNAPSHOT, "train": TRAINED, "evaluate": JUDGED}.get(stage))
+    for stage in REGULAR
+}
 
 
 def fingerprints(made: RunPlan) -> dict[Stage, str]:
     store = MemoryStore("requests")
-    return {stage: compose(store, made, stage, OUTCOMES, "a").fingerprint for stage in STAGES}
+    return {stage: compose(store, made, stage, OUTCOMES, "a").fingerprint for stage in REGULAR}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,7 @@ def test_a_change_of_the_file_rebuilds_what_it_touches_and_nothing_else(
     overrides: dict[str, Any], rebuilt: set[str]
 ) -> None:
     before, after = fingerprints(plan()), fingerprints(plan(overrides))
-    assert {stage for stage in STAGES if before[stage] != after[stage]} == rebuilt
+    assert {stage for stage in REGULAR if before[stage] != after[stage]} == rebuilt
 
 
 def test_a_champion_that_was_evaluated_by_other_code_is_another_baseline() -> None:
@@ -121,9 +125,9 @@ def test_a_champion_that_was_evaluated_by_other_code_is_another_baseline() -> No
 def test_code_data_libraries_and_the_wish_to_rebuild_count() -> None:
     before = fingerprints(plan())
     touched = plan(source=(SourceDay(day=DAY, files=(SourceFile(key="a", bytes=1, identity="2"),)),))
-    assert {stage for stage in STAGES if fingerprints(touched)[stage] != before[stage]} == {"ingest"}
+    assert {stage for stage in REGULAR if fingerprints(touched)[stage] != before[stage]} == {"ingest"}
     code = plan(user_files={"features.py": digest(b"2")})
-    assert {stage for stage in STAGES if fingerprints(code)[stage] != before[stage]} == {"features", "train"}
+    assert {stage for stage in REGULAR if fingerprints(code)[stage] != before[stage]} == {"features", "train"}
     upgraded = plan(pins=Pins(commit="c", image="process", python="3.11", libraries={"torch": "3"}))
     for other in (upgraded, plan(rebuild=True)):
         assert not set(fingerprints(other).values()) & set(before.values())
@@ -150,12 +154,61 @@ def test_the_report_is_made_of_whatever_there_is() -> None:
     assert request.parts["outcome.ingest"] == "failed no data"
 
 
-def test_register_is_skipped_unless_the_verdict_is_promote() -> None:
-    assert why_skipped("register", OUTCOMES) is None
-    assert why_skipped("register", {}) is None
-    assert why_skipped("train", OUTCOMES) is None
-    rejected = {"evaluate": outcome("evaluate", summary={**JUDGED, "verdict": "reject", "explanation": "worse by 2 %"})}
-    assert why_skipped("register", rejected) == "reject: worse by 2 %"  # type: ignore[arg-type]
+def test_refit_and_register_are_skipped_unless_the_verdict_is_promote() -> None:
+    spec = plan({"train.refit": True}).spec
+    for stage in ("refit", "register"):
+        assert why_skipped(spec, stage, OUTCOMES) is None  # type: ignore[arg-type]
+        assert why_skipped(spec, stage, {}) is None  # type: ignore[arg-type]
+    assert why_skipped(spec, "train", OUTCOMES) is None
+    judged = {**JUDGED, "verdict": "reject", "explanation": "worse by 2 %"}
+    rejected: dict[Stage, Outcome] = {"evaluate": outcome("evaluate", summary=judged)}
+    assert {why_skipped(spec, stage, rejected) for stage in STAGES} == {None, "reject: worse by 2 %"}
+    assert why_skipped(plan().spec, "refit", OUTCOMES) == "train.refit is false in this run"
+
+
+def test_a_refit_that_its_guard_refuses_is_not_registered() -> None:
+    compared = {"of": CONTENT, "loss": 9, "measured_loss": 1, "metric": "auc", "score": 0.5, "measured_score": 0.7}
+    made = {**TRAINED, "refit": {**compared, "refused": "refit-diverged: the training loss is 9"}}
+    refused = {**OUTCOMES, "refit": outcome("refit", summary=made)}
+    assert why_skipped(plan({"train.refit": True}).spec, "register", refused) == made["refit"]["refused"]
+    passed = {**OUTCOMES, "refit": outcome("refit", summary={**TRAINED, "refit": compared})}
+    assert why_skipped(plan({"train.refit": True}).spec, "register", passed) is None
+
+
+def refitted(content: str = "refitted") -> dict[Stage, Outcome]:
+    """The outcomes of a run with a refit. content: of what features fitted for it."""
+    fitted = Artifact(key="f", sha256=digest(content.encode()), bytes=1)
+    features = outcome("features")
+    assert features.result
+    result = features.result.model_copy(update={"outputs": {"refitted": fitted}})
+    return {
+        **OUTCOMES,
+        "features": features.model_copy(update={"result": result}),
+        "refit": outcome("refit", summary=TRAINED),
+    }
+
+
+def test_a_refit_leaves_what_was_measured_as_it_is_and_depends_on_what_was_fitted_for_it() -> None:
+    store, made = MemoryStore("requests"), plan({"train.refit": True})
+    before = fingerprints(plan())
+    after = {stage: compose(store, made, stage, refitted(), "a") for stage in STAGES}
+    assert {stage for stage in REGULAR if after[stage].fingerprint != before[stage]} == {
+        "features", "register", "report"
+    }  # fmt: skip
+    assert set(after["refit"].inputs) == {"ingest", "features", "train"}
+    assert "refit" in after["register"].inputs
+    other = compose(store, made, "refit", refitted("other"), "a")
+    assert other.fingerprint != after["refit"].fingerprint
+    limited = compose(store, plan({"train.refit": True, "register.max_latency_ms": 9}), "refit", refitted(), "a")
+    assert limited.fingerprint != after["refit"].fingerprint
+    more = compose(store, plan({"train.refit": True, "train.epochs": 9}), "refit", refitted(), "a")
+    assert more.fingerprint != after["refit"].fingerprint
+
+
+def test_nothing_is_registered_in_the_place_of_a_refit_that_is_missing() -> None:
+    without = {stage: ended for stage, ended in refitted().items() if stage != "refit"}
+    with pytest.raises(ConfigurationError, match="register of run r: refit has no result yet"):
+        compose(MemoryStore("requests"), plan({"train.refit": True}), "register", without, "a")
 
 
 def test_pins_name_the_commit_the_image_and_the_libraries(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

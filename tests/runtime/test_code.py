@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.contracts.stages import STAGES
+from ratchet.contracts.stages import STAGES, Stage, section, stage_module
 from ratchet.runtime.code import code_parts, imports
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,9 +47,9 @@ def test_a_parser_finds_the_same_however_an_import_is_written(source: str) -> No
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_stage_s_parts_are_itself_and_what_it_needs_and_no_other_stage(stage: str) -> None:
-    parts = code_parts(f"tasks.{stage}.stage")
-    assert f"code.tasks.{stage}.stage" in parts
+def test_a_stage_s_parts_are_itself_and_what_it_needs_and_no_other_stage(stage: Stage) -> None:
+    parts = code_parts(stage_module(stage))
+    assert f"code.{stage_module(stage)}" in parts
     assert "code.ratchet.contracts.errors" in parts
-    others = tuple(f"code.tasks.{other}." for other in STAGES if other != stage)
+    others = tuple(f"code.tasks.{other}." for other in STAGES if other != section(stage))
     assert not [name for name in parts if name.startswith(others)]

@@ -250,3 +250,12 @@ def test_only_the_same_host_says_that_a_process_is_dead() -> None:
 def test_a_lease_of_before_names_no_process(store: Store) -> None:
     old = new_lease("run-1", "a").model_dump(mode="json", exclude={"process"})
     assert Lease.model_validate(old).process is None
+
+
+def test_a_run_of_the_same_id_in_another_installation_is_no_earlier_try(store: Store) -> None:
+    ours, theirs = (new_lease("run-1", name, installation=name) for name in ("production", "staging"))
+    hold = held(Waiter(store, KEY, ours).take())
+    try:
+        assert Waiter(store, KEY, theirs).take() is None
+    finally:
+        hold.release()

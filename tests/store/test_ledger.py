@@ -55,14 +55,14 @@ def test_records_come_back_in_order_and_the_last_is_champion(store: Store) -> No
     assert champion(store, "another") is None
 
 
-def test_the_champion_as_of_a_date_saw_only_earlier_days(store: Store) -> None:
+def test_the_champion_as_of_a_date_is_who_was_in_office_then(store: Store) -> None:
     filled(store, 10, 12, 11)
 
     def version(day: int) -> str | None:
         record = champion(store, "ranker", before=date(2026, 11, day))
         return record.version if record else None
 
-    assert [version(day) for day in (10, 11, 12, 13)] == [None, "1", "3", "3"]
+    assert [version(day) for day in (10, 11, 12, 13)] == [None, "1", "1", "3"]
 
 
 def test_the_second_writer_learns_the_winner(store: Store) -> None:

@@ -126,8 +126,8 @@ class BusyStore:
 def test_a_bucket_where_others_keep_writing_is_given_up(
     tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ratchet.tracking.mlflow._TRIES", 2)
-    monkeypatch.setattr("ratchet.tracking.mlflow._WAIT_S", 0.0)
+    monkeypatch.setattr("ratchet.tracking.database._TRIES", 2)
+    monkeypatch.setattr("ratchet.tracking.database._WAIT_S", 0.0)
     store: Store = BusyStore(prepare(open_store(f"mem://{tmp_path}"), mlflow_database))  # type: ignore[assignment]
     with pytest.raises(Unavailable, match="other writers kept writing"):
         track(store, None, tmp_path, log_one)

@@ -55,7 +55,7 @@ def test_a_checkpoint_of_before_is_read_and_every_value_of_it_is_written_again()
     for name, value in checkpoint.state.items():
         same = again.state[name] == value  # tensors that describe columns were float32 before, and are float64
         assert (bool(same.all()) if isinstance(same, torch.Tensor) else same) or name == "epoch_loss", name
-    added = {"model.preprocess.flagged", "epoch_mass", "rng_python", "rng_numpy"}
+    added = {"model.preprocess.flagged", "epoch_mass", "rng_python", "rng_numpy", "trace"}
     assert set(again.state) - set(checkpoint.state) == added
 
 

@@ -6,16 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.metrics import measurement
 from ratchet.metrics.metrics import Floats, Measurement, Rows, measure
-from ratchet.verdict import comparison
-from ratchet.verdict.comparison import (
-    Comparison,
-    compare,
-    expanded_tail,
-    holm,
-    relative_gain,
-    resample,
-)
+from ratchet.verdict import resampling
+from ratchet.verdict.comparison import Comparison, compare, holm, relative_gain
+from ratchet.verdict.resampling import resample
+from ratchet.verdict.student import expanded_tail
 
 
 def mean_of(values: Floats) -> Measurement:
@@ -24,7 +20,7 @@ def mean_of(values: Floats) -> Measurement:
         value=float(values.mean()),
         sums=sums,
         combine=lambda total: total[..., 0] / total[..., 1],
-        effective=len(values),
+        information=np.ones((len(values), 1)),
     )
 
 
@@ -110,7 +106,7 @@ def test_groups_and_not_rows_are_what_is_resampled() -> None:
 
 
 def test_the_weights_have_mean_and_variance_one() -> None:
-    weights = comparison._WEIGHTS
+    weights = resampling._WEIGHTS
     assert len(weights) == 256
     assert weights.mean() == 1
     assert weights.var() == 1
@@ -119,7 +115,7 @@ def test_the_weights_have_mean_and_variance_one() -> None:
 def test_summing_into_blocks_leaves_the_spread_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).normal(size=(20_000, 1))
     blocked = resample(values, resamples=2000, seed=0).std()
-    monkeypatch.setattr(comparison, "MAX_BLOCKS", 20_000)
+    monkeypatch.setattr(measurement, "MAX_BLOCKS", 20_000)
     assert blocked == pytest.approx(resample(values, resamples=2000, seed=0).std(), rel=0.08)
 
 

@@ -86,7 +86,7 @@ def test_an_inconclusive_one_says_which_gain_these_rows_could_have_shown() -> No
 def test_too_few_units_conclude_nothing_and_say_how_many_are_required() -> None:
     ruling = rule(case(gain(0.5, 0.6, 0.7), effective=9))
     assert (ruling.verdict, ruling.reason) == ("inconclusive", "too-small-to-tell")
-    assert ruling.explanation.endswith("; only 9 groups tell the models apart, at least 10 are required")
+    assert ruling.explanation.endswith("; only 9 groups tell the models apart, at least 30 are required")
 
 
 def test_a_slice_that_loses_too_much_rejects_a_better_model_and_is_named_first() -> None:

@@ -4,11 +4,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 
 from ratchet.contracts.alerts import Alerts, Occasion
 from ratchet.contracts.errors import DataRejected, Preempted
-from ratchet.contracts.summaries import registration
+from ratchet.contracts.summaries import judgement, registration
 from ratchet_airflow.alerts import deduplication
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failure_key
@@ -17,6 +16,9 @@ from ratchet_airflow.alerts.message import cause_of, make_alert
 from ratchet_airflow.alerts.situation import Context, Situation
 
 _log = logging.getLogger("ratchet.alerts")
+UNMEASURED_NIGHTS = 3
+"""After so many nights without a measurement of the champion people are alerted."""
+_BY_HAND = "`ratchet promote MODEL@VERSION --because WHY`, or the DAG ratchet_promote, promotes a version by hand"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +78,20 @@ class AlertCallbacks:
         """For on_skipped_callback of register: the candidate is not registered."""
         self.on_rejection(context, cause=getattr(_task(context), "why_skipped", None) or "Airflow reports no reason")
 
-    def on_question(self, context: Context, *, cause: str, until: datetime) -> None:
-        """For the approval: a person has to answer."""
+    def on_question(self, context: Context, *, cause: str, who: str, given: int, page: str) -> None:
+        """For the approval: a person has to answer.
+
+        who: who may, and until when. given: how many have approved, since each further question is another event. page:
+        the address of the verdict.
+        """
         with self._guard():
             where = self._situation(context)
-            page = f"{where.run_link}/tasks/{where.stage}/required_actions"
-            remedy = f"approve or reject at {page} until {until:%Y-%m-%d %H:%M %Z}; no answer means no"
-            key = event_key(where, "approval", where.episode, where.try_number)
-            self._send(make_alert("approval", where, cause=cause, remedy=remedy), where, key)
+            question = f"{where.run_link}/tasks/{where.stage}/required_actions"
+            key = event_key(where, "approval", where.episode, where.try_number, *([given] if given else []))
+            alert = make_alert(
+                "approval", where, cause=cause, remedy=f"approve or reject at {question}: {who}", report=page
+            )
+            self._send(alert, where, key)
 
     def on_rejection(self, context: Context, *, cause: str) -> None:
         """For the approval, and for register without one: the candidate is not promoted."""
@@ -92,14 +100,41 @@ class AlertCallbacks:
             key = event_key(where, "rejected", where.episode, where.try_number)
             self._send(make_alert("rejected", where, cause=cause), where, key)
 
-    def on_registration(self, context: Context) -> None:
-        """For on_success_callback of register: report the version if it was promoted."""
+    def on_judgement(self, context: Context) -> None:
+        """For on_success_callback of evaluate: report a champion that could not be measured for several nights."""
         with self._guard():
             result = getattr(_task(context), "result", None)
-            if result is not None and (made := registration(result)).promoted:
-                where = self._situation(context)
-                alert = make_alert("promoted", where, cause=f"{made.model} version {made.version} is in production")
+            if result is None:
+                return
+            where, judged = self._situation(context), judgement(result)
+            nights = getattr(judged, "unmeasured_nights", 0)
+            if nights >= UNMEASURED_NIGHTS:
+                remedy = f"read the report of the run; if a new model has to be promoted: {_BY_HAND}"
+                alert = make_alert(
+                    "unmeasured", where, cause=f"for {nights} nights: {judged.explanation}", remedy=remedy
+                )
+                self._send(alert, where, event_key(where, "unmeasured", where.episode))
+
+    def on_registration(self, context: Context) -> None:
+        """For on_success_callback of register: report the version if it was promoted, or withheld for a reason.
+
+        A run that was not to move production, as a backfill, withholds nothing that anybody waits for.
+        """
+        with self._guard():
+            task = _task(context)
+            result = getattr(task, "result", None)
+            if result is None:
+                return
+            made, where = registration(result), self._situation(context)
+            if made.promoted:
+                repeated = f", a refit of the measured model {made.refit_of[:12]}," if made.refit_of else ""
+                cause = f"{made.model} version {made.version}{repeated} is in production"
+                alert = make_alert("promoted", where, cause=cause)
                 self._send(alert, where, event_key(where, "promoted", made.model, made.version))
+            elif made.withheld and getattr(task, "may_promote", False):
+                cause = f"{made.model} version {made.version} is better and not in production: {made.withheld}"
+                alert = make_alert("withheld", where, cause=cause, remedy="read the report of the run; " + _BY_HAND)
+                self._send(alert, where, event_key(where, "withheld", where.episode))
 
     def on_run_failure(self, context: Context) -> None:
         """For the DAG's on_failure_callback: report what no task could."""

@@ -70,6 +70,9 @@ def deliver(alert: Alert, name: str) -> bool:
         "approval": NotifyType.INFO,
         "rejected": NotifyType.INFO,
         "backfill": NotifyType.INFO,
+        "production": NotifyType.INFO,
+        "withheld": NotifyType.WARNING,
+        "unmeasured": NotifyType.WARNING,
         "retry": NotifyType.WARNING,
         "late": NotifyType.WARNING,
     }

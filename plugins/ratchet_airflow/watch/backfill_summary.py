@@ -2,6 +2,9 @@
 
 from collections import Counter
 
+from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.request import Outcome
+from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import judgement
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
@@ -9,6 +12,7 @@ from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.deduplication import FAILURE, AlertHistory, event_key
 from ratchet_airflow.alerts.message import NO_CAUSE, make_alert
 from ratchet_airflow.alerts.situation import Situation
+from ratchet_airflow.plans import find_plan
 from ratchet_airflow.run_id import store_run_id
 from ratchet_airflow.watch.airflow_runs import Backfill, Run
 
@@ -50,7 +54,7 @@ def summarise(backfill: Backfill, store: Store, history: AlertHistory) -> tuple[
 
 def _result(run: Run, store: Store, history: AlertHistory) -> tuple[str, str]:
     """The verdict or `failed`, and the reason."""
-    found = outcomes(store, run.dag_id, store_run_id(run.run_id))
+    found = _outcomes(run, store)
     if run.state != "failed":
         judged = found.get("evaluate")
         if judged is None or judged.result is None:
@@ -62,3 +66,14 @@ def _result(run: Run, store: Store, history: AlertHistory) -> tuple[str, str]:
     recorded = next((outcome.because for outcome in found.values() if outcome.state == "failed"), NO_CAUSE)
     cause = alerts[-1]["cause"] if alerts else recorded
     return "failed", f"{stage}: {cause.removeprefix(f'{stage}: ')}"
+
+
+def _outcomes(run: Run, store: Store) -> dict[Stage, Outcome]:
+    """How the stages of a run ended."""
+    if found := outcomes(store, run.dag_id, store_run_id(run.run_id)):
+        return found
+    try:  # a release before ids of installations may have planned it
+        plan = find_plan(run.dag_id, run.run_id)
+    except RatchetError:
+        return {}
+    return outcomes(store, run.dag_id, plan.run_id)

@@ -42,5 +42,5 @@ def stuck_since(run: Run, spec: PipelineSpec, now: datetime) -> datetime | None:
 
 
 def _allowance(spec: PipelineSpec, task_id: str) -> timedelta:
-    settings = next((of for stage, of in spec.stages.items() if stage == task_id), StageSettings())
+    settings = next((spec.settings_of(stage) for stage in spec.sequence if stage == task_id), StageSettings())
     return timedelta(seconds=settings.timeout + settings.grace + settings.retry_delay)

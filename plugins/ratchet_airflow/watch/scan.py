@@ -1,7 +1,8 @@
 """The watch beside the scheduler: it finds in Airflow's database what no callback reports, and sends it once.
 
-It reports failed tasks whose process was killed, runs that are late or stuck, and the end of each backfill. The
-scheduler's listener starts it (`python -m ratchet_airflow.watch.scan`) and asks for each scan.
+It reports failed tasks whose process was killed, runs that are late or stuck, the end of each backfill, and changes of
+production by hand, which it finds in the ledgers. The scheduler's listener starts it (`python -m
+ratchet_airflow.watch.scan`) and asks for each scan.
 """
 
 import logging
@@ -12,7 +13,6 @@ from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import show_duration
 from ratchet.runs.outcomes import outcomes
-from ratchet.runs.planning import load_plan
 from ratchet.store.opening import open_store
 from ratchet_airflow import folders, settings
 from ratchet_airflow.alerts.alert import Alert
@@ -21,10 +21,11 @@ from ratchet_airflow.alerts.delivery import send_once
 from ratchet_airflow.alerts.message import make_alert
 from ratchet_airflow.alerts.situation import Situation, episode_of
 from ratchet_airflow.links import page_of
-from ratchet_airflow.run_id import store_run_id
+from ratchet_airflow.plans import find_plan
 from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, Task, read_runs
 from ratchet_airflow.watch.backfill_summary import summarise
 from ratchet_airflow.watch.lateness import late_by, stuck_since
+from ratchet_airflow.watch.production import scan_ledgers
 from ratchet_airflow.watch.watch_process import serve
 
 _KEEP = timedelta(hours=1)
@@ -45,6 +46,10 @@ def scan(now: datetime | None = None) -> bool:
             _scan_backfill(backfill)
         except Exception:  # noqa: BLE001 - as above
             _log.exception("cannot make the summary of backfill %d of %s", backfill.number, backfill.dag_id)
+    try:
+        scan_ledgers(open_store(settings.read().store))
+    except RatchetError as error:
+        _log.warning("cannot look for changes of production by hand: %s", error)
     return any(run.state not in ENDED for run in runs)
 
 
@@ -113,7 +118,7 @@ def _scan_backfill(backfill: Backfill) -> None:
 def _spec(run: Run) -> tuple[PipelineSpec, str]:
     """The spec of the run's plan, and its data date. Without a plan: the pipeline's file of now, and the partition."""
     try:
-        plan = load_plan(settings.read().store, run.dag_id, store_run_id(run.run_id))
+        plan = find_plan(run.dag_id, run.run_id)
     except (RatchetError, OSError):
         (found,) = folders.read_one(folders.root(run.file), run.dag_id)
         return found.spec, run.partition
@@ -123,7 +128,8 @@ def _spec(run: Run) -> tuple[PipelineSpec, str]:
 def _report(run: Run) -> str:
     """The address of the run's report; empty if it was not made."""
     try:
-        made = outcomes(open_store(settings.read().store), run.dag_id, store_run_id(run.run_id)).get("report")
+        plan = find_plan(run.dag_id, run.run_id)
+        made = outcomes(open_store(plan.store), run.dag_id, plan.run_id).get("report")
     except (RatchetError, OSError):
         return ""
     if made is None or made.result is None or "page.html" not in made.result.outputs:

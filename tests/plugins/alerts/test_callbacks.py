@@ -4,9 +4,9 @@ import json
 import logging
 import socket
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -141,13 +141,15 @@ def test_a_question_says_where_and_until_when_to_answer(
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
     asked = context(None, stage="approve")
-    callbacks().on_question(asked, cause="ndcg@10 is better", until=datetime(2026, 11, 22, 2, tzinfo=UTC))
-    callbacks().on_question(asked, cause="ndcg@10 is better", until=datetime(2026, 11, 22, 2, tzinfo=UTC))
-    (received,) = hook.received
+    who = "ada, ben; until 2026-11-22 02:00 UTC, then the answer is no"
+    for given in (0, 0, 1):  # the same question is one alert, that to a second person another
+        callbacks().on_question(asked, cause="ndcg@10 is better", who=who, given=given, page="http://here/verdict")
+    received, _ = hook.received
     assert received["title"] == "search-ranking 2026-11-20: approve waits for approval"
     assert "Cause: ndcg@10 is better" in received["message"]
     there = f"{RUN_LINK}/tasks/approve/required_actions"
-    assert f"approve or reject at {there} until 2026-11-22 02:00 UTC; no answer means no" in received["message"]
+    assert f"approve or reject at {there}: {who}" in received["message"]
+    assert "Report: http://here/verdict" in received["message"]
 
 
 def test_a_promotion_is_reported_where_the_file_asks_for_it(
@@ -161,6 +163,14 @@ def test_a_promotion_is_reported_where_the_file_asks_for_it(
     )
     (received,) = hook.received
     assert "search-ranking version 7 is in production" in received["message"]
+
+
+def test_people_are_told_that_a_refit_was_promoted(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
+    made = {"model": "ranker", "version": "7", "mlflow_run_id": "x", "promoted": True, "refit_of": "a" * 64}
+    callbacks(on=("promoted",)).on_registration(context(None, result=SimpleNamespace(summary=made)))
+    (received,) = hook.received
+    assert "ranker version 7, a refit of the measured model aaaaaaaaaaaa, is in production" in received["message"]
 
 
 def test_a_run_that_took_too_long_is_one_alert_about_the_whole_run(
@@ -216,3 +226,28 @@ def test_a_log_that_cannot_be_written_stops_no_delivery(
 def test_a_callback_without_a_context_fails_nothing(log: Path) -> None:
     callbacks(to=()).on_failure({})
     assert json.loads(log.read_text())["cause"].startswith("the process ended without reporting a cause")
+
+
+def registered(*, promoted: bool, withheld: str = "", may_promote: bool = True) -> dict[str, Any]:
+    """The task `register` as it is after its end."""
+    summary = {"model": "m", "version": "3", "mlflow_run_id": "r", "promoted": promoted, "withheld": withheld}
+    return {"result": SimpleNamespace(summary=summary), "may_promote": may_promote}
+
+
+def titles(log: Path) -> list[str]:
+    return [json.loads(line)["title"] for line in log.read_text().splitlines()] if log.is_file() else []
+
+
+def test_a_better_candidate_that_was_withheld_is_reported_with_the_reason(log: Path) -> None:
+    held = "promotions of m are held by ada"
+    given = context(None, stage="register", **registered(promoted=False, withheld=held))
+    for _ in range(2):
+        callbacks().on_registration(given)
+    assert titles(log) == ["search-ranking 2026-11-20: register withheld a better candidate"]
+    assert json.loads(log.read_text())["cause"] == f"m version 3 is better and not in production: {held}"
+
+
+def test_a_run_that_was_not_to_promote_withholds_nothing(log: Path) -> None:
+    task = registered(promoted=False, withheld="a backfill does not move production", may_promote=False)
+    callbacks().on_registration(context(None, stage="register", **task))
+    assert titles(log) == []

@@ -10,6 +10,7 @@ from ratchet.store.opening import open_store
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.deduplication import AlertHistory, failure_key
 from ratchet_airflow.alerts.situation import Situation
+from ratchet_airflow.run_id import store_run_id
 from ratchet_airflow.watch.airflow_runs import Backfill
 from ratchet_airflow.watch.backfill_summary import summarise
 from tests.plugins.watch.airflow_rows import run, task
@@ -21,7 +22,9 @@ def test_a_backfill_is_a_line_for_each_date(tmp_path: Path) -> None:
     refused = run(task("validate", "failed"), state="failed", ended=timedelta(1), day=11)
     fine = run(task("report", "success"), state="success", ended=timedelta(1), day=12)
     said = Outcome(stage="validate", state="failed", because="price: 40 % null, 1 % allowed")
-    store.create(paths.outcome("search-ranking", refused.run_id, "validate"), said.model_dump_json().encode())
+    store.create(
+        paths.outcome("search-ranking", store_run_id(refused.run_id), "validate"), said.model_dump_json().encode()
+    )
     backfill = Backfill(number=3, dag_id="search-ranking", runs=(killed, refused, fine), left_out=2)
     _, name, alert = summarise(backfill, store, AlertHistory(str(tmp_path)))
     assert alert.title == "search-ranking 2026-11-10 to 2026-11-12: backfill has finished"

@@ -1,13 +1,16 @@
 """The held-out rows, raw as the snapshot has them: labelled ones only, the rows of a group next to each other."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ratchet.contracts.columns import Column
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Snapshot
@@ -17,13 +20,24 @@ from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
 
 
+class DayPlaces(NamedTuple):
+    """The held-out rows of a day, as their places in the day's file."""
+
+    day: date
+    places: NDArray[np.int64]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Holdout:
-    """frame: raw rows as a served model gets them, without label and weight. rows: their labels, groups, weights."""
+    """frame: raw rows as a served model gets them, without label and weight. rows: their labels, groups, weights.
+
+    places: where these rows are in the files of their days, in the order of `frame`.
+    """
 
     frame: pd.DataFrame
     rows: Rows
     days: tuple[date, ...]
+    places: tuple[DayPlaces, ...] = ()
 
     @property
     def groups(self) -> int | None:
@@ -37,21 +51,30 @@ def read(store: Store, spec: PipelineSpec, snapshot: Snapshot, days: tuple[date,
     Raises DataRejected where no row has a label.
     """
     wanted = set(days)
-    files = [day.file for day in sorted(snapshot.days, key=lambda day: day.day) if day.day in wanted]
-    frames = [frame for file in files if len(frame := _day(fetch(store, file, scratch), spec))]
-    if not frames:
+    files = {day.day: day.file for day in sorted(snapshot.days, key=lambda day: day.day) if day.day in wanted}
+    by_day = {day: frame for day, file in files.items() if len(frame := _day(fetch(store, file, scratch), spec))}
+    if not by_day:
         named = ", ".join(map(str, days)) or "no day"
         raise DataRejected(
             f"columns.{spec.label}: no held-out row ({named}) has a label",
             remedy="see that labels have arrived for the data date, or raise evaluate.holdout_days",
         )
+    frames = list(by_day.values())
     offsets = _offsets([frame[spec.group] for frame in frames]) if spec.group else None
     frame = pd.concat(frames, ignore_index=True)
     label = frame[spec.label].to_numpy(np.float64)
     weights = spec.with_role("weight")
     weight = frame[weights[0]].to_numpy(np.float64) if weights else None
-    rows = Rows(label=label, offsets=offsets, weight=weight)
-    return Holdout(frame=frame.drop(columns=[spec.label, *weights]), rows=rows, days=days)
+    cluster = pd.factorize(frame[spec.evaluate.cluster])[0] if spec.evaluate.cluster else None
+    rows = Rows(label=label, offsets=offsets, weight=weight, cluster=cluster)
+    places = tuple(DayPlaces(day, frame.index.to_numpy(np.int64)) for day, frame in by_day.items())
+    return Holdout(frame=frame.drop(columns=[spec.label, *weights]), rows=rows, days=days, places=places)
+
+
+def read_again(held: Holdout, files: Sequence[Path], columns: Mapping[str, Column]) -> pd.DataFrame:
+    """The same rows with other columns. files: of the days of `held.places`, row for row those of the snapshot."""
+    pairs = zip(files, held.places, strict=True)
+    return pd.concat([read_rows(file, columns).iloc[places] for file, (_, places) in pairs], ignore_index=True)
 
 
 def _day(path: Path, spec: PipelineSpec) -> pd.DataFrame:

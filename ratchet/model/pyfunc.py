@@ -29,9 +29,16 @@ class RatchetModel(PythonModel):  # type: ignore[misc] # MLflow's types are not 
         self._models: WeakKeyDictionary[PythonModelContext, Any] = WeakKeyDictionary()
 
     def load_context(self, context: PythonModelContext) -> None:
-        """Load the weights, the description and the pipeline's code that were registered."""
+        """Load the weights, the description and the pipeline's code that were registered, and refuse any others."""
         scoring = _scoring(Path(context.artifacts["scoring"]))
-        self._models[context] = scoring.load(Path(context.artifacts["trained"]))
+        model = scoring.load(Path(context.artifacts["trained"]))
+        registered = (context.model_config or {}).get("digest", model.digest)
+        if model.digest != registered:
+            raise ValueError(
+                f"weights.safetensors and description.json are those of model {model.digest[:12]}, and"
+                f" {registered[:12]} was registered; to do: restore both files from the same version"
+            )
+        self._models[context] = model
 
     def predict(self, context: PythonModelContext, model_input: pd.DataFrame) -> NDArray[np.float64]:
         """Scores of a data frame of raw rows: [rows], for multiclass [rows, classes]."""

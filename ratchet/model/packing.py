@@ -15,7 +15,8 @@ _NEEDED = ("numpy", "pandas", "pydantic", "safetensors", "torch")
 def pack(spec: PipelineSpec, trained: Path, scoring: Path, target: Path, *, pins: Pins, tags: dict[str, str]) -> None:
     """Write the MLflow model of a trained model to `target`, which must not exist.
 
-    trained: as `ratchet.model.files.lay_out` makes it. scoring: the package that evaluation scored it by. It is an
+    tags: kept with the model; `ratchet.model_digest` is the only model that the folder may be loaded as. trained: as
+    `ratchet.model.files.lay_out` makes it. scoring: the package that evaluation scored it by. It is an
     artifact, not one of MLflow's code paths, which would go onto the `sys.path` of the process that loads the model.
     """
     from mlflow import pyfunc
@@ -30,6 +31,7 @@ def pack(spec: PipelineSpec, trained: Path, scoring: Path, target: Path, *, pins
             signature=signature(spec),
             pip_requirements=requirements(pins),
             metadata=tags,
+            model_config={"digest": tags["ratchet.model_digest"]},
         )
 
 

@@ -1,0 +1,58 @@
+"""The arguments of the verbs that change production: a model or one of its versions, who, and why."""
+
+import argparse
+
+from ratchet.cli.pipelines import add_store
+from ratchet.cli.user import user_at_host
+from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.production.by_hand import Done
+from ratchet.production.reconcile import sentences
+from ratchet.tracking.registry import CHAMPION
+
+
+def add_change(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
+    """Add the argument, --because, --by and --store."""
+    parser.add_argument("model", metavar=metavar, help=what)
+    parser.add_argument("--because", metavar="WHY", required=True, help="why, for those who read the ledger")
+    parser.add_argument("--by", metavar="NAME", default=None, help="who asks for it (default: user@host)")
+    add_store(parser)
+
+
+def by(options: argparse.Namespace) -> str:
+    """Who asks for a change. Raises ConfigurationError for an empty name."""
+    return user_at_host() if options.by is None else str(options.by)
+
+
+def split(given: str, *, version: bool | None) -> tuple[str, str | None]:
+    """`MODEL@VERSION` -> (`MODEL`, `VERSION`). version: whether it is needed; None if it may be left out."""
+    model, separator, number = given.partition("@")
+    paths.segment(model)
+    if separator and version is not False and number.isdecimal():
+        return model, str(int(number))
+    if separator or version:
+        form = {True: "MODEL@VERSION", False: "MODEL", None: "MODEL or MODEL@VERSION"}[version]
+        raise ConfigurationError(
+            f"{given!r} is not {form}",
+            remedy="write it like search-ranking@3" if version is not False else "leave the version out",
+        )
+    return model, None
+
+
+def show(done: Done) -> int:
+    """Print what changed, and what became of the alias; the exit code."""
+    record, before, found = done.record, done.before, done.reconciled
+    who = f"by {record.started_by}: {record.reason}"
+    print(f"record {record.number} of the ledger of {record.model}: {record.action} {who}")
+    for ban in record.bans:
+        lift = f"ratchet release {record.model}@{ban.version} --because WHY"
+        print(f"version {ban.version} is banned: no run brings it back before `{lift}`")
+    if record.moves_production:
+        print(f"production: {f'version {before.version}' if before else 'nothing'} -> version {record.version}")
+    for line in sentences(record.model, found):
+        print(line)
+    if found.unchecked:
+        print(f"the record stays; the alias follows with the next run, or with `ratchet doctor {record.model}`")
+    elif found.agrees and found.moved is None:
+        print(f"the alias {CHAMPION} of {record.model} names version {found.version}")
+    return 0 if found.agrees or found.unchecked else 1

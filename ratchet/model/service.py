@@ -1,0 +1,105 @@
+"""The candidate asked as a service asks it, before it can become a version: row by row, at once, and in another order.
+
+A score that depends on what else is asked, or on how, is not the score that was judged. In a ranking whose own code may
+use the rows of a group, a group is asked for at once.
+
+A change here violates the promise of the project when a model is promoted whose scores in a service are not those that
+the verdict was about.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ratchet.contracts.gate import Register
+from ratchet.contracts.quantities import show_memory
+from ratchet.contracts.summaries import Service
+from ratchet.metrics.metrics import Floats
+from ratchet.model.process import ModelProcess
+
+ROWS = 200
+"""Rows that are asked for; whole groups may be some more."""
+_ROUNDS = 3
+_LARGEST_SHARE = 1e-5
+_OF_LARGEST = 1e-6
+"""Differences that do not count where the pipeline's own code derives columns: of a score, and of the largest one.
+Vectorised functions round the last bit of a number differently in an array and alone. Our own code gives equal bits."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sample:
+    """Rows of the holdout by their places, sorted. bounds: where units begin among them, and the end."""
+
+    places: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    unit: str
+
+
+def draw(rows: int, offsets: NDArray[np.int64] | None) -> Sample:
+    """The rows to ask for, the same ones for the same holdout. offsets: where groups begin, if groups are asked for."""
+    generator = np.random.default_rng(0)
+    if offsets is None:
+        places = np.sort(generator.permutation(rows)[:ROWS])
+        return Sample(places=places, bounds=np.arange(len(places) + 1), unit="row")
+    order = generator.permutation(len(offsets) - 1)
+    sizes = np.diff(offsets)[order]
+    chosen = np.sort(order[: int(np.searchsorted(np.cumsum(sizes), ROWS)) + 1])
+    places = np.concatenate([np.arange(offsets[group], offsets[group + 1]) for group in chosen])
+    return Sample(places=places, bounds=np.append(0, np.cumsum(np.diff(offsets)[chosen])), unit="group")
+
+
+def ask(model: ModelProcess, frame: pd.DataFrame, sample: Sample) -> tuple[Floats, Floats, Floats, Service]:
+    """Scores of the sample's rows: each unit alone, all at once, all in another order; and what it took."""
+    rows = frame.iloc[sample.places]
+    alone, taken = model.score_each(rows, sample.bounds.tolist(), rounds=_ROUNDS)
+    together = model.score(rows)
+    shuffled = np.random.default_rng(1).permutation(len(rows))
+    other = np.empty_like(together)
+    other[shuffled] = model.score(rows.iloc[shuffled])
+    slow = min(float(np.quantile(times, 0.99)) for times in taken)
+    service = Service(rows=len(rows), unit=sample.unit, latency_ms=round(slow, 3), memory=model.memory.get("most"))
+    return alone, together, other, service
+
+
+def refusal(
+    scores: Floats, asked: Sequence[Floats], service: Service, sample: Sample, limits: Register, *, derives: bool
+) -> tuple[str, str] | None:
+    """Why a service must not have this model, as a short code and in words. scores: of all held-out rows.
+
+    asked: alone, at once, in another order. derives: whether the pipeline's own code makes columns of the rows.
+    """
+    expected = scores[sample.places]
+    names = (f"its {sample.unit} alone", f"a batch of {len(expected)} rows", "the same batch in another order")
+    for how, found in zip(names, asked, strict=True):
+        if (row := _first_other(expected, found, derives=derives)) is not None:
+            return "not-as-served", (
+                f"held-out row {sample.places[row]} scores {_shown(found[row])} in {how}, and {_shown(expected[row])}"
+                f" among all {len(scores):,} rows; a service would not give the scores that were measured"
+            )
+    if limits.max_latency_ms is not None and service.latency_ms > limits.max_latency_ms:
+        allowed = f"register.max_latency_ms: {limits.max_latency_ms:g}"
+        return "too-slow", f"a {sample.unit} takes {service.latency_ms:.3g} ms (99th percentile); allowed: {allowed}"
+    if limits.max_memory is not None and (service.memory or 0) > limits.max_memory:
+        allowed = f"register.max_memory: {show_memory(limits.max_memory)}"
+        return "too-large", f"it takes {show_memory((service.memory or 0) >> 20 << 20)} of memory; allowed: {allowed}"
+    return None
+
+
+def _first_other(expected: Floats, found: Floats, *, derives: bool) -> int | None:
+    """The first row whose score differs, if one does."""
+    if found.shape != expected.shape:
+        return 0
+    both = np.isfinite(expected) & np.isfinite(found)
+    far = np.where(both, np.abs(np.where(both, expected - found, 0.0)), np.inf)
+    far[(expected == found) | (np.isnan(expected) & np.isnan(found))] = 0.0
+    scale = np.where(both, np.maximum(np.abs(expected), np.abs(found)), 0.0)
+    allowed = _LARGEST_SHARE * scale + _OF_LARGEST * scale.max(initial=0.0) if derives else 0.0
+    rows = np.flatnonzero((far > allowed).reshape(len(far), -1).any(axis=1))
+    return int(rows[0]) if len(rows) else None
+
+
+def _shown(score: NDArray[np.float64] | np.float64) -> str:
+    return ", ".join(f"{value:.9g}" for value in np.atleast_1d(score))

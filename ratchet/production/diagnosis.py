@@ -1,0 +1,71 @@
+"""`doctor`: whether production of a model is well, one line each, after what is safe to repair was repaired."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ratchet.contracts.errors import RatchetError
+from ratchet.production.reconcile import Reconciled, reconcile, sentences
+from ratchet.production.standing import Standing, held, standing
+from ratchet.store.base import Store
+from ratchet.store.ledger import Record
+from ratchet.tracking.mlflow import track
+from ratchet.tracking.production import mend
+from ratchet.tracking.registry import CHAMPION
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One thing that was looked at. well: None for what could not be checked."""
+
+    name: str
+    well: bool | None
+    text: str
+
+
+def diagnose(store: Store, tracking_uri: str | None, model: str) -> tuple[Line, ...]:
+    """Look at ledger, alias, weights, bans and hold of a model. The alias and the ledger's head are repaired."""
+    return tuple(_lines(store, tracking_uri, model))
+
+
+def _lines(store: Store, tracking_uri: str | None, model: str) -> Iterator[Line]:
+    found = reconcile(store, tracking_uri, model)
+    try:
+        now = standing(store, model)
+    except RatchetError as error:
+        yield Line(name="ledger", well=False, text=str(found.finding or error))
+        return
+    yield Line(name="ledger", well=True, text=_ledger(now))
+    yield from _alias(model, found)
+    if found.agrees and found.live is not None:
+        yield _weights(store, tracking_uri, found.live, found.version)
+    yield Line(name="hold", well=True, text=held(now.hold) if now.hold else "promotions are not held")
+    yield Line(name="bans", well=True, text="; ".join(one.sentence for one in now.banned) or "no version is banned")
+
+
+def _ledger(now: Standing) -> str:
+    live = f"version {now.live.version} is in production since record {now.live.number}" if now.live else "it is empty"
+    return f"{now.number} records, whole; {live}"
+
+
+def _alias(model: str, found: Reconciled) -> Iterator[Line]:
+    for text in sentences(model, found):
+        yield Line(name="alias", well=None if found.unchecked else found.finding is None, text=text)
+    if found.agrees and found.moved is None:
+        named = f"names version {found.version}, as the ledger says" if found.live else "names nothing, as the ledger"
+        yield Line(name="alias", well=True, text=f"the alias {CHAMPION} of {model} {named}")
+
+
+def _weights(store: Store, tracking_uri: str | None, live: Record, version: str) -> Line:
+    """Whether the registered files are those of the ledger's model; damaged ones are replaced by the store's."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="ratchet-") as scratch:
+            work = partial(mend, store=store, live=live, version=version, scratch=Path(scratch))
+            mended = track(store, tracking_uri, Path(scratch), work)
+    except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the other lines are printed
+        cause = str(error) if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
+        return Line(name="weights", well=None, text=f"the registered files were not checked: {cause[:300]}")
+    whole = f"the files of version {version} are the model {live.model_digest[:12]}, as the ledger says"
+    return Line(name="weights", well=True, text="; ".join(mended) or whole)

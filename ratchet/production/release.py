@@ -1,0 +1,32 @@
+"""`release`: promotions go on after a hold, or one version may return that was rolled back."""
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.production.by_hand import by_hand, live_of, record_decision
+from ratchet.production.standing import Standing
+from ratchet.store.base import Store
+from ratchet.store.ledger import Change, Record
+
+
+def release(store: Store, model: str, *, version: str | None = None, by: str, because: str) -> Record:
+    """Record the end of a hold; with `version`, the end of the ban on that version, and of nothing else.
+
+    It promotes nothing. Raises ConfigurationError where there is nothing to release.
+    """
+
+    def decide(now: Standing) -> Change:
+        live = live_of(now)
+        if version is None:
+            if now.hold is None:
+                raise ConfigurationError(f"promotions of {model} are not held", remedy=_what_is_banned(now))
+            return by_hand(live, "release", by=by, because=because)
+        digests = tuple(one.ban.digest for one in now.banned if one.ban.version == version)
+        if not digests:
+            raise ConfigurationError(f"version {version} of {model} is not banned", remedy=_what_is_banned(now))
+        return by_hand(live, "release", by=by, because=because, released=digests)
+
+    return record_decision(store, model, decide)
+
+
+def _what_is_banned(now: Standing) -> str:
+    versions = ", ".join(one.ban.version for one in now.banned)
+    return f"versions that are banned: {versions}" if versions else "nothing has to be done: no version is banned"

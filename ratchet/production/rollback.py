@@ -1,0 +1,81 @@
+"""`rollback`: an earlier champion back in production, and no return of those that it replaces.
+
+A change here violates the promise of the project when a model that is taken out of production is not banned.
+"""
+
+from ratchet.contracts.errors import ConfigurationError, RatchetError
+from ratchet.production.by_hand import by_hand, live_of, record_decision
+from ratchet.production.recipe import recipe
+from ratchet.production.standing import Standing
+from ratchet.store.base import Store
+from ratchet.store.ledger import Ban, Change, Record
+from ratchet.store.publishing import read_manifest
+
+
+def rollback(store: Store, model: str, *, version: str | None = None, by: str, because: str) -> Record:
+    """Record that an earlier champion is in production again. version: of it; else the last different one.
+
+    Every model that was in production since then is banned, with the recipe of its training, until a person releases
+    it. A model that is banned itself is no target. Raises ConfigurationError where there is no such champion.
+    """
+
+    def decide(now: Standing) -> Change:
+        live = live_of(now)
+        target = _named(now, live, version) if version is not None else _last_different(now, live)
+        bans = _bans(store, now, target)
+        return by_hand(target, "rollback", by=by, because=because, bans=bans)
+
+    return record_decision(store, model, decide)
+
+
+def _last_different(now: Standing, live: Record) -> Record:
+    for record in reversed(now.history[: live.number - 1]):
+        if record.moves_production and record.model_digest != live.model_digest and not _banned(now, record):
+            return record
+    raise ConfigurationError(
+        f"{now.model} had no other champion before version {live.version} that is not banned",
+        remedy=f"see `ratchet history {now.model}`; release one that may return, or promote a registered version: "
+        f"`ratchet promote {now.model}@VERSION --because WHY`",
+    )
+
+
+def _named(now: Standing, live: Record, version: str) -> Record:
+    reigns = [record for record in now.history if record.moves_production and record.version == version]
+    if not reigns:
+        was = ", ".join(dict.fromkeys(record.version for record in now.history if record.moves_production))
+        raise ConfigurationError(
+            f"version {version} of {now.model} was never in production; allowed: {was}",
+            remedy=f"to put a version into production that never was: `ratchet promote {now.model}@{version} "
+            "--because WHY`",
+        )
+    if reigns[-1].model_digest == live.model_digest:
+        raise ConfigurationError(
+            f"version {version} of {now.model} is in production already", remedy="nothing has to be done"
+        )
+    if banned := now.ban_of(reigns[-1].model_digest, reigns[-1].recipe):
+        raise ConfigurationError(f"{now.model}: {banned.sentence}", remedy="release it first if it may return")
+    return reigns[-1]
+
+
+def _bans(store: Store, now: Standing, target: Record) -> tuple[Ban, ...]:
+    """Bans of all that held office since the target did, but of the target's own model."""
+    found: dict[str, Ban] = {}
+    for record in now.history[target.number :]:
+        if record.moves_production and record.model_digest != target.model_digest and not _banned(now, record):
+            ban = Ban(version=record.version, digest=record.model_digest, recipe=_recipe(store, record))
+            found[record.model_digest] = ban
+    return tuple(found.values())
+
+
+def _banned(now: Standing, record: Record) -> bool:
+    return now.ban_of(record.model_digest) is not None
+
+
+def _recipe(store: Store, record: Record) -> str:
+    """The recipe of a record's model; of a record of before, from its training, if that is still there."""
+    if record.recipe or "train" not in record.manifests:
+        return record.recipe
+    try:
+        return recipe(read_manifest(store, record.manifests["train"]).result.parts)
+    except RatchetError:
+        return ""

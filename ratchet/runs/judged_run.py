@@ -1,0 +1,40 @@
+"""A run that came to a verdict, found by its name."""
+
+from dataclasses import dataclass
+
+from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.request import RunPlan
+from ratchet.contracts.result import StageResult
+from ratchet.contracts.stages import Stage
+from ratchet.runs.history import plan_of
+from ratchet.runs.outcomes import outcomes
+from ratchet.store.base import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedRun:
+    """A run's plan, and the results of its stages up to evaluate."""
+
+    plan: RunPlan
+    results: dict[Stage, StageResult]
+
+
+def judged_run(store: Store, target: str) -> JudgedRun:
+    """The run of `PIPELINE/RUN_ID`. Raises ConfigurationError if there is none such, or it has no verdict."""
+    pipeline, _, run_id = target.partition("/")
+    entries = sorted(store.list(paths.runs(pipeline)), key=lambda entry: entry.modified_ns) if pipeline else []
+    known = [name for entry in entries if (name := paths.run_of_plan(entry.key))]
+    plan = plan_of(store, pipeline, run_id) if run_id in known else None
+    if plan is None:
+        newest = ", ".join(f"{pipeline}/{name}" for name in known[-5:]) or "none of this pipeline"
+        raise ConfigurationError(
+            f"no run {target!r} in {store.uri}; newest: {newest}", remedy="name one as PIPELINE/RUN; see --store"
+        )
+    results = {stage: found.result for stage, found in outcomes(store, pipeline, run_id).items() if found.result}
+    if "evaluate" not in results:
+        raise ConfigurationError(
+            f"the run {target} has no verdict",
+            remedy=f"see how its stages ended with `ratchet why {target}`, and name a run that was evaluated",
+        )
+    return JudgedRun(plan=plan, results=results)

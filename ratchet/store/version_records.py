@@ -1,0 +1,50 @@
+"""The records of registered versions in the store, each written once.
+
+A change here violates the promise of the project when a record can change, or is read although its bytes have changed.
+"""
+
+from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.version_record import VersionRecord
+from ratchet.store.base import Store
+from ratchet.store.sealed import seal, unseal
+
+_REMEDY = "restore it from a backup, or take record.json of the version in MLflow"
+
+
+def keep_record(store: Store, record: VersionRecord) -> bytes:
+    """Store the record of a version, unless it has one; the bytes of the one that is stored."""
+    key = paths.version_record(record.model, record.version, record.digest)
+    store.create(key, seal(record))
+    return store.read(key)
+
+
+def read_record(store: Store, model: str, version: str, digest: str | None = None) -> VersionRecord:
+    """The record of a version. digest: of the model; without it, the newest one of that number.
+
+    Raises ConfigurationError where there is none, and CorruptArtifact where it is damaged.
+    """
+    entries = sorted(store.list(paths.version_records(model)), key=lambda entry: entry.modified_ns)
+    found = [entry.key for entry in entries if paths.recorded_version(entry.key) == version]
+    if digest is not None:
+        found = [key for key in found if key == paths.version_record(model, version, digest)]
+    if not found:
+        known = list(dict.fromkeys(paths.recorded_version(entry.key) for entry in entries))
+        raise ConfigurationError(
+            f"{store.uri} has no record of {model} version {version}"
+            + (f" with the digest {paths.short(digest)}" if digest else ""),
+            remedy=f"name one of its recorded versions: {', '.join(known[-10:])}"
+            if known
+            else "check --store and the name of the model; versions of earlier releases have no record",
+        )
+    where = f"{store.uri}/{found[-1]}"
+    record = unseal(store.read(found[-1]), VersionRecord, where=where, remedy=_REMEDY)
+    if (record.model, record.version) != (model, version):
+        raise CorruptArtifact(f"{where} is the record of {record.model} version {record.version}", remedy=_REMEDY)
+    return record
+
+
+def versions(store: Store, model: str) -> list[str]:
+    """The versions of a model that have a record, oldest first."""
+    entries = sorted(store.list(paths.version_records(model)), key=lambda entry: entry.modified_ns)
+    return list(dict.fromkeys(paths.recorded_version(entry.key) for entry in entries))

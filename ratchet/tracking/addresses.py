@@ -1,0 +1,49 @@
+"""The addresses of artifacts in MLflow's database, where both are in the store: they follow a store that has moved.
+
+MLflow writes absolute addresses. A store that was renamed, copied or restored elsewhere has its artifacts in the same
+place below it, so whatever stood before that place is replaced by where the store is now. Addresses of other places,
+such as those of models that somebody else registered, stay.
+
+A change here violates the promise of the project when an address comes to name other bytes than those of its model.
+"""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from ratchet.contracts import paths
+
+ARTIFACTS = f"{paths.tracking()}/artifacts"
+"""The key of the artifacts in a store."""
+_COLUMNS = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+    ("logged_models", "artifact_location"),
+)
+
+
+def rebase(database: Path, artifacts: str) -> int:
+    """Let the addresses in a database begin with `artifacts`, the store's own, as a URI. How many were changed.
+
+    Nobody else may write to the database meanwhile. A database without tables is left alone.
+    """
+    if not database.is_file() or not database.stat().st_size:
+        return 0
+    mark = f"/{ARTIFACTS}/"
+    changed = 0
+    with closing(sqlite3.connect(database)) as connection, connection:
+        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table, column in _COLUMNS:
+            if table not in there:
+                continue
+            found = connection.execute(
+                f"SELECT DISTINCT {column} FROM {table} WHERE instr({column}, ?) AND substr({column}, 1, ?) <> ?",  # noqa: S608 - both names are constants of this file
+                (mark, len(artifacts) + 1, f"{artifacts}/"),
+            ).fetchall()
+            for (before,) in found:
+                after = f"{artifacts}/{before.partition(mark)[2]}"
+                update = f"UPDATE {table} SET {column} = ? WHERE {column} = ?"  # noqa: S608 - the same
+                changed += connection.execute(update, (after, before)).rowcount
+    return changed

@@ -1,0 +1,173 @@
+"""The held-out days with the columns that a model in production reads and the pipeline file has no more.
+
+They are read from the source by this run's ingest, as the days themselves, and are part of its snapshot: no later stage
+reads the source. Row i belongs to row i of the day's file.
+
+A change here violates the promise of the project when a row of a day and a row that is kept for it are of different
+rows of the source.
+"""
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ratchet.contracts import dates, paths
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.readers import Reader
+from ratchet.contracts.request import SourceDay
+from ratchet.contracts.result import PublishedResult
+from ratchet.contracts.source import SqlSource
+from ratchet.contracts.summaries import KeptRows, SnapshotDay
+from ratchet.runtime.code import code_parts
+from ratchet.runtime.context import StageContext
+from ratchet.runtime.days import DayParts, NewPart
+from ratchet.store.publishing import Transaction
+from tasks.ingest.day import build
+from tasks.ingest.row_order import SORT_MEMORY
+from tasks.ingest.schema import arrow_schema
+from tasks.ingest.traits import SourceTraits
+from tasks.ingest.writing import DayFile, write
+
+_OTHER = "other."
+"""Before the name of a column that a model reads: the pipeline may have one of that name and of another type."""
+_OUTPUT = "rows.parquet"
+
+
+class _Lost(Exception):
+    """Rows that cannot be kept. cause: why."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+def keep(
+    ctx: StageContext, reader: Reader, columns: dict[str, ColumnType], days: list[SnapshotDay], memory: int
+) -> KeptRows:
+    """The held-out days as a model reads them. columns: of the pipeline. memory: bytes for a day of as many columns.
+
+    What the source has no more is the `cause`, and no error: it is for evaluate to say. Raises what `day.build` raises
+    for a source that does not answer or has changed.
+    """
+    held = set(dates.window(ctx.request.data_date, ctx.spec.evaluate.holdout_days))
+    by_day = {day.day: day for day in days if day.day in held}
+    planned = [day for day in ctx.request.source if day.day in by_day]
+    causes: list[str] = []
+
+    def make(wanted: SourceDay, transaction: Transaction, scratch: Path) -> NewPart | None:
+        try:
+            file = _day(ctx, reader, columns, wanted, by_day[wanted.day], scratch)
+        except _Lost as lost:
+            causes.append(lost.cause)
+            return None
+        artifact = transaction.add(_OUTPUT, file.path, rows=file.rows)
+        day = by_day[wanted.day]
+        kept = SnapshotDay(day=wanted.day, file=artifact, source=day.source, zones=day.zones)
+        return NewPart(content=file.sha256, rows=file.rows, summary=kept)
+
+    parts = DayParts(
+        ctx=ctx,
+        name=paths.day_part("ingest"),
+        verb="kept for the model in production",
+        common={
+            **code_parts("tasks.ingest.kept_rows"),
+            "reader": reader.model_dump_json(),
+            "config.columns": " ".join(f"{name}:{kind}" for name, kind in columns.items()),
+            "library.pyarrow": pa.__version__,
+        },
+        identity=lambda wanted: {
+            "day": by_day[wanted.day].file.sha256,
+            **{f"source.{file.key}": f"{file.bytes} {file.identity}" for file in wanted.files},
+        },
+        make=make,
+        read=_read,
+    )
+    kept = parts.build(planned, memory=memory + (SORT_MEMORY if ctx.spec.source.kind == "sql" else 0))
+    return KeptRows(reader=reader, days=tuple(kept.values()), cause="; ".join(sorted(set(causes)))[:1000])
+
+
+def _read(found: PublishedResult) -> SnapshotDay:
+    return SnapshotDay.model_validate(found.result.summary)
+
+
+def _day(
+    ctx: StageContext,
+    reader: Reader,
+    columns: dict[str, ColumnType],
+    wanted: SourceDay,
+    day: SnapshotDay,
+    scratch: Path,
+) -> DayFile:
+    """The file of a day; without columns that are lost and that the model may not need. Raises _Lost."""
+    needed = {name: kind for name, kind in reader.columns.items() if name in reader.needed}
+    try:
+        return _rows(ctx, reader.columns, columns, wanted, day, _made(scratch / "all"))
+    except DataRejected as error:
+        if needed == reader.columns:
+            raise _Lost(error.cause) from error
+    try:
+        return _rows(ctx, needed, columns, wanted, day, _made(scratch / "needed"))
+    except DataRejected as error:
+        raise _Lost(error.cause) from error
+
+
+def _rows(
+    ctx: StageContext,
+    read: Mapping[str, ColumnType],
+    columns: dict[str, ColumnType],
+    wanted: SourceDay,
+    day: SnapshotDay,
+    scratch: Path,
+) -> DayFile:
+    """A day with the columns to read, row for row the day's own file. Raises DataRejected for a column that is lost."""
+    source = ctx.spec.source
+    if isinstance(source, SqlSource):
+        return _queried(source, wanted.day, dict(read), columns, day, scratch)
+    built = build(source, ctx.request.source_root, wanted, columns=dict(read), scratch=scratch)
+    # Files are read in one order. Those of a Delta table never change; `build` has compared their names with the plan.
+    if built.file.rows != day.file.rows or (source.kind == "files" and built.source != day.source):
+        raise _Lost(f"{wanted.day}: the source has other rows now than when the day was read; start a new run")
+    return built.file
+
+
+def _queried(
+    source: SqlSource,
+    day: date,
+    read: dict[str, ColumnType],
+    columns: dict[str, ColumnType],
+    known: SnapshotDay,
+    scratch: Path,
+) -> DayFile:
+    """The rows of a query. A database returns them in any order, so both kinds of columns are read and sorted together.
+
+    The columns of the pipeline come first: the rows are in the order of the day's own file, and have to be its bytes.
+    """
+    from tasks.ingest.row_order import in_order
+    from tasks.ingest.sql_source import read_query
+
+    own, other = arrow_schema(columns), arrow_schema(read)
+    both = pa.schema([*own, *(field.with_name(f"{_OTHER}{field.name}") for field in other)])
+    traits = SourceTraits()
+    batches = read_query(source, day, columns, traits, also={f"{_OTHER}{name}": kind for name, kind in read.items()})
+    joined = write(in_order(batches, both, scratch / "sort"), both, scratch / "both.parquet")
+    with pq.ParquetFile(joined.path) as file:
+        again = write(
+            (batch.select(own.names).cast(own) for batch in file.iter_batches()), own, scratch / "own.parquet"
+        )
+        if again.sha256 != known.file.sha256:
+            raise _Lost(f"{day}: the query gives other rows now than when the day was read; start a new run")
+        named = [f"{_OTHER}{name}" for name in other.names]
+        return write(
+            (batch.select(named).rename_columns(other.names).cast(other) for batch in file.iter_batches()),
+            other,
+            scratch / "other.parquet",
+        )
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

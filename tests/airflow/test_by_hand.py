@@ -1,0 +1,144 @@
+"""People who approve, and people who change production, in a real Airflow whose stages are processes."""
+
+import sys
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from ratchet.contracts.errors import Unavailable
+from ratchet.store.ledger import champion, records
+from ratchet.store.opening import open_store
+from ratchet.tracking.use_registry import use_registry
+from tests.airflow.installation import EXPECTATIONS, ROOT, YESTERDAY, Installation
+
+NAME = "search-ranking"
+USER = "admin"
+_SMALLER = {
+    "window_days: 30": "window_days: 4",
+    "epochs: 3": "epochs: 1",
+    "hidden: [256, 128]": "hidden: [32]",
+    EXPECTATIONS: "",
+    "promote: auto": "promote: approve, approvers: [admin]",
+}
+pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("airflow-by-hand")]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """An Airflow with one pipeline, which a person has to approve."""
+    from ratchet.samples.clicks import write
+
+    if str(ROOT / "plugins") not in sys.path:
+        sys.path.append(str(ROOT / "plugins"))
+    made = Installation(tmp_path_factory.mktemp("by-hand"), {"RATCHET_RUNNER": "process"})
+    for _ in write(made.services.data, days=7, rows_per_day=2000, end=YESTERDAY, seed=0):
+        pass
+    text = (ROOT / "dags" / "pipelines" / NAME / "pipeline.yaml").read_text(encoding="utf-8")
+    for usual, smaller in _SMALLER.items():
+        assert usual in text
+        text = text.replace(usual, smaller)
+    text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("schedule"))
+    made.add(NAME, text)
+    try:
+        made.start()
+        made.api.wait_for_dag(NAME, seconds=180)
+        made.api.call("PATCH", f"/dags/{NAME}", {"is_paused": False})
+        yield made
+    finally:
+        made.stop()
+
+
+def approve(here: Installation, run_id: str, option: str = "Approve", comment: str = "looks fine") -> None:
+    """Answer the question of a run, once it is asked."""
+
+    def asked() -> bool:
+        return here.api.tasks(NAME, run_id).get("approve", {}).get("state") == "awaiting_input"
+
+    here.until(asked, seconds=300)
+    path = f"/dags/{NAME}/dagRuns/{quote(run_id)}/taskInstances/approve/-1/hitlDetails"
+    here.api.call("PATCH", path, {"chosen_options": [option], "params_input": {"comment": comment}})
+
+
+def night(here: Installation, **conf: object) -> str:
+    """A run that a person has approved."""
+    run_id = here.trigger(NAME, **conf)
+    approve(here, run_id)
+    states = here.wait(NAME, run_id)
+    assert (states["run"], states["approve"], states["register"]) == ("success", "success", "success")
+    return run_id
+
+
+def test_the_ledger_names_the_person_who_approved_the_model(here: Installation) -> None:
+    night(here)
+    live = champion(open_store(str(here.services.store)), NAME)
+    assert live is not None
+    (approval,) = live.approvals
+    assert (approval.name, approval.how) == (USER, "airflow: looks fine")
+    assert live.started_by == USER
+
+
+def test_a_conf_that_asks_for_more_than_the_file_allows_is_refused(here: Installation) -> None:
+    with pytest.raises(Unavailable, match="promote"):
+        here.trigger(NAME, promote="auto")
+
+
+def test_a_question_that_was_marked_as_answered_registers_nothing(here: Installation) -> None:
+    store = open_store(str(here.services.store))
+    before = records(store, NAME)
+    run_id = here.trigger(NAME, epochs=4, learning_rate=0.01)
+
+    def asked() -> str | None:
+        states = {name: str(task["state"]) for name, task in here.api.tasks(NAME, run_id).items()}
+        return states["approve"] if states["approve"] in {"awaiting_input", "success"} else None
+
+    if here.until(asked, seconds=300) == "success":
+        pytest.skip("the second model is no better, so nobody is asked")
+    path = f"/dags/{NAME}/dagRuns/{quote(run_id)}/taskInstances/approve"
+    here.api.call("PATCH", path, {"new_state": "success"})
+    states = here.wait(NAME, run_id)
+    assert (states["run"], states["register"]) == ("failed", "failed")
+    assert "nobody who may approve it has approved it" in here.log(NAME, run_id, "register")
+    assert records(store, NAME) == before
+
+
+def test_a_hold_and_its_release_are_records_with_the_person_who_triggered_them(here: Installation) -> None:
+    store = open_store(str(here.services.store))
+    for verb in ("hold", "release"):
+        dag_id = f"ratchet_{verb}"
+        here.api.wait_for_dag(dag_id)
+        run_id = here.trigger(dag_id, model=NAME, because="clicks fell")
+        assert here.wait(dag_id, run_id, seconds=120)["run"] == "success"
+        last = records(store, NAME)[-1]
+        assert (last.action, last.started_by, last.reason) == (verb, USER, "clicks fell")
+    alerts = [alert for alert in here.alerts() if alert["occasion"] == "production"]
+    assert [alert["cause"].partition(" of ")[0] for alert in alerts] == ["hold", "release"]
+
+
+def test_a_rollback_moves_ledger_and_alias(here: Installation, tmp_path_factory: pytest.TempPathFactory) -> None:
+    store, uri = open_store(str(here.services.store)), here.services.mlflow_url
+    first = champion(store, NAME)
+    assert first is not None
+    if len({one.model_digest for one in records(store, NAME)}) < 2:
+        run_id = here.trigger(NAME, epochs=6, learning_rate=0.01)
+        here.until(
+            lambda: here.api.tasks(NAME, run_id).get("approve", {}).get("state") in {"awaiting_input", "success"}
+        )
+        if here.api.tasks(NAME, run_id)["approve"]["state"] == "success":
+            pytest.skip("the second model is no better, so there is nothing to roll back")
+        approve(here, run_id)
+        assert here.wait(NAME, run_id)["register"] == "success"
+    second = champion(store, NAME)
+    assert second is not None
+    assert second.version != first.version
+    dag_run = here.trigger("ratchet_rollback", model=NAME, because="clicks fell")
+    assert here.wait("ratchet_rollback", dag_run, seconds=120)["run"] == "success"
+    live = champion(store, NAME)
+    assert live is not None
+    assert (live.version, live.action, live.started_by) == (first.version, "rollback", USER)
+    folder = tmp_path_factory.mktemp("registry")
+    alias = use_registry(store, uri, folder, lambda registry: registry.champion(NAME))
+    assert alias is not None
+    assert alias.number == first.version
+    said = here.log("ratchet_rollback", dag_run, "rollback")
+    assert f"production: version {second.version} -> version {first.version}" in said

@@ -1,0 +1,189 @@
+"""What people do to production: rollback, hold, release, and the record of who and why."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+from ratchet.production.approvals import add_approval, approvals_of
+
+from ratchet.contracts import paths
+from ratchet.contracts.authority import Approval
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.fingerprint import digest
+from ratchet.production.accept_loss import accept_loss
+from ratchet.production.by_hand import carry_out
+from ratchet.production.diagnosis import diagnose
+from ratchet.production.history import history
+from ratchet.production.hold import hold
+from ratchet.production.recipe import recipe
+from ratchet.production.release import release
+from ratchet.production.rollback import rollback
+from ratchet.production.standing import standing
+from ratchet.store.ledger import append, champion, records
+from ratchet.store.memory import MemoryStore
+from ratchet.tracking.memory_registry import MemoryRegistry
+from tests.production.test_reconcile import MODEL, Place
+from tests.store.test_ledger import change
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest) -> Place:
+    store = MemoryStore(f"by-hand-{request.node.nodeid}")
+    made = Place(store, MemoryRegistry.of(store.uri))
+    for name in "abc":
+        made.promote(name, recipe=f"recipe of {name}")
+    return made
+
+
+def back(place: Place, version: str | None = None) -> str:
+    return rollback(place.store, MODEL, version=version, by="ann", because="clicks fell").version
+
+
+def test_a_rollback_goes_to_the_last_different_champion_and_the_next_one_further(place: Place) -> None:
+    assert [back(place), back(place)] == ["2", "1"]
+    with pytest.raises(ConfigurationError, match="no other champion before version 1 that is not banned"):
+        back(place)
+    newest = records(place.store, MODEL)[-1]
+    assert (newest.action, newest.by_hand, newest.started_by, newest.reason) == ("rollback", True, "ann", "clicks fell")
+    assert newest.model_digest == digest(b"a")
+
+
+def test_a_rollback_bans_all_that_held_office_since_its_target_with_their_recipes(place: Place) -> None:
+    back(place, "1")
+    now = standing(place.store, MODEL)
+    assert [(one.ban.version, one.ban.recipe) for one in now.banned] == [("2", "recipe of b"), ("3", "recipe of c")]
+    assert now.ban_of(digest(b"c")) is not None
+    assert now.ban_of(digest(b"rebuilt"), "recipe of c") is not None
+    assert now.ban_of(digest(b"a"), "recipe of a") is None
+    assert now.ban_of(digest(b"d"), "") is None
+
+
+def test_a_banned_version_is_no_target_until_it_is_released(place: Place) -> None:
+    back(place, "1")
+    with pytest.raises(ConfigurationError, match=r"version 3, which has this model .* was rolled back by ann"):
+        back(place, "3")
+    release(place.store, MODEL, version="3", by="bob", because="it was the logging")
+    assert back(place, "3") == "3"
+    assert [one.ban.version for one in standing(place.store, MODEL).banned] == ["2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [("9", "was never in production; allowed: 1, 2, 3"), ("3", "is in production already")]
+)
+def test_a_rollback_to_what_it_cannot_reach_is_refused_by_name(place: Place, version: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        back(place, version)
+
+
+def test_a_model_that_nobody_promoted_cannot_be_rolled_back_or_held(place: Place) -> None:
+    for act in (rollback, hold, release):
+        with pytest.raises(ConfigurationError, match="no model of nobody is in production"):
+            act(place.store, "nobody", by="ann", because="why")
+
+
+def test_a_hold_stops_every_promotion_until_it_is_released_and_a_ban_outlives_it(place: Place) -> None:
+    back(place)
+    hold(place.store, MODEL, by="ann", because="an experiment")
+    assert "held by ann" in standing(place.store, MODEL).obstacle(digest(b"new"))
+    with pytest.raises(ConfigurationError, match="held by ann"):
+        hold(place.store, MODEL, by="bob", because="why")
+    release(place.store, MODEL, by="bob", because="it is over")
+    now = standing(place.store, MODEL)
+    assert (now.hold, now.obstacle(digest(b"new"))) == (None, "")
+    assert "was rolled back" in now.obstacle(digest(b"c"))
+    assert now.live == champion(place.store, MODEL)
+
+
+def test_what_is_neither_held_nor_banned_cannot_be_released(place: Place) -> None:
+    with pytest.raises(ConfigurationError, match="promotions of ranker are not held; to do: nothing has to be done"):
+        release(place.store, MODEL, by="ann", because="why")
+    back(place)
+    with pytest.raises(
+        ConfigurationError, match="version 1 of ranker is not banned; to do: versions that are banned: 3"
+    ):
+        release(place.store, MODEL, version="1", by="ann", because="why")
+
+
+@pytest.mark.parametrize(("by", "because", "flag"), [(" ", "why", "--by"), ("ann", "", "--because")])
+def test_nobody_changes_production_without_a_name_and_a_reason(place: Place, by: str, because: str, flag: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{flag} is empty"):
+        rollback(place.store, MODEL, by=by, because=because)
+
+
+def test_a_change_by_hand_moves_the_alias_at_once_and_is_refused_on_a_ledger_that_lost_records(place: Place) -> None:
+    done = carry_out(place.store, None, MODEL, lambda: rollback(place.store, MODEL, by="ann", because="why"))
+    assert done.before is not None
+    assert (done.before.version, done.record.version, place.alias()) == ("3", "2", digest(b"b"))
+    place.store.delete(paths.ledger_record(MODEL, 4))
+    with pytest.raises(CorruptArtifact, match="ledger-damaged"):
+        carry_out(place.store, None, MODEL, lambda: rollback(place.store, MODEL, by="ann", because="why"))
+
+
+def test_without_its_registry_the_record_of_a_change_stays(place: Place) -> None:
+    away = "http://127.0.0.1:9"
+    done = carry_out(place.store, away, MODEL, lambda: rollback(place.store, MODEL, by="ann", because="why"))
+    assert "does not answer" in done.reconciled.unchecked
+    assert champion(place.store, MODEL) == done.record
+
+
+def test_history_shows_who_was_in_office_for_which_dates(place: Place) -> None:
+    place.store.create(paths.night("p", date(2026, 11, 15), "r"), b"")
+    rolled = change("2", 10, action="rollback", model_digest=digest(b"b"), recorded=datetime(2026, 11, 16, tzinfo=UTC))
+    append(place.store, rolled, after=3)
+    hold(place.store, MODEL, by="ann", because="why")
+    shown = [(reign.record.version, reign.first, reign.last) for reign in history(place.store, MODEL)]
+    assert shown == [
+        ("1", None, None),
+        ("2", None, None),
+        ("3", date(2026, 11, 11), date(2026, 11, 15)),
+        ("2", date(2026, 11, 16), None),
+        ("2", None, None),
+    ]
+
+
+def test_a_lost_tail_is_accepted_by_a_person_and_holds_production(place: Place) -> None:
+    lost = paths.ledger_record(MODEL, 2)
+    with pytest.raises(ConfigurationError, match="has lost nothing"):
+        accept_loss(place.store, None, MODEL, by="ann", because="why")
+    place.store.delete(lost)
+    before = list(place.store.list(paths.ledger(MODEL)))
+    with pytest.raises(ConfigurationError, match="--by is empty"):
+        accept_loss(place.store, None, MODEL, by="", because="why")
+    assert list(place.store.list(paths.ledger(MODEL))) == before
+    record = accept_loss(place.store, None, MODEL, by="ann", because="no backup has it")
+    assert record is not None
+    assert (record.number, record.action, record.version) == (2, "hold", "1")
+    assert place.alias() == digest(b"a")
+    (kept,) = (entry.key for entry in place.store.list(paths.lost_below(paths.ledger(MODEL))))
+    assert kept.endswith("00000003.json")
+    assert all(line.well is not False for line in diagnose(place.store, None, MODEL))
+
+
+def test_a_ledger_without_one_whole_record_is_empty_afterwards(place: Place) -> None:
+    place.store.delete(paths.ledger_record(MODEL, 1))
+    assert accept_loss(place.store, None, MODEL, by="ann", because="no backup has it") is None
+    assert records(place.store, MODEL) == ()
+
+
+def test_doctor_names_a_damaged_ledger_and_what_nobody_could_check(place: Place) -> None:
+    names = {line.name: line.well for line in diagnose(place.store, None, MODEL)}
+    assert names == {"ledger": True, "alias": True, "weights": None, "hold": True, "bans": True}
+    away = {line.name: line.well for line in diagnose(place.store, "http://127.0.0.1:9", MODEL)}
+    assert away == {"ledger": True, "alias": None, "hold": True, "bans": True}
+    place.store.delete(paths.ledger_record(MODEL, 3))
+    (line,) = diagnose(place.store, None, MODEL)
+    assert (line.name, line.well) == ("ledger", False)
+    assert "accept-loss" in line.text
+
+
+def test_a_rebuild_and_a_smaller_micro_batch_have_the_recipe_of_the_first_training() -> None:
+    parts = {"data_date": "2026-11-20", "config.train.epochs": "3"}
+    assert recipe({**parts, "rebuild": "run-2", "accumulation": "4"}) == recipe(parts)
+    assert recipe({**parts, "config.train.epochs": "4"}) != recipe(parts)
+
+
+def test_approvals_of_a_run_are_kept_in_their_order_and_a_person_counts_once(place: Place) -> None:
+    ann, bob = (Approval(name=name, at=datetime(2026, 11, 21, tzinfo=UTC), how="airflow") for name in ("ann", "bob"))
+    assert approvals_of(place.store, "p", "r") == ()
+    for one in (ann, bob, ann):
+        add_approval(place.store, "p", "r", one)
+    assert approvals_of(place.store, "p", "r") == (ann, bob)
