@@ -124,7 +124,7 @@ def _cell(text: str) -> str:
 
 
 def _placeholder(key: str) -> str:
-    return {"columns": "name", "stages": "stage", "resources": "stage"}[key]
+    return {"columns": "name", "guards": "metric", "floors": "metric"}.get(key, "stage")
 
 
 def _resolve(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from ratchet.contracts.document import Document
-from ratchet.contracts.quantities import Fraction, Memory
+from ratchet.contracts.losses import LossKey
+from ratchet.contracts.quantities import Duration, Fraction, Memory
+from ratchet.contracts.slices import SliceKey
 from ratchet.contracts.training import Objective
 
 METRICS: dict[Objective, tuple[str, ...]] = {
@@ -64,23 +66,69 @@ class Evaluate(Document):
         "query, on all held-out days. Such rows count as one observation. Any column may be named, one with role id or "
         "ignore too. The default is the column with role group; without one each row is an observation.",
     )
-    slices: tuple[str, ...] = Field(
+    slices: tuple[SliceKey, ...] = Field(
         (),
-        description="Categorical columns. No value of such a column may lose more than gate.max_slice_loss. "
-        "Metrics of ranks (with @K) judge a value by the whole groups that have it.",
+        description="Parts of the held-out rows, none of which may lose more than gate.max_slice_loss: a column, for "
+        "each of its values; `{column: price, bins: 4}`, for bins of a number with about as many rows each, or with "
+        'the inner edges `bins: [10, 50]`; `{where: \'price > 100 and country in ["DE", "FR"]\'}`, for the rows that '
+        "an expression chooses. Any column but label and weight, also of role id or ignore. Metrics of ranks judge "
+        "a slice by the whole groups that have a row in it.",
     )
+
+
+MetricName = Annotated[str, AfterValidator(_known_metric)]
+Unproven = Literal["block", "warn"]
 
 
 class Gate(Document):
-    """A candidate is promoted if the lower bound of its relative gain is above min_gain."""
+    """A candidate is promoted if the lower bound of its relative gain is above min_gain, and no guard rail holds it."""
 
     min_gain: Fraction = Field(
         0.0,
-        description="The relative gain over the champion that the lower bound must exceed. A first model has to be "
-        "better than a constant, by however little.",
+        description="The relative gain over the champion that the lower bound must exceed; of a first model, over a "
+        "constant and over a table of mean labels.",
     )
-    confidence: Fraction = Field(0.95, description="The confidence of the one-sided lower bound, 50% to 99.99%.")
+    confidence: Fraction = Field(
+        0.95,
+        description="The confidence of the one-sided lower bound, 50% to 99.99%. All attempts at the same held-out "
+        "days share its error.",
+    )
     max_slice_loss: Fraction = Field(0.02, description="The largest relative loss allowed in any slice.")
+    unproven_slices: Unproven = Field(
+        "warn",
+        description="What follows if a slice neither surely keeps to max_slice_loss nor surely breaks it: warn "
+        "promotes and says so, block does not promote.",
+    )
+    guards: dict[MetricName, LossKey] = Field(
+        default_factory=dict,
+        description="Other metrics, and the largest loss allowed in each: a share of the champion's value, or "
+        "`{absolute: 0.005}`.",
+    )
+    max_latency: float | None = Field(
+        None, gt=0, le=1000, description="How many times the champion's time the candidate may take to score a batch."
+    )
+    max_size: float | None = Field(
+        None, gt=0, le=1000, description="How many times as large as the champion's files the candidate's may be."
+    )
+    unproven_guards: Unproven = Field(
+        "block",
+        description="What follows if guards or max_latency is neither surely kept nor surely broken: as "
+        "unproven_slices.",
+    )
+    floors: dict[MetricName, float] = Field(
+        default_factory=dict,
+        description="Metrics, and the worst value allowed in each, also of a first model. The bound of the candidate's "
+        "own value must be better.",
+    )
+    stale_after: Duration | None = Field(
+        None,
+        description="The age of the champion's data from which a candidate only has to be not worse: the lower bound "
+        "must be above minus max_stale_loss. Without it, never.",
+    )
+    max_stale_loss: Fraction = Field(0.01, description="The largest relative loss against a champion that is stale.")
+    unmeasurable_after: int = Field(
+        3, ge=1, le=365, description="The nights after which a champion that cannot be measured needs a person."
+    )
 
 
 class Register(Document):

@@ -271,6 +271,16 @@ def recorded_version(key: str) -> str:
     return last(key).rpartition("-")[0]
 
 
+def holdout_attempts(model: str, date_of_data: date) -> str:
+    """The prefix of the attempts that candidates of a model have made at a held-out day."""
+    return join("attempts", model, day(date_of_data))
+
+
+def holdout_attempt(model: str, date_of_data: date, number: int) -> str:
+    """One of them; numbers start at 1 and have no gap."""
+    return f"{holdout_attempts(model, date_of_data)}/{number:06d}.json"
+
+
 def tracking() -> str:
     """The prefix of the MLflow data that live in the store where there is no MLflow server."""
     return "mlflow"

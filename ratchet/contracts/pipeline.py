@@ -1,7 +1,6 @@
 """A pipeline as a typed document: the content of a pipeline.yaml."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -10,7 +9,9 @@ from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.checks import Validate
 from ratchet.contracts.columns import FEATURES, Column, Role, columns_fit
 from ratchet.contracts.document import Document
+from ratchet.contracts.expressions import columns_of, parse
 from ratchet.contracts.gate import DECISIVE, DEFAULT_METRIC, METRICS, NAME, Evaluate, Gate, Register, family
+from ratchet.contracts.gate_rules import GATE_RULES
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.schedule import Schedule
 from ratchet.contracts.source import Source
@@ -124,6 +125,12 @@ class PipelineSpec(Document):
         return self.evaluate.metric or DEFAULT_METRIC[self.train.objective]
 
     @property
+    def slice_columns(self) -> tuple[str, ...]:
+        """The columns that evaluate.slices reads."""
+        found = (columns_of(parse(one.where)) if one.where else {one.column} for one in self.evaluate.slices)
+        return tuple(sorted(set().union(*found)))
+
+    @property
     def model_name(self) -> str:
         """The registered model's name."""
         return self.register_.model or self.name
@@ -181,19 +188,6 @@ def _metric_fits(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("evaluate", "metric"), message, ", ".join(DECISIVE[objective]))
 
 
-def _slices_fit(spec: PipelineSpec) -> Iterator[Misfit]:
-    roles = _roles(spec)
-    allowed = _columns_with(roles, "categorical")
-    for index, name in enumerate(spec.evaluate.slices):
-        if roles.get(name, "ignore") not in {"categorical", None}:
-            yield Misfit(
-                ("evaluate", "slices", index),
-                f"{name} is not a categorical column",
-                ", ".join(allowed) or "none, as no column has role categorical",
-                *get_close_matches(name, allowed, n=1),
-            )
-
-
 def _cluster_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     name = spec.evaluate.cluster
     known = [column for column in spec.columns if not getattr(spec.columns[column], "derived", False)]
@@ -216,7 +210,7 @@ RULES: tuple[Rule, ...] = (
     _roles_fit,
     _label_fits,
     _metric_fits,
-    _slices_fit,
+    *GATE_RULES,
     _cluster_fits,
     _window_fits,
 )

@@ -12,6 +12,7 @@ from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.document import Document
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.readers import Reader
+from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import MAX_ACCUMULATION, Champion
@@ -143,6 +144,10 @@ class StageRequest(Document):
         (), description="Only for ingest: what models in production read beside the columns of the pipeline."
     )
     days: DayStates = Field(default_factory=DayStates, description="Only for validate, register and report.")
+    repetition: Repetition = Field(default_factory=Repetition, description="Only for evaluate.")
+    unmeasured: int = Field(
+        0, ge=0, description="Only for evaluate: for how many nights before this one the champion was not measurable."
+    )
     approvals: tuple[Answer, ...] = Field(
         (), description="Only for register and report of a run that needs them: every answer of a person, oldest first."
     )

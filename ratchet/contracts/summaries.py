@@ -5,9 +5,9 @@ in the summary. Days are data dates.
 """
 
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.readers import Reader
@@ -209,8 +209,12 @@ class Interval(Document):
     high: float
 
 
+Proof = Literal["passed", "failed", "not-provable"]
+"""Whether a guard rail is surely kept, surely broken, or neither. What could not be measured is not provable."""
+
+
 class SliceJudgement(Document):
-    """One value of a slice column."""
+    """One slice. column: of a slice by an expression, the expression, and value is empty."""
 
     column: str
     value: str
@@ -218,7 +222,38 @@ class SliceJudgement(Document):
     candidate: float | None = Field(description="None if the slice has no value, for example without a positive label.")
     baseline: float | None
     gain: Interval | None = Field(description="The relative gain.")
-    passed: bool
+    outcome: Proof
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, given: Any) -> Any:
+        """Read documents of before, which said of what could not be measured that it had passed."""
+        if not isinstance(given, dict) or "passed" not in given:
+            return given
+        rest = {name: value for name, value in given.items() if name != "passed"}
+        unmeasured = given["passed"] and given.get("gain") is None
+        return {**rest, "outcome": "not-provable" if unmeasured else "passed" if given["passed"] else "failed"}
+
+    @property
+    def name(self) -> str:
+        """The slice in a few words."""
+        return f"{self.column}={self.value}" if self.value else self.column
+
+
+class GuardJudgement(Document):
+    """A guard rail beside the metric that decides: another metric, a floor, the latency or the size."""
+
+    kind: Literal["metric", "floor", "latency", "size"]
+    name: str = Field(description="The metric; latency or size.")
+    candidate: float | None
+    baseline: float | None = Field(None, description="The champion's value; None for a floor.")
+    limit: float = Field(
+        description="The largest relative loss; of a floor the worst value, of latency and size the largest ratio."
+    )
+    found: Interval | None = Field(
+        None, description="The relative gain; of a floor, over it; of latency and size, the ratio to the champion's."
+    )
+    outcome: Proof
 
 
 class Service(Document):
@@ -231,6 +266,8 @@ class Service(Document):
 
 
 Verdict = Literal["promote", "reject", "inconclusive"]
+UNMEASURABLE = frozenset({"baseline-missing", "baseline-unreadable", "champion-unmeasurable"})
+"""The reasons that say that the champion could not be measured; the last, that this has gone on for too long."""
 
 
 class Judgement(Document):
@@ -240,18 +277,35 @@ class Judgement(Document):
     reason: str = Field(description="A short code, such as better, not-better, first-model, baseline-saw-holdout.")
     explanation: str = Field(description="The reason in one sentence with its figures.")
     metric: str
-    baseline_kind: Literal["champion", "constant"] = Field(description="constant if there is no champion.")
+    baseline_kind: Literal["champion", "constant", "popularity"] = Field(
+        description="constant or popularity, the table of mean labels that was harder to beat, if there is no champion."
+    )
     baseline: Champion | None
     candidate_metrics: dict[str, float]
     baseline_metrics: dict[str, float]
     gain: Interval = Field(description="The relative gain of the metric; positive is better.")
     smallest_visible_gain: float = Field(description="The smallest relative gain that these rows can detect.")
-    min_gain: float
+    min_gain: float = Field(
+        description="The margin that the lower bound had to exceed; below 0 against a stale champion."
+    )
     confidence: float
     slices: tuple[SliceJudgement, ...] = ()
     holdout: tuple[date, ...]
     rows: int
     groups: int | None = None
+    guards: tuple[GuardJudgement, ...] = ()
+    attempt: int = Field(1, ge=1, description="Which attempt at these held-out days this is, over all runs.")
+    level: float | None = Field(
+        None,
+        description="The confidence of the bounds of the gain, after all attempts have shared the error of the gate.",
+    )
+    stale_days: int | None = Field(
+        None, description="The age of the champion's data in days, if it was too old to have to be beaten."
+    )
+    unmeasured_nights: int = Field(
+        0, ge=0, description="For how many nights in a row, with this one, the champion could not be measured."
+    )
+    command: str = Field("", description="The command that ends what no later night can end by itself.")
     scores: str = Field("", description="Sha256 of the candidate's scores, float64, little-endian; empty of before.")
     service: Service | None = None
 

@@ -13,13 +13,16 @@ _SHOWN = 4
 
 def outcomes(store: Store, pipeline: str, run_id: str) -> dict[Stage, Outcome]:
     """How the stages of a run ended so far."""
-    found: dict[Stage, Outcome] = {}
-    for stage in STAGES:
-        try:
-            found[stage] = Outcome.model_validate_json(store.read(paths.outcome(pipeline, run_id, stage)))
-        except FileNotFoundError:
-            continue
-    return found
+    found = {stage: outcome_of_stage(store, pipeline, run_id, stage) for stage in STAGES}
+    return {stage: outcome for stage, outcome in found.items() if outcome is not None}
+
+
+def outcome_of_stage(store: Store, pipeline: str, run_id: str, stage: Stage) -> Outcome | None:
+    """How a stage of a run ended, or None if it has not."""
+    try:
+        return Outcome.model_validate_json(store.read(paths.outcome(pipeline, run_id, stage)))
+    except FileNotFoundError:
+        return None
 
 
 def outcome_of(found: PublishedResult, *, cached: bool, because: str) -> Outcome:

@@ -9,6 +9,7 @@ from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.request import UPSTREAM, Input, Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import TRAININGS, Stage
@@ -20,6 +21,8 @@ from ratchet.production.request_parts import live_parts, obstacle_parts
 from ratchet.production.shadow import judges_in_shadow, shadow_baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runs.answers import answers
+from ratchet.runs.repetition import repetition
+from ratchet.runs.unmeasured import unmeasured_nights
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
 
@@ -50,8 +53,12 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     """The request of a stage. Raises ConfigurationError if a stage before it has no result in this run."""
     inputs = _inputs(plan, stage, outcomes)
     champion = plan.champion
-    if stage == "evaluate" and not unreadable(plan.authority):
-        champion = _measured_against(store, plan, summaries.trained(_result(outcomes, "train")).digest)
+    counted, unmeasured = Repetition(), 0
+    if stage == "evaluate":
+        trained = summaries.trained(_result(outcomes, "train"))
+        if not unreadable(plan.authority):
+            champion = _measured_against(store, plan, trained.digest)
+        counted, unmeasured = repetition(store, plan, trained), unmeasured_nights(store, plan, champion)
     parts = {
         **stage_code(stage),
         **{f"input.{name}": given.content for name, given in inputs.items()},
@@ -81,6 +88,8 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         parts |= obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"), refit)
     answered = _answers(store, plan, stage)
     parts |= _answer_parts(answered)
+    if stage == "evaluate":
+        parts |= {**counted.parts(), **({"unmeasured": str(unmeasured)} if unmeasured else {})}
     micro_batches = 1
     if stage == "refit":
         parts["input.refitted"] = _result(outcomes, "features").outputs["refitted"].sha256
@@ -115,6 +124,8 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         as_of=as_of,
         readers=others,
         days=days,
+        repetition=counted,
+        unmeasured=unmeasured,
         approvals=answered or (),
         authority=authority,
         fingerprint=fingerprint(parts),
@@ -257,5 +268,6 @@ def _champion_parts(stage: Stage, champion: Champion | None) -> dict[str, str]:
         return {"champion": "none"}
     if stage == "validate":
         return {"champion": champion.manifests.get("validate", "")}
+    age = {"champion.data_date": champion.data_date.isoformat()}  # gate.stale_after is about it
     shadow = {"champion.shadow": champion.version} if champion.shadow else {}
-    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", ""), **shadow}
+    return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", ""), **shadow, **age}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from ratchet.contracts import paths
+from ratchet.contracts import paths, summaries
 from ratchet.contracts.labels import Label
 from ratchet.contracts.request import Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import PublishedResult
@@ -14,6 +14,7 @@ from ratchet.runners.job import Job
 from ratchet.runs.events import Event
 from ratchet.runs.jobs import job_for, store_label
 from ratchet.runs.outcomes import outcome_of, outcomes, why_built
+from ratchet.runs.repetition import count_attempt
 from ratchet.runs.replanning import current_plan
 from ratchet.runs.requests import compose, why_skipped
 from ratchet.store.base import Store
@@ -89,6 +90,8 @@ def settle(
         plan = current_plan(store, plan, failed=failed, on_event=on_event, pause=pause)
     if reason := why_skipped(plan.spec, stage, so_far):
         return Outcome(stage=stage, state="skipped", because=reason)
+    if stage == "evaluate" and (train := so_far.get("train")) is not None and train.result is not None:
+        count_attempt(store, plan, summaries.trained(train.result))
     request = compose(store, plan, stage, so_far, attempt)
     if damaged := discard_damaged(store, request.prefix):
         message = f"{request.prefix}: {', '.join(damaged)} damaged, so it is built again"

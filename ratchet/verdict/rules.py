@@ -1,14 +1,19 @@
 """From what was measured to a verdict, its reason and a sentence that says why.
 
-promote: the lower bound of the gain is above the margin. reject: the upper bound is below it, or a slice surely loses
-too much. inconclusive: anything else; production stays as it is. No obstacle is passed over.
+promote: the lower bound of the gain is above the margin, and each guard rail is kept as far as the gate asks for it.
+reject: the upper bound is below the margin, or a guard rail is surely broken. inconclusive: anything else; production
+stays as it is. No obstacle is passed over.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 
+from ratchet.contracts.gate import Gate
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import SliceJudgement, Verdict
-from ratchet.verdict.comparison import Comparison, holm
+from ratchet.contracts.summaries import GuardJudgement, SliceJudgement, Verdict
+from ratchet.verdict.comparison import Comparison
+from ratchet.verdict.sentences import attempt, bounds, confidence, figure, guard, listed, slice_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,20 +26,12 @@ class Ruling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SliceComparison:
-    """One value of a slice column. comparison: None where it cannot be measured."""
-
-    column: str
-    value: str
-    rows: int
-    candidate: float | None
-    baseline: float | None
-    comparison: Comparison | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Case:
-    """What the verdict is made of. units: what was resampled, in the plural; against: the baseline in words."""
+    """What the verdict is made of.
+
+    units: what was resampled, in the plural; against: the baseline in words; margin: what the lower bound must exceed,
+    below 0 against a champion whose data are `stale_days` old; number: which attempt at the held-out days this is.
+    """
 
     metric: str
     candidate: float
@@ -45,25 +42,11 @@ class Case:
     units: str
     against: str
     first: bool
-
-
-def judge_slices(slices: list[SliceComparison], *, max_loss: float, confidence: float) -> tuple[SliceJudgement, ...]:
-    """Which slices lose more than max_loss, wrong about any of them with probability 1 - confidence at most (Holm)."""
-    measured = [one for one in slices if one.comparison is not None]
-    failed = holm([one.comparison.p_below(-max_loss) for one in measured if one.comparison], 1 - confidence)
-    failing = {(one.column, one.value) for one, fails in zip(measured, failed, strict=True) if fails}
-    return tuple(
-        SliceJudgement(
-            column=one.column,
-            value=one.value,
-            rows=one.rows,
-            candidate=one.candidate,
-            baseline=one.baseline,
-            gain=one.comparison.gain if one.comparison else None,
-            passed=(one.column, one.value) not in failing,
-        )
-        for one in slices
-    )
+    gate: Gate
+    guards: tuple[GuardJudgement, ...] = ()
+    stale_days: int | None = None
+    number: int = 1
+    days: tuple[date, ...] = ()
 
 
 def rule(case: Case) -> Ruling:
@@ -73,15 +56,12 @@ def rule(case: Case) -> Ruling:
         why = case.comparison.why_not(case.units)
         reason = "too-small-to-tell" if case.comparison.trouble == "too-few-units" else "too-heavy-a-tail"
         return Ruling(verdict="inconclusive", reason=reason, explanation=f"{figures}; {why}")
-    losing = [one for one in case.slices if not one.passed]
-    if losing:
-        named = ", ".join(_loss(one) for one in losing[:3])
-        more = f" and {len(losing) - 3} more" if len(losing) > 3 else ""  # noqa: PLR2004 - as many as fit a sentence
-        return Ruling(
-            verdict="reject", reason="slice-loss", explanation=f"it loses too much on {named}{more}; {figures}"
-        )
+    broken = next(_broken(case), None)
+    if broken is not None:
+        reason, said = broken
+        return Ruling(verdict="reject", reason=reason, explanation=f"{said}; {figures}")
     if gain.low > case.margin:
-        return Ruling(verdict="promote", reason="first-model" if case.first else "better", explanation=figures)
+        return _better(case)
     if gain.high < case.margin:
         return Ruling(verdict="reject", reason="not-better", explanation=figures)
     visible = percent(case.comparison.smallest_visible(case.margin), signed=True)
@@ -92,22 +72,54 @@ def rule(case: Case) -> Ruling:
     )
 
 
-def _loss(one: SliceJudgement) -> str:
-    gain = one.gain
-    shown = [percent(bound, signed=True) for bound in (gain.value, gain.low, gain.high)] if gain else []
-    bounds = f"{shown[0]}, {shown[1]} to {shown[2]}" if shown else "not measurable"
-    return f"{one.column}={one.value} ({bounds})"
+def _broken(case: Case) -> Iterator[tuple[str, str]]:
+    """The reasons for which guard rails reject, each with its words."""
+    if losing := [slice_loss(one) for one in case.slices if one.outcome == "failed"]:
+        yield "slice-loss", f"it loses too much on {listed(losing)}"
+    for reason, kinds, said in (
+        ("below-floor", _FLOORS, "it is surely not good enough"),
+        ("guard-loss", _GUARDS, "it loses too much"),
+    ):
+        if failed := [guard(one) for one in case.guards if one.kind in kinds and one.outcome == "failed"]:
+            yield reason, f"{said}: {listed(failed)}"
+
+
+def _better(case: Case) -> Ruling:
+    """The verdict where the gain is large enough: it depends on what could not be proven of the guard rails."""
+    figures = _figures(case)
+    open_slices = [slice_loss(one) for one in case.slices if one.outcome == "not-provable"]
+    open_guards = [guard(one) for one in case.guards if one.kind in _GUARDS and one.outcome == "not-provable"]
+    open_floors = [guard(one) for one in case.guards if one.kind in _FLOORS and one.outcome == "not-provable"]
+    for reason, found, blocks in (
+        ("floor-not-provable", open_floors, True),
+        ("guard-not-provable", open_guards, case.gate.unproven_guards == "block"),
+        ("slice-not-provable", open_slices, case.gate.unproven_slices == "block"),
+    ):
+        if found and blocks:
+            return Ruling(
+                verdict="inconclusive", reason=reason, explanation=f"{figures}; not provable: {listed(found)}"
+            )
+    reason = "first-model" if case.first else "better"
+    if case.stale_days is not None and case.comparison.gain.low <= case.gate.min_gain:
+        reason = "not-worse"
+    unproven = [*open_guards, *open_slices]
+    warned = f"; not provable: {listed(unproven)}" if unproven else ""
+    return Ruling(verdict="promote", reason=reason, explanation=f"{figures}{warned}")
+
+
+_FLOORS = frozenset({"floor"})
+_GUARDS = frozenset({"metric", "latency", "size"})
 
 
 def _figures(case: Case) -> str:
-    gain, confidence = case.comparison.gain, percent(case.comparison.confidence)
+    stale = (
+        ""
+        if case.stale_days is None
+        else f"production's data are {case.stale_days} days old, so it need not be beaten: "
+    )
     return (
-        f"{case.metric} is {_figure(case.candidate)}, {case.against} has {_figure(case.baseline)}:"
-        f" {percent(gain.value, signed=True)} (with {confidence} confidence at least {percent(gain.low, signed=True)};"
+        f"{attempt(case.number, case.days)}{stale}"
+        f"{case.metric} is {figure(case.candidate)}, {case.against} has {figure(case.baseline)}:"
+        f" {bounds(case.comparison.gain, confidence(case.comparison.confidence))};"
         f" required: more than {percent(case.margin)})"
     )
-
-
-def _figure(value: float) -> str:
-    """Four digits of a metric, and no fewer than its whole number."""
-    return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"  # noqa: PLR2004 - above, .4g drops digits

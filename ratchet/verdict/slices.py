@@ -1,23 +1,31 @@
-"""Candidate and baseline on each value of a column."""
+"""Candidate and baseline on each slice of the held-out rows."""
 
-import numpy as np
+from dataclasses import dataclass
+
 import pandas as pd
-from numpy.typing import NDArray
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.slices import Slice
 from ratchet.metrics.metrics import OF_RANKS, Floats, Rows, measure
-from ratchet.verdict.comparison import compare
-from ratchet.verdict.rules import SliceComparison
+from ratchet.verdict.comparison import Comparison, compare
+from ratchet.verdict.masks import slice_rows
 
-MAX_VALUES = 50
-"""The most frequent values are judged one by one, all others together: a slice is for what people have names for."""
 
-MISSING, OTHER = "(missing)", "(other)"
+@dataclass(frozen=True, kw_only=True)
+class SliceComparison:
+    """One slice. comparison: None where it cannot be measured."""
+
+    column: str
+    value: str
+    rows: int
+    candidate: float | None
+    baseline: float | None
+    comparison: Comparison | None
 
 
 def compare_slices(
-    column: str,
-    values: pd.Series,
+    one: Slice,
+    frame: pd.DataFrame,
     *,
     metric: str,
     rows: Rows,
@@ -26,14 +34,14 @@ def compare_slices(
     confidence: float,
     seed: int,
 ) -> list[SliceComparison]:
-    """One comparison for each value of a column, the most frequent value first.
+    """One comparison for each slice that an entry of evaluate.slices makes.
 
-    A metric of ranks judges whole groups: it takes the groups that have the value in any row. Of a few rows of a group
+    A metric of ranks judges whole groups: it takes the groups that have a row in the slice. Of a few rows of a group
     it would measure another ranking, and of a single one nothing.
     """
     lower = family(metric) in LOWER_IS_BETTER
     found = []
-    for name, chosen in _masks(values):
+    for column, value, chosen in slice_rows(one, frame):
         mask = rows.whole_groups(chosen) if family(metric) in OF_RANKS else chosen
         here = rows.select(mask)
         ours, theirs = measure(metric, here, candidate[mask]), measure(metric, here, baseline[mask])
@@ -43,7 +51,7 @@ def compare_slices(
         found.append(
             SliceComparison(
                 column=column,
-                value=name,
+                value=value,
                 rows=int(mask.sum()),
                 candidate=ours.value if ours else None,
                 baseline=theirs.value if theirs else None,
@@ -51,22 +59,3 @@ def compare_slices(
             )
         )
     return found
-
-
-def _masks(values: pd.Series) -> list[tuple[str, NDArray[np.bool_]]]:
-    codes, unique = pd.factorize(values)
-    names = [_name(value) for value in unique]
-    counts = np.bincount(codes[codes >= 0], minlength=len(names))
-    order = sorted(range(len(names)), key=lambda code: (-counts[code], names[code]))
-    masks = [(names[code], codes == code) for code in order[:MAX_VALUES]]
-    if order[MAX_VALUES:]:
-        masks.append((OTHER, np.isin(codes, order[MAX_VALUES:])))
-    if (codes < 0).any():
-        masks.append((MISSING, codes < 0))
-    return masks
-
-
-def _name(value: object) -> str:
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    return str(value)[:100]

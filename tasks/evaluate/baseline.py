@@ -38,7 +38,7 @@ class Baseline:
     """scores: the champion's, None where it could not be asked, for the reason in `trouble` and `cause`.
 
     model: its process. columns: those of its own pipeline file, None where it did not record them. seen: the held-out
-    days that it was trained or tuned on. latency: milliseconds for a thousand rows.
+    days that it was trained or tuned on. latency: milliseconds for a thousand rows, which are `batch`.
     """
 
     champion: Champion
@@ -49,6 +49,7 @@ class Baseline:
     trouble: Trouble | None = None
     cause: str = ""
     latency: float | None = None
+    batch: pd.DataFrame | None = None
 
 
 def start(ctx: StageContext, champion: Champion, holdout: tuple[date, ...], ends: ExitStack) -> Baseline:
@@ -86,7 +87,8 @@ def ask(ctx: StageContext, started: Baseline, held: Holdout, snapshot: Snapshot,
         scores = same_classes(model.score(frame), ctx.spec)
         if not np.isfinite(scores).all():
             raise CorruptArtifact("it gives scores that are no numbers")
-        return replace(started, scores=scores, latency=model.latency(frame.head(batch)))
+        first = frame.head(batch)
+        return replace(started, scores=scores, latency=model.latency(first), batch=first)
 
     return _tried(started, score)
 

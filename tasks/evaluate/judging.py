@@ -1,148 +1,168 @@
-"""Candidate against baseline on the scores that both gave the same rows: figures, slices, obstacles."""
+"""Candidate against baseline on the scores that both gave the same rows: figures, slices, guard rails, obstacles."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-import numpy as np
-
-from ratchet.contracts.authority import Finding
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.summaries import Interval, Judgement, SliceJudgement
+from ratchet.contracts.summaries import GuardJudgement, Interval, Judgement, SliceJudgement
 from ratchet.metrics import metrics
 from ratchet.metrics.metrics import Floats, Measurement
 from ratchet.model.derivation import load_derive
 from ratchet.model.holdout import Holdout
-from ratchet.verdict.comparison import Comparison, compare
-from ratchet.verdict.rules import Case, Ruling, judge_slices, rule
+from ratchet.verdict.comparison import Comparison
+from ratchet.verdict.guards import judge_floor, judge_latency, judge_metric, judge_size, judge_slices
+from ratchet.verdict.levels import compare_at
+from ratchet.verdict.rules import Case, rule
 from ratchet.verdict.slices import compare_slices
 from tasks.evaluate.baseline import Baseline
+from tasks.evaluate.night import Costs, Night
+from tasks.evaluate.obstacles import baseline_obstacle, candidate_obstacle, no_authority, rescue
+
+_DAY = 86_400
+Measured = Mapping[str, Measurement]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rival:
+    """What the candidate is compared with. by_metric: its scores for each metric; table: its measurements."""
+
+    kind: Literal["champion", "constant", "popularity"]
+    words: str
+    by_metric: Mapping[str, Floats]
+    table: Measured
 
 
 def judge(
-    spec: PipelineSpec,
-    held: Holdout,
-    candidate: Floats,
-    baseline: Baseline | None,
-    digest: str,
-    folder: Path,
-    authority: Finding | None = None,
+    spec: PipelineSpec, held: Holdout, candidate: Floats, baseline: Baseline | None, night: Night, folder: Path
 ) -> tuple[Judgement, dict[str, float]]:
-    """The judgement on scores of the same rows, and a constant scorer's metrics beside it.
-
-    digest: the candidate's. authority: why there is no verdict, whatever the scores are.
-    """
-    metric, confidence = spec.metric, spec.gate.confidence
-    against = baseline.scores if baseline else None
-    if against is not None and against.shape != candidate.shape:
-        against = None
-    unreadable = int((~np.isfinite(candidate)).reshape(len(candidate), -1).any(axis=1).sum())
-    names = metrics.names(spec.train.objective, metric)
-    constants = {name: metrics.constant(spec.train.objective, name, held.rows) for name in names}
-    tables = [
-        {} if unreadable else _values(held, dict.fromkeys(names, candidate)),
-        _values(held, constants if against is None else dict.fromkeys(names, against)),
-        _values(held, constants),
-    ]
-    ours, theirs = tables[0].get(metric), tables[1].get(metric)
-    lower = family(metric) in LOWER_IS_BETTER
-    margin = spec.gate.min_gain if baseline else 0.0
-    compared: Comparison | None = None
-    slices: tuple[SliceJudgement, ...] = ()
-    if ours and theirs:
-        compared = compare(ours, theirs, lower_is_better=lower, confidence=confidence, seed=spec.train.seed)
-        slices = _slices(spec, held, candidate, constants[metric] if against is None else against, folder)
+    """The judgement on scores of the same rows, and a constant scorer's metrics beside it. folder: the pipeline's."""
+    unreadable = candidate_obstacle(candidate)
+    shown = _names(spec)
+    ours: Measured = {} if unreadable else _values(held, dict.fromkeys(shown, candidate))
+    constant = _constant(spec, held, shown)
+    rival, compared = _hardest(spec, ours, list(_rivals(held, candidate, baseline, night, constant)), night)
+    stale = _stale_days(spec, baseline, night)
+    slices = _slices(spec, held, candidate, rival, folder) if compared else ()
     case = Case(
-        metric=metric,
-        candidate=ours.value if ours else 0.0,
-        baseline=theirs.value if theirs else 0.0,
-        comparison=compared or _nothing(confidence),
+        metric=spec.metric,
+        candidate=ours[spec.metric].value if spec.metric in ours else 0.0,
+        baseline=rival.table[spec.metric].value if spec.metric in rival.table else 0.0,
+        comparison=compared or _nothing(spec, night),
         slices=slices,
-        margin=margin,
+        margin=spec.gate.min_gain if stale is None else -spec.gate.max_stale_loss,
         units="groups" if held.rows.offsets is not None else "rows",
-        against=baseline.champion.title if baseline and against is not None else "a constant scorer",
+        against=rival.words,
         first=baseline is None,
+        gate=spec.gate,
+        guards=_guards(spec, ours, rival, night),
+        stale_days=stale,
+        number=night.repetition.number,
+        days=held.days,
     )
     ruling = (
-        _no_authority(authority)
-        or _unreadable(unreadable)
-        or _obstacle(case, baseline, candidate, digest)
+        no_authority(night.authority)
+        or unreadable
+        or baseline_obstacle(case, baseline, candidate, night, spec)
         or rule(case)
     )
+    troubled = baseline is not None and rival.kind != "champion"
     judged = Judgement(
         verdict=ruling.verdict,
         reason=ruling.reason,
         explanation=ruling.explanation,
-        metric=metric,
-        baseline_kind="constant" if against is None else "champion",
+        metric=spec.metric,
+        baseline_kind=rival.kind,
         baseline=baseline.champion if baseline else None,
-        candidate_metrics=_plain(tables[0]),
-        baseline_metrics=_plain(tables[1]),
+        candidate_metrics=_plain(ours),
+        baseline_metrics=_plain(rival.table),
         gain=case.comparison.gain,
-        smallest_visible_gain=round(case.comparison.smallest_visible(margin), 10),
-        min_gain=margin,
-        confidence=confidence,
+        smallest_visible_gain=round(case.comparison.smallest_visible(case.margin), 10),
+        min_gain=case.margin,
+        confidence=spec.gate.confidence,
         slices=slices,
         holdout=held.days,
         rows=len(held.frame),
         groups=held.groups,
+        guards=case.guards,
+        attempt=night.repetition.number,
+        level=night.repetition.level(spec.gate.confidence),
+        stale_days=stale,
+        unmeasured_nights=night.unmeasured + 1 if troubled else 0,
+        command=rescue(spec.model_name) if ruling.reason == "champion-unmeasurable" else "",
     )
-    return judged, _plain(tables[2])
+    return judged, _plain(constant.table)
 
 
-def _no_authority(finding: Finding | None) -> Ruling | None:
-    """The ruling where ledger and registry do not say what is in production, else None."""
-    if finding is None:
+def _names(spec: PipelineSpec) -> tuple[str, ...]:
+    """The metrics to measure: those that are shown, and those of guards and floors."""
+    return tuple(
+        dict.fromkeys([*metrics.names(spec.train.objective, spec.metric), *spec.gate.guards, *spec.gate.floors])
+    )
+
+
+def _rivals(
+    held: Holdout, candidate: Floats, baseline: Baseline | None, night: Night, constant: Rival
+) -> Iterator[Rival]:
+    """The champion where it can be compared with; else a constant, and the tables of a night without a champion."""
+    if baseline is not None and baseline.scores is not None and baseline.scores.shape == candidate.shape:
+        scores = dict.fromkeys(constant.by_metric, baseline.scores)
+        words = baseline.champion.title
+        yield Rival(kind="champion", words=words, by_metric=scores, table=_values(held, scores))
+        return
+    yield constant
+    for one in night.tables if baseline is None else ():
+        scores = dict.fromkeys(constant.by_metric, one.scores)
+        words = f"the mean label by {one.column}"
+        yield Rival(kind="popularity", words=words, by_metric=scores, table=_values(held, scores))
+
+
+def _constant(spec: PipelineSpec, held: Holdout, shown: Sequence[str]) -> Rival:
+    scores = {name: metrics.constant(spec.train.objective, name, held.rows) for name in shown}
+    return Rival(kind="constant", words="a constant scorer", by_metric=scores, table=_values(held, scores))
+
+
+def _hardest(
+    spec: PipelineSpec, ours: Measured, rivals: Sequence[Rival], night: Night
+) -> tuple[Rival, Comparison | None]:
+    """The rival over which the gain is least sure: to beat it by the margin is to beat each of them."""
+    lower, level = family(spec.metric) in LOWER_IS_BETTER, night.repetition.level(spec.gate.confidence)
+    found = [
+        (one, compare_at(mine, theirs, lower_is_better=lower, level=level, seed=spec.train.seed))
+        for one in rivals
+        if (mine := ours.get(spec.metric)) and (theirs := one.table.get(spec.metric))
+    ]
+    return min(found, key=lambda pair: pair[1].gain.low, default=(rivals[0], None))
+
+
+def _stale_days(spec: PipelineSpec, baseline: Baseline | None, night: Night) -> int | None:
+    """The age of the champion's data, if it is more than the gate allows."""
+    if baseline is None or spec.gate.stale_after is None:
         return None
-    explanation = f"{finding.explanation}; nothing is promoted until that is settled: {finding.remedy}"
-    return Ruling(verdict="inconclusive", reason=finding.name, explanation=explanation)
+    age = (night.data_date - baseline.champion.data_date).days
+    return age if age * _DAY > spec.gate.stale_after else None
 
 
-def _unreadable(rows: int) -> Ruling | None:
-    """The ruling on a candidate that gives some rows a score that is no number, else None."""
-    if not rows:
-        return None
-    said = f"the candidate gives {rows:,} rows a score that is no number; to do: see the losses of train"
-    return Ruling(verdict="reject", reason="candidate-unreadable", explanation=said)
-
-
-def _obstacle(case: Case, baseline: Baseline | None, candidate: Floats, digest: str) -> Ruling | None:
-    """The ruling where no fair comparison is possible, else None."""
-    if baseline is None:
-        return None
-    production = baseline.champion.title
-    if baseline.trouble:
-        what = "is missing" if baseline.trouble == "baseline-missing" else "cannot be measured"
-        return Ruling(
-            verdict="inconclusive",
-            reason=baseline.trouble,
-            explanation=f"the model of {production} {what}: {baseline.cause};"
-            f" no model replaces one that it cannot be compared with; {rule(case).explanation}",
-        )
-    scores = baseline.scores
-    if scores is not None and scores.shape != candidate.shape:
-        return Ruling(
-            verdict="inconclusive",
-            reason="baseline-unreadable",
-            explanation=f"{production} gives scores of the shape {scores.shape[1:]}, the candidate of the shape"
-            f" {candidate.shape[1:]}",
-        )
-    if scores is not None and np.array_equal(scores, candidate):
-        how = (
-            "is the same model"
-            if baseline.champion.digest == digest
-            else "gives each row the same score as the candidate"
-        )
-        return Ruling(verdict="reject", reason="identical", explanation=f"{production} {how}; there is nothing to gain")
-    if baseline.seen:
-        days = ", ".join(map(str, baseline.seen[:5]))
-        return Ruling(
-            verdict="inconclusive",
-            reason="baseline-saw-holdout",
-            explanation=f"{production} was trained on held-out days ({days}), so the comparison is not fair;"
-            f" {rule(case).explanation}",
-        )
-    return None
+def _guards(spec: PipelineSpec, ours: Measured, rival: Rival, night: Night) -> tuple[GuardJudgement, ...]:
+    """The guard rails: floors always, all others against a champion."""
+    gate, seed, found = spec.gate, spec.train.seed, []
+    if rival.kind == "champion":
+        found += [
+            judge_metric(name, ours.get(name), rival.table.get(name), loss, confidence=gate.confidence, seed=seed)
+            for name, loss in gate.guards.items()
+        ]
+        costs = night.costs or Costs()
+        if gate.max_latency is not None:
+            found.append(judge_latency(costs.times, gate.max_latency, confidence=gate.confidence))
+        if gate.max_size is not None:
+            found.append(judge_size(costs.size, costs.champion_size, gate.max_size))
+    found += [
+        judge_floor(name, ours.get(name), floor, confidence=gate.confidence, seed=seed)
+        for name, floor in gate.floors.items()
+    ]
+    return tuple(found)
 
 
 def _values(held: Holdout, scores: Mapping[str, Floats]) -> dict[str, Measurement]:
@@ -150,31 +170,32 @@ def _values(held: Holdout, scores: Mapping[str, Floats]) -> dict[str, Measuremen
     return {name: measured for name, measured in found.items() if measured}
 
 
-def _plain(table: Mapping[str, Measurement]) -> dict[str, float]:
+def _plain(table: Measured) -> dict[str, float]:
     return {name: round(measured.value, 10) for name, measured in table.items()}
 
 
-def _nothing(confidence: float) -> Comparison:
-    return Comparison(gain=Interval(value=0, low=0, high=0), spread=0.0, effective=0, confidence=confidence)
+def _nothing(spec: PipelineSpec, night: Night) -> Comparison:
+    level = night.repetition.level(spec.gate.confidence)
+    return Comparison(gain=Interval(value=0, low=0, high=0), spread=0.0, effective=0, confidence=level)
 
 
 def _slices(
-    spec: PipelineSpec, held: Holdout, candidate: Floats, baseline: Floats, folder: Path
+    spec: PipelineSpec, held: Holdout, candidate: Floats, rival: Rival, folder: Path
 ) -> tuple[SliceJudgement, ...]:
     frame = held.frame
-    if any(spec.columns[name].derived and name not in frame for name in spec.evaluate.slices):
+    if any(spec.columns[name].derived and name not in frame for name in spec.slice_columns):
         derived = {name: column.type for name, column in spec.columns.items() if column.derived}
         frame = load_derive(folder, derived)(frame)
     found = [
-        one
-        for name in spec.evaluate.slices
-        for one in compare_slices(
-            name,
-            frame[name],
+        compared
+        for one in spec.evaluate.slices
+        for compared in compare_slices(
+            one,
+            frame,
             metric=spec.metric,
             rows=held.rows,
             candidate=candidate,
-            baseline=baseline,
+            baseline=rival.by_metric[spec.metric],
             confidence=spec.gate.confidence,
             seed=spec.train.seed,
         )

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from ratchet.contracts import summaries
 from ratchet.contracts.fingerprint import digest as sha256_of
 from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.refit import maker
 from ratchet.contracts.summaries import Judgement, Service
 from ratchet.metrics.metrics import Floats
 from ratchet.model import holdout, service
@@ -20,8 +21,12 @@ from ratchet.model.holdout import Holdout
 from ratchet.model.package import pack, unpack
 from ratchet.model.process import ModelProcess, write_rows
 from ratchet.runtime.context import Finished, StageContext
+from ratchet.store.publishing import read_manifest
 from tasks.evaluate.baseline import Baseline, ask, start
+from tasks.evaluate.costs import size_of, time_in_turns
 from tasks.evaluate.judging import judge
+from tasks.evaluate.night import Costs, night_of
+from tasks.evaluate.tables import tables
 
 _LATENCY_ROWS = 1000
 
@@ -54,8 +59,12 @@ def run(ctx: StageContext) -> Finished:
             baseline = ask(ctx, started, held, snapshot, _LATENCY_ROWS) if started else None
             latencies = _latencies(candidate, held, baseline)
             seen = _with_derived(ctx, candidate, held)
+            costs = _costs(ctx, candidate, baseline, held)
     with ctx.phase("compare"):
-        judged, constant = judge(spec, seen, scores, baseline, digest, ctx.folder, ctx.request.authority)
+        days = () if baseline else trained.split.train
+        simple = tuple(tables(ctx.store, spec, snapshot, days, held, ctx.disk))
+        night = night_of(ctx.request, digest, tables=simple, costs=costs)
+        judged, constant = judge(spec, seen, scores, baseline, night, ctx.folder)
         judged = judged.model_copy(update={"scores": sha256_of(np.ascontiguousarray(scores, "<f8").tobytes())})
         refused = service.refusal(scores, asked, served, sample, spec.register_, rounds=_rounds(ctx))
         judged = _with_service(judged, served, refused)
@@ -92,7 +101,7 @@ def _by_group(ctx: StageContext) -> bool:
 
 def _with_derived(ctx: StageContext, candidate: ModelProcess, held: Holdout) -> Holdout:
     """The held-out rows with the derived columns that slices are of, as the candidate's own code makes them."""
-    derived = [name for name in ctx.spec.evaluate.slices if ctx.spec.columns[name].derived]
+    derived = [name for name in ctx.spec.slice_columns if ctx.spec.columns[name].derived]
     if not derived:
         return held
     made = candidate.derive(held.frame, derived)
@@ -107,6 +116,18 @@ def _with_service(judged: Judgement, served: Service, refused: tuple[str, str] |
     explanation = f"{words}; {judged.explanation}"
     return judged.model_copy(
         update={"service": served, "verdict": "reject", "reason": reason, "explanation": explanation}
+    )
+
+
+def _costs(ctx: StageContext, candidate: ModelProcess, baseline: Baseline | None, held: Holdout) -> Costs | None:
+    """What both models cost to serve, where there is a champion that can be asked."""
+    if baseline is None or (champion := baseline.model) is None or (theirs := baseline.batch) is None:
+        return None
+    ours = held.frame.head(_LATENCY_ROWS)
+    return Costs(
+        times=time_in_turns(ctx.spec.gate, lambda: candidate.latency(ours), lambda: champion.latency(theirs)),
+        size=size_of(ctx.upstream("train")),
+        champion_size=size_of(read_manifest(ctx.store, maker(baseline.champion.manifests)).result),
     )
 
 

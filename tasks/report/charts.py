@@ -6,7 +6,7 @@ from datetime import date
 from markupsafe import Markup
 
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import Epoch, Judgement, SliceJudgement
+from ratchet.contracts.summaries import Epoch, Judgement, Proof, SliceJudgement
 from ratchet.pages.svg import (
     WIDE,
     DayBar,
@@ -32,6 +32,10 @@ ROLES = {
     "excluded": "excluded",
 }
 """The use of a day, by its class in a chart."""
+
+
+_KINDS: Mapping[Proof, str] = {"passed": "good", "failed": "bad", "not-provable": ""}
+"""The colour of a slice, by what is proven of it."""
 
 
 def gain(judged: Judgement) -> Markup:
@@ -67,12 +71,14 @@ def slices(found: Sequence[SliceJudgement], max_loss: float) -> Markup:
     ]
     for index, one in enumerate(found):
         y = 26 + row * index + row / 2
-        parts.append(text(left - 14, y + 4, cut(f"{one.column} = {one.value}", 30), "end", "label"))
+        parts.append(
+            text(left - 14, y + 4, cut(f"{one.column} = {one.value}" if one.value else one.column, 30), "end", "label")
+        )
         parts.append(text(WIDE, y + 4, count(one.rows, "row"), "end"))
         if one.gain is None:
-            parts.append(text(axis(0) + 10, y + 4, "not measurable", "start"))
+            parts.append(text(axis(0) + 10, y + 4, "not measurable, so not provable", "start"))
             continue
-        parts.append(axis.draw(one.gain, y, 5, kind="" if one.passed else "bad", name=one.value))
+        parts.append(axis.draw(one.gain, y, 5, kind=_KINDS[one.outcome], name=f"{one.name}: {one.outcome}"))
         parts.append(text(right + 14, y + 4, percent(one.gain.value, signed=True), "start", "label"))
     return svg(WIDE, bottom + 24, parts, "Gain by slice")
 

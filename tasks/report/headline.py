@@ -16,6 +16,12 @@ Mood = Literal["good", "bad", "warn"]
 _REASONS = {
     "not-better": "Rejected: not better than production",
     "slice-loss": "Rejected: the loss on a slice is too large",
+    "guard-loss": "Rejected: the loss of another metric, or the cost, is too large",
+    "below-floor": "Rejected: not good enough for any model",
+    "candidate-unreadable": "Rejected: the candidate gives scores that are no numbers",
+    "floor-not-provable": "Undecided: too little data to prove a floor",
+    "guard-not-provable": "Undecided: too little data to prove a guard rail",
+    "slice-not-provable": "Undecided: too little data to prove a slice",
     "identical": "Rejected: production already has this model",
     "too-small-to-tell": "Undecided: too little data to tell",
     "baseline-saw-holdout": "Undecided: production was trained on the held-out rows",
@@ -26,6 +32,7 @@ _REASONS = {
     "foreign-alias": "Undecided: the alias of production names a model of others",
     "baseline-missing": "Undecided: the model in production is missing",
     "baseline-unreadable": "Undecided: the model in production cannot be measured",
+    "champion-unmeasurable": "Stuck: the model in production cannot be measured, and a person has to decide",
 }
 
 

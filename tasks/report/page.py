@@ -11,8 +11,10 @@ from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Check, Judgement, Registration, Snapshot, Split, TrainedModel, Validation
 from ratchet.pages import template
+from ratchet.verdict.sentences import confidence
 from tasks.report import charts
 from tasks.report.headline import headline
+from tasks.report.rails import guard_lines, rival
 
 _TEMPLATE = Path(__file__).with_name("report.html")
 _CONSTANT = "constant."
@@ -62,6 +64,9 @@ def render(facts: RunFacts) -> str:
         trained=trained,
         gain=charts.gain(judged) if judged else None,
         table=metric_table(judged, facts.numbers) if judged else [],
+        against=rival(judged) if judged else "",
+        sure=confidence(judged.level or judged.confidence) if judged else "",
+        guards=guard_lines(judged) if judged else [],
         slices=charts.slices(judged.slices, gate.max_slice_loss) if judged and judged.slices else None,
         losses=charts.losses(trained.epochs, trained.best_epoch) if trained and trained.epochs else None,
         curve=charts.metric(trained.epochs, trained.best_epoch) if trained and trained.epochs else None,
@@ -120,7 +125,7 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
         found.append(("MLflow run", facts.registered.mlflow_run_id))
     if facts.judged:
         baseline = facts.judged.baseline
-        named = "a constant scorer, as there was no champion"
+        named = f"{rival(facts.judged)}, as there was no champion"
         if baseline:
             named = f"version {baseline.version}, data up to {baseline.data_date}, model {baseline.digest[:12]}"
         found.append(("Compared with", named))

@@ -17,7 +17,8 @@ RIGHTS = HOME.with_name("writing_rights.py")
 """Patterns of keys, for the rights of credentials."""
 OTHERS = {ROOT / "team" / "backup.py", RIGHTS}
 PLACES = (
-    "accumulation|alerts|builds|bundles|checkpoints|days|leases|ledger|nights|published|runs|shadow|tables|versions"
+    "accumulation|alerts|attempts|builds|bundles|checkpoints|days|leases|ledger|nights|published|runs|shadow"
+    "|tables|versions"
 )
 SPELLED = re.compile(rf"({PLACES})/|.*(/damaged\b|/superseded\b|manifest\.json|plan\.json)|\w+\.day")
 

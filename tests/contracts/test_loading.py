@@ -112,7 +112,8 @@ def test_misfits_are_reported_together_with_invalid_keys() -> None:
         "p.yaml:26: train.epoch: unknown key; allowed: batch_size, checkpoint, epochs, learning_rate, model, objective, "
         "patience, refit, seed, valid_days, weight_decay; did you mean epochs?",
         "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K",
-        "p.yaml:30: evaluate.slices.0: price is not a categorical column; allowed: item_id, country",
+        "p.yaml:30: evaluate.slices.0: price is a number, and its values are too many to be slices; to do: write "
+        "{column: price, bins: 4}",
     ]
 
 
@@ -215,7 +216,7 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("metric: ndcg@10", "metric: logloss", "p.yaml:30: evaluate.metric: logloss compares scores of different groups"),
         ("metric: ndcg@10", "metric: rmse", "rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K"),
         ("{gpus: 0", "{gpus: 2", "p.yaml:33: resources.train.gpus: training uses one GPU, and 2 would be taken; allowed: 0, 1"),
-        ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is not a categorical column"),
+        ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is a number"),
         ("memory: 4g", "memory: lots", "p.yaml:33: resources.train.memory: 'lots' is not an amount of memory"),
         ("memory: 4g", "memory: 0g", "'0g' is zero"),
         ("{train: {gpus: 0", "{trian: {gpus: 0", "p.yaml:33: resources.trian: 'trian' is not allowed; allowed: ingest"),
@@ -297,7 +298,8 @@ def test_objectives_and_labels_have_to_fit() -> None:
     assert loads(many.replace("type: int64", "type: int64, in: [0, 1, 2]")).metric == "accuracy"
     assert "at least one column needs role numeric" in problems(MINIMAL.replace("numeric", "id"))[0]
     no_choice = MINIMAL + "evaluate: {slices: [x]}\n"
-    assert "none, as no column has role categorical" in problems(no_choice)[0]
+    assert "write {column: x, bins: 4}" in problems(no_choice)[0]
+    assert "none, as no column fits" in problems(MINIMAL + "evaluate: {slices: [nowhere]}\n")[0]
 
 
 def test_scalars_are_those_of_yaml_1_2() -> None:

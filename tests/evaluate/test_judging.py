@@ -1,7 +1,7 @@
 """What the gate says of scores; no model and no store are needed for that."""
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,13 @@ import pytest
 
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.summaries import Champion, Judgement
 from ratchet.metrics.metrics import Floats, Rows
 from ratchet.model.holdout import Holdout
 from tasks.evaluate.baseline import Baseline
 from tasks.evaluate.judging import judge
+from tasks.evaluate.night import Costs, Night, Table
 from tests.shop import SPEC
 
 DAY = date(2026, 11, 20)
@@ -32,6 +34,9 @@ HELD = Holdout(
 )
 
 
+NIGHT = Night(data_date=DAY, digest=OURS)
+
+
 def spec(**changes: Any) -> PipelineSpec:
     columns = {**SPEC["columns"], "clicked": {"role": "label", "type": "float64"}}
     return PipelineSpec.model_validate({**SPEC, "columns": columns, "train": {"objective": "regression"}, **changes})
@@ -43,19 +48,24 @@ def production(scores: Floats | None = BAD, **changes: Any) -> Baseline:
 
 
 def judged(
-    candidate: Floats, baseline: Baseline | None, held: Holdout = HELD, folder: Path = Path(), **changes: Any
+    candidate: Floats,
+    baseline: Baseline | None,
+    held: Holdout = HELD,
+    folder: Path = Path(),
+    night: Night = NIGHT,
+    **changes: Any,
 ) -> Judgement:
-    return judge(spec(**changes), held, candidate, baseline, OURS, folder)[0]
+    return judge(spec(**changes), held, candidate, baseline, night, folder)[0]
 
 
 def ending(judgement: Judgement) -> tuple[str, str, str]:
     return judgement.verdict, judgement.reason, judgement.baseline_kind
 
 
-def test_without_a_champion_the_baseline_is_a_constant_and_no_margin_is_asked_for() -> None:
-    found, constant = judge(spec(), HELD, GOOD, None, OURS, Path())
+def test_without_a_champion_the_baseline_is_a_constant_by_the_file_s_margin() -> None:
+    found, constant = judge(spec(), HELD, GOOD, None, NIGHT, Path())
     assert ending(found) == ("promote", "first-model", "constant")
-    assert (found.min_gain, found.baseline) == (0, None)
+    assert (found.min_gain, found.baseline) == (0.01, None)
     assert found.baseline_metrics == constant
     assert constant["rmse"] == pytest.approx(LABEL.std())
     assert "a constant scorer has" in found.explanation
@@ -136,7 +146,7 @@ def test_one_country_that_loses_stops_a_model_that_is_better_on_the_whole() -> N
     found = judged(candidate, production())
     assert ending(found) == ("reject", "slice-loss", "champion")
     assert found.gain.low > 0.01
-    assert {one.value: one.passed for one in found.slices} == {"DE": True, "FR": False}
+    assert {one.value: one.outcome for one in found.slices} == {"DE": "passed", "FR": "failed"}
     assert ending(judged(candidate, production(), gate={"min_gain": "1%", "max_slice_loss": "90%"}))[0] == "promote"
 
 
@@ -149,3 +159,107 @@ def test_slices_of_a_derived_column_are_made_by_the_pipeline_s_own_code(tmp_path
         "false": int((NOISE <= 0).sum()),
         "true": int((NOISE > 0).sum()),
     }
+
+
+def test_a_first_model_has_to_beat_the_harder_of_a_constant_and_a_table() -> None:
+    easy, hard = LABEL * 0 + LABEL.mean(), LABEL + 0.5 * NOISE
+    night = replace(NIGHT, tables=[Table(column="country", scores=easy), Table(column="item", scores=hard)])
+    found = judged(GOOD, None, night=night)
+    assert ending(found) == ("promote", "first-model", "popularity")
+    assert "the mean label by item has" in found.explanation
+    assert ending(judged(BAD, None, night=night)) == ("reject", "not-better", "popularity")
+    assert ending(judged(BAD, None)) == ("promote", "first-model", "constant")
+
+
+def test_a_candidate_whose_scores_are_no_numbers_is_rejected_by_name() -> None:
+    broken = GOOD.copy()
+    broken[:7] = np.nan
+    for baseline in (production(), None):
+        found = judged(broken, baseline)
+        assert (found.verdict, found.reason) == ("reject", "candidate-unreadable")
+        assert "gives 7 rows a score that is no number" in found.explanation
+        assert found.candidate_metrics == {}
+
+
+def test_a_champion_that_lacks_a_class_gives_it_no_chance() -> None:
+    label = np.arange(ROWS) % 3
+    sharp, blind = np.full((ROWS, 3), 0.1), np.full((ROWS, 2), 0.5)
+    sharp[np.arange(ROWS), label] = 0.8
+    columns = {**SPEC["columns"], "clicked": {"role": "label", "type": "int64", "in": [0, 1, 2]}}
+    settings = {"columns": columns, "train": {"objective": "multiclass"}, "evaluate": {"metric": "logloss"}}
+    found = judged(sharp, production(blind), replace(HELD, rows=Rows(label=label * 1.0, offsets=None)), **settings)
+    assert ending(found) == ("promote", "better", "champion")
+    assert found.baseline_metrics["accuracy"] == pytest.approx(1 / 3)
+
+
+LATE = replace(NIGHT, data_date=DAY + timedelta(days=15))
+
+
+def test_a_stale_champion_need_not_be_beaten_but_may_not_be_lost_to() -> None:
+    gate = {"min_gain": "1%", "stale_after": "14d", "max_stale_loss": "1%"}
+    equal = BAD + 0.001 * np.random.default_rng(1).normal(size=ROWS)
+    found = judged(equal, production(), night=LATE, gate=gate)
+    assert (found.verdict, found.reason, found.stale_days, found.min_gain) == ("promote", "not-worse", 15, -0.01)
+    assert "production's data are 15 days old, so it need not be beaten" in found.explanation
+    assert judged(GOOD, production(), night=LATE, gate=gate).reason == "better"
+    worse = LABEL + 0.6 * NOISE
+    assert judged(worse, production(), night=LATE, gate=gate, evaluate={}).verdict == "reject"
+    on_time = replace(LATE, data_date=DAY + timedelta(days=14))
+    assert judged(equal, production(), night=on_time, gate=gate).verdict == "reject"
+
+
+def test_after_some_nights_a_champion_that_cannot_be_measured_asks_for_a_person() -> None:
+    stuck = production(None, trouble="baseline-missing", cause="no weights")
+    third = judged(GOOD, stuck, night=replace(NIGHT, unmeasured=2))
+    assert ending(third) == ("inconclusive", "champion-unmeasurable", "constant")
+    assert third.unmeasured_nights == 3
+    assert "for 3 nights now production could not be measured" in third.explanation
+    assert third.command in third.explanation
+    assert 'ratchet rollback shop --because "..."' in third.command
+    second = judged(GOOD, stuck, night=replace(NIGHT, unmeasured=1))
+    assert (second.reason, second.unmeasured_nights, second.command) == ("baseline-missing", 2, "")
+    assert judged(GOOD, production(), night=replace(NIGHT, unmeasured=5)).unmeasured_nights == 0
+
+
+def test_a_later_attempt_needs_a_higher_bound_and_says_so() -> None:
+    other = LABEL + 0.2 * np.random.default_rng(2).normal(size=ROWS)
+    first = judged(other, production())
+    third = judged(other, production(), night=replace(NIGHT, repetition=Repetition(number=3)))
+    assert (first.attempt, first.level) == (1, pytest.approx(0.955))
+    assert third.level == pytest.approx(1 - 0.05 * 0.1 * 6 / (np.pi * 2) ** 2)
+    assert third.gain.low < first.gain.low
+    assert third.explanation.startswith(f"third attempt at {DAY}: rmse is ")
+    assert "with 99.924 % confidence at least" in third.explanation
+
+
+def test_other_metrics_floors_and_costs_guard_a_promotion() -> None:
+    costs = Costs(times=[(1.0, 1.0)] * 15, size=100, champion_size=50)
+    night = replace(NIGHT, costs=costs)
+    gate = {"guards": {"mae": "1%"}, "floors": {"rmse": 0.2}, "max_latency": 1.5, "max_size": 3}
+    found = judged(GOOD, production(), night=night, gate=gate)
+    assert found.verdict == "promote"
+    assert {(one.kind, one.outcome) for one in found.guards} == {
+        (kind, "passed") for kind in ("metric", "floor", "latency", "size")
+    }
+    assert judged(GOOD, production(), night=night, gate=gate | {"floors": {"rmse": 0.05}}).reason == "below-floor"
+    assert judged(GOOD, production(), night=night, gate=gate | {"max_size": 1.5}).reason == "guard-loss"
+    unmeasured = judged(GOOD, production(), gate={"max_latency": 1.5})
+    assert (unmeasured.verdict, unmeasured.reason) == ("inconclusive", "guard-not-provable")
+    assert "latency (not measurable)" in unmeasured.explanation
+    warned = judged(GOOD, production(), gate={"max_latency": 1.5, "unproven_guards": "warn"})
+    assert warned.verdict == "promote"
+    assert "not provable: latency (not measurable)" in warned.explanation
+
+
+def test_floors_hold_a_first_model_too() -> None:
+    assert judged(GOOD, None, gate={"floors": {"rmse": 0.05}}).reason == "below-floor"
+    close = float(judged(GOOD, None).candidate_metrics["rmse"]) * 1.001
+    assert judged(GOOD, None, gate={"floors": {"rmse": close}}).reason == "floor-not-provable"
+
+
+def test_slices_are_of_bins_and_expressions_too() -> None:
+    slices = [{"column": "x", "bins": 2}, {"where": "x > 0 and country == 'FR'"}]
+    found = judged(GOOD, production(), evaluate={"slices": slices})
+    french = ((HELD.frame["country"] == "FR") & (HELD.frame["x"] > 0)).sum()
+    assert [one.rows for one in found.slices] == [ROWS // 2, ROWS // 2, french]
+    assert {one.outcome for one in found.slices} == {"passed"}

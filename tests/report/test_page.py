@@ -118,7 +118,7 @@ def test_hostile_text_is_shown_and_not_executed(facts: RunFacts) -> None:
                 "explanation": HOSTILE,
                 "slices": (
                     SliceJudgement(
-                        column="country", value=HOSTILE, rows=3, candidate=0.5, baseline=0.4, passed=True,
+                        column="country", value=HOSTILE, rows=3, candidate=0.5, baseline=0.4, outcome="passed",
                         gain=Interval(value=0.1, low=0.0, high=0.2),
                     ),
                 ),
@@ -169,7 +169,7 @@ def test_a_single_epoch_without_validation_is_drawn(facts: RunFacts) -> None:
 def test_equal_models_and_slices_that_cannot_be_measured_are_drawn(facts: RunFacts) -> None:
     assert facts.judged is not None
     nothing = SliceJudgement(
-        column="country", value="US", rows=1, candidate=None, baseline=None, gain=None, passed=True
+        column="country", value="US", rows=1, candidate=None, baseline=None, gain=None, outcome="not-provable"
     )
     judged = facts.judged.model_copy(
         update={"gain": Interval(value=0, low=0, high=0), "min_gain": 0.0, "slices": (nothing,)}

@@ -1,13 +1,15 @@
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.contracts.gate import Gate
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import Interval, SliceJudgement
+from ratchet.contracts.summaries import GuardJudgement, Interval, Proof, SliceJudgement
 from ratchet.verdict.comparison import MIN_UNITS, Comparison
-from ratchet.verdict.rules import Case, SliceComparison, judge_slices, rule
+from ratchet.verdict.rules import Case, rule
 
 
 def compared(low: float, high: float, *, effective: int = 300, spread: float = 0.01) -> Comparison:
@@ -17,7 +19,7 @@ def compared(low: float, high: float, *, effective: int = 300, spread: float = 0
 
 def case(low: float = 0.03, high: float = 0.07, *, losing: int = 0, effective: int = 300, margin: float = 0.01) -> Case:
     """A case of two slices that hold, and as many that lose."""
-    slices = (*(part(f"lost-{i}", passed=False) for i in range(losing)), part("a", passed=True), part("b", passed=True))
+    slices = (*(part(f"lost-{i}", "failed") for i in range(losing)), part("a", "passed"), part("b", "passed"))
     return Case(
         metric="auc",
         candidate=0.8,
@@ -28,12 +30,15 @@ def case(low: float = 0.03, high: float = 0.07, *, losing: int = 0, effective: i
         units="groups",
         against="production (version 3)",
         first=False,
+        gate=Gate(),
     )
 
 
-def part(value: str, *, passed: bool) -> SliceJudgement:
+def part(value: str, outcome: Proof) -> SliceJudgement:
     gain = Interval(value=-0.2, low=-0.3, high=-0.1)
-    return SliceJudgement(column="country", value=value, rows=10, candidate=0.5, baseline=0.6, gain=gain, passed=passed)
+    return SliceJudgement(
+        column="country", value=value, rows=10, candidate=0.5, baseline=0.6, gain=gain, outcome=outcome
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,37 +99,43 @@ def test_what_is_too_small_says_which_gain_would_have_been_seen() -> None:
     assert f"only 3 groups tell the models apart, at least {MIN_UNITS}" in rule(case(effective=3)).explanation
 
 
-def sliced(value: str, gain: float | None) -> SliceComparison:
-    """A slice with a gain whose standard error is 1 %; None: it cannot be measured."""
-    found = None if gain is None else compared(gain, gain)
-    return SliceComparison(column="country", value=value, rows=10, candidate=0.5, baseline=0.5, comparison=found)
+def guarded(outcome: Proof, kind: Literal["metric", "floor", "latency", "size"] = "metric") -> GuardJudgement:
+    found = Interval(value=0.5, low=0.4, high=0.6)
+    return GuardJudgement(
+        kind=kind, name="brier", candidate=0.5, baseline=0.6, limit=0.01, found=found, outcome=outcome
+    )
 
 
-def passed(*slices: SliceComparison, max_loss: float = 0.02) -> dict[str, bool]:
-    return {one.value: one.passed for one in judge_slices(list(slices), max_loss=max_loss, confidence=0.95)}
+BLOCK, WARN = Gate(unproven_slices="block"), Gate(unproven_guards="warn")
 
 
-def test_a_slice_fails_if_it_surely_loses_more_than_is_allowed() -> None:
-    # 1.65 standard errors are 95 % of a side
-    assert passed(sliced("sure", -0.0366)) == {"sure": False}
-    assert passed(sliced("unsure", -0.0364)) == {"unsure": True}
-    assert passed(sliced("sure", -0.0366), max_loss=0.03) == {"sure": True}
+@pytest.mark.parametrize(
+    ("guard", "slices", "gate", "verdict", "reason"),
+    [
+        (guarded("passed"), "passed", Gate(), "promote", "better"),
+        (guarded("failed"), "passed", WARN, "reject", "guard-loss"),
+        (guarded("failed", "floor"), "passed", WARN, "reject", "below-floor"),
+        (guarded("not-provable"), "passed", Gate(), "inconclusive", "guard-not-provable"),
+        (guarded("not-provable"), "passed", WARN, "promote", "better"),
+        (guarded("not-provable", "floor"), "passed", WARN, "inconclusive", "floor-not-provable"),
+        (guarded("passed"), "not-provable", Gate(), "promote", "better"),
+        (guarded("passed"), "not-provable", BLOCK, "inconclusive", "slice-not-provable"),
+    ],
+)
+def test_what_is_not_provable_follows_the_gate_and_is_said(
+    guard: GuardJudgement, slices: Proof, gate: Gate, verdict: str, reason: str
+) -> None:
+    ruling = rule(replace(case(), slices=(part("a", slices),), guards=(guard,), gate=gate))
+    assert (ruling.verdict, ruling.reason) == (verdict, reason)
+    assert ("not provable: " in ruling.explanation) == ("not-provable" in {guard.outcome, slices})
 
 
-def test_with_more_slices_each_has_to_lose_more_surely() -> None:
-    other = sliced("other", 0.0)
-    assert passed(sliced("lost", -0.0366), other) == {"lost": True, "other": True}
-    assert passed(sliced("lost", -0.0400), other) == {"lost": False, "other": True}
+def test_no_guard_rail_makes_a_worse_model_better() -> None:
+    assert rule(replace(case(-0.05, 0.009), guards=(guarded("not-provable"),))).reason == "not-better"
 
 
-def test_of_several_that_lose_the_next_is_held_to_what_is_left() -> None:
-    """Holm: once the first is refuted, the second has the whole level to itself."""
-    assert passed(sliced("first", -0.0400), sliced("second", -0.0366)) == {"first": False, "second": False}
-
-
-def test_a_slice_that_cannot_be_measured_passes_without_a_gain_and_counts_for_nothing() -> None:
-    judged = judge_slices([sliced("lost", -0.0366), sliced("none", None)], max_loss=0.02, confidence=0.95)
-    assert [(one.value, one.passed, one.gain is None) for one in judged] == [
-        ("lost", False, False),
-        ("none", True, True),
-    ]
+def test_a_stale_champion_is_named_and_its_margin_is_below_zero() -> None:
+    stale = replace(case(-0.005, 0.005, margin=-0.01), stale_days=15)
+    assert (rule(stale).verdict, rule(stale).reason) == ("promote", "not-worse")
+    assert "production's data are 15 days old" in rule(stale).explanation
+    assert rule(replace(stale, comparison=compared(0.01, 0.03))).reason == "better"

@@ -1,8 +1,12 @@
+from datetime import date
+
 import pytest
 
+from ratchet.contracts.gate import Gate
 from ratchet.contracts.summaries import Interval, SliceJudgement
 from ratchet.verdict.comparison import Comparison
 from ratchet.verdict.rules import Case, rule
+from ratchet.verdict.sentences import attempt, confidence
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -31,6 +35,7 @@ def case(
         units="groups",
         against="a constant scorer" if first else "production (version 2)",
         first=first,
+        gate=Gate(min_gain=0.005),
     )
 
 
@@ -42,7 +47,7 @@ def lost(country: str) -> SliceJudgement:
         candidate=0.5,
         baseline=0.6,
         gain=gain(-0.2, -0.125, -0.05),
-        passed=False,
+        outcome="failed",
     )
 
 
@@ -99,3 +104,17 @@ def test_a_slice_that_loses_too_much_rejects_a_better_model_and_is_named_first()
 def test_a_metric_is_written_with_four_digits_or_its_whole_number(value: float, shown: str) -> None:
     explanation = rule(case(gain(0.01, 0.02, 0.03), candidate=value)).explanation
     assert explanation.startswith(f"ndcg@10 is {shown}, production")
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"), [(0.95, "95 %"), (0.955, "95.5 %"), (0.9969604, "99.7 %"), (0.99924, "99.924 %"), (0.5, "50 %")]
+)
+def test_a_confidence_has_two_digits_of_its_error(level: float, shown: str) -> None:
+    assert confidence(level) == shown
+
+
+def test_a_later_attempt_names_its_number_and_its_days() -> None:
+    days = [date(2026, 11, 19), date(2026, 11, 20)]
+    assert attempt(1, days) == ""
+    assert attempt(2, days[1:]) == "second attempt at 2026-11-20: "
+    assert attempt(11, days) == "11th attempt at 2026-11-19 to 2026-11-20: "

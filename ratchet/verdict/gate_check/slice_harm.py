@@ -15,8 +15,9 @@ from ratchet.verdict.gate_check.pair import Pair
 from ratchet.verdict.gate_check.planting import planted
 from ratchet.verdict.gate_check.sample import Column, Sample, pair_of
 from ratchet.verdict.gate_check.scenarios import spread_of
-from ratchet.verdict.rules import SliceComparison, judge_slices
-from ratchet.verdict.slices import MAX_VALUES, MISSING, OTHER
+from ratchet.verdict.guards import judge_slices
+from ratchet.verdict.masks import MAX_VALUES, MISSING, OTHER
+from ratchet.verdict.slices import SliceComparison
 
 _NIGHTS = 200
 HARMS = (1, 2, 3)
@@ -78,7 +79,7 @@ class Harm:
         night = self.draws.draw(generator)
         compared = [part.compared(night, self.gate) for part in self.parts]
         judged = judge_slices(compared, max_loss=self.gate.max_slice_loss, confidence=self.gate.confidence)
-        return (float(not judged[self.harmed].passed),)
+        return (float(judged[self.harmed].outcome == "failed"),)
 
 
 def parts_of(sample: Sample, metric: str) -> tuple[Part, ...]:

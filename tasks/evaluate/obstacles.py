@@ -1,0 +1,80 @@
+"""What makes a fair comparison impossible, and the ruling that follows."""
+
+import numpy as np
+
+from ratchet.contracts.authority import Finding
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.metrics.metrics import Floats
+from ratchet.verdict.rules import Case, Ruling, rule
+from tasks.evaluate.baseline import Baseline
+from tasks.evaluate.night import Night
+
+_WHY = '--because "..."'
+
+
+def no_authority(finding: Finding | None) -> Ruling | None:
+    """The ruling where ledger and registry do not say what is in production, else None."""
+    if finding is None:
+        return None
+    explanation = f"{finding.explanation}; nothing is promoted until that is settled: {finding.remedy}"
+    return Ruling(verdict="inconclusive", reason=finding.name, explanation=explanation)
+
+
+def candidate_obstacle(candidate: Floats) -> Ruling | None:
+    """The ruling on a candidate that gives some rows a score that is no number, else None."""
+    bad = int((~np.isfinite(candidate)).reshape(len(candidate), -1).any(axis=1).sum())
+    if not bad:
+        return None
+    said = f"the candidate gives {bad:,} rows a score that is no number; to do: see the losses of train"
+    return Ruling(verdict="reject", reason="candidate-unreadable", explanation=said)
+
+
+def baseline_obstacle(
+    case: Case, baseline: Baseline | None, candidate: Floats, night: Night, spec: PipelineSpec
+) -> Ruling | None:
+    """The ruling where candidate and champion cannot be compared, else None."""
+    if baseline is None:
+        return None
+    production, scores = baseline.champion.title, baseline.scores
+    if baseline.trouble:
+        what = "is missing" if baseline.trouble == "baseline-missing" else "cannot be measured"
+        cause = f"the model of {production} {what}: {baseline.cause}"
+        return _unmeasured(baseline.trouble, cause, case, night, spec)
+    if scores is not None and scores.shape != candidate.shape:
+        cause = (
+            f"{production} gives scores of the shape {scores.shape[1:]}, the candidate of the shape"
+            f" {candidate.shape[1:]}"
+        )
+        return _unmeasured("baseline-unreadable", cause, case, night, spec)
+    if scores is not None and np.array_equal(scores, candidate):
+        same = baseline.champion.digest == night.digest
+        how = "is the same model" if same else "gives each row the same score as the candidate"
+        return Ruling(verdict="reject", reason="identical", explanation=f"{production} {how}; there is nothing to gain")
+    if baseline.seen:
+        days = ", ".join(map(str, baseline.seen[:5]))
+        return Ruling(
+            verdict="inconclusive",
+            reason="baseline-saw-holdout",
+            explanation=f"{production} was trained on held-out days ({days}), so the comparison is not fair;"
+            f" {rule(case).explanation}",
+        )
+    return None
+
+
+def rescue(model: str) -> str:
+    """The commands that end it when a champion can never be measured again."""
+    return f"ratchet rollback {model} {_WHY}, or ratchet promote {model}@VERSION {_WHY}"
+
+
+def _unmeasured(reason: str, cause: str, case: Case, night: Night, spec: PipelineSpec) -> Ruling:
+    """The ruling on a champion that cannot be measured: after some nights, one that asks for a person."""
+    nights = night.unmeasured + 1
+    kept = f"no model replaces one that it cannot be compared with; {rule(case).explanation}"
+    if nights < spec.gate.unmeasurable_after:
+        return Ruling(verdict="inconclusive", reason=reason, explanation=f"{cause}; {kept}")
+    since = f"for {nights} nights now production could not be measured" if nights > 1 else "production is stuck"
+    return Ruling(
+        verdict="inconclusive",
+        reason="champion-unmeasurable",
+        explanation=f"{since}: {cause}; to do: {rescue(spec.model_name)}; {kept}",
+    )
