@@ -2,9 +2,10 @@
 
 from datetime import date, datetime
 
+from ratchet.contracts.judgements import Interval, SliceJudgement
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.request import RunPlan
-from ratchet.contracts.summaries import Interval, Judgement, SliceJudgement
+from ratchet.contracts.summaries import Judgement
 
 _MOST_SLICES = 60
 
@@ -68,11 +69,12 @@ def _slices(judged: Judgement) -> str:
     """The slices that lost first, since those are what a person has to see."""
     if not judged.slices:
         return ""
-    ordered = sorted(judged.slices, key=lambda one: (one.passed, one.gain is not None, one.gain.low if one.gain else 0))
+    ordered = sorted(
+        judged.slices, key=lambda one: (one.outcome != "failed", one.gain is not None, one.gain.low if one.gain else 0)
+    )
     lines = ["| slice | rows | gain (bounds) | outcome |", "|---|---|---|---|"]
     lines += [
-        f"| {_plain(f'{one.column} = {one.value}')} | {one.rows:,} | {_bounds(one)} | {_outcome(one)} |"
-        for one in ordered[:_MOST_SLICES]
+        f"| {_plain(one.name)} | {one.rows:,} | {_bounds(one)} | {_outcome(one)} |" for one in ordered[:_MOST_SLICES]
     ]
     if len(ordered) > _MOST_SLICES:
         lines.append(f"| and {len(ordered) - _MOST_SLICES} more | | | |")
@@ -84,9 +86,7 @@ def _bounds(one: SliceJudgement) -> str:
 
 
 def _outcome(one: SliceJudgement) -> str:
-    if one.gain is None:
-        return "not measured"
-    return "passed" if one.passed else "**loses too much**"
+    return "**loses too much**" if one.outcome == "failed" else one.outcome.replace("-", " ")
 
 
 def _rule(plan: RunPlan) -> str:

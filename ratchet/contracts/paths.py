@@ -14,8 +14,7 @@ _DIGEST = 16
 _PLAN = "plan.json"
 REPRODUCTION = "reproduction"
 """What a rebuild of a version keeps with its run begins with it."""
-CHECKS = "validation.json"
-"""The name of the file of checks that a stage keeps with the run."""
+CHECKS = "validation.json"  # the file of checks that a stage keeps with the run
 FIRST = ("bundles", "runs", "nights")
 """The folders that the first plan makes. A folder that has all of them is a store."""
 

@@ -1,6 +1,7 @@
 """A pipeline as a typed document: the content of a pipeline.yaml."""
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator

@@ -9,13 +9,14 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.expressions import ExpressionError, parse
 
 MAX_BINS = 20
+_LEAST_BINS = 2  # a single bin is all rows
 
 
 def _parse_bins(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool):
-        if 2 <= value <= MAX_BINS:  # noqa: PLR2004 - a single bin is all rows
+        if _LEAST_BINS <= value <= MAX_BINS:
             return value
-        raise ValueError(f"{value} bins; allowed: 2 to {MAX_BINS}")
+        raise ValueError(f"{value} bins; allowed: {_LEAST_BINS} to {MAX_BINS}")
     if isinstance(value, list | tuple) and all(isinstance(edge, int | float) for edge in value):
         edges = tuple(float(edge) for edge in value)
         if 1 <= len(edges) < MAX_BINS and all(map(math.isfinite, edges)) and list(edges) == sorted(set(edges)):
@@ -45,6 +46,11 @@ class Slice(Document):
         if bool(self.column) == bool(self.where) or (self.where and self.bins is not None):
             raise ValueError("a slice is a column, {column: .., bins: ..} or {where: ..}")
         return self
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.where or (self.column if self.bins is None else f"bins of {self.column}")
 
 
 def read_slice(value: object) -> Slice:

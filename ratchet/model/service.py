@@ -15,8 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ratchet.contracts.gate import Register
+from ratchet.contracts.judgements import Service
 from ratchet.contracts.quantities import show_memory
-from ratchet.contracts.summaries import Service
 from ratchet.metrics.metrics import Floats
 from ratchet.model.process import ModelProcess
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from ratchet.contracts.judgements import Interval
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import Interval
 from ratchet.pages.words import interval
 
 WIDE = 960.0

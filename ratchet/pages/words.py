@@ -1,7 +1,7 @@
 """Figures in words, as every page writes them. A share or a change is written by `contracts.quantities.percent`."""
 
+from ratchet.contracts.judgements import Interval
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import Interval
 
 
 def interval(gain: Interval | None) -> str:

@@ -6,8 +6,8 @@ from datetime import date
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.judgements import Interval
 from ratchet.contracts.request import RunKind, RunPlan
-from ratchet.contracts.summaries import Interval
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record, champion_of, records

@@ -11,6 +11,7 @@ from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.slices import Slice
 from ratchet.contracts.stages import Stage
 from ratchet.metrics.metrics import Floats, Rows, constant
 from ratchet.runs.history import days_of, plan_of, runs_of
@@ -71,10 +72,15 @@ def read(store: Store, plan: RunPlan, spec: PipelineSpec, scratch: Path) -> Samp
         candidate=candidate,
         baseline=constant(spec.train.objective, spec.metric, rows) if baseline is None or alone else baseline,
         baseline_kind="constant" if alone else "champion",
-        slices={name: columns[name] for name in spec.evaluate.slices if name in columns},
+        slices={one.column: columns[one.column] for one in spec.evaluate.slices if _is_read(one, columns)},
         others=columns,
-        unread=tuple(name for name in spec.evaluate.slices if name not in columns),
+        unread=tuple(one.title for one in spec.evaluate.slices if not _is_read(one, columns)),
     )
+
+
+def _is_read(one: Slice, columns: Mapping[str, Column]) -> bool:
+    """Whether a slice is one of the values of a column whose values were read."""
+    return one.bins is None and one.column in columns
 
 
 def _evaluated(ended: Ended) -> bool:

@@ -49,6 +49,20 @@ def why_skipped(spec: PipelineSpec, stage: Stage, outcomes: Outcomes) -> str | N
     return None
 
 
+def _evaluate_parts(outcomes: Outcomes, counted: Repetition, unmeasured: int) -> dict[str, str]:
+    """What evaluate depends on beside its inputs: rows that were kept for other models, attempts, and lost nights."""
+    kept = summaries.snapshot(_result(outcomes, "ingest")).kept
+    rows = {"kept": digest_of([one.model_dump(mode="json") for one in kept])} if kept else {}
+    return {**rows, **counted.parts(), **({"unmeasured": str(unmeasured)} if unmeasured else {})}
+
+
+def _register_parts(store: Store, plan: RunPlan, outcomes: Outcomes) -> dict[str, str]:
+    """What register depends on beside its inputs: the promotion, and what is in its way."""
+    refit = _result(outcomes, "refit") if plan.spec.train.refit else None
+    obstacles = obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"), refit)
+    return {"promotion": plan.promotion.mode, **obstacles}
+
+
 def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attempt: str) -> StageRequest:
     """The request of a stage. Raises ConfigurationError if a stage before it has no result in this run."""
     inputs = _inputs(plan, stage, outcomes)
@@ -73,23 +87,18 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         days = days.model_copy(update={"accepted": {}})
     parts |= days.parts()
     as_of = plan.as_of if stage == "ingest" else "now"
-    if as_of == "then":
-        parts["as_of"] = as_of
+    parts |= {"as_of": as_of} if as_of == "then" else {}
     authority = plan.authority if stage in {"evaluate", "register"} else None
     if authority is not None:
         parts["authority"] = str(authority)
     others = other_readers(store, plan.spec, plan.data_date) if stage == "ingest" else ()
     parts |= {f"readers.{place}": digest_of(one) for place, one in enumerate(others)}
-    if stage == "evaluate" and (kept := summaries.snapshot(_result(outcomes, "ingest")).kept):
-        parts["kept"] = digest_of([one.model_dump(mode="json") for one in kept])
+    if stage == "evaluate":
+        parts |= _evaluate_parts(outcomes, counted, unmeasured)
     if stage == "register":
-        parts["promotion"] = plan.promotion.mode
-        refit = _result(outcomes, "refit") if plan.spec.train.refit else None
-        parts |= obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"), refit)
+        parts |= _register_parts(store, plan, outcomes)
     answered = _answers(store, plan, stage)
     parts |= _answer_parts(answered)
-    if stage == "evaluate":
-        parts |= {**counted.parts(), **({"unmeasured": str(unmeasured)} if unmeasured else {})}
     micro_batches = 1
     if stage == "refit":
         parts["input.refitted"] = _result(outcomes, "features").outputs["refitted"].sha256

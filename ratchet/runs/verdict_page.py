@@ -5,8 +5,9 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ratchet.contracts import summaries
+from ratchet.contracts.judgements import Interval
 from ratchet.contracts.request import RunPlan
-from ratchet.contracts.summaries import Interval, Judgement
+from ratchet.contracts.summaries import Judgement
 from ratchet.pages import template
 from ratchet.pages.svg import GainAxis, line, svg
 from ratchet.pages.words import interval

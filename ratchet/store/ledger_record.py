@@ -10,8 +10,8 @@ from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.gate import Gate
+from ratchet.contracts.judgements import Interval
 from ratchet.contracts.result import Sha256
-from ratchet.contracts.summaries import Interval
 
 Action = Literal["promote", "rollback", "hold", "release"]
 GENESIS = digest(b"")

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.contracts.summaries import Interval
+from ratchet.contracts.judgements import Interval
 from ratchet.metrics.measurement import Measurement, blocks, kish
 from ratchet.metrics.rows import Floats
 from ratchet.verdict.intervals import Bounds, Percentiles, Studentised

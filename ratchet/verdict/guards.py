@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.judgements import GuardJudgement, Interval, Proof, SliceJudgement
 from ratchet.contracts.losses import Loss
-from ratchet.contracts.summaries import GuardJudgement, Interval, Proof, SliceJudgement
 from ratchet.metrics.measurement import Measurement
 from ratchet.metrics.rows import Floats
 from ratchet.verdict.comparison import Comparison, compare, holm

@@ -6,7 +6,7 @@ A change here violates the promise of the project when a late attempt gets a bou
 from dataclasses import replace
 from statistics import NormalDist
 
-from ratchet.contracts.summaries import Interval
+from ratchet.contracts.judgements import Interval
 from ratchet.metrics.metrics import Measurement
 from ratchet.verdict.comparison import Comparison, compare
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from datetime import date
 
+from ratchet.contracts.judgements import GuardJudgement, Interval, SliceJudgement
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import GuardJudgement, Interval, SliceJudgement
 
 _SHOWN = 3
 """As many names as fit a sentence."""

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.judgements import GuardJudgement, Interval, SliceJudgement
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.summaries import GuardJudgement, Interval, Judgement, SliceJudgement
+from ratchet.contracts.summaries import Judgement
 from ratchet.metrics import metrics
 from ratchet.metrics.metrics import Floats, Measurement
 from ratchet.model.derivation import load_derive

@@ -32,8 +32,8 @@ class Night:
     """data_date: of the run. digest: the candidate's.
 
     repetition: which attempt at the held-out days this is. unmeasured: for how many nights before this one the champion
-    could not be measured. tables: on a night without a champion. costs: where the gate limits them. authority: why there
-    is no verdict, whatever the scores are.
+    could not be measured. tables: on a night without a champion. costs: where the gate limits them. authority: why
+    there is no verdict, whatever the scores are.
     """
 
     data_date: date

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 from ratchet.contracts import summaries
 from ratchet.contracts.fingerprint import digest as sha256_of
 from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.judgements import Service
 from ratchet.contracts.refit import maker
-from ratchet.contracts.summaries import Judgement, Service
+from ratchet.contracts.summaries import Judgement
 from ratchet.metrics.metrics import Floats
 from ratchet.model import holdout, service
 from ratchet.model.derivation import FILE

@@ -5,8 +5,9 @@ from datetime import date
 
 from markupsafe import Markup
 
+from ratchet.contracts.judgements import Proof, SliceJudgement
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import Epoch, Judgement, Proof, SliceJudgement
+from ratchet.contracts.summaries import Epoch, Judgement
 from ratchet.pages.svg import (
     WIDE,
     DayBar,

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+from ratchet.contracts.judgements import GuardJudgement
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import GuardJudgement, Judgement
+from ratchet.contracts.summaries import Judgement
 from ratchet.pages.words import interval
 
 _MOODS = {"passed": "good", "failed": "bad", "not-provable": "warn"}

@@ -6,8 +6,8 @@ A change here violates the promise of the project when a refit is shipped that w
 import numpy as np
 
 from ratchet.contracts import summaries
+from ratchet.contracts.judgements import Service
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.summaries import Service
 from ratchet.model import holdout, service
 from ratchet.model.derivation import FILE
 from ratchet.model.files import lay_out

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ratchet.contracts.gate import Register
-from ratchet.contracts.summaries import Judgement, Service
+from ratchet.contracts.judgements import Service
+from ratchet.contracts.summaries import Judgement
 from ratchet.model.service import ROWS, draw, refusal
 from ratchet.store.memory import MemoryStore
 from tests.shop import SPEC, Shop

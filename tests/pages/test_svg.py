@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from ratchet.contracts.summaries import Interval
+from ratchet.contracts.judgements import Interval
 from ratchet.pages.svg import WIDE, DayBar, GainAxis, cut, day_chart, round_up, short, svg, text
 
 MONDAY = date(2026, 3, 16)

@@ -1,6 +1,6 @@
 import pytest
 
-from ratchet.contracts.summaries import Interval
+from ratchet.contracts.judgements import Interval
 from ratchet.pages.words import count, interval, seconds
 
 

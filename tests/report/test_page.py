@@ -5,22 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts.judgements import Interval, SliceJudgement
 from ratchet.contracts.refit import Refit
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import (
-    Check,
-    Epoch,
-    Interval,
-    Judgement,
-    Registration,
-    SliceJudgement,
-    Snapshot,
-    Split,
-    TrainedModel,
-    Validation,
-)
+from ratchet.contracts.summaries import Check, Epoch, Judgement, Registration, Snapshot, Split, TrainedModel, Validation
 from ratchet.store.memory import MemoryStore
 from tasks.report.headline import headline
 from tasks.report.page import RunFacts, metric_table, render

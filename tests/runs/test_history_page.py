@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.contracts.summaries import Interval
+from ratchet.contracts.judgements import Interval
 from ratchet.runs.history import RunLine
 from ratchet.runs.history_page import in_words, page
 

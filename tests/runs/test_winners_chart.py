@@ -2,7 +2,7 @@
 
 from datetime import date, timedelta
 
-from ratchet.contracts.summaries import Interval
+from ratchet.contracts.judgements import Interval
 from ratchet.runs.history import RunLine
 from ratchet.runs.history_page import page
 from ratchet.runs.winners_chart import chart, in_office

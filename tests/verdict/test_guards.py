@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from ratchet.contracts.judgements import Interval
 from ratchet.contracts.losses import Loss
-from ratchet.contracts.summaries import Interval
 from ratchet.metrics.metrics import Floats, Measurement, Rows, measure
 from ratchet.verdict.comparison import Comparison
 from ratchet.verdict.guards import judge_floor, judge_latency, judge_metric, judge_size, judge_slices

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.contracts.gate import Gate
+from ratchet.contracts.judgements import GuardJudgement, Interval, Proof, SliceJudgement
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import GuardJudgement, Interval, Proof, SliceJudgement
 from ratchet.verdict.comparison import MIN_UNITS, Comparison
 from ratchet.verdict.rules import Case, rule
 

@@ -3,7 +3,7 @@ from datetime import date
 import pytest
 
 from ratchet.contracts.gate import Gate
-from ratchet.contracts.summaries import Interval, SliceJudgement
+from ratchet.contracts.judgements import Interval, SliceJudgement
 from ratchet.verdict.comparison import Comparison
 from ratchet.verdict.rules import Case, rule
 from ratchet.verdict.sentences import attempt, confidence

@@ -3,8 +3,8 @@ import pandas as pd
 import pytest
 
 from ratchet.contracts.expressions import parse
+from ratchet.contracts.judgements import SliceJudgement
 from ratchet.contracts.slices import Slice
-from ratchet.contracts.summaries import SliceJudgement
 from ratchet.metrics.metrics import Rows
 from ratchet.verdict.guards import judge_slices
 from ratchet.verdict.masks import MAX_VALUES, choose, slice_rows

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.contracts.summaries import Interval
+from ratchet.contracts.judgements import Interval
 from ratchet.metrics.metrics import Measurement
 from ratchet.verdict.comparison import Comparison, relative_gain
 from ratchet.verdict.gate_check.check import check_gate
