@@ -11,7 +11,7 @@ from airflow.sdk.bases.resumablejobmixin import ResumableJobMixin
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
 
 from ratchet.contracts.environment import environment
-from ratchet.contracts.request import AsOf, Outcome
+from ratchet.contracts.request import AsOf, Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet_airflow import form, settings
@@ -24,6 +24,7 @@ from ratchet_airflow.run_id import store_run_id
 if TYPE_CHECKING:
     from ratchet.runs.attempt import Attempt
     from ratchet.runs.events import Event
+    from ratchet.store.base import Store
 
 _LOOK_S = 20.0
 """Seconds between two looks at a source that is late. Each look is a process of a worker."""
@@ -158,7 +159,17 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             raise AirflowSkipException(outcome.because)
         self.log.info("%s: %s", "found in the cache" if outcome.cached else "built", outcome.because)
         self.result = outcome.result
+        if self.stage == "report":
+            self._follow_ledger(store, plan)
         return f"{plan.store}/{outcome.manifest}"
+
+    def _follow_ledger(self, store: "Store", plan: RunPlan) -> None:
+        """Let the registry follow the ledger at the end of each run, whatever was found in the cache."""
+        from ratchet.production.reconcile import reconcile, sentences
+
+        found = reconcile(store, plan.tracking_uri, plan.spec.model_name)
+        for line in sentences(plan.spec.model_name, found):
+            self.log.warning("production: %s", line)
 
     def submit_job(self, context: Mapping[str, Any]) -> str:
         """The attempt's name, which the mixin keeps before it calls `poll_until_complete`, where the container starts.

@@ -59,8 +59,7 @@ def reconcile(
     """Let the alias follow the ledger. Safe to call at any time, by many at once.
 
     force: after a person's own change of the ledger, an alias that says otherwise is moved in any case, and its tag is
-    that of the new record. look: writes
-    nothing. A registry that does not answer is no error: `unchecked` says so.
+    that of the new record. look: writes nothing. A registry that does not answer is no error: `unchecked` says so.
     """
     with TemporaryDirectory(prefix="ratchet-") as scratch:
         try:
