@@ -106,7 +106,7 @@ class Nights:
         )  # fmt: skip
         outcomes: dict[Stage, Outcome] = {}
         for stage in STAGES[: STAGES.index(until) + 1]:
-            if (why := why_skipped(stage, outcomes)) is not None:
+            if (why := why_skipped(plan.spec, stage, outcomes)) is not None:
                 outcomes[stage] = Outcome(stage=stage, state="skipped", because=why)
                 continue
             outcomes[stage] = self._stage(plan, stage, outcomes)
