@@ -24,6 +24,11 @@ def compare_at(
     normal distribution are: the skew stays, and the tail is taken for a normal one.
     """
     found = compare(candidate, baseline, lower_is_better=lower_is_better, confidence=level, seed=seed)
+    return stretch(found, level)
+
+
+def stretch(found: Comparison, level: float) -> Comparison:
+    """A comparison that was made at a level, with bounds that the level asks for."""
     if level <= DEEPEST:
         return found
     gain, shown, factor = found.gain, found.bounds_at(DEEPEST), _NORMAL.inv_cdf(level) / _NORMAL.inv_cdf(DEEPEST)

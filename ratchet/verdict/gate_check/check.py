@@ -135,7 +135,7 @@ def _plan(
         scenarios[f"exchanged by {one.column}"] = (Exchange(pair=pair, draws=whole, gate=gate), nights)
         if at_margin:
             scenarios[f"at-margin by {one.column}"] = (AtMargin(pair=at_margin, draws=whole, gate=gate), nights)
-    confidences = tuple(gate.confidence for _ in range(max(ATTEMPTS)))
+    confidences = tuple(gate.of_attempt(number) for number in range(1, max(ATTEMPTS) + 1))
     few = max(LEAST_NIGHTS, nights // _FEW)
     scenarios["repeated"] = (Repeat(pair=widened(pair), draws=draws, gate=gate, confidences=confidences), few)
     harms = {}

@@ -6,8 +6,10 @@ from typing import Self
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.repetition import Repetition
 from ratchet.verdict.comparison import Comparison, compare
 from ratchet.verdict.gate_check.pair import Measured, gain
+from ratchet.verdict.levels import stretch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +41,13 @@ class GateKeys:
 
     def comparison(self, measured: Measured, confidence: float | None = None) -> Comparison:
         """The comparison that evaluate makes. confidence: that of the gate, or of one attempt of several."""
-        return self.compare(
-            *measured,
-            lower_is_better=family(self.metric) in LOWER_IS_BETTER,
-            confidence=self.confidence if confidence is None else confidence,
-            seed=self.seed,
-        )
+        level = self.confidence if confidence is None else confidence
+        lower = family(self.metric) in LOWER_IS_BETTER
+        return stretch(self.compare(*measured, lower_is_better=lower, confidence=level, seed=self.seed), level)
+
+    def of_attempt(self, number: int) -> float:
+        """The confidence that an attempt at a held-out day needs, the first one with number 1."""
+        return Repetition(number=number).level(self.confidence)
 
     def promotes(self, measured: Measured | None, confidence: float | None = None) -> bool:
         """Whether the gate would promote, whatever the slices say.
