@@ -50,7 +50,7 @@ def test_rows_come_over_with_the_types_that_they_have(tmp_path: Path) -> None:
         ),
         ("raise MemoryError('all of it')", MemoryError, "all of it"),
         ("sys.exit('over')", ConfigurationError, "over"),
-        ("raise KeyboardInterrupt", ModelError, "KeyboardInterrupt"),
+        ("raise KeyboardInterrupt", ConfigurationError, "KeyboardInterrupt"),
         ("while True: pass", ConfigurationError, "no answer in 3 s"),
     ],
 )
