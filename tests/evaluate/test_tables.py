@@ -9,13 +9,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tasks.evaluate.holdout import Holdout
 
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.summaries import Snapshot, SnapshotDay
 from ratchet.metrics.metrics import Rows
+from ratchet.model.holdout import Holdout
 from ratchet.store.base import Store
 from ratchet.store.memory import MemoryStore
 from tasks.evaluate.tables import tables

@@ -10,7 +10,7 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError, DataRejected, OutOfMemory, Unavailable
 from ratchet.model.files import lay_out
 from ratchet.model.package import pack, unpack
-from ratchet.model.process import ModelError, ModelProcess, read_written, write_rows
+from ratchet.model.process import ModelProcess, read_written, write_rows
 from ratchet.model.zygote import environment
 from ratchet.store.memory import MemoryStore
 from tests.shop import Shop, rows
