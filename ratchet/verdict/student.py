@@ -4,6 +4,8 @@ import math
 from statistics import NormalDist
 
 NORMAL = NormalDist()
+_DEEPEST = 1e-12
+"""With two units or three the tail is so far out that 1 - tail would be 1, which has no quantile."""
 
 
 def student_quantile(tail: float, degrees: float) -> float:
@@ -29,4 +31,4 @@ def expanded_tail(tail: float, units: float) -> float:
     accordingly.
     """
     degrees = units - 1
-    return NORMAL.cdf(-student_quantile(tail, degrees) * math.sqrt(units / degrees))
+    return max(NORMAL.cdf(-student_quantile(tail, degrees) * math.sqrt(units / degrees)), _DEEPEST)

@@ -111,3 +111,20 @@ def test_a_refresh_that_truly_loses_more_than_is_allowed_is_rare() -> None:
         for seed in range(1000, 1000 + nights)
     )
     assert lost <= 0.05 * nights + 2 * (0.05 * 0.95 * nights) ** 0.5
+
+
+def test_a_very_late_attempt_has_a_bound_with_few_units_too() -> None:
+    generator = np.random.default_rng(0)
+    theirs = generator.uniform(0.3, 0.7, 40)
+    ours = theirs + generator.normal(scale=0.1, size=40)
+    level = Repetition(number=1000, nights=30).level(0.99)
+    found = against(ours, theirs, level)
+    assert np.isfinite(found.gain.low)
+    assert found.gain.low < against(ours, theirs, 0.99).gain.low
+
+
+@pytest.mark.parametrize("confidence", [0.99, 0.9999])
+def test_two_units_have_a_bound_at_every_confidence(confidence: float) -> None:
+    found = against(np.array([0.5, 0.6]), np.array([0.4, 0.7]), confidence)
+    assert np.isfinite(found.gain.low)
+    assert not found.measurable

@@ -112,13 +112,28 @@ def test_an_item_that_a_candidate_buries_in_every_group_fails_its_slice(metric: 
     assert found.rows == 1500
 
 
-def test_a_slice_of_whole_groups_is_measured_as_before() -> None:
+def test_a_slice_of_whole_groups_has_all_their_rows() -> None:
     countries = pd.Series(np.repeat(["DE", "FR"], 750))
     found = judged(ranked(countries, metric="ndcg@10"))
-    assert {name: (one.rows, one.outcome) for name, one in found.items()} == {
-        "DE": (750, "passed"),
-        "FR": (750, "passed"),
-    }
+    assert {name: one.rows for name, one in found.items()} == {"DE": 750, "FR": 750}
+    assert "failed" not in {one.outcome for one in found.values()}
+
+
+def test_a_slice_on_which_no_group_differs_has_lost_nothing() -> None:
+    values = pd.Series(np.repeat(["same", "other"], 400))
+    label = np.random.default_rng(0).normal(size=800)
+    moved = label + np.where(values == "same", 0.0, 0.5)
+    found = compare_slices(
+        Slice(column="kind"),
+        pd.DataFrame({"kind": values}),
+        metric="mae",
+        rows=Rows(label=label, offsets=None),
+        candidate=moved + 1,
+        baseline=label + 1,
+        confidence=0.95,
+        seed=0,
+    )
+    assert {name: one.outcome for name, one in judged(found).items()} == {"same": "passed", "other": "failed"}
 
 
 def test_another_metric_keeps_to_the_rows_that_have_the_value() -> None:

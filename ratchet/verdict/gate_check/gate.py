@@ -9,7 +9,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.repetition import Repetition
 from ratchet.verdict.comparison import Comparison, compare
 from ratchet.verdict.gate_check.pair import Measured, gain
-from ratchet.verdict.levels import stretch
+from ratchet.verdict.levels import DEEPEST, stretch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,8 @@ class GateKeys:
         """The comparison that evaluate makes. confidence: that of the gate, or of one attempt of several."""
         level = self.confidence if confidence is None else confidence
         lower = family(self.metric) in LOWER_IS_BETTER
-        return stretch(self.compare(*measured, lower_is_better=lower, confidence=level, seed=self.seed), level)
+        shown = min(level, DEEPEST)
+        return stretch(self.compare(*measured, lower_is_better=lower, confidence=shown, seed=self.seed), level)
 
     def of_attempt(self, number: int) -> float:
         """The confidence that an attempt at a held-out day needs, the first one with number 1."""
