@@ -17,7 +17,7 @@ from ratchet.contracts.losses import Loss
 from ratchet.metrics.measurement import Measurement
 from ratchet.metrics.rows import Floats
 from ratchet.verdict.comparison import Comparison, compare, holm
-from ratchet.verdict.slices import SliceComparison
+from ratchet.verdict.slices import SliceComparison, is_provable
 
 
 def judge_slices(slices: list[SliceComparison], *, max_loss: float, confidence: float) -> tuple[SliceJudgement, ...]:
@@ -58,7 +58,7 @@ def judge_metric(
     outcome: Proof = "not-provable"
     if candidate and baseline:
         compared = compare(candidate, baseline, lower_is_better=_lower(metric), confidence=confidence, seed=seed)
-        found, outcome = compared.gain, _proof(compared, -limit)
+        found, outcome = compared.gain, _proof(compared, -limit, provable=is_provable(compared, candidate, baseline))
     return GuardJudgement(
         kind="metric",
         name=metric,
@@ -80,7 +80,8 @@ def judge_floor(
         compared = compare(
             candidate, _fixed(candidate, floor), lower_is_better=_lower(metric), confidence=confidence, seed=seed
         )
-        found, outcome = _own(compared.gain, candidate.value, floor, lower=_lower(metric)), _proof(compared, 0.0)
+        found = _own(compared.gain, candidate.value, floor, lower=_lower(metric))
+        outcome = _proof(compared, 0.0, provable=compared.measurable)
     return GuardJudgement(
         kind="floor",
         name=metric,
@@ -133,9 +134,9 @@ def _slice(found: Comparison | None, max_loss: float, confidence: float, *, lose
     return "passed" if found.gain.low > -max_loss else "not-provable"
 
 
-def _proof(found: Comparison, limit: float) -> Proof:
+def _proof(found: Comparison, limit: float, *, provable: bool) -> Proof:
     """Whether the gain is surely above a limit, surely below it, or neither."""
-    if not found.measurable:
+    if not provable:
         return "not-provable"
     return "passed" if found.gain.low > limit else "failed" if found.gain.high < limit else "not-provable"
 

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.slices import Slice
+from ratchet.metrics.measurement import Measurement
 from ratchet.metrics.metrics import OF_RANKS, Floats, Rows, measure
-from ratchet.verdict.comparison import Comparison, compare
+from ratchet.verdict.comparison import MIN_UNITS, Comparison, compare
 from ratchet.verdict.masks import slice_rows
 
 
@@ -21,6 +23,12 @@ class SliceComparison:
     candidate: float | None
     baseline: float | None
     comparison: Comparison | None
+
+
+def is_provable(found: Comparison, candidate: Measurement, baseline: Measurement) -> bool:
+    """Whether a guard rail can be proven: by the units that differ, or where enough units are there and none differs."""
+    same = candidate.sums.shape == baseline.sums.shape and np.array_equal(candidate.sums, baseline.sums)
+    return found.measurable or (same and candidate.effective >= MIN_UNITS)
 
 
 def compare_slices(
@@ -55,7 +63,7 @@ def compare_slices(
                 rows=int(mask.sum()),
                 candidate=ours.value if ours else None,
                 baseline=theirs.value if theirs else None,
-                comparison=compared if compared and compared.measurable else None,
+                comparison=compared if ours and theirs and compared and is_provable(compared, ours, theirs) else None,
             )
         )
     return found

@@ -110,3 +110,25 @@ def test_a_size_is_a_ratio() -> None:
     assert [judge_size(20, base, 1.5).outcome for base in (20, 10, None, 0)] == [
         "passed", "failed", "not-provable", "not-provable",
     ]  # fmt: skip
+
+
+def test_a_slice_that_loses_three_times_the_allowed_is_stopped_among_fifty_and_equal_models_are_not() -> None:
+    """The standard error is that of NDCG@10 on 200 groups."""
+    generator, error, nights = np.random.default_rng(4), 0.0123, 200
+
+    def is_stopped(loss: float) -> bool:
+        gains = generator.normal(scale=error, size=50) - loss * (np.arange(50) == 0)
+        slices = [
+            SliceComparison(
+                column="country", value=str(place), rows=10, candidate=0.5, baseline=0.5,
+                comparison=Comparison(
+                    gain=Interval(value=gain, low=gain - 1.645 * error, high=gain + 1.645 * error),
+                    spread=error, effective=200, confidence=0.95,
+                ),
+            )
+            for place, gain in enumerate(gains.tolist())
+        ]  # fmt: skip
+        return "failed" in {one.outcome for one in judge_slices(slices, max_loss=0.02, confidence=0.95)}
+
+    assert sum(is_stopped(0.06) for _ in range(nights)) >= 0.88 * nights
+    assert sum(is_stopped(0.0) for _ in range(nights)) <= 0.08 * nights
