@@ -162,7 +162,7 @@ def test_slices_of_a_derived_column_are_made_by_the_pipeline_s_own_code(tmp_path
 
 
 def test_a_first_model_has_to_beat_the_harder_of_a_constant_and_a_table() -> None:
-    easy, hard = LABEL * 0 + LABEL.mean(), LABEL + 0.5 * NOISE
+    easy, hard = LABEL * 0 + LABEL.mean(), LABEL + 0.4 * NOISE
     night = replace(NIGHT, tables=[Table(column="country", scores=easy), Table(column="item", scores=hard)])
     found = judged(GOOD, None, night=night)
     assert ending(found) == ("promote", "first-model", "popularity")
@@ -262,4 +262,4 @@ def test_slices_are_of_bins_and_expressions_too() -> None:
     found = judged(GOOD, production(), evaluate={"slices": slices})
     french = ((HELD.frame["country"] == "FR") & (HELD.frame["x"] > 0)).sum()
     assert [one.rows for one in found.slices] == [ROWS // 2, ROWS // 2, french]
-    assert {one.outcome for one in found.slices} == {"passed"}
+    assert [one.outcome for one in found.slices] == ["passed", "passed", "not-provable"]  # the last has too few rows
