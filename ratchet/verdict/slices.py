@@ -26,7 +26,7 @@ class SliceComparison:
 
 
 def is_provable(found: Comparison, candidate: Measurement, baseline: Measurement) -> bool:
-    """Whether a guard rail can be proven: enough units differ, or none of enough units does."""
+    """Whether a guard rail can be proven: by the units that differ, or if enough units are there and none differs."""
     same = candidate.sums.shape == baseline.sums.shape and np.array_equal(candidate.sums, baseline.sums)
     return found.measurable or (same and candidate.effective >= MIN_UNITS)
 

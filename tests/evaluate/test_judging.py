@@ -162,12 +162,12 @@ def test_slices_of_a_derived_column_are_made_by_the_pipeline_s_own_code(tmp_path
 
 
 def test_a_first_model_has_to_beat_the_harder_of_a_constant_and_a_table() -> None:
-    easy, hard = LABEL * 0 + LABEL.mean(), LABEL + 0.5 * NOISE
+    easy, hard = LABEL * 0 + LABEL.mean(), LABEL + 0.4 * NOISE
     night = replace(NIGHT, tables=[Table(column="country", scores=easy), Table(column="item", scores=hard)])
     found = judged(GOOD, None, night=night)
     assert ending(found) == ("promote", "first-model", "popularity")
     assert "the mean label by item has" in found.explanation
-    assert ending(judged(BAD, None, night=night)) == ("reject", "not-better", "popularity")
+    assert ending(judged(BAD, None, night=night)) == ("reject", "slice-loss", "popularity")
     assert ending(judged(BAD, None)) == ("promote", "first-model", "constant")
 
 
@@ -179,17 +179,6 @@ def test_a_candidate_whose_scores_are_no_numbers_is_rejected_by_name() -> None:
         assert (found.verdict, found.reason) == ("reject", "candidate-unreadable")
         assert "gives 7 rows a score that is no number" in found.explanation
         assert found.candidate_metrics == {}
-
-
-def test_a_champion_that_lacks_a_class_gives_it_no_chance() -> None:
-    label = np.arange(ROWS) % 3
-    sharp, blind = np.full((ROWS, 3), 0.1), np.full((ROWS, 2), 0.5)
-    sharp[np.arange(ROWS), label] = 0.8
-    columns = {**SPEC["columns"], "clicked": {"role": "label", "type": "int64", "in": [0, 1, 2]}}
-    settings = {"columns": columns, "train": {"objective": "multiclass"}, "evaluate": {"metric": "logloss"}}
-    found = judged(sharp, production(blind), replace(HELD, rows=Rows(label=label * 1.0, offsets=None)), **settings)
-    assert ending(found) == ("promote", "better", "champion")
-    assert found.baseline_metrics["accuracy"] == pytest.approx(1 / 3)
 
 
 LATE = replace(NIGHT, data_date=DAY + timedelta(days=15))
@@ -262,4 +251,4 @@ def test_slices_are_of_bins_and_expressions_too() -> None:
     found = judged(GOOD, production(), evaluate={"slices": slices})
     french = ((HELD.frame["country"] == "FR") & (HELD.frame["x"] > 0)).sum()
     assert [one.rows for one in found.slices] == [ROWS // 2, ROWS // 2, french]
-    assert {one.outcome for one in found.slices} == {"passed"}
+    assert [one.outcome for one in found.slices] == ["passed", "passed", "not-provable"]  # the last has too few rows

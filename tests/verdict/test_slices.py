@@ -88,7 +88,7 @@ def ranked(values: pd.Series, *, metric: str, buried: str | None = None) -> list
     label = np.zeros(groups * size)
     label[np.arange(groups) * size + generator.integers(0, size, groups)] = 1
     baseline = label + generator.normal(scale=0.7, size=len(label))
-    candidate = np.where(values == buried, baseline - 100, baseline + generator.normal(scale=0.01, size=len(label)))
+    candidate = np.where(values == buried, baseline - 100, baseline)
     return compare_slices(
         Slice(column="item"),
         pd.DataFrame({"item": values}),
