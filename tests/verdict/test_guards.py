@@ -86,9 +86,12 @@ def test_a_floor_is_held_to_the_bound_of_the_candidate_s_own_value() -> None:
     found = judge_floor("mae", mine, 1.0, confidence=0.95, seed=0).found
     assert found is not None
     spread = np.abs(NOISE[0]).std() / 800**0.5
-    # At least the bounds of a normal distribution; more where units that nobody has seen count as well.
-    assert 1.2 * spread < mine.value - found.low < 3 * spread
-    assert 1.2 * spread < found.high - mine.value < 3 * spread
+    low, high = (mine.value - found.low) / spread, (found.high - mine.value) / spread
+    # The bounds of a normal distribution, and -ln(5 %) units that nobody has seen, as far away as the furthest one.
+    furthest = np.abs(np.abs(NOISE[0]) - mine.value).max()
+    unseen = np.log(20) * furthest / 800 / spread
+    assert 1.645 < low < 1.645 + unseen + 0.2
+    assert 1.645 < high < 1.645 + unseen + 0.2
 
 
 def test_a_latency_needs_times_and_a_few_slow_turns_do_not_decide_it() -> None:

@@ -81,14 +81,14 @@ def test_booleans_are_named_as_people_write_them() -> None:
     assert {one.value for one in compared(pd.Series([True, False] * 20))} == {"true", "false"}
 
 
-def ranked(values: pd.Series, *, metric: str, buried: str | None = None) -> list[SliceComparison]:
-    """300 groups of five items each, one of them clicked; the candidate scores as the baseline, but buries one item."""
+def ranked(values: pd.Series, *, metric: str, buried: str | None = None, better: float = 0.0) -> list[SliceComparison]:
+    """300 groups of five items each, one of them clicked; the candidate is so much better, but buries one item."""
     generator = np.random.default_rng(1)
     groups, size = 300, 5
     label = np.zeros(groups * size)
     label[np.arange(groups) * size + generator.integers(0, size, groups)] = 1
     baseline = label + generator.normal(scale=0.7, size=len(label))
-    candidate = np.where(values == buried, baseline - 100, baseline)
+    candidate = np.where(values == buried, baseline - 100, baseline + better * label)
     return compare_slices(
         Slice(column="item"),
         pd.DataFrame({"item": values}),
@@ -114,7 +114,8 @@ def test_an_item_that_a_candidate_buries_in_every_group_fails_its_slice(metric: 
 
 def test_a_slice_of_whole_groups_has_all_their_rows() -> None:
     countries = pd.Series(np.repeat(["DE", "FR"], 750))
-    found = judged(ranked(countries, metric="ndcg@10"))
+    found = judged(ranked(countries, metric="ndcg@10", better=0.5))
+    assert all(one.gain is not None and one.gain.low > 0 for one in found.values())
     assert {name: one.rows for name, one in found.items()} == {"DE": 750, "FR": 750}
     assert "failed" not in {one.outcome for one in found.values()}
 
