@@ -3,13 +3,18 @@
 A change here violates the promise of the project when register trusts that an earlier task has asked.
 """
 
+import json
+
+from pydantic import ValidationError
+
 from ratchet.contracts.approval import counted, why_not_approved
 from ratchet.contracts.authority import Approval
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.gate import Register
 from ratchet.contracts.gate_keys import allows
-from ratchet.contracts.loading import load
+from ratchet.contracts.loading import FILE
 from ratchet.contracts.request import StageRequest
+from ratchet.contracts.yaml_lines import YamlDocument
 from ratchet.runtime.context import StageContext
 
 
@@ -51,8 +56,13 @@ def approvals_of(request: StageRequest) -> tuple[Approval, ...]:
 
 
 def _register(ctx: StageContext) -> Register:
-    """The section of the file as it was packed, which has its digest in its name; the plan's spec is only text."""
+    """The section of the file as it was packed, which has its digest in its name; the plan's spec is only text.
+
+    No other section is read: their rules are for people's files, and one of them needs a library that no stage has.
+    """
     try:
-        return load(ctx.folder).register_
-    except ConfigurationError:  # a rule of this release refuses a file that an earlier one has planned
+        found = YamlDocument((ctx.folder / FILE).read_text(encoding="utf-8"), FILE).data
+        section = found.get("register", {}) if isinstance(found, dict) else {}
+        return Register.model_validate_json(json.dumps(section), strict=True)
+    except (OSError, ValidationError):  # a folder, or a section, of another release
         return ctx.spec.register_
