@@ -1,5 +1,6 @@
 """Register does to production what the file allows and people have approved, whatever the tasks before it say."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -107,3 +108,11 @@ def test_a_plan_that_was_changed_between_plan_and_register_is_refused(shop: Shop
     ):
         register(shop, request(shop, register_section, mode="auto"))
     assert records(shop.store, "shop") == ()
+
+
+def test_a_schedule_in_the_file_needs_no_library_that_the_stage_image_lacks(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "croniter", None)
+    asked = request(shop, register="{promote: auto}\nschedule: {cron: '0 2 * * *'}", mode="auto")
+    assert register(shop, asked).promoted
