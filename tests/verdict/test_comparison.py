@@ -1,5 +1,7 @@
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -167,3 +169,20 @@ def test_holm_refutes_at_least_what_bonferroni_does_and_no_more_than_each_alone(
     for p_value, refuted in zip(p_values, holm(p_values, level), strict=True):
         assert refuted or p_value > level / len(p_values)
         assert not refuted or p_value <= level
+
+
+def test_a_constant_probability_does_not_win_a_calibration_error_by_its_one_bin() -> None:
+    """Both err by 0.06 in truth; the other model has fifteen bins, and noise adds to the distance of each."""
+    promoted, before, count = 0, 0, 200
+    for seed in range(count):
+        generator = np.random.default_rng(seed)
+        chance = generator.uniform(0.06, 0.94, 300)
+        rows = Rows(label=(generator.random(300) < chance).astype(float), offsets=None)
+        one, other = measure("ece", rows, np.full(300, 0.56)), measure("ece", rows, chance + 0.06)
+        assert one
+        assert other
+        judge = partial(compare, lower_is_better=True, confidence=0.95, seed=seed, resamples=400)
+        promoted += judge(one, other).gain.low > 0
+        before += judge(replace(one, noise=0.0), replace(other, noise=0.0)).gain.low > 0
+    assert promoted / count <= 0.05
+    assert before / count > 0.2
