@@ -77,12 +77,16 @@ def states(night: Any) -> dict[str, str]:
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     """A night that was killed in its refit, the same again twice, and the next night."""
     folder = tmp_path_factory.mktemp("refits")
-    for _ in clicks.write(folder / "data", days=7, rows_per_day=2000, end=NEXT, seed=0):
+    for _ in clicks.write(folder / "data", days=22, rows_per_day=2000, end=NEXT, seed=0):
         pass
     made = folder / PIPELINE
     made.mkdir()
     text = (ROOT / "dags" / "pipelines" / PIPELINE / "pipeline.yaml").read_text(encoding="utf-8")
-    for usual, changed in (("epochs: 3", "epochs: 3\n  refit: true"), ("kind: dcn", "kind: model.py:Slow")):
+    for usual, changed in (
+        ("epochs: 3", "epochs: 3\n  refit: true"),
+        ("kind: dcn", "kind: model.py:Slow"),
+        ("item_id:  {role: categorical", "item_id:  {role: ignore"),
+    ):
         assert usual in text
         text = text.replace(usual, changed)
     (made / "pipeline.yaml").write_text(text, encoding="utf-8")
