@@ -27,17 +27,27 @@ whose code fails, or a place that cannot load one.
 
 def load(store: Store, record: Record) -> str:
     """See Load. The process is one of this machine, which needs the libraries of the stages."""
+    try:
+        return _load(store, record)
+    except ModuleNotFoundError as error:
+        raise _no_library(record, str(error)) from error
+
+
+def _load(store: Store, record: Record) -> str:
+    from ratchet.model.zygote import zygote
+
+    zygote()  # it loads libraries while this process loads its own
     from ratchet.model.files import lay_out
     from ratchet.model.package import unpack
     from ratchet.model.process import ModelError, ModelProcess
 
+    version = f"version {record.version} of {record.model}"
     with TemporaryDirectory(prefix="ratchet-") as folder:
         place = Path(folder)
         package = unpack(_scoring(store, record), place / "scoring")
         if record.scoring and package.name != record.scoring:
             raise CorruptArtifact(
-                f"version {record.version} of {record.model} was evaluated by {package.name}, and its tags name "
-                f"{record.scoring}",
+                f"{version} was evaluated by {package.name}, and its tags name {record.scoring}",
                 remedy="restore the tags of the version in MLflow, or promote another version",
             )
         model = lay_out(store, read_manifest(store, maker(record.manifests)).result, place / "model", place)
@@ -45,9 +55,12 @@ def load(store: Store, record: Record) -> str:
             with ModelProcess(package, model, place) as loaded:
                 return loaded.digest
         except ModelError as error:
-            raise _not_loaded(record, str(error)) from error
+            kind, _, said = str(error).partition(": ")
+            if kind == "ModuleNotFoundError":
+                raise _no_library(record, said) from error
+            raise ConfigurationError(f"{version} cannot be loaded: {error}", remedy="promote another one") from error
         except (MemoryError, OSError) as error:
-            raise Unavailable(f"version {record.version} of {record.model} was not loaded: {error}") from error
+            raise Unavailable(f"{version} was not loaded: {type(error).__name__}: {error}") from error
 
 
 def _scoring(store: Store, record: Record) -> bytes:
@@ -60,11 +73,8 @@ def _scoring(store: Store, record: Record) -> bytes:
     return read_bytes(store, outputs["scoring"])
 
 
-def _not_loaded(record: Record, said: str) -> ConfigurationError:
-    version = f"version {record.version} of {record.model}"
-    if said.startswith("ModuleNotFoundError"):
-        return ConfigurationError(
-            f"{version} cannot be loaded here: {said.partition(': ')[2]}",
-            remedy="run `ratchet promote` where stages can run, with their libraries",
-        )
-    return ConfigurationError(f"{version} cannot be loaded: {said}", remedy="promote another version")
+def _no_library(record: Record, said: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"version {record.version} of {record.model} cannot be loaded here: {said}",
+        remedy=f"type `ratchet promote {record.model}@{record.version} --by NAME --because WHY` where stages can run",
+    )

@@ -165,7 +165,7 @@ def test_where_a_model_cannot_be_loaded_one_line_names_the_library_and_what_to_d
     with pytest.raises(ConfigurationError) as refused:
         by_hand(shop)
     assert refused.value.cause == "version 1 of shop cannot be loaded here: No module named 'torch'"
-    assert "where stages can run" in refused.value.remedy
+    assert refused.value.remedy == "type `ratchet promote shop@1 --by NAME --because WHY` where stages can run"
     assert records(shop.store, "shop") == ()
 
 
