@@ -91,13 +91,7 @@ def _steps(gained: Floats) -> tuple[Codes, bool]:
 
 def _by_step(rows: Rows, ours: Floats, step: Codes, count: int) -> Floats:
     """The weight of positives and of all rows by unit, or by block of units, and step [units, 2 * steps]."""
-    unit = (
-        np.arange(len(step))
-        if rows.offsets is None
-        else np.repeat(np.arange(len(rows.offsets) - 1), np.diff(rows.offsets))
-    )
-    if rows.unit_of_group is not None:
-        unit = rows.unit_of_group[unit]
+    unit = rows.unit_of_rows
     units = int(unit.max()) + 1
     if units > MAX_BLOCKS:
         unit, units = unit % MAX_BLOCKS, MAX_BLOCKS

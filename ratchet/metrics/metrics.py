@@ -16,7 +16,7 @@ from ratchet.metrics.measurement import Measurement, mean_of_groups
 from ratchet.metrics.ranking import average_precision, mrr, ndcg, precision, recall
 from ratchet.metrics.rows import Codes, Floats, Rows
 
-__all__ = ["OF_RANKS", "Floats", "Measurement", "Rows", "constant", "measure", "names"]
+__all__ = ["OF_RANKS", "Floats", "Measure", "Measurement", "Rows", "constant", "measure", "names"]
 
 _OF_RANKS: dict[str, Callable[[Floats, Floats, Codes, int], Floats]] = {
     "ndcg@K": ndcg,
@@ -40,6 +40,10 @@ _POOLED: dict[str, Callable[[Rows, Floats], Measurement | None]] = {
     "rmse": losses.rmse,
     "r2": losses.r2,
 }
+
+
+Measure = Callable[[str, Rows, Floats], Measurement | None]
+"""Measures a metric, by its name, on rows with their scores; None if it has no value."""
 
 
 def names(objective: Objective, decisive: str) -> tuple[str, ...]:

@@ -85,6 +85,16 @@ class Rows:
         return np.where(self.cluster < 0, group, codes)
 
     @property
+    def unit_of_rows(self) -> Codes:
+        """The unit, from 0 up, of each row [rows]."""
+        group = (
+            np.arange(len(self.label))
+            if self.offsets is None
+            else np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        )
+        return group if self.unit_of_group is None else self.unit_of_group[group]
+
+    @property
     def weights(self) -> Floats:
         """The weight of each row [rows]."""
         return np.ones(len(self.label)) if self.weight is None else self.weight
