@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ratchet.metrics.measurement import Measurement
+from ratchet.metrics.measurement import MAX_BLOCKS, Measurement
 from ratchet.metrics.rows import Floats, Rows
 
 BINS = 15
@@ -15,14 +15,17 @@ def ece(rows: Rows, score: Floats) -> Measurement:
     of a value of each row: a resample computes the distances of its bins again.
     """
     place = np.clip((score * BINS).astype(np.int64), 0, BINS - 1)
-    used, place = np.unique(place, return_inverse=True)
-    columns = np.zeros((len(score), len(used) + 1))
-    columns[np.arange(len(score)), place] = (score - (rows.label > 0)) * rows.weights
-    columns[:, -1] = rows.weights
+    used = np.flatnonzero(np.bincount(place, minlength=BINS))
+    place = np.searchsorted(used, place)
+    width = len(used) + 1
+    unit, units = rows.unit_or_block(MAX_BLOCKS)
+    sums = np.bincount(unit * width + place, (score - (rows.label > 0)) * rows.weights, minlength=units * width)
+    sums = sums.reshape(units, width)
+    sums[:, -1] = np.bincount(unit, rows.weights, minlength=units)
     information = rows.weights_of_units(np.ones(len(score), bool))[:, None]
     return Measurement(
-        value=float(_distance(columns.sum(axis=0))),
-        sums=rows.by_unit(columns),
+        value=float(_distance(sums.sum(axis=0))),
+        sums=sums,
         combine=_distance,
         information=information,
     )

@@ -91,10 +91,7 @@ def _steps(gained: Floats) -> tuple[Codes, bool]:
 
 def _by_step(rows: Rows, ours: Floats, step: Codes, count: int) -> Floats:
     """The weight of positives and of all rows by unit, or by block of units, and step [units, 2 * steps]."""
-    unit = rows.unit_of_rows
-    units = int(unit.max()) + 1
-    if units > MAX_BLOCKS:
-        unit, units = unit % MAX_BLOCKS, MAX_BLOCKS
+    unit, units = rows.unit_or_block(MAX_BLOCKS)
     cell = unit * count + step
     tables = [np.bincount(cell, weight, minlength=units * count) for weight in (ours, rows.weights)]
     return np.hstack([table.reshape(units, count) for table in tables])

@@ -94,6 +94,12 @@ class Rows:
         )
         return group if self.unit_of_group is None else self.unit_of_group[group]
 
+    def unit_or_block(self, most: int) -> tuple[Codes, int]:
+        """The unit of each row [rows], or of more units than `most` its block, interleaved; and how many there are."""
+        unit = self.unit_of_rows
+        units = int(unit.max(initial=-1)) + 1
+        return (unit, units) if units <= most else (unit % most, most)
+
     @property
     def weights(self) -> Floats:
         """The weight of each row [rows]."""
