@@ -115,6 +115,8 @@ class Rows:
 
     def weights_of_units(self, mask: NDArray[np.bool_]) -> Floats:
         """The mean weight of the rows of each unit that a mask selects [units]; 0 for a unit without one."""
+        if self.offsets is None and self.unit_of_group is None:
+            return self.weights * mask
         sums = self.by_unit(np.stack([self.weights * mask, mask], axis=1))
         return np.divide(sums[:, 0], sums[:, 1], out=np.zeros(len(sums)), where=sums[:, 1] > 0)
 
