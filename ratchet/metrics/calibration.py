@@ -19,7 +19,8 @@ def ece(rows: Rows, score: Floats) -> Measurement:
     place = np.searchsorted(used, place)
     width = len(used) + 1
     unit, units = rows.unit_or_block(MAX_BLOCKS)
-    sums = np.bincount(unit * width + place, (score - (rows.label > 0)) * rows.weights, minlength=units * width)
+    excess: Floats = (score - (rows.label > 0)) * rows.weights
+    sums: Floats = np.bincount(unit * width + place, excess, minlength=units * width).astype(np.float64)
     sums = sums.reshape(units, width)
     sums[:, -1] = np.bincount(unit, rows.weights, minlength=units)
     information = rows.weights_of_units(np.ones(len(score), bool))[:, None]
