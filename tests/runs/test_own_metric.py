@@ -10,10 +10,12 @@ from ratchet.runs.history import runs_of
 from ratchet.runs.outcomes import outcomes
 from ratchet.samples import clicks
 from ratchet.store.opening import open_store
-from tests.runs.nights import DAY, ROOT, SMALL, ratchet
+from tests.runs.nights import DAY, ROOT, ratchet
 
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("own-metric")]
 PIPELINE = "search-ranking"
+SMALL = ("--set", "source.window_days=6", "--set", "train.epochs=2", "--set", "validate.expectations=[]")
+"""Too little for a promotion, which this is not about."""
 NDCG = """
 import numpy as np
 from gains import discount
