@@ -4,7 +4,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ratchet.metrics.measurement import Measurement
+from ratchet.metrics.measurement import MAX_BLOCKS, Measurement
 from ratchet.metrics.rows import Floats, Rows
 
 BINS = 15
@@ -20,14 +20,17 @@ def ece(rows: Rows, score: Floats) -> Measurement:
     and never takes from it, the more the more bins a model has: `noise` is how much that may be.
     """
     place = np.clip((score * BINS).astype(np.int64), 0, BINS - 1)
-    used, place = np.unique(place, return_inverse=True)
-    columns = np.zeros((len(score), len(used) + 1))
-    columns[np.arange(len(score)), place] = (score - (rows.label > 0)) * rows.weights
-    columns[:, -1] = rows.weights
+    used = np.flatnonzero(np.bincount(place, minlength=BINS))
+    place = np.searchsorted(used, place)
+    width = len(used) + 1
+    unit, units = rows.unit_or_block(MAX_BLOCKS)
+    excess: Floats = (score - (rows.label > 0)) * rows.weights
+    sums: Floats = np.bincount(unit * width + place, excess, minlength=units * width).astype(np.float64)
+    sums = sums.reshape(units, width)
+    sums[:, -1] = np.bincount(unit, rows.weights, minlength=units)
     information = rows.weights_of_units(np.ones(len(score), bool))[:, None]
-    sums = rows.by_unit(columns)
     return Measurement(
-        value=float(_distance(columns.sum(axis=0))),
+        value=float(_distance(sums.sum(axis=0))),
         sums=sums,
         combine=_distance,
         information=information,
