@@ -198,8 +198,9 @@ class _Pair:
         """The part of each unit in the statistic [units], to first order; they add up to zero."""
         size = np.sqrt(np.square(self.columns).sum(axis=0))
         step = _STEP * np.maximum(np.abs(self._totals), size)
-        slopes = self._slopes(self._totals[None, :], step[None, :])[0]
-        parts = self.columns @ np.nan_to_num(slopes)
+        moves = np.diag(step)  # all columns at once: an area under a curve has a thousand of them
+        rise = self.statistic(self._totals + moves) - self.statistic(self._totals - moves)
+        parts = self.columns @ np.nan_to_num(rise / (2 * step))
         return np.asarray(parts - parts.mean())
 
     def draws(self, resamples: int, seed: int) -> Floats:
