@@ -113,7 +113,7 @@ def _rates(gate: GateKeys, seen: dict[str, Floats]) -> Iterator[Rate]:
             meaning=f"one night is run {attempts} times with candidates that are no better; promoted at least once",
             count=int((first <= attempts).sum()),
             nights=len(first),
-            level=gate.level_of_night,
+            level=gate.level,
         )
 
 

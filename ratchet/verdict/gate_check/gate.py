@@ -47,12 +47,7 @@ class GateKeys:
 
     @property
     def level(self) -> float:
-        """How often the first attempt of a night may promote a candidate that is no better than the margin."""
-        return 1 - self.of_attempt(1)
-
-    @property
-    def level_of_night(self) -> float:
-        """How often a night may do so, with all its attempts."""
+        """How often a night, with all its attempts, may promote a candidate that is no better than the margin."""
         return (1 - self.confidence) / self.nights
 
     def comparison(self, measured: Measured, confidence: float | None = None) -> Comparison:
