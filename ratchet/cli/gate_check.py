@@ -29,14 +29,14 @@ night had, and the gate of pipeline.yaml decides about each:
 
   exchanged   candidate and production change places at random. Neither is better: every promotion is false.
   at-margin   the candidate is better by exactly gate.min_gain, and differs from production as it really does, with all
-              its skew: more promotions than 1 - gate.confidence are false.
+              its skew: more promotions than 1 - gate.confidence (over evaluate.holdout_days) are false.
   by COLUMN   both once more, with all rows of one value drawn together. It is tried for columns whose rows vary
               together.
   repeated    one night is run 2, 5 and 20 times with candidates that are no better: promoted at least once.
   power       the candidate is better by more and more: how often it is promoted, and which gain four nights in five
               see.
-  slices      the candidate loses 1, 2 and 3 times gate.max_slice_loss on one value of each column of evaluate.slices:
-              how often it is stopped.
+  slices      the candidate loses 1, 2 and 3 times gate.max_slice_loss on one value or bin of each column of
+              evaluate.slices, and on what each expression chooses: how often it is stopped.
 
 The gate fails if it promotes more often than it says, by more than two Monte Carlo standard errors; the command then
 ends with {int(ExitCode.BAD_CONFIGURATION)}, as it does where there is no run to check.

@@ -68,7 +68,7 @@ def test_a_gate_of_half_a_confidence_is_named(nights: Path) -> None:
 
 
 def test_a_pipeline_without_groups_is_drawn_by_rows_with_the_positives_named(nights: Path) -> None:
-    found = check(nights, "payments-fraud", "--json").json
+    found = check(nights, "payments-fraud", "--seconds", "5", "--json").json
     assert found["unit"] == "rows"
     assert "few-positives" in {one["name"] for one in found["findings"]}
     assert {one["column"] for one in found["harms"]} <= {"channel"}
