@@ -24,6 +24,8 @@ LEAST_NIGHTS = 200
 
 Progress = Callable[[int, int], None]
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_TRIED = 4
+"""Chunks after which it can be seen how long a scenario takes."""
 _scenarios: dict[str, Scenario] = {}
 
 
@@ -56,7 +58,7 @@ def simulate(
     done, total = 0, sum(chunk.nights for chunk in chunks)
     seen: dict[str, dict[int, Floats]] = {name: {} for name in scenarios}
     until = time.monotonic() + seconds
-    due = _due(_by_turns(chunks, needed), needed, lambda: time.monotonic() < until)
+    due = _due(_by_turns(chunks, needed), needed, lambda: until - time.monotonic())
     for chunk, found in _run(known, due, seed, min(workers, len(chunks))):
         seen[chunk.name][chunk.number] = found
         done += chunk.nights
@@ -78,10 +80,20 @@ def _by_turns(chunks: list[Chunk], needed: frozenset[str]) -> list[Chunk]:
     return [*sorted(first, key=lambda one: one.name not in needed), *sorted(rest, key=lambda one: one.share)]
 
 
-def _due(chunks: list[Chunk], needed: frozenset[str], in_time: Callable[[], bool]) -> Iterator[Chunk]:
-    """The chunks that are to be made, one when it is asked for."""
+def _due(chunks: list[Chunk], needed: frozenset[str], left: Callable[[], float]) -> Iterator[Chunk]:
+    """The chunks that are to be made, one when it is asked for. left: how many seconds there are.
+
+    A scenario that will not come to its fewest nights is given up, so that others get its time.
+    """
+    begun: dict[str, float] = {}
+    hopeless: set[str] = set()
     for chunk in chunks:
-        if (chunk.name in needed and chunk.number * CHUNK < LEAST_NIGHTS) or in_time():
+        name, first = chunk.name, chunk.number * CHUNK < LEAST_NIGHTS
+        if first and name not in needed:
+            took = begun.setdefault(name, left()) - left()
+            if chunk.number >= _TRIED and took / chunk.number * (LEAST_NIGHTS / CHUNK - chunk.number) > left():
+                hopeless.add(name)
+        if (first and name in needed) or (left() > 0 and name not in hopeless):
             yield chunk
 
 
