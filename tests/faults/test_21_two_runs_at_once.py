@@ -21,7 +21,7 @@ def test_two_runs_of_the_same_date_at_once_make_one_version(tmp_path: Path) -> N
     store = FileStore(tmp_path / "s")
     command = [sys.executable, "-W", "ignore", "-m", "ratchet.cli.main", "run", "search-ranking", "--date", DAY.isoformat(),
                "--store", store.uri, "--runner", "process", "--json", *SMALL]  # fmt: skip
-    environment = {**os.environ, "RATCHET_DATA": str(sample(tmp_path / "data", days=6))}
+    environment = {**os.environ, "RATCHET_DATA": str(sample(tmp_path / "data"))}
     both = [
         subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(2)

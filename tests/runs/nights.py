@@ -16,8 +16,11 @@ from ratchet.samples import clicks, payments
 
 ROOT = Path(__file__).resolve().parents[2]
 DAY = date(2026, 3, 20)
-SMALL = ("--set", "source.window_days=6", "--set", "train.epochs=2", "--set", "validate.expectations=[]")
-"""A window of six days instead of the file's, and no expectation, whose library takes seconds to load."""
+SMALL = (
+    *("--set", "source.window_days=20", "--set", "train.epochs=3", "--set", "train.learning_rate=0.003"),
+    *("--set", "validate.expectations=[]"),
+)
+"""Enough days that a first model is worth more than a table, and no expectation, whose library takes seconds to load."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +37,7 @@ class CallResult:
         return json.loads(self.out)
 
 
-def sample(out: Path, *, days: int = 7, rows_per_day: int = 2000) -> Path:
+def sample(out: Path, *, days: int = 22, rows_per_day: int = 6000) -> Path:
     """Days of both examples up to DAY."""
     for kind in (clicks, payments):
         for _ in kind.write(out, days=days, rows_per_day=rows_per_day, end=DAY, seed=0):

@@ -24,7 +24,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.parent.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
     folder.parent.parent.chmod(0o755)
     folder.chmod(0o755)
-    return sample(folder, rows_per_day=6000)
+    return sample(folder)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

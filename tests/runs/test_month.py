@@ -1,7 +1,8 @@
 """A month of the sample clicks, night by night: what production's history says in the end.
 
-Each night has five days of data. On one the prices arrive in cents, from one on the model is much better, one is killed in
-the middle and started again, after one the new model is taken back, and from one on the file no longer has a feature.
+Each night has five days of data. On one the prices arrive in cents, from one on the model knows the items and is much
+better, one is killed in the middle and started again, after one the new model is taken back, and from one on the file no
+longer has a feature.
 """
 
 import os
@@ -39,7 +40,7 @@ source: {{kind: files, uri: "{data}/clicks/date={{date}}/*.parquet", window_days
 columns:
   query_id: {{role: group, type: int64}}
   shown_at: {{role: time, type: timestamp}}
-  item_id:  {{role: categorical, type: string}}
+  item_id:  {{role: {item}, type: string}}
   country:  {{role: categorical, type: string, in: [DE, FR, US]}}
   price:    {{role: numeric, type: float64, min: 0, max_null: 1%, transform: log1p}}
 {rating}  position: {{role: ignore, type: int64}}
@@ -68,9 +69,9 @@ class Month:
     def history(self) -> tuple[Record, ...]:
         return records(self.store, "month")
 
-    def write(self, *, model: str, rating: str = _RATING) -> None:
+    def write(self, *, model: str, rating: str = _RATING, item: str = "categorical") -> None:
         """Write the pipeline's file."""
-        text = _FILE.format(data=self.folder, window=WINDOW, rating=rating, model=model)
+        text = _FILE.format(data=self.folder, window=WINDOW, rating=rating, item=item, model=model)
         (self.folder / "month").mkdir(exist_ok=True)
         (self.folder / "month" / "pipeline.yaml").write_text(text)
 
@@ -123,7 +124,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> Month:
     last = FIRST + timedelta(days=NIGHTS - 1)
     for _ in write_days(made.folder / "clicks", days=NIGHTS + WINDOW - 1, end=last, table=_day):
         pass
-    made.write(model=_POOR)
+    made.write(model=_POOR, item="ignore")
     for night in range(NIGHTS):
         if night == BETTER:
             made.write(model=_GOOD)

@@ -15,20 +15,20 @@ from tests.runs.nights import CallResult, ratchet, run, sample
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("production")]
 
 MODEL = "search-ranking"
-POOR = ("--from", "2026-03-19", "--to", "2026-03-19", "--set", "train.epochs=1", "--set", "train.learning_rate=0.0001")
-GOOD = ("--set", "gate.confidence=60%")
+FIRST = ("--from", "2026-03-19", "--to", "2026-03-19")
+BETTER = ("--set", "train.epochs=4", "--set", "train.batch_size=256", "--set", "gate.confidence=60%")
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(sample(tmp_path_factory.mktemp("data"), days=8))
+    return str(sample(tmp_path_factory.mktemp("data")))
 
 
 @pytest.fixture(scope="module")
 def two_champions(data: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store after two nights, both promoted. To be copied."""
     store = tmp_path_factory.mktemp("two") / "store"
-    for night in (POOR, GOOD):
+    for night in (FIRST, BETTER):
         ended = run(MODEL, data, str(store), *night)
         assert "in production" in ended.err, ended.err
     assert [record.data_date.day for record in records(FileStore(store), MODEL)] == [19, 20]
@@ -47,7 +47,7 @@ def call(store: FileStore, *arguments: str) -> CallResult:
 
 def night(store: FileStore, data: str, *more: str) -> CallResult:
     """The night of the second champion once more."""
-    ended = run(MODEL, data, str(store.root), *GOOD, *more)
+    ended = run(MODEL, data, str(store.root), *BETTER, *more)
     assert ended.code == 0, ended.err
     return ended
 

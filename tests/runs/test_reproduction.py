@@ -26,7 +26,7 @@ NOBODY = {"RATCHET_DATA": "/nowhere"}
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a registered version of each example, after its source and this machine's cache were deleted."""
     folder = tmp_path_factory.mktemp("reproduction")
-    data, store, cache = sample(folder / "data", rows_per_day=6000), folder / "store", folder / "cache"
+    data, store, cache = sample(folder / "data"), folder / "store", folder / "cache"
     for example in EXAMPLES:
         ended = run(example, str(data), str(store), environment={"RATCHET_CACHE": str(cache)})
         assert ended.code == 0, ended.err
