@@ -107,7 +107,8 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
         there = folder / "copied" / f"date={day}"
         there.mkdir(parents=True)
         pq.write_table(rows.take(np.repeat(np.arange(len(rows)), COPIES)), there / "part-0.parquet")
-    ended = run(str(folder), str(folder), str(folder / "store"))
+    small = ("--set", "source.window_days=6", "--set", "train.epochs=1")
+    ended = run(str(folder), str(folder), str(folder / "store"), *small)
     assert ended.code == 0, ended.err
     return folder
 
