@@ -13,6 +13,8 @@ from ratchet.cli.main import main
 from ratchet.samples.payments import day_payments
 from tests.runs.nights import DAY, CallResult, ratchet, run, sample
 
+SHORT = ("--set", "source.window_days=6", "--set", "train.epochs=2")
+"""Any verdict will do."""
 QUICK = ("--nights", "200", "--workers", "1")
 
 
@@ -22,7 +24,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nights")
     sample(folder, days=7, rows_per_day=1000)
     for pipeline in ("search-ranking", "payments-fraud"):
-        ended = run(pipeline, str(folder), str(folder / "store"))
+        ended = run(pipeline, str(folder), str(folder / "store"), *SHORT)
         assert ended.code == 0, ended.err
     return folder
 
@@ -107,8 +109,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
         there = folder / "copied" / f"date={day}"
         there.mkdir(parents=True)
         pq.write_table(rows.take(np.repeat(np.arange(len(rows)), COPIES)), there / "part-0.parquet")
-    small = ("--set", "source.window_days=6", "--set", "train.epochs=1")
-    ended = run(str(folder), str(folder), str(folder / "store"), *small)
+    ended = run(str(folder), str(folder), str(folder / "store"), *SHORT)
     assert ended.code == 0, ended.err
     return folder
 
