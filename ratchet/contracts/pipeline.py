@@ -10,7 +10,6 @@ from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.checks import Validate
 from ratchet.contracts.columns import FEATURES, Column, Role, columns_fit
 from ratchet.contracts.document import Document
-from ratchet.contracts.expressions import columns_of, parse
 from ratchet.contracts.gate import (
     DECISIVE,
     DEFAULT_METRIC,
@@ -145,8 +144,7 @@ class PipelineSpec(Document):
     @property
     def slice_columns(self) -> tuple[str, ...]:
         """The columns that evaluate.slices reads."""
-        found = (columns_of(parse(one.where)) if one.where else {one.column} for one in self.evaluate.slices)
-        return tuple(sorted(set().union(*found)))
+        return tuple(sorted(set().union(*(one.columns for one in self.evaluate.slices))))
 
     @property
     def model_name(self) -> str:

@@ -58,14 +58,24 @@ def compare_slices(
         compared = (
             compare(ours, theirs, lower_is_better=lower, confidence=confidence, seed=seed) if ours and theirs else None
         )
-        found.append(
-            SliceComparison(
-                column=column,
-                value=value,
-                rows=int(mask.sum()),
-                candidate=ours.value if ours else None,
-                baseline=theirs.value if theirs else None,
-                comparison=compared if ours and theirs and compared and is_provable(compared, ours, theirs) else None,
-            )
-        )
+        found.append(compared_slice(column, value, int(mask.sum()), ours, theirs, compared))
     return found
+
+
+def compared_slice(
+    column: str,
+    value: str,
+    rows: int,
+    ours: Measurement | None,
+    theirs: Measurement | None,
+    compared: Comparison | None,
+) -> SliceComparison:
+    """A slice with its comparison where anything can be proven by it."""
+    return SliceComparison(
+        column=column,
+        value=value,
+        rows=rows,
+        candidate=ours.value if ours else None,
+        baseline=theirs.value if theirs else None,
+        comparison=compared if ours and theirs and compared and is_provable(compared, ours, theirs) else None,
+    )
