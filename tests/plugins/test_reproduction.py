@@ -1,15 +1,20 @@
 """The DAG that builds a version again: a real small version with a refit, by both runners."""
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, Preempted, RatchetError
+from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.stages import TRAININGS
 from ratchet.samples import clicks
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
+from ratchet.store.sealed import seal
 from ratchet.store.version_records import read_record
 from ratchet_airflow.reproduction import ReproduceOperator, build
 from tests.runs.nights import DAY, ROOT, SMALL, ratchet
@@ -67,6 +72,23 @@ def test_a_version_whose_bits_are_a_refit_is_bit_equal_and_the_refit_is_what_was
     said = carry_out()
     assert said.startswith(f"bit-equal: weights and held-out scores of {PIPELINE} version 1 have the same bits")
     assert "different" not in said
+
+
+def test_a_refit_that_is_another_one_has_diverged_however_like_the_measured_training_is(
+    made: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(made, tmp_path / "store", symlinks=True)
+    monkeypatch.setenv("RATCHET_STORE", str(tmp_path / "store"))
+    copy, record = open_store(str(tmp_path / "store")), read_record(store, PIPELINE, "1")
+    other = {name: record.stages[name].model_copy(update={"content": digest(b"other")}) for name in TRAININGS}
+    weights = {**record.weights, "refit": record.weights["train"]}
+    changed = record.model_copy(update={"stages": {**record.stages, **other}, "weights": weights})
+    key = paths.version_record(record.model, record.version, record.digest)
+    entry = copy.head(key)
+    assert entry
+    assert copy.replace(key, seal(changed), expected=entry.etag)
+    with pytest.raises(RatchetError, match=r"diverged: search-ranking version 1: weights differ by [0-9.]+, scores di"):
+        carry_out()
 
 
 def test_it_needs_a_version_with_a_record(store: Store) -> None:
