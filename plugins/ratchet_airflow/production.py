@@ -107,13 +107,7 @@ class ProductionOperator(BaseOperator):
             raise ConfigurationError("because is empty", remedy="say why; the ledger keeps it")
         made = self._made(context, store, model, by=by, because=because)
         act = _action(self.verb, store, tracking, model, version, by, because, _second(context))
-        try:
-            done = carry_out(store, tracking, model, act if made is None else lambda: made)
-        except ImportError as error:
-            raise ConfigurationError(
-                f"this Airflow has no {error.name}, which loads the version before it goes into production",
-                remedy=f"run `ratchet promote {model}@{version} --by NAME --because WHY` where stages can run",
-            ) from error
+        done = carry_out(store, tracking, model, act if made is None else lambda: made)
         self.record = done.record
         return describe(done)
 

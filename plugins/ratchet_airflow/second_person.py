@@ -8,6 +8,7 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
 
+from ratchet.contracts.authority import same_person
 from ratchet.contracts.errors import ConfigurationError
 from ratchet_airflow import settings
 from ratchet_airflow.person import person
@@ -43,7 +44,7 @@ class SecondPersonOperator(ApprovalOperator):
         who = event.get("responded_by_user")
         by, starter = str(who["name"]) if who else "", person(context)
         agreed = event.get("chosen_options") == [self.APPROVE]
-        if agreed and by in {"", starter}:
+        if agreed and (not by or same_person(by, starter)):
             self.log.warning("%s asked for this, and another person has to agree; asking again", starter)
             return super().execute(context)
         super().execute_complete(context, event)

@@ -17,6 +17,7 @@ from ratchet.cli.pipelines import add_pipeline, add_store, find, overrides
 from ratchet.contracts.dates import parse_date
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.exits import ExitCode
+from ratchet.contracts.gate import own_metric
 from ratchet.contracts.loading import FILE, load
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.store.opening import open_store
@@ -84,6 +85,11 @@ def _check(options: argparse.Namespace) -> int:
     day = parse_date(options.date, "--date").isoformat() if options.date is not None else None
     plan = newest_judged(store, spec.name if spec else options.pipeline, run_id=options.run_id, day=day)
     spec = spec or plan.spec
+    if own_metric(spec.metric):
+        raise ConfigurationError(
+            f"{spec.metric} is a function of the pipeline's, which no simulated night can call",
+            remedy="check the gate of a metric of Ratchet on this run: --set evaluate.metric=NAME",
+        )
     with TemporaryDirectory(prefix="ratchet-") as scratch:
         sample = read(store, plan, spec, Path(scratch))
     with _progress() as progress:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ratchet.cli.pipelines import add_store
+from ratchet.cli.judged_target import add_judged_target
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.exporting import export
@@ -14,11 +14,7 @@ from ratchet.store.opening import open_store
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
-    parser.add_argument(
-        "target", metavar="PIPELINE/RUN", help="a run with a verdict; `ratchet why PIPELINE` lists runs"
-    )
-    add_store(parser)
-    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="a folder that does not exist yet")
+    add_judged_target(parser, "DIR", "a folder that does not exist yet")
     parser.set_defaults(run=_run)
 
 

@@ -1,22 +1,49 @@
 """The arguments of the verbs that change production: a model or one of its versions, who, and why."""
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 
 from ratchet.cli.pipelines import add_store
 from ratchet.cli.user import user_at_host
 from ratchet.contracts import paths
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.production.by_hand import Done
+from ratchet.production.by_hand import Done, carry_out
 from ratchet.production.reconcile import sentences
+from ratchet.store.base import Store
+from ratchet.store.ledger import Record
+from ratchet.store.opening import open_store
 from ratchet.tracking.registry import CHAMPION
 
+_FORMS = {"MODEL": False, "MODEL@VERSION": True, "MODEL[@VERSION]": None}
+"""Whether a version is needed, by the form of the argument; None if it may be left out."""
+Act = Callable[[Store, str, str | None, str], Record]
+"""Changes production: (store, model, version, who). The version is None where none is given."""
 
-def add_change(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
-    """Add the argument, --because, --by and --store."""
+
+def add_verb(
+    parser: argparse.ArgumentParser, metavar: str, what: str, *, note: str, act: Callable[[argparse.Namespace], Act]
+) -> None:
+    """Make the parser that of a verb that changes production. metavar: its argument, of the three forms of `split`.
+
+    note: what comes below its flags in the help. act: what it does, from its flags.
+    """
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = note
     parser.add_argument("model", metavar=metavar, help=what)
     parser.add_argument("--because", metavar="WHY", required=True, help="why, for those who read the ledger")
     parser.add_argument("--by", metavar="NAME", default=None, help="who asks for it (default: user@host)")
     add_store(parser)
+    parser.set_defaults(run=partial(_change, form=metavar, act=act))
+
+
+def _change(options: argparse.Namespace, *, form: str, act: Callable[[argparse.Namespace], Act]) -> int:
+    """Make the change, and say what became of it; the exit code."""
+    model, version = split(options.model, version=_FORMS[form])
+    store, who = open_store(options.store), by(options)
+    done = carry_out(store, environment().tracking_uri, model, lambda: act(options)(store, model, version, who))
+    return show(done)
 
 
 def by(options: argparse.Namespace) -> str:

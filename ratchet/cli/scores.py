@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ratchet.cli.pipelines import add_store
+from ratchet.cli.judged_target import add_judged_target
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.runs.judged_run import judged_run
 from ratchet.store.opening import open_store
@@ -14,11 +14,7 @@ _KINDS = (".parquet", ".csv")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
-    parser.add_argument(
-        "target", metavar="PIPELINE/RUN", help="a run with a verdict; `ratchet why PIPELINE` lists runs"
-    )
-    add_store(parser)
-    parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="a file that ends in .parquet or .csv")
+    add_judged_target(parser, "FILE", "a file that ends in .parquet or .csv")
     parser.set_defaults(run=_run)
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from ratchet.contracts.authority import same_person
 from ratchet.contracts.document import Document
 from ratchet.contracts.gate import Register
 from ratchet.contracts.result import Sha256
@@ -40,8 +41,8 @@ def approvals(answers: Sequence[Answer], evaluation: str) -> tuple[Answer, ...]:
     refused = max((place for place, one in enumerate(about) if one.answer == "no"), default=-1)
     first: dict[str, Answer] = {}
     for one in about[refused + 1 :]:
-        if one.by:
-            first.setdefault(one.by, one)
+        if one.by and not any(same_person(one.by, name) for name in first):
+            first[one.by] = one
     return tuple(first.values())
 
 
@@ -51,9 +52,9 @@ def why_not_counted(by: str, register: Register, *, started_by: str, earlier: Se
         return "a yes of nobody is no answer"
     if register.approvers and by not in register.approvers:
         return f"{by} is not in register.approvers ({', '.join(register.approvers)})"
-    if register.approvals > 1 and by == started_by:
+    if register.approvals > 1 and same_person(by, started_by):
         return f"{by} started the run, and two other people have to approve it (register.approvals)"
-    if any(one.by == by for one in earlier):
+    if any(same_person(one.by, by) for one in earlier):
         return f"{by} has approved already, and another person has to approve, too (register.approvals)"
     return ""
 

@@ -4,6 +4,8 @@ The ledger decides, and the registry's alias follows it. A finding is a state of
 all was well.
 """
 
+import unicodedata
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -31,3 +33,21 @@ class Approval(Document):
     name: str = Field(min_length=1)
     at: datetime
     how: str = Field("", description="Where the person answered, as `airflow` or `ratchet promote`.")
+
+
+def same_person(one: str, other: str) -> bool:
+    """Whether two names are of one person: case, spaces and ways to write a letter make no difference."""
+    return _person(one) == _person(other)
+
+
+def people(names: Iterable[str]) -> list[str]:
+    """The names of different people, each as it was first given, without spaces around it; an empty one is nobody."""
+    found: dict[str, str] = {}
+    for name in names:
+        if who := _person(name):
+            found.setdefault(who, name.strip())
+    return [*found.values()]
+
+
+def _person(name: str) -> str:
+    return "".join(unicodedata.normalize("NFKC", name).casefold().split())

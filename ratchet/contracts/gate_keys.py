@@ -7,6 +7,7 @@ promotion is a person's decision.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ratchet.contracts.authority import people
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.gate import Promote
 from ratchet.contracts.misfits import Misfit
@@ -39,7 +40,7 @@ def approvers_suffice(spec: Any) -> Iterator[Misfit]:
             if given:
                 yield Misfit(("register", key), f"nobody is asked while register.promote is {register.promote}")
         return
-    named = set(register.approvers)
+    named = people(register.approvers)
     if named and len(named) < register.approvals:
         message = f"{register.approvals} people have to approve, and register.approvers names {len(named)}"
         yield Misfit(("register", "approvers"), message)

@@ -124,6 +124,11 @@ class Network(nn.Module):
         self.register_buffer("label_mean", torch.zeros((), dtype=torch.float64))
         self.register_buffer("label_scale", torch.ones((), dtype=torch.float64))
 
+    @property
+    def computes_in(self) -> torch.dtype:
+        """The precision of what is fitted: float64; float32 in a model of before."""
+        return self.preprocess.mean.dtype
+
     def forward(self, numeric: Tensor, ids: Tensor) -> Tensor:
         """Scores [rows], or [rows, classes] as logits, of rows as `encoding` makes them."""
         return self.scores(self.preprocess.standardise(numeric), self.preprocess.places(ids))

@@ -8,6 +8,7 @@ from typing import Any
 from ratchet.contracts.columns import Column
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Pins
+from ratchet.tracking.mlflow import silence
 
 _NEEDED = ("numpy", "pandas", "pydantic", "safetensors", "torch")
 
@@ -19,6 +20,7 @@ def pack(spec: PipelineSpec, trained: Path, scoring: Path, target: Path, *, pins
     `ratchet.model.files.lay_out` makes it. scoring: the package that evaluation scored it by. It is an
     artifact, not one of MLflow's code paths, which would go onto the `sys.path` of the process that loads the model.
     """
+    silence()
     from mlflow import pyfunc
 
     with warnings.catch_warnings():

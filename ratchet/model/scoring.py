@@ -28,21 +28,24 @@ from ratchet.model.saving import code_digest, digest_of_model
 _BLOCK = 256
 """Rows that go through a function of a library at once, always as many, a multiple of its vectors: it treats the values
 that are left over in another way. The layers of our own networks need no such care; see ratchet.model.products."""
+_BLOCK_OF_BEFORE = 65_536
 
 
 class ScoringModel:
     """A model as it is served. `score` takes raw rows, as the source has them.
 
     A change here violates the promise of the project when the score of one of our own networks has other bits with
-    other rows beside its row, in another place, or on more threads. The pipeline's own module gets whole blocks, and
-    may round the last bits by the place of a row.
+    other rows beside its row, in another place, or on more threads; or when a model of before scores otherwise than by
+    the code that was registered with it. The pipeline's own module gets whole blocks, and may round the last bits by
+    the place of a row.
     """
 
     def __init__(self, description: Description, network: Network, folder: Path, identity: str) -> None:
         self.description = description
         self.digest = identity
         self._network = network.eval()
-        self._is_exact = not description.architecture.is_custom
+        self._is_of_before = network.computes_in is torch.float32
+        self._is_exact = not description.architecture.is_custom and not self._is_of_before
         if self._is_exact:
             network.body = make_exact(network.body)
         self._derive = load_derive(folder, cast("dict[str, ColumnType]", description.derived))
@@ -67,11 +70,13 @@ class ScoringModel:
     def score_arrays(self, numeric: NDArray[np.floating], categorical: NDArray[np.int64]) -> NDArray[np.float64]:
         """The same for rows that are encoded already: floats [rows, numeric], int64 [rows, categorical]."""
         found = []
+        size = _BLOCK_OF_BEFORE if self._is_of_before else _BLOCK
         with torch.inference_mode():
-            for begin in range(0, len(numeric), _BLOCK):
-                some = slice(begin, begin + _BLOCK)
+            for begin in range(0, len(numeric), size):
+                some = slice(begin, begin + size)
                 rows = len(numeric[some])
-                raw = self._raw(_block(numeric[some]), _block(categorical[some]), rows)
+                full = rows if self._is_of_before else size
+                raw = self._raw(_block(numeric[some], full), _block(categorical[some], full), rows)
                 found.append(finish(self._network, self.description.objective, raw).double().numpy()[:rows])
         shape = (0,) if self.description.classes == 1 else (0, self.description.classes)
         return np.concatenate(found) if found else np.empty(shape)
@@ -97,9 +102,9 @@ class ScoringModel:
         return tuple(name for name in features if name not in self.description.derived)
 
 
-def _block(rows: NDArray[np.generic]) -> torch.Tensor:
+def _block(rows: NDArray[np.generic], size: int) -> torch.Tensor:
     """Some rows as a whole block: the rows beside them are zeros."""
-    block = np.zeros((_BLOCK, rows.shape[1]), rows.dtype)
+    block = np.zeros((size, rows.shape[1]), rows.dtype)
     block[: len(rows)] = rows
     return torch.from_numpy(block)
 

@@ -22,7 +22,7 @@ from ratchet.contracts.errors import Unavailable
 from ratchet.model import child
 
 _KEPT = frozenset({"PATH", "LANG", "TZ", "HOME", "TMPDIR", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE"})
-_KEPT_STARTS = ("LC_", "LD_", "KMP_", "MALLOC_", "CUDA_", "NVIDIA_", "TORCH_", "ATEN_", "MLFLOW_DISABLE_")
+_KEPT_STARTS = ("LC_", "LD_", "KMP_", "MKL_", "MALLOC_", "CUDA_", "NVIDIA_", "TORCH_", "ATEN_", "MLFLOW_DISABLE_")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """Blocks of a few hundred rows gain nothing by more, and the processes of two models share the processors."""
 _LIBRARIES = ("numpy", "pandas", "pyarrow", "pydantic", "safetensors.torch", "torch")

@@ -10,6 +10,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.authority import Finding
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import CorruptArtifact
+from ratchet.production.standing import standing_of
 from ratchet.store.ledger import Record
 from ratchet.tracking.registry import CHAMPION, Registry, Version
 
@@ -47,12 +48,17 @@ def damaged(model: str, error: CorruptArtifact) -> Finding:
     )
 
 
-def registry_behind(live: Record, registry: Registry) -> Finding:
-    """The finding about a registry that has no version of the champion's model."""
+def registry_behind(live: Record, history: Sequence[Record], alias: Version | None, registry: Registry) -> Finding:
+    """The finding about a registry that has no version of the champion's model.
+
+    alias: what it names; a model that was rolled back may be in service again, which is said.
+    """
+    banned = standing_of(live.model, history).ban_of(alias.digest) if alias is not None else None
+    served = f"; THE ALIAS NAMES A MODEL THAT WAS ROLLED BACK: {banned.sentence}" if banned is not None else ""
     return Finding(
         name="registry-behind",
         explanation=f"the registry at {registry.address} has no version with the model {live.model_digest[:12]}, which "
-        f"the ledger of {live.model} names as {CHAMPION} (version {live.version}, record {live.number})",
+        f"the ledger of {live.model} names as {CHAMPION} (version {live.version}, record {live.number}){served}",
         remedy=f"restore MLflow's data, or correct {variable('tracking_uri')} if it is not the server that the ledger "
         f"was written with; or put a version that it has into production: `ratchet rollback {live.model}@VERSION "
         "--because WHY`",

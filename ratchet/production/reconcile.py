@@ -89,7 +89,7 @@ def follow(store: Store, model: str, registry: Registry, *, force: bool = False,
             return Reconciled(live=live, head=head, finding=finding)
         version = version_of(registry, live)
         if version is None:
-            return Reconciled(live=live, head=head, finding=registry_behind(live, registry))
+            return Reconciled(live=live, head=head, finding=registry_behind(live, history, alias, registry))
         named = alias is not None and alias.number == version.number
         if look or (named and not (force and version.record != live.number)):
             return Reconciled(live=live, version=version.number, moved=moved, head=head)

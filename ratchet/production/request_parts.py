@@ -1,12 +1,17 @@
-"""What the ledger adds to the fingerprints of register and report, so that no cached result speaks of another state."""
+"""What the ledger adds to the fingerprints of register and report, so that no cached result speaks of another state.
+
+A change here violates the promise of the project when a candidate that was withheld for a reason that has passed stays
+withheld, or a cached night claims to be in production.
+"""
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.request import StageRequest
 from ratchet.contracts.result import StageResult
 from ratchet.production.recipe import recipe
 from ratchet.production.standing import standing
 from ratchet.store.base import Store
-from ratchet.store.ledger import champion
+from ratchet.store.ledger import Record, champion
 
 
 def obstacle_parts(store: Store, model: str, training: StageResult, refit: StageResult | None) -> dict[str, str]:
@@ -25,10 +30,38 @@ def obstacle_parts(store: Store, model: str, training: StageResult, refit: Stage
     return {"obstacle": obstacle} if obstacle else {}
 
 
+def moved_parts(store: Store, model: str, shipped: StageResult, evaluated: StageResult) -> dict[str, str]:
+    """Of register: who is in production, if it is neither whom the candidate was measured against nor the candidate."""
+    try:
+        live = _digest(champion(store, model))
+    except CorruptArtifact:
+        return {}
+    baseline = summaries.judgement(evaluated).baseline
+    measured = baseline.digest if baseline else ""
+    return {} if live in {measured, summaries.trained(shipped).digest} else {"moved": live or "none"}
+
+
+def holds_still(store: Store, request: StageRequest, shipped: StageResult, registered: StageResult) -> bool:
+    """Whether a published result of register is what register would say now.
+
+    Without an obstacle, the candidate goes into production; so a result by which it did not, or that was followed by a
+    rollback which is released by now, speaks of a moment that has passed. A withheld candidate is final only with its
+    reason, which is part of the fingerprint.
+    """
+    if request.promotion.mode == "never" or {"obstacle", "moved", "authority"} & request.parts.keys():
+        return True
+    live = _digest(champion(store, request.spec.model_name))
+    return summaries.registration(registered).promoted and live == summaries.trained(shipped).digest
+
+
 def live_parts(store: Store, model: str) -> dict[str, str]:
     """Of report: who is in production, which its page says."""
     try:
         live = champion(store, model)
     except CorruptArtifact:
         return {"production": "the ledger is damaged"}
-    return {"production": live.model_digest if live else "none"}
+    return {"production": _digest(live) or "none"}
+
+
+def _digest(record: Record | None) -> str:
+    return record.model_digest if record else ""

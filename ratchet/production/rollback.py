@@ -30,7 +30,8 @@ def rollback(store: Store, model: str, *, version: str | None = None, by: str, b
 
 def _last_different(now: Standing, live: Record) -> Record:
     for record in reversed(now.history[: live.number - 1]):
-        if record.moves_production and record.model_digest != live.model_digest and not _banned(now, record):
+        other = record.moves_production and record.model_digest != live.model_digest
+        if other and now.ban_of(record.model_digest, record.recipe) is None:
             return record
     raise ConfigurationError(
         f"{now.model} had no other champion before version {live.version} that is not banned",
@@ -68,6 +69,7 @@ def _bans(store: Store, now: Standing, target: Record) -> tuple[Ban, ...]:
 
 
 def _banned(now: Standing, record: Record) -> bool:
+    """Whether its very digest is; a rebuild with the recipe of a banned one gets a ban of its own."""
     return now.ban_of(record.model_digest) is not None
 
 

@@ -1,4 +1,8 @@
-"""Where a registered version comes from: its run, the results of its stages, and what the ledger records of them."""
+"""Where a registered version comes from, and what the ledger records of it.
+
+Its own record says so, which is found by the digest of the model. A version of an earlier release has none: then it is
+the run that its tags name.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,31 +10,42 @@ from datetime import UTC, datetime
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Outcome, RunPlan
-from ratchet.contracts.result import StageResult
+from ratchet.contracts.result import Artifact, StageResult
 from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.version_record import VersionRecord
 from ratchet.production.recipe import recipe
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record
+from ratchet.store.version_records import find_record
 from ratchet.tracking.registry import FINGERPRINT, PIPELINE, RUN, Version
+
+_AFTER = frozenset({"register", "report"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """record: as if the version were the champion. approvals: how many people its pipeline asks for."""
+    """record: as if the version were the champion. spec, bundle: of its run."""
 
     record: Record
-    trained: StageResult
-    evaluated: StageResult
-    recipe: str
-    approvals: int
+    spec: PipelineSpec
+    bundle: Artifact
+
+    @property
+    def approvals(self) -> int:
+        """How many people its pipeline asks for."""
+        return self.spec.register_.approvals
 
 
 def origin_of(store: Store, model: str, version: Version, *, pipelines: Iterable[str]) -> Origin:
-    """Find the run of a version. pipelines: where to look if its tags do not name one.
+    """Find what a version was made from. pipelines: where to look if it has no record, and its tags name none.
 
-    Raises ConfigurationError if the store has no whole record of that run.
+    Raises ConfigurationError if the store has neither its record nor a whole run, CorruptArtifact if its record is
+    damaged: then its tags are not believed.
     """
+    if (kept := find_record(store, model, version.number, version.digest)) is not None:
+        return _recorded(version, kept)
     run_id = version.tags.get(RUN, "")
     for pipeline in dict.fromkeys(filter(None, (version.tags.get(PIPELINE, ""), *pipelines, model))):
         plan = _plan(store, pipeline, run_id)
@@ -40,20 +55,46 @@ def origin_of(store: Store, model: str, version: Version, *, pipelines: Iterable
         results = {stage: outcome.result for stage, outcome in ended.items() if outcome.result is not None}
         if {"ingest", "train", "evaluate"} <= results.keys():
             manifests = {str(stage): one.manifest for stage, one in ended.items() if one.manifest}
-            return _origin(model, version, plan, results, manifests)
+            return _tagged(model, version, plan, results, manifests)
     raise ConfigurationError(
         f"the store has no record of run {run_id or '?'}, which made version {version.number} of {model}",
         remedy="check --store; a version whose run is gone can serve, but not enter the ledger: train it again",
     )
 
 
-def _origin(
+def _recorded(version: Version, kept: VersionRecord) -> Origin:
+    """By the record of the version."""
+    training = kept.stages["refit" if kept.refit is not None else "train"]
+    record = Record(
+        number=1,
+        model=kept.model,
+        action="promote",
+        version=version.number,
+        fingerprint=training.fingerprint,
+        model_digest=kept.digest,
+        manifests={str(stage): one.manifest for stage, one in kept.stages.items() if stage not in _AFTER},
+        data_date=kept.data_date,
+        window_start=kept.snapshot.days[0].day,
+        pipeline=kept.pipeline,
+        run_id=kept.run_id,
+        reason="",
+        baseline=None,
+        let_in=kept.let_in,
+        recorded=datetime.now(UTC),
+        recipe=recipe(kept.stages["train"].parts),
+        refit_of=kept.trained.digest if kept.refit is not None else None,
+        scoring=version.scoring,
+    )
+    return Origin(record=record, spec=kept.spec, bundle=kept.bundle)
+
+
+def _tagged(
     model: str, version: Version, plan: RunPlan, results: dict[Stage, StageResult], manifests: dict[str, str]
 ) -> Origin:
+    """By the run that the tags of the version name."""
     shipped = results.get("refit", results["train"])
     trained, snapshot = summaries.trained(shipped), summaries.snapshot(results["ingest"])
     used = {*trained.split.train, *trained.split.valid, *trained.split.holdout}
-    made_by = recipe(results["train"].parts)
     record = Record(
         number=1,
         model=model,
@@ -61,7 +102,7 @@ def _origin(
         version=version.number,
         fingerprint=version.tags.get(FINGERPRINT) or shipped.fingerprint,
         model_digest=version.digest,
-        manifests={name: key for name, key in manifests.items() if name not in {"register", "report"}},
+        manifests={name: key for name, key in manifests.items() if name not in _AFTER},
         data_date=plan.data_date,
         window_start=snapshot.days[0].day,
         pipeline=plan.spec.name,
@@ -70,17 +111,11 @@ def _origin(
         baseline=None,
         let_in=tuple(one for one in plan.days.counted(snapshot) if one.day in used),
         recorded=datetime.now(UTC),
-        recipe=made_by,
+        recipe=recipe(results["train"].parts),
         refit_of=trained.refit.of if trained.refit else None,
         scoring=version.scoring,
     )
-    return Origin(
-        record=record,
-        trained=shipped,
-        evaluated=results["evaluate"],
-        recipe=made_by,
-        approvals=int(getattr(plan.spec.register_, "approvals", 1)),
-    )
+    return Origin(record=record, spec=plan.spec, bundle=plan.bundle)
 
 
 def _plan(store: Store, pipeline: str, run_id: str) -> RunPlan | None:

@@ -14,6 +14,7 @@ from ratchet.production.baseline import baseline
 from ratchet.runs.outcomes import newest_build, outcome_of, why_built
 from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import compose, why_skipped
+from ratchet.runs.work import reusable
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet.store.publishing import find_result
@@ -115,7 +116,10 @@ def _stages(store: Store, plan: RunPlan, outcomes: dict[Stage, Outcome]) -> list
                 state, because = "skip", reason
             else:
                 request = compose(store, plan, stage, outcomes, "preview")
-                if ready := find_result(store, request.prefix):
+                ready = find_result(store, request.prefix)
+                if ready and not reusable(store, request, ready, outcomes):
+                    because, waits_for = "production is not what its result left", stage
+                elif ready:
                     state, because = "cached", "its result is stored"
                     outcomes[stage] = outcome_of(ready, cached=True, because=because)
                 else:

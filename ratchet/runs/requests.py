@@ -17,7 +17,7 @@ from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import baseline
 from ratchet.production.findings import unreadable
 from ratchet.production.readers import other_readers
-from ratchet.production.request_parts import live_parts, obstacle_parts
+from ratchet.production.request_parts import live_parts, moved_parts, obstacle_parts
 from ratchet.production.shadow import judges_in_shadow, shadow_baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runs.answers import answers
@@ -58,9 +58,16 @@ def _evaluate_parts(outcomes: Outcomes, counted: Repetition, unmeasured: int) ->
 
 def _register_parts(store: Store, plan: RunPlan, outcomes: Outcomes) -> dict[str, str]:
     """What register depends on beside its inputs: the promotion, and what is in its way."""
-    refit = _result(outcomes, "refit") if plan.spec.train.refit else None
-    obstacles = obstacle_parts(store, plan.spec.model_name, _result(outcomes, "train"), refit)
-    return {"promotion": plan.promotion.mode, **obstacles}
+    model, refit = plan.spec.model_name, _result(outcomes, "refit") if plan.spec.train.refit else None
+    parts = {"promotion": plan.promotion.mode, **obstacle_parts(store, model, _result(outcomes, "train"), refit)}
+    if plan.promotion.mode == "never" or "obstacle" in parts:
+        return parts
+    return {**parts, **moved_parts(store, model, shipped(plan.spec, outcomes), _result(outcomes, "evaluate"))}
+
+
+def shipped(spec: PipelineSpec, outcomes: Outcomes) -> StageResult:
+    """The training whose model is registered: the refit where there is one."""
+    return _result(outcomes, "refit" if spec.train.refit else "train")
 
 
 def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attempt: str) -> StageRequest:
@@ -241,8 +248,10 @@ def _refit(plan: RunPlan) -> dict[str, str]:
 
 
 def _evaluate(plan: RunPlan) -> dict[str, str]:
+    own = _user(plan) if plan.spec.own_metrics else {}
     return {
         **_columns(plan),
+        **own,
         **flatten(plan.spec.evaluate, "config.evaluate"),
         **flatten(plan.spec.gate, "config.gate"),
         **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register"),

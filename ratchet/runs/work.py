@@ -10,15 +10,16 @@ from ratchet.contracts.labels import Label
 from ratchet.contracts.request import Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import Stage
+from ratchet.production.request_parts import holds_still
 from ratchet.runners.job import Job
 from ratchet.runs.events import Event
 from ratchet.runs.jobs import job_for, store_label
 from ratchet.runs.outcomes import outcome_of, outcomes, why_built
 from ratchet.runs.repetition import count_attempt
 from ratchet.runs.replanning import current_plan
-from ratchet.runs.requests import compose, why_skipped
+from ratchet.runs.requests import Outcomes, compose, shipped, why_skipped
 from ratchet.store.base import Store
-from ratchet.store.publishing import discard_damaged, find_result
+from ratchet.store.publishing import discard_damaged, find_result, set_aside
 
 OnEvent = Callable[[Event], None]
 Pause = Callable[[float], None]
@@ -96,6 +97,19 @@ def settle(
     if damaged := discard_damaged(store, request.prefix):
         message = f"{request.prefix}: {', '.join(damaged)} damaged, so it is built again"
         on_event(Event(name="warning", level="warning", message=message))
-    if (found := find_result(store, request.prefix)) is not None:
+    found = find_result(store, request.prefix)
+    if found is not None and not reusable(store, request, found, so_far):
+        set_aside(store, request.prefix)
+        message = f"production of {plan.spec.model_name} is not what register left; it is decided again"
+        on_event(Event(name="attempt", level="info", message=message))
+        found = None
+    if found is not None:
         return outcome_of(found, cached=True, because="its result is stored")
     return Work(store=store, plan=plan, request=request, because=why_built(store, request))
+
+
+def reusable(store: Store, request: StageRequest, found: PublishedResult, so_far: Outcomes) -> bool:
+    """Whether a published result holds still. That of register speaks of production, which moves without it."""
+    if request.stage != "register":
+        return True
+    return holds_still(store, request, shipped(request.spec, so_far), found.result)

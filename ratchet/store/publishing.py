@@ -1,8 +1,9 @@
 """Publishing a stage's result: the last step of a transaction, one conditional create, makes all outputs visible.
 
 A change here violates the promise of the project when: an output can be seen before all outputs of its manifest are
-durable; a published result can change; or two attempts can publish different results under one fingerprint. A rebuild
-that a person asked for is the one exception: it replaces the manifest in one step, and keeps what it replaces.
+durable; a published result can change; or two attempts can publish different results under one fingerprint. There are
+two exceptions, which keep what they replace: a rebuild that a person asked for replaces the manifest in one step, and
+`set_aside` takes that of a register away whose decision no longer holds.
 """
 
 import secrets
@@ -232,6 +233,13 @@ def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[s
         # Another process may have replaced it meanwhile: only the manifest that was verified is deleted.
         store.delete(key, expected=entry.etag)
     return damaged
+
+
+def set_aside(store: Store, prefix: str) -> None:
+    """Let a run compute the result under a prefix again, which is whole and no longer holds; its manifest is kept."""
+    entry = store.head(paths.manifest(prefix))
+    if entry is not None and _copy_aside(store, prefix):
+        store.delete(paths.manifest(prefix), expected=entry.etag)
 
 
 def _copy_aside(store: Store, prefix: str) -> str | None:

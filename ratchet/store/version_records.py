@@ -6,7 +6,7 @@ A change here violates the promise of the project when a record can change, or i
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.version_record import VersionRecord
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
 from ratchet.store.sealed import seal, unseal
 
 _REMEDY = "restore it from a backup, or take record.json of the version in MLflow"
@@ -25,11 +25,11 @@ def read_record(store: Store, model: str, version: str, digest: str | None = Non
     Raises ConfigurationError where there is none, and CorruptArtifact where it is damaged.
     """
     entries = sorted(store.list(paths.version_records(model)), key=lambda entry: entry.modified_ns)
-    found = [entry.key for entry in entries if paths.recorded_version(entry.key) == version]
+    found = [entry.key for entry in entries if _number(entry) == version]
     if digest is not None:
         found = [key for key in found if key == paths.version_record(model, version, digest)]
     if not found:
-        known = list(dict.fromkeys(paths.recorded_version(entry.key) for entry in entries))
+        known = list(dict.fromkeys(map(_number, entries)))
         raise ConfigurationError(
             f"{store.uri} has no record of {model} version {version}"
             + (f" with the digest {paths.short(digest)}" if digest else ""),
@@ -39,12 +39,35 @@ def read_record(store: Store, model: str, version: str, digest: str | None = Non
         )
     where = f"{store.uri}/{found[-1]}"
     record = unseal(store.read(found[-1]), VersionRecord, where=where, remedy=_REMEDY)
-    if (record.model, record.version) != (model, version):
-        raise CorruptArtifact(f"{where} is the record of {record.model} version {record.version}", remedy=_REMEDY)
+    if (record.model, record.version) != (model, version) or digest not in {None, record.digest}:
+        other = f"{record.model} version {record.version} ({paths.short(record.digest)})"
+        raise CorruptArtifact(f"{where} is the record of {other}", remedy=_REMEDY)
     return record
+
+
+def find_record(store: Store, model: str, version: str, digest: str) -> VersionRecord | None:
+    """The record of a model by its digest, of this version where it has several; None where there is none.
+
+    A registry that was restored may have given the model another number since. Raises CorruptArtifact where the record
+    is damaged.
+    """
+    entries = sorted(store.list(paths.version_records(model)), key=lambda entry: entry.modified_ns)
+    numbers = map(_number, entries)
+    known = [
+        number
+        for entry, number in zip(entries, numbers, strict=True)
+        if entry.key == paths.version_record(model, number, digest)
+    ]
+    if not known:
+        return None
+    return read_record(store, model, version if version in known else known[-1], digest)
 
 
 def versions(store: Store, model: str) -> list[str]:
     """The versions of a model that have a record, oldest first."""
     entries = sorted(store.list(paths.version_records(model)), key=lambda entry: entry.modified_ns)
-    return list(dict.fromkeys(paths.recorded_version(entry.key) for entry in entries))
+    return list(dict.fromkeys(map(_number, entries)))
+
+
+def _number(entry: Entry) -> str:
+    return paths.recorded_version(entry.key)

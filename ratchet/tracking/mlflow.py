@@ -96,7 +96,7 @@ def track(store: Store, tracking_uri: str | None, scratch: Path, work: Callable[
 
     Raises Unavailable, with the address, if MLflow does not answer within seconds, or if other writers keep writing.
     """
-    _silence_libraries()
+    silence()
     if tracking_uri:
         with _tracking_errors(_without_password(tracking_uri)):
             return work(_tracker(tracking_uri, artifacts=None, address=_without_password(tracking_uri)))
@@ -105,6 +105,16 @@ def track(store: Store, tracking_uri: str | None, scratch: Path, work: Callable[
     if store.uri.startswith("s3://"):
         return _in_bucket(store, scratch, work)
     raise ConfigurationError(f"{store.uri}: MLflow cannot store its data there", remedy="set MLFLOW_TRACKING_URI")
+
+
+def silence() -> None:
+    """Let MLflow draw no progress bars, send no statistics and log no hints, unless the environment says otherwise."""
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    # In images without pip it logs a warning for every model.
+    logging.getLogger("mlflow.utils.environment").setLevel(logging.ERROR)
 
 
 def local_uri(store: FileStore) -> str:
@@ -200,15 +210,6 @@ def _full_disk(address: str) -> Iterator[None]:
                 ) from error
             found = found.__cause__ or found.__context__
         raise
-
-
-def _silence_libraries() -> None:
-    for name, value in _SETTINGS.items():
-        os.environ.setdefault(name, value)
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    # In images without pip it logs a warning for every model.
-    logging.getLogger("mlflow.utils.environment").setLevel(logging.ERROR)
 
 
 def _without_password(uri: str) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.contracts.approval import Answer, approvals, why_not_approved, why_not_counted
+from ratchet.contracts.authority import people
 from ratchet.contracts.errors import PipelineInvalid
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.gate import Register
@@ -51,6 +52,18 @@ def test_no_answer_is_no_yes() -> None:
     assert lacking(ONE) == "nobody who may approve it has approved it"
     assert lacking(ONE, "yes") == "nobody who may approve it has approved it"
     assert lacking(ONE, "no") == "the last answer is no answer in time, which is a no, at 2026-11-21 08:12 UTC"
+
+
+@pytest.mark.parametrize("again", ["ada", "Ada", "ADA ", "\uff41da"])
+def test_one_person_is_not_two_however_the_name_is_written(again: str) -> None:
+    assert (
+        lacking(TWO, "ada yes", f"{again} yes")
+        == "ada has approved it, and a second person has to (register.approvals)"
+    )
+    assert lacking(TWO, "ben yes", f"{again} yes", started_by="ada").startswith("ben has approved it")
+    with pytest.raises(PipelineInvalid, match=r"2 people have to approve, and register\.approvers names 1"):
+        loads(FILE.format(register=f"{{promote: approve, approvals: 2, approvers: [ada, {again!r}]}}"))
+    assert people(["ada", again, " ", "ben "]) == ["ada", "ben"]
 
 
 def test_a_no_takes_back_every_yes_before_it_and_a_later_yes_counts_again() -> None:

@@ -13,7 +13,8 @@ from tests.docs.conftest import Tutorial
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("docs"), pytest.mark.timeout(1200)]
 COMMANDS = commands("own-code.md")
 FILES = files("own-code.md")
-NIGHT = "ratchet run {} --date 2026-11-20 --runner process; echo exit code $?"
+NIGHT = "ratchet run {} --date {} --runner process; echo exit code $?"
+DAY, BEFORE_SHOPS_CHANGE = "2026-11-20", "2026-11-17"
 SERVED = """
 import json
 import mlflow, numpy, pandas
@@ -40,7 +41,7 @@ print(json.dumps({
 SPY = {
     "pipeline.yaml": """
 name: spy
-source: {kind: files, uri: "baskets/{date}.csv", window_days: 7}
+source: {kind: files, uri: "baskets/{date}.csv", window_days: 6}
 columns:
   ordered_at:  {role: time, type: timestamp}
   shop:        {role: categorical, type: string}
@@ -51,9 +52,9 @@ columns:
   distance_km: {role: label, type: float64}
 train:
   objective: regression
-  epochs: 3
-  batch_size: 2048
-  learning_rate: 0.05
+  epochs: 8
+  batch_size: 256
+  learning_rate: 0.02
   model: {kind: "model.py:make", embedding_dim: 4}
 """,
     "features.py": """
@@ -145,9 +146,9 @@ def test_own_code_is_given_what_the_page_says_and_serves_in_the_labels_unit(fold
     (folder / "baskets").mkdir()
     for path in (folder / "orders").glob("*.csv"):
         orders = pd.read_csv(path)
-        orders.assign(basket=orders.index // 20).to_csv(folder / "baskets" / path.name, index=False)
+        orders.assign(basket=orders.index // 4).to_csv(folder / "baskets" / path.name, index=False)
     write(folder / "spy", SPY)
-    night = shell(NIGHT.format("spy"), folder)
+    night = shell(NIGHT.format("spy", BEFORE_SHOPS_CHANGE), folder)
     assert "model spy version 1: in production" in night.printed, night.printed
     on_time, late = (float(score) for score in python(KILOMETRES, folder).printed.splitlines()[-1].split())
     assert 1 < on_time < late < 8
@@ -170,7 +171,7 @@ def test_a_mistake_ends_as_the_page_says(
     assert text in FILES[file]
     shutil.rmtree(folder / "mistake", ignore_errors=True)
     write(folder / "mistake", {**FILES, file: FILES[file].replace(text, instead)})
-    night = shell(NIGHT.format("mistake"), folder)
+    night = shell(NIGHT.format("mistake", DAY), folder)
     assert message in night.printed, night.printed
     assert night.printed.endswith(f"exit code {code}\n")
 

@@ -27,7 +27,7 @@ def test_a_command_succeeds_and_prints_what_the_page_shows(tutorial: Tutorial, p
 
 
 def test_the_first_model_goes_in_and_a_better_one_takes_over(tutorial: Tutorial) -> None:
-    ledger = sorted((tutorial.store / "ledger" / "late-orders").glob("*.json"))
+    ledger = sorted((tutorial.store / "ledger" / "late-orders").glob("[0-9]*.json"))
     records = [json.loads(path.read_bytes())["document"] for path in ledger]
     assert [(record["version"], record["baseline"], record["data_date"]) for record in records] == [
         ("1", None, "2026-11-19"),

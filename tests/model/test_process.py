@@ -73,6 +73,11 @@ def test_credentials_settings_of_ours_and_our_own_code_do_not_reach_it() -> None
     assert "/lib" in found["PYTHONPATH"].split(os.pathsep)
 
 
+def test_settings_of_arithmetic_reach_it() -> None:
+    given = {"MKL_CBWR": "COMPATIBLE", "ATEN_CPU_CAPABILITY": "default"}
+    assert environment(given).items() >= given.items()
+
+
 def test_a_process_that_was_closed_is_gone(tmp_path: Path) -> None:
     model = process(tmp_path)
     assert model.score(FRAME).shape == (len(FRAME),)

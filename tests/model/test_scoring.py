@@ -89,6 +89,23 @@ def test_scores_do_not_depend_on_index_batch_or_columns_besides(
     np.testing.assert_allclose(load(folder).score_arrays(*encoded), expected, rtol=1e-6)
 
 
+def test_a_model_of_before_scores_in_float32_on_all_rows_at_once_as_its_own_code_does(tmp_path: Path) -> None:
+    folder = written(tmp_path / "m")
+    described = replace(DESCRIBED, code=code_digest(folder / CODE))
+    network = Network(described)
+    network.load_state_dict(load_tensors((folder / WEIGHTS).read_bytes()))
+    network.preprocess.compute_in(torch.float32)
+    weights, description, _ = dump(described, network)
+    (folder / WEIGHTS).write_bytes(weights)
+    (folder / DESCRIPTION).write_bytes(description)
+    rows = pd.concat([ROWS] * 150, ignore_index=True)
+    encoded = encode(rows.assign(dear=rows["price"] > 2), numeric=("price", "dear"), categorical={"country": "string"})
+    with torch.inference_mode():
+        plain = torch.sigmoid(network.eval()(*map(torch.from_numpy, encoded)))
+    np.testing.assert_array_equal(scores(folder, rows), plain.double().numpy())
+    assert not np.array_equal(scores(written(tmp_path / "new"), rows), plain.double().numpy())
+
+
 @pytest.mark.parametrize(("objective", "classes"), [("ranking", 1), ("regression", 1), ("multiclass", 3)])
 def test_a_score_means_what_the_objective_says(tmp_path: Path, objective: str, classes: int) -> None:
     found = scores(written(tmp_path / "m", replace(DESCRIBED, objective=objective, classes=classes)))

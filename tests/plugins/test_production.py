@@ -10,6 +10,7 @@ import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import TaskAwaitingInput
 
+from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.gate import Register
 from ratchet.production.rollback import rollback
@@ -89,7 +90,9 @@ def test_hold_release_and_history(shop: Shop) -> None:
 
 
 def planned(shop: Shop, **register: Any) -> None:
-    """The plan of the shop's run, as a real night has one."""
+    """The plan of the shop's run, and no records of its versions, as of a release of before."""
+    for entry in [*shop.store.list(paths.version_records("shop"))]:
+        shop.store.delete(entry.key)
     spec = shop.spec.model_copy(update={"register_": Register(**register)})
     keep_plan(shop.store, plan(spec=spec, run_id=shop.run_id, data_date=shop.data_date, store=shop.store.uri))
 
@@ -121,7 +124,7 @@ def test_a_second_person_agrees_to_a_promotion_by_hand_where_the_file_asks_for_t
     with pytest.raises(TaskAwaitingInput):
         asking.execute(context)
     with pytest.raises(TaskAwaitingInput):
-        asking.execute_complete(context, {**event, "responded_by_user": {"id": "1", "name": "ada"}})
+        asking.execute_complete(context, {**event, "responded_by_user": {"id": "1", "name": "Ada "}})
     second = asking.execute_complete(context, {**event, "responded_by_user": {"id": "2", "name": "ben"}})
     task = SimpleNamespace(xcom_pull=lambda task_ids: second if task_ids == "second_person" else None)
     ProductionOperator(task_id="promote", verb="promote").execute({**context, "ti": task})

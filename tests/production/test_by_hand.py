@@ -64,6 +64,11 @@ def test_a_banned_version_is_no_target_until_it_is_released(place: Place) -> Non
     assert [one.ban.version for one in standing(place.store, MODEL).banned] == ["2", "1"]
 
 
+def test_a_rollback_passes_over_another_build_of_a_training_that_is_banned(place: Place) -> None:
+    place.promote("b again", recipe="recipe of b")
+    assert [back(place), back(place)] == ["3", "1"]
+
+
 @pytest.mark.parametrize(
     ("version", "said"), [("9", "was never in production; allowed: 1, 2, 3"), ("3", "is in production already")]
 )

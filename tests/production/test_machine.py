@@ -1,12 +1,14 @@
 """A state machine over production: whatever happens, the alias follows the ledger or a finding has a name.
 
-Steps: RATCHET_PRODUCTION_STEPS, else 500 in all; 10,000 for a long run.
+In memory, and with MLflow's own database in a folder. Steps: RATCHET_PRODUCTION_STEPS, else 500 in all in memory, and a
+fifth of it with the database; 10,000 for a long run.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from copy import deepcopy
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from uuid import uuid4
 
 from hypothesis import HealthCheck, settings
@@ -16,193 +18,219 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.request import Promotion
+from ratchet.contracts.summaries import Judgement, Snapshot, SnapshotDay, TrainedModel
+from ratchet.contracts.version_record import RecordedStage
+from ratchet.production import baseline
 from ratchet.production.accept_loss import accept_loss
+from ratchet.production.by_hand import carry_out
 from ratchet.production.hold import hold
-from ratchet.production.reconcile import Reconciled, follow, reconcile
+from ratchet.production.promote import promote
+from ratchet.production.recipe import recipe
+from ratchet.production.reconcile import Reconciled, reconcile
 from ratchet.production.release import release
 from ratchet.production.rollback import rollback
-from ratchet.production.standing import standing
-from ratchet.store.ledger import append, champion_of, records
+from ratchet.production.standing import standing, standing_of
+from ratchet.runs.requests import compose
+from ratchet.store.ledger import Record, champion_of, records
 from ratchet.store.memory import MemoryStore
-from ratchet.tracking.memory_registry import MemoryRegistry
+from ratchet.store.version_records import keep_record
 from ratchet.tracking.registry import DIGEST, Version
-from tests.store.test_ledger import change
+from tasks.register.production import Candidate, settle
+from tests.production.worlds import MODEL, Crash, MemoryWorld, SqliteWorld, World
+from tests.runs.test_requests import JUDGED, OUTCOMES, TRAINED, plan
+from tests.store.test_version_records import FILE, record
 
-MODEL, PIPELINE = "ranker", "p"
 STEPS = int(os.environ.get("RATCHET_PRODUCTION_STEPS", "500"))
 START = date(2026, 1, 1)
+REQUEST = compose(MemoryStore("machine"), plan(), "register", OUTCOMES, "a")
+BY = {"by": "ann", "because": "clicks fell"}
+ACTS = ("night", "rerun", "promote", "rollback", "hold", "release", "release one", "accept", "look")
 
 
-class Crash(Exception):
-    """The process that wrote has died."""
-
-
-class CrashingStore(MemoryStore):
-    """A store whose writer dies at its n-th write from now on; 0 for never."""
-
-    left = 0
-
-    def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        self._count()
-        done = super().replace(key, data, expected=expected)
-        self._count()
-        return done
-
-    def _count(self) -> None:
-        if self.left:
-            self.left -= 1
-            if not self.left:
-                raise Crash
-
-
-class CrashingRegistry(MemoryRegistry):
-    """A registry whose writer dies between the tag and the alias."""
-
-    def point(self, model: str, version: Version, record: int) -> None:
-        alias = self.models[model].alias
-        super().point(model, version, record)
-        self.models[model].alias = alias
-        raise Crash
+def nothing() -> None:
+    """Nothing happens between the evaluation and register."""
 
 
 class Production(RuleBasedStateMachine):
     """Nights of consecutive dates, people and accidents."""
 
     models: Bundle[str] = Bundle("models")
+    place: Callable[[], World] = MemoryWorld
 
     @initialize()
     def begin(self) -> None:
-        self.store = CrashingStore(uuid4().hex)
-        self.registry = MemoryRegistry.of(self.store.uri)
+        self.world = type(self).place()
+        self.store = self.world.store
         self.day = START
         self.count = 0
+        self.ran: list[tuple[str, date]] = []
+        self.ran_at_copy = 0
         self.known: dict[date, int | None] = {}
-        self.store_copy = dict(self.store._space.files)
-        self.registry_copy = deepcopy(self.registry.models)
 
-    def find(self) -> Reconciled:
+    def teardown(self) -> None:
+        self.world.end()
+
+    def look(self) -> Reconciled:
         return reconcile(self.store, None, MODEL)
 
-    def settle(self, name: str, recipe: str, day: date) -> None:
-        """What register does: the registry first, then the ledger if nothing is in the way, then the alias."""
-        made = digest(name.encode())
-        found = self.registry.find(MODEL, made) or (self.registry.add(MODEL, {DIGEST: made}),)
-        before = self.find()
-        if before.finding is not None:
+    def run(
+        self, name: str, day: date, *, promotion: Promotion | None = None, between: Callable[[], None] = nothing
+    ) -> None:
+        """A run whose candidate is better: planned, evaluated, registered, and settled by the code of the stages."""
+        made, made_by = digest(name.encode()), {"made": name.partition("-")[0]}
+        self.store.create(paths.night(MODEL, day, f"run-{uuid4().hex[:6]}"), b"")
+        if self.look().finding is not None:
             return
-        now = standing(self.store, MODEL)
-        if now.obstacle(made, recipe) or (now.live and now.live.model_digest == made):
-            return
-        new = change(
-            found[0].number,
-            1,
-            model_digest=made,
-            recipe=recipe,
-            data_date=day,
-            recorded=self.clock(),
-            pipeline=PIPELINE,
+        may = promotion or baseline.promotion(
+            self.store, MODEL, data_date=day, kind="scheduled", configured="auto", asked=None
         )
-        append(self.store, new, after=now.number)
-        self.find()
+        against = baseline.baseline(self.store, MODEL, data_date=day, candidate=made, may_promote=may.mode != "never")
+        between()
+        version = self.version(made, made_by, day)
+        candidate = Candidate(
+            version=version.number,
+            judged=Judgement.model_validate(JUDGED).model_copy(update={"baseline": against}),
+            trained=TrainedModel.model_validate({**TRAINED, "digest": made}),
+            fingerprint=digest(name.encode()),
+            recipe=recipe(made_by),
+            scoring="",
+            snapshot=Snapshot(table="t", version=0, days=(SnapshotDay(day=day, file=FILE, source=FILE.sha256),)),
+        )
+        if self.look().finding is not None:
+            return
+        settle(self.store, REQUEST.model_copy(update={"data_date": day, "promotion": may}), candidate)
+        self.look()
 
-    def clock(self) -> datetime:
-        return datetime(self.day.year, self.day.month, self.day.day, 2, tzinfo=UTC) + timedelta(days=1)
+    def version(self, made: str, made_by: dict[str, str], day: date) -> Version:
+        """The version of a model, registered if it is not there, and its record."""
+        found = self.world.ask(lambda registry: registry.find(MODEL, made))
+        version: Version = found[0] if found else self.world.add({DIGEST: made})
+        stage = RecordedStage(
+            manifest="m", fingerprint=made, content=made, parts=made_by, environment=None, attempt="a",
+            finished=datetime.now(UTC), timings={},
+        )  # fmt: skip
+        days = Snapshot(table="t", version=0, days=(SnapshotDay(day=day, file=FILE, source=FILE.sha256),))
+        changes = {"data_date": day, "snapshot": days, "stages": {"train": stage, "evaluate": stage}}
+        keep_record(self.store, record(version.number, made).model_copy(update=changes))
+        return version
+
+    def new(self) -> str:
+        self.count += 1
+        return f"m{self.count}"
+
+    def tonight(self, name: str, **more: object) -> str:
+        self.ran.append((name, self.day))
+        self.run(name, self.day, **more)  # type: ignore[arg-type] # keywords of run
+        return name
 
     @rule(target=models)
     def night(self) -> str:
         """A new date with a better model."""
         self.day += timedelta(days=1)
-        self.count += 1
-        self.mark(self.day)
-        self.settle(f"m{self.count}", f"r{self.count}", self.day)
-        return f"m{self.count}"
+        return self.tonight(self.new())
 
     @rule()
     def night_that_is_not_better(self) -> None:
         self.day += timedelta(days=1)
-        self.mark(self.day)
-        self.find()
+        self.store.create(paths.night(MODEL, self.day, f"run-{uuid4().hex[:6]}"), b"")
+        self.look()
 
-    def mark(self, day: date) -> None:
-        self.store.create(paths.night(PIPELINE, day, f"run-{self.count}-{uuid4().hex[:6]}"), b"")
+    @rule(target=models)
+    def withheld(self) -> str:
+        """A better model that is registered, and that its run may not promote."""
+        self.day += timedelta(days=1)
+        return self.tonight(self.new(), promotion=Promotion(mode="never", reason="not now"))
+
+    @rule(target=models, what=st.sampled_from(["night", "rollback", "hold"]))
+    def night_in_which_production_moves(self, what: str) -> str:
+        """Somebody else changes production between the evaluation and register."""
+        self.day += timedelta(days=1)
+        return self.tonight(self.new(), between=partial(self.act, what))
 
     @rule(model=models)
     def rerun(self, model: str) -> None:
         """A night of before again, bit for bit."""
-        self.settle(model, f"r{model[1:]}", self.day)
+        self.run(model, self.day)
 
     @rule(model=models)
     def rebuild(self, model: str) -> None:
         """The same training with other bits."""
         self.count += 1
-        self.settle(f"{model}-rebuilt-{self.count}", f"r{model[1:]}", self.day)
+        self.run(f"{model}-rebuilt-{self.count}", self.day)
 
     @rule(model=models, back=st.integers(1, 30))
     def backfill(self, model: str, back: int) -> None:
         """An older date, asked to promote."""
-        self.settle(model, f"r{model[1:]}", self.day - timedelta(days=back))
+        self.run(model, self.day - timedelta(days=back), promotion=Promotion(mode="auto"))
 
     @rule(what=st.sampled_from(["rollback", "hold", "release", "release one"]))
     def person(self, what: str) -> None:
-        if (found := self.find().finding) is not None and found.name.startswith("ledger"):
-            return
-        try:
-            if what == "rollback":
-                rollback(self.store, MODEL, by="ann", because="clicks fell")
-            elif what == "hold":
-                hold(self.store, MODEL, by="ann", because="an experiment")
-            else:
-                bans = standing(self.store, MODEL).banned
-                version = bans[0].ban.version if bans and what == "release one" else None
-                release(self.store, MODEL, version=version, by="ann", because="it is well")
-        except ConfigurationError:
-            return
-        reconcile(self.store, None, MODEL, force=True)
+        self.act(what)
 
-    @rule(at=st.integers(1, 6), what=st.sampled_from(["night", "person"]))
-    def crash(self, at: int, what: str) -> None:
-        """A writer dies before or after one of its writes."""
-        self.store.left = at
-        try:
-            if what == "person":
-                self.person("rollback")
-            else:
-                self.count += 1
-                self.settle(f"m{self.count}", f"r{self.count}", self.day)
-        except Crash:
-            pass
-        finally:
-            self.store.left = 0
+    @rule(model=models)
+    def promote_by_hand(self, model: str) -> None:
+        self.act("promote", model)
 
     @rule()
-    def crash_between_tag_and_alias(self) -> None:
-        self.count += 1
-        made = digest(f"m{self.count}".encode())
-        if self.find().finding is not None or standing(self.store, MODEL).hold is not None:
-            return
-        version = self.registry.add(MODEL, {DIGEST: made})
-        now = standing(self.store, MODEL)
-        new = change(version.number, 1, model_digest=made, data_date=self.day, recorded=self.clock(), pipeline=PIPELINE)
-        append(self.store, new, after=now.number)
+    def accept(self) -> None:
+        """A person goes on after a loss."""
+        self.act("accept")
+
+    @rule(model=models, at=st.integers(1, 16), what=st.sampled_from(ACTS))
+    def crash(self, model: str, at: int, what: str) -> None:
+        """A writer dies before or after one of its calls to store or registry."""
+        self.world.calls.left = at
         with suppress(Crash):
-            follow(self.store, MODEL, CrashingRegistry(self.registry.address, self.registry.models))
+            self.act(what, model)
+        self.world.calls.left = 0
+
+    def act(self, what: str, model: str = "") -> None:
+        """One change of production, as a run or a command makes it."""
+        if what == "night":
+            return self.run(self.new(), self.day)
+        if what == "rerun":
+            return self.run(model, self.day)
+        with suppress(ConfigurationError, CorruptArtifact):  # refused, with a reason
+            if what == "accept":
+                self.known.clear()
+                accept_loss(self.store, None, MODEL, **BY)
+            elif what == "look":
+                self.look()
+            else:
+                carry_out(self.store, None, MODEL, partial(self.change, what, model))
+        return None
+
+    def change(self, what: str, model: str) -> Record:
+        if what == "promote":
+            found = self.world.ask(lambda registry: registry.find(MODEL, digest(model.encode())))
+            number = found[0].number if found else "999"
+            return promote(self.store, None, MODEL, number, **BY, load=lambda _, origin: origin.model_digest)
+        if what == "release one":
+            banned = standing(self.store, MODEL).banned
+            return release(self.store, MODEL, version=banned[0].ban.version if banned else "999", **BY)
+        return {"rollback": rollback, "hold": hold, "release": release}[what](self.store, MODEL, **BY)
 
     @rule()
     def copy(self) -> None:
-        """A backup of both; each may be restored alone."""
-        self.store_copy = dict(self.store._space.files)
-        self.registry_copy = deepcopy(self.registry.models)
+        """A backup of all; each part may be restored alone."""
+        self.world.copy()
+        self.ran_at_copy = len(self.ran)
 
     @rule()
     def restore_store(self) -> None:
-        self.store._space.files.clear()
-        self.store._space.files.update(self.store_copy)
+        self.world.restore_store()
         self.known.clear()
 
     @rule()
     def restore_registry(self) -> None:
-        self.registry.models.clear()
-        self.registry.models.update(deepcopy(self.registry_copy))
+        self.world.restore_registry()
+
+    @rule()
+    def restore_database(self) -> None:
+        """Airflow's database of before: it runs the nights since then once more."""
+        for name, day in self.ran[self.ran_at_copy :][-4:]:
+            self.run(name, day)
 
     @rule()
     def lose_tail(self) -> None:
@@ -213,28 +241,30 @@ class Production(RuleBasedStateMachine):
 
     @rule(number=st.integers(1, 5))
     def bend(self, number: int) -> None:
-        held = self.registry.models.get(MODEL)
-        if held and str(number) in held.versions:
-            held.alias = str(number)
-
-    @rule()
-    def accept(self) -> None:
-        """A person goes on after a loss."""
-        found = self.find().finding
-        if found is None or not found.name.startswith(("ledger-behind", "ledger-damaged")):
-            return
-        accept_loss(self.store, None, MODEL, by="ann", because="no backup has it")
-        self.known.clear()
+        self.world.bend(number)
 
     @invariant()
     def the_alias_follows_or_a_finding_says_why_not(self) -> None:
-        found = self.find()
-        if found.finding is not None or found.live is None:
+        found = self.look()
+        assert not found.unchecked
+        alias = self.world.ask(lambda registry: registry.champion(MODEL))
+        if found.finding is not None:
+            banned = standing(self.store, MODEL).ban_of(alias.digest) if found.live and alias else None
+            if found.finding.name == "registry-behind" and banned is not None:
+                assert banned.sentence in found.finding.explanation, "a banned model is served, and nobody says so"
             return
-        alias = self.registry.champion(MODEL)
-        assert alias is not None
-        assert alias.digest == found.live.model_digest
-        assert standing(self.store, MODEL).ban_of(alias.digest) is None, "a banned model is served"
+        assert (alias.digest if alias else None) == (found.live.model_digest if found.live else None)
+        assert alias is None or standing(self.store, MODEL).ban_of(alias.digest) is None, "a banned model is served"
+
+    @invariant()
+    def no_record_brings_back_what_is_banned(self) -> None:
+        with suppress(CorruptArtifact):
+            history = records(self.store, MODEL)
+            for place, one in enumerate(history):
+                if one.moves_production:
+                    before = standing_of(MODEL, history[:place])
+                    assert before.ban_of(one.model_digest, one.recipe) is None, f"record {one.number}"
+                    assert one.action != "promote" or before.hold is None, f"record {one.number}"
 
     @invariant()
     def who_was_in_office_stays_so(self) -> None:
@@ -243,19 +273,29 @@ class Production(RuleBasedStateMachine):
             history = records(self.store, MODEL)
         except CorruptArtifact:
             return
-        marked = {paths.night_date(entry.key) for entry in self.store.list(paths.nights(PIPELINE))}
-        for day in marked:
-            record = champion_of(history, before=day)
-            number = record.number if record else None
-            if day in self.known:
-                assert self.known[day] == number, f"{day}: {self.known[day]} -> {number}"
-            self.known[day] = number
+        for day in {paths.night_date(entry.key) for entry in self.store.list(paths.nights(MODEL))}:
+            found = champion_of(history, before=day)
+            number = found.number if found else None
+            assert self.known.setdefault(day, number) == number, f"{day}: {self.known[day]} -> {number}"
 
 
-Production.TestCase.settings = settings(
-    max_examples=max(1, STEPS // 50),
-    stateful_step_count=50,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+class ProductionInSqlite(Production):
+    """The same with MLflow's own database."""
+
+    place = SqliteWorld
+
+
+def steps(count: int) -> settings:
+    """Settings for so many steps in all."""
+    return settings(
+        max_examples=max(1, count // 50),
+        stateful_step_count=50,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+Production.TestCase.settings = steps(STEPS)
+ProductionInSqlite.TestCase.settings = steps(STEPS // 5)
 test_production_under_everything_that_happens = Production.TestCase
+test_production_with_mlflow_s_database = ProductionInSqlite.TestCase

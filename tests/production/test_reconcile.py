@@ -1,6 +1,7 @@
 """The alias follows the ledger: repairs, races, and the states in which it must not."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -175,6 +176,22 @@ def test_what_allows_no_decision_has_a_name_moves_nothing_and_is_refused(
     assert list(sentences(MODEL, found)) == [str(found.finding)]
     with pytest.raises(CorruptArtifact if name.startswith("ledger") else ConfigurationError, match=name):
         found.refuse()
+
+
+def test_a_registry_of_before_that_serves_what_was_rolled_back_since_is_named_as_that(place: Place) -> None:
+    for model in "ab":
+        place.promote(model)
+    reconcile(place.store, None, MODEL)
+    older = deepcopy(place.registry.models)
+    rollback(place.store, MODEL, by="ann", because="clicks fell")
+    place.promote("c")
+    reconcile(place.store, None, MODEL)
+    place.registry.models.clear()
+    place.registry.models.update(older)
+    finding = reconcile(place.store, None, MODEL).finding
+    assert finding is not None
+    assert finding.name == "registry-behind"
+    assert "ROLLED BACK: version 2, which has this model or its training, was rolled back by ann" in finding.explanation
 
 
 def test_a_foreign_alias_over_an_empty_ledger_is_no_lost_ledger(place: Place) -> None:

@@ -22,7 +22,7 @@ def test_a_refused_day_is_out_until_a_person_lets_it_in(tmp_path: Path) -> None:
         table = pq.read_table(path)
         pq.write_table(table.slice(0, table.num_rows // 2), path)
     night = ("search-ranking", str(data), store)
-    days = ("--set", "source.window_days=5", "--set", "validate.volume.against=similar_days")
+    days = ("--set", "validate.volume.against=similar_days")
     assert run(*night, *days, "--from", f"{BEFORE}", "--to", f"{BEFORE}").code == 65
     nobody = ratchet("admit", "search-ranking", "--store", store, "--date", f"{DAY}", *WHO)
     assert (nobody.code, f"no run of {DAY} has refused it" in nobody.err) == (64, True)

@@ -153,6 +153,6 @@ def test_data_that_breaks_a_rule_stops_the_run_before_anything_is_trained(data: 
 
 
 def test_a_day_that_is_not_there_is_named(data: str, tmp_path: Path) -> None:
-    ended = run("search-ranking", data, str(tmp_path / "s"), "--set", "source.window_days=20")
+    ended = run("search-ranking", data, str(tmp_path / "s"), "--set", "source.window_days=40")
     assert ended.code == 65
-    assert "2026-03-01" in ended.json["error"]["cause"]
+    assert "2026-02-09" in ended.json["error"]["cause"]

@@ -6,12 +6,20 @@ import pytest
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import Stage
+from ratchet.production.baseline import as_champion
+from ratchet.production.hold import hold
+from ratchet.production.release import release
+from ratchet.production.rollback import rollback
 from ratchet.runs.events import Event
 from ratchet.runs.work import Work, settle
+from ratchet.store.ledger import Record, append
 from ratchet.store.memory import MemoryStore
+from ratchet.store.publishing import Transaction
 from tests.runs.recorded import keep, publish, training
-from tests.runs.test_requests import JUDGED, OUTCOMES, outcome, plan
+from tests.runs.test_requests import CONTENT, JUDGED, OUTCOMES, outcome, plan
+from tests.store.test_ledger import change
 
 BEFORE: tuple[Stage, ...] = ("ingest", "validate", "features")
 
@@ -79,3 +87,101 @@ def test_register_is_skipped_unless_the_verdict_is_to_promote(store: MemoryStore
 def test_a_stage_whose_earlier_stage_has_no_result_is_refused(store: MemoryStore, events: list[Event]) -> None:
     with pytest.raises(ConfigurationError, match=r"evaluate of run r: train has no result yet; to do: run train"):
         settle(store, plan(), "evaluate", "try1", on_event=events.append)
+
+
+REGISTERED = {"model": "small", "version": "1", "mlflow_run_id": "m"}
+
+
+def judged_against(champion: Record | None) -> Outcome:
+    """A verdict of promote, over this champion."""
+    baseline = as_champion(champion).model_dump(mode="json") if champion else None
+    return outcome("evaluate", summary={**JUDGED, "baseline": baseline})
+
+
+def ready(store: MemoryStore, champion: Record | None) -> None:
+    """The run has a better candidate than this champion."""
+    keep(store, plan(), OUTCOMES["train"], judged_against(champion))
+
+
+def register(store: MemoryStore, events: list[Event]) -> Work | Outcome:
+    return settle(store, plan(), "register", "try1", on_event=events.append)
+
+
+def published(store: MemoryStore, events: list[Event], **registration: object) -> None:
+    """Publish what the register that is due says."""
+    work = register(store, events)
+    assert isinstance(work, Work)
+    Transaction(store, work.request.prefix, "try1").commit(
+        stage="register", fingerprint=work.request.fingerprint, parts=work.request.parts, content=CONTENT,
+        summary={**REGISTERED, "promoted": False, **registration},
+    )  # fmt: skip
+
+
+def put(store: MemoryStore, model: str, *, after: int) -> Record:
+    """Somebody puts a model into production."""
+    return append(store, change("7", 10, model="small", model_digest=model), after=after)
+
+
+OURS, FIRST, OTHER = CONTENT, "a" * 64, "b" * 64
+
+
+def test_what_was_withheld_because_production_moved_is_decided_again_once_it_is_as_it_was_measured(
+    store: MemoryStore, events: list[Event]
+) -> None:
+    ready(store, put(store, FIRST, after=0))
+    published(store, events, withheld="production has moved since the evaluation")  # and the reason has passed
+    again = register(store, events)
+    assert isinstance(again, Work)
+    assert [event.message for event in events] == ["production of small is not what register left; it is decided again"]
+    assert [entry.key for entry in store.list(paths.superseded(again.request.prefix))]
+    put(store, OTHER, after=1)
+    published(store, events, withheld="production has moved since the evaluation")
+    found = register(store, events)
+    assert isinstance(found, Outcome)
+    assert found.cached, "the reason stands, so the answer does"
+    rollback(store, "small", by="ann", because="clicks fell")
+    assert isinstance(register(store, events), Work)
+
+
+def test_what_was_withheld_by_a_hold_that_came_in_between_is_decided_again_after_its_release(
+    store: MemoryStore, events: list[Event]
+) -> None:
+    ready(store, put(store, FIRST, after=0))
+    published(store, events, withheld="promotions of small are held")  # the hold came after the request was made
+    hold(store, "small", by="ann", because="an experiment")
+    published(store, events, withheld="promotions of small are held")
+    assert isinstance(register(store, events), Outcome)
+    release(store, "small", by="ann", because="it is over")
+    assert isinstance(register(store, events), Work)
+
+
+def test_a_promotion_that_was_rolled_back_and_released_is_decided_again_by_its_own_night(
+    store: MemoryStore, events: list[Event]
+) -> None:
+    ready(store, put(store, FIRST, after=0))
+    published(store, events, promoted=True)
+    put(store, OURS, after=1)
+    assert isinstance(register(store, events), Outcome)
+    rollback(store, "small", by="ann", because="clicks fell")
+    banned = register(store, events)
+    assert isinstance(banned, Work)
+    assert "was rolled back by ann" in banned.request.parts["obstacle"]
+    release(store, "small", version="7", by="ann", because="it was the logging")
+    again = register(store, events)
+    assert isinstance(again, Work)
+    assert "obstacle" not in again.request.parts
+
+
+def test_a_night_that_production_has_left_behind_is_judged_again_without_training(store: MemoryStore) -> None:
+    """A run of the same date after another model was promoted: its evaluation is another, its training the same."""
+    keep(store, plan(), OUTCOMES["train"])
+    put(store, FIRST, after=0)
+    fingerprints = []
+    for _ in range(2):
+        works = [settle(store, plan(), stage, "try1", on_event=print) for stage in ("train", "evaluate")]
+        assert all(isinstance(work, Work) for work in works)
+        fingerprints.append([work.request.fingerprint for work in works if isinstance(work, Work)])
+        if len(fingerprints) == 1:
+            put(store, OTHER, after=1)
+    (train, evaluate), (train_again, evaluate_again) = fingerprints
+    assert (train, evaluate != evaluate_again) == (train_again, True)

@@ -23,6 +23,9 @@ _PLACES = (
     ("model_versions", "storage_location"),
 )
 """Where MLflow keeps absolute addresses of artifacts."""
+_ONE_ARITHMETIC = {"MKL_CBWR": "COMPATIBLE", "ATEN_CPU_CAPABILITY": "default"}
+"""The same order of additions on every x86-64 processor: by default, MKL adds in another one on Intel's than on AMD's,
+and a float32 product of a release of before has other last bits (README.md of ff9b446)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +43,8 @@ class Corpus:
         """Call `ratchet` on this store, with this data; nothing of the caller's own settings reaches it."""
         ours = ("RATCHET_", "MLFLOW_", "PYTHON")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        environment = {**inherited, "RATCHET_STORE": str(self.store), "RATCHET_DATA": str(self.root / "data")}
+        ours_now = {"RATCHET_STORE": str(self.store), "RATCHET_DATA": str(self.root / "data")}
+        environment = {**inherited, **_ONE_ARITHMETIC, **ours_now}
         command = [str(_RATCHET), *arguments]
         return subprocess.run(command, env=environment, cwd=self.root, capture_output=True, text=True, check=False)
 
@@ -68,17 +72,19 @@ class Corpus:
         return found
 
     def ledger(self, model: str) -> dict[str, str]:
-        """The bytes of each record of a model's ledger, as text, by file name."""
-        return {
-            path.name: path.read_text(encoding="utf-8") for path in sorted((self.store / "ledger" / model).iterdir())
-        }
+        """The bytes of each record of a model's ledger, as text, by file name; without the head, which moves."""
+        records = sorted((self.store / "ledger" / model).glob("[0-9]*.json"))
+        return {path.name: path.read_text(encoding="utf-8") for path in records}
 
     def score(self, model_uri: str, rows: Sequence[dict[str, Any]]) -> list[float]:
         """The scores of a registered model, by MLflow in a process of its own (see score.py)."""
         empty = self.root / "empty"
         empty.mkdir(exist_ok=True)
         command = [sys.executable, "-I", str(HERE / "score.py"), f"sqlite:///{self.store}/mlflow/mlflow.db", model_uri]
-        done = subprocess.run(command, cwd=empty, input=json.dumps(rows), capture_output=True, text=True, check=False)
+        environment = {**os.environ, **_ONE_ARITHMETIC}
+        done = subprocess.run(
+            command, cwd=empty, env=environment, input=json.dumps(rows), capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         scores: list[float] = json.loads(done.stdout)
         return scores
