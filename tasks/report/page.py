@@ -11,10 +11,10 @@ from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Check, Judgement, Registration, Snapshot, Split, TrainedModel, Validation
 from ratchet.pages import template
+from ratchet.pages.rails import guard_lines, rival
 from ratchet.verdict.sentences import confidence
 from tasks.report import charts
 from tasks.report.headline import headline
-from tasks.report.rails import guard_lines, rival
 
 _TEMPLATE = Path(__file__).with_name("report.html")
 _CONSTANT = "constant."
