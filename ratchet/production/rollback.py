@@ -16,16 +16,31 @@ def rollback(store: Store, model: str, *, version: str | None = None, by: str, b
     """Record that an earlier champion is in production again. version: of it; else the last different one.
 
     Every model that was in production since then is banned, with the recipe of its training, until a person releases
-    it. A model that is banned itself is no target. Raises ConfigurationError where there is no such champion.
+    it. A model that is banned itself is no target. Raises ConfigurationError where there is no such champion, and where
+    production moves meanwhile: the model that the person wants to leave is not in production any more.
     """
+    seen: list[Record] = []
 
     def decide(now: Standing) -> Change:
         live = live_of(now)
+        _refuse_moved(seen, live)
         target = _named(now, live, version) if version is not None else _last_different(now, live)
         bans = _bans(store, now, target)
         return by_hand(target, "rollback", by=by, because=because, bans=bans)
 
     return record_decision(store, model, decide)
+
+
+def _refuse_moved(seen: list[Record], live: Record) -> None:
+    """Raise ConfigurationError if production has moved since the champion was seen first. seen: it, once it was."""
+    if not seen:
+        seen.append(live)
+    if live.number != seen[0].number:
+        raise ConfigurationError(
+            f"production of {live.model} has moved meanwhile, from version {seen[0].version} to {live.version} "
+            f"(record {live.number}: {live.action}); nothing was rolled back",
+            remedy=f"see `ratchet history {live.model}`, and roll back again if version {live.version} is wrong, too",
+        )
 
 
 def _last_different(now: Standing, live: Record) -> Record:

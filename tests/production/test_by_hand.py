@@ -1,5 +1,6 @@
 """What people do to production: rollback, hold, release, and the record of who and why."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 import pytest
@@ -182,3 +183,39 @@ def test_a_rebuild_and_a_smaller_micro_batch_have_the_recipe_of_the_first_traini
     parts = {"data_date": "2026-11-20", "config.train.epochs": "3"}
     assert recipe({**parts, "rebuild": "run-2", "accumulation": "4"}) == recipe(parts)
     assert recipe({**parts, "config.train.epochs": "4"}) != recipe(parts)
+
+
+class _Eventful(MemoryStore):
+    """Something happens just before the next record is written."""
+
+    event: Callable[[], object] | None = None
+
+    def create(self, key: str, data: bytes) -> bool:
+        if self.event is not None and key.startswith(paths.ledger(MODEL)):
+            event, self.event = self.event, None
+            event()
+        return super().create(key, data)
+
+
+def eventful(name: str) -> tuple[Place, _Eventful]:
+    store = _Eventful(name)
+    place = Place(store, MemoryRegistry.of(store.uri))
+    for model in "abc":
+        place.promote(model)
+    return place, store
+
+
+def test_a_rollback_that_a_promotion_overtakes_does_not_bring_back_the_model_that_was_to_go() -> None:
+    place, store = eventful("overtaken")
+    store.event = lambda: place.promote("d")
+    with pytest.raises(ConfigurationError, match="has moved meanwhile, from version 3 to 4"):
+        back(place)
+    assert standing(store, MODEL).banned == ()
+
+
+def test_two_people_who_roll_the_same_model_back_go_one_step_and_not_two() -> None:
+    place, store = eventful("two-people")
+    store.event = lambda: back(place)
+    with pytest.raises(ConfigurationError, match="has moved meanwhile, from version 3 to 2"):
+        back(place)
+    assert [one.ban.version for one in standing(store, MODEL).banned] == ["3"]
