@@ -3,7 +3,7 @@
 A change here violates the promise of the project when a model that is taken out of production is not banned.
 """
 
-from ratchet.contracts.errors import ConfigurationError, RatchetError
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.production.by_hand import by_hand, live_of, record_decision
 from ratchet.production.recipe import recipe
 from ratchet.production.standing import Standing
@@ -89,10 +89,13 @@ def _banned(now: Standing, record: Record) -> bool:
 
 
 def _recipe(store: Store, record: Record) -> str:
-    """The recipe of a record's model; of a record of before, from its training, if that is still there."""
+    """The recipe of a record's model; of a record of before, from its training, if that is still there.
+
+    Raises Unavailable: a ban without the recipe would let a rebuild return.
+    """
     if record.recipe or "train" not in record.manifests:
         return record.recipe
     try:
         return recipe(read_manifest(store, record.manifests["train"]).result.parts)
-    except RatchetError:
+    except CorruptArtifact:
         return ""

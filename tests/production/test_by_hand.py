@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.production.accept_loss import accept_loss
 from ratchet.production.by_hand import carry_out
@@ -186,9 +186,10 @@ def test_a_rebuild_and_a_smaller_micro_batch_have_the_recipe_of_the_first_traini
 
 
 class _Eventful(MemoryStore):
-    """Something happens just before the next record is written."""
+    """Something happens just before the next record is written; the manifests of trainings may not answer."""
 
     event: Callable[[], object] | None = None
+    down = False
 
     def create(self, key: str, data: bytes) -> bool:
         if self.event is not None and key.startswith(paths.ledger(MODEL)):
@@ -196,12 +197,17 @@ class _Eventful(MemoryStore):
             event()
         return super().create(key, data)
 
+    def read(self, key: str) -> bytes:
+        if self.down and key.startswith("published/"):
+            raise Unavailable("the store does not answer")
+        return super().read(key)
 
-def eventful(name: str) -> tuple[Place, _Eventful]:
+
+def eventful(name: str, **more: str) -> tuple[Place, _Eventful]:
     store = _Eventful(name)
     place = Place(store, MemoryRegistry.of(store.uri))
     for model in "abc":
-        place.promote(model)
+        place.promote(model, **more)
     return place, store
 
 
@@ -219,3 +225,11 @@ def test_two_people_who_roll_the_same_model_back_go_one_step_and_not_two() -> No
     with pytest.raises(ConfigurationError, match="has moved meanwhile, from version 3 to 2"):
         back(place)
     assert [one.ban.version for one in standing(store, MODEL).banned] == ["3"]
+
+
+def test_a_store_that_does_not_answer_makes_no_ban_without_a_recipe() -> None:
+    place, store = eventful("no-answer", recipe="")
+    store.down = True
+    with pytest.raises(Unavailable):
+        back(place)
+    assert len(records(store, MODEL)) == 3
