@@ -185,6 +185,12 @@ def test_a_rebuild_and_a_smaller_micro_batch_have_the_recipe_of_the_first_traini
     assert recipe({**parts, "config.train.epochs": "4"}) != recipe(parts)
 
 
+def test_a_training_on_more_processors_has_the_recipe_of_the_first_training() -> None:
+    parts = {"input.features": "f", "config.resources.train.cpus": "2", "config.resources.train.gpus": "0"}
+    other = {**parts, "config.resources.train.cpus": "3", "config.resources.train.gpus": "1"}
+    assert recipe(other) == recipe(parts)
+
+
 class _Eventful(MemoryStore):
     """Something happens just before the next record is written; the manifests of trainings may not answer."""
 
