@@ -65,6 +65,15 @@ def test_a_banned_version_is_no_target_until_it_is_released(place: Place) -> Non
     assert [one.ban.version for one in standing(place.store, MODEL).banned] == ["2", "1"]
 
 
+def test_a_release_ends_the_ban_of_one_model_where_two_had_the_number(place: Place) -> None:
+    append(place.store, change("3", 11, model_digest=digest(b"another")), after=3)
+    back(place, "1")
+    release(place.store, MODEL, version="3", by="bob", because="it was the logging")
+    now = standing(place.store, MODEL)
+    assert now.ban_of(digest(b"another")) is None
+    assert now.ban_of(digest(b"c")) is not None
+
+
 def test_a_rollback_passes_over_another_build_of_a_training_that_is_banned(place: Place) -> None:
     place.promote("b again", recipe="recipe of b")
     assert [back(place), back(place)] == ["3", "1"]
