@@ -57,6 +57,7 @@ class PlanOperator(BaseOperator):
         spec = load(self.folder, changed)
         day = data_date(context, self.timezone)
         kind = run_kind(context)
+        promotion = form.promotion(asked, kind, day, spec.register_.promote)
         as_of: AsOf = asked.get("as_of") or ("then" if kind == "backfill" else "now")
         runner, how = choose_runner(environment().runner)
         image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
@@ -71,7 +72,8 @@ class PlanOperator(BaseOperator):
             overrides={key: str(value) for key, value in changed.items()},
             started_by=getattr(context["dag_run"], "triggering_user_name", None) or "",
             rebuild=bool(asked.get("rebuild")),
-            promote=asked.get("promote"),
+            promote=promotion.mode,
+            latest=promotion.latest,
             image=image,
             as_of=as_of,
             origin=context["run_id"],

@@ -10,13 +10,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, BaseOperator, Param
-from airflow.sdk.definitions.retry_policy import RetryDecision
 
-from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.gate import NAME
 from ratchet_airflow import settings
 from ratchet_airflow.person import person
-from ratchet_airflow.retries import LOST_DELAY, StageRetryPolicy
+from ratchet_airflow.retries import LOST_DELAY, UnavailableRetryPolicy
 
 if TYPE_CHECKING:
     from ratchet.production.by_hand import Done
@@ -72,16 +71,6 @@ VERBS = (
     Verb(name="history", version="", says="Prints every change of production into the log, with who and why."),
     Verb(name="doctor", version="", says="Says whether production is well, and repairs what is safe to repair."),
 )
-
-
-class UnavailableRetryPolicy(StageRetryPolicy):
-    """Retries what does not answer, and nothing else."""
-
-    def evaluate(self, exception: BaseException, try_number: int, max_tries: int, context: Any = None) -> RetryDecision:
-        """Airflow calls this in the worker."""
-        if isinstance(exception, Unavailable | OSError):
-            return super().evaluate(exception, try_number, max_tries, context)
-        return RetryDecision.fail("only what does not answer is tried again")
 
 
 class ProductionOperator(BaseOperator):
@@ -167,7 +156,7 @@ def build(verb: Verb, callbacks: Mapping[str, Any] | None = None) -> DAG:
         is_paused_upon_creation=False,
         dagrun_timeout=timedelta(days=2),
         tags=[TAG],
-        params=_form(verb),
+        params=form(verb),
     )
     handling: dict[str, Any] = {
         "retries": _RETRIES,
@@ -193,15 +182,16 @@ def build(verb: Verb, callbacks: Mapping[str, Any] | None = None) -> DAG:
     return dag
 
 
-def _form(verb: Verb) -> dict[str, Param]:
-    form = {
+def form(verb: Verb) -> dict[str, Param]:
+    """What a person is asked for."""
+    fields = {
         "model": Param(
             None, type="string", pattern=NAME, title="Model", description_md="The registered model: `register.model`."
         )
     }
     if verb.version:
         required = verb.version == "required"
-        form["version"] = Param(
+        fields["version"] = Param(
             None,
             type="string" if required else ["null", "string"],
             pattern=r"^[1-9][0-9]*$",
@@ -209,7 +199,7 @@ def _form(verb: Verb) -> dict[str, Param]:
             description_md="A version of the registry, such as `3`." + ("" if required else " It may be empty."),
         )
     if verb.name in CHANGES:
-        form["because"] = Param(
+        fields["because"] = Param(
             None,
             type="string",
             pattern=r"\S",
@@ -217,7 +207,7 @@ def _form(verb: Verb) -> dict[str, Param]:
             title="Because",
             description_md="Why. The ledger keeps it, with your name.",
         )
-    return form
+    return fields
 
 
 def _action(

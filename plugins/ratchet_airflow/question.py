@@ -2,12 +2,15 @@
 
 from datetime import date, datetime
 
-from ratchet.contracts.judgements import Interval, SliceJudgement
+from ratchet.contracts.judgements import Interval, Proof, SliceJudgement
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.summaries import Judgement
+from ratchet.pages.rails import guard_lines
 
 _MOST_SLICES = 60
+_ORDER: dict[Proof, int] = {"failed": 0, "not-provable": 1, "passed": 2}
+_GUARD: dict[Proof, str] = {"failed": "**broken**", "not-provable": "**not provable**", "passed": "passed"}
 
 
 def question(plan: RunPlan, judged: Judgement, *, candidate: str, window: tuple[date, date], page: str) -> str:
@@ -20,6 +23,7 @@ def question(plan: RunPlan, judged: Judgement, *, candidate: str, window: tuple[
                 _models(plan, judged, candidate, window),
                 _gain(judged),
                 _metrics(judged),
+                _guards(judged, plan),
                 _slices(judged),
                 f"[All figures, with pictures]({page})",
                 _rule(plan),
@@ -63,6 +67,18 @@ def _metrics(judged: Judgement) -> str:
         other = judged.baseline_metrics.get(name)
         lines.append(f"| {name} | {value:.4f} | {'' if other is None else f'{other:.4f}'} |")
     return "\n".join(lines)
+
+
+def _guards(judged: Judgement, plan: RunPlan) -> str:
+    """The guard rails that are not surely kept first, since those are what a person has to see."""
+    if not judged.guards:
+        return ""
+    ordered = sorted(guard_lines(judged), key=lambda one: _ORDER[one.outcome])
+    lines = ["| guard rail | found (bounds) | allowed | outcome |", "|---|---|---|---|"]
+    lines += [f"| {_plain(one.name)} | {one.found} | {one.allowed} | {_GUARD[one.outcome]} |" for one in ordered]
+    unproven = [one.name for one in ordered if one.outcome == "not-provable"]
+    said = f"\n\n**Not provable: {_plain(', '.join(unproven))}.** It has not passed; `gate.unproven_guards` is "
+    return "\n".join(lines) + (f"{said}`{plan.spec.gate.unproven_guards}`." if unproven else "")
 
 
 def _slices(judged: Judgement) -> str:

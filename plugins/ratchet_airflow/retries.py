@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, AirflowTaskTimeout
 
-from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.contracts.exits import Decision, ExitCode, decide
 
 BACKOFF = 2.0
@@ -66,3 +66,13 @@ class StageRetryPolicy(RetryPolicy):
         longest = max(MAX_DELAY.total_seconds(), self.delay_s)
         grown = min(longest, self.delay_s * BACKOFF ** (try_number - 1))
         return timedelta(seconds=grown * random.uniform(1 - _JITTER, 1 + _JITTER))
+
+
+class UnavailableRetryPolicy(StageRetryPolicy):
+    """Retries what does not answer, and nothing else."""
+
+    def evaluate(self, exception: BaseException, try_number: int, max_tries: int, context: Any = None) -> RetryDecision:
+        """Airflow calls this in the worker."""
+        if isinstance(exception, Unavailable | OSError):
+            return super().evaluate(exception, try_number, max_tries, context)
+        return RetryDecision.fail("only what does not answer is tried again")

@@ -22,8 +22,8 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.pages.words import count
 
 _EPILOG = (
-    "If the files are right, features.py and model.py are tried on made-up rows, in another process with limits of "
-    "time and memory, and one step is trained. Exit codes: 0 if nothing is wrong, 64 for mistakes, 69 if the "
+    "If the files are right, features.py, model.py and metric.py are tried on made-up rows, in another process with "
+    "limits of time and memory, and one step is trained. Exit codes: 0 if nothing is wrong, 64 for mistakes, 69 if the "
     "pipeline's own code could not be checked, as without the libraries of the stages."
 )
 

@@ -52,7 +52,7 @@ def dry_run(spec: PipelineSpec, folder: Path, *, limit_s: float = LIMIT_S) -> Fi
     if not (ROOT / "tasks" / "dry_run").is_dir():
         missing = ["ratchet-stages"]
     if missing:
-        what = " and ".join(name for name in ("features.py", "model.py") if (folder / name).is_file())
+        what = " and ".join(name for name in ("features.py", "model.py", "metric.py") if (folder / name).is_file())
         named = f"{what}, and one step of training" if what else "one step of training"
         return Findings(unchecked=(f"{named}: {', '.join(missing)} is not installed; to do: {_INSTALL}",))
     with tempfile.TemporaryDirectory(prefix="ratchet-check-") as made:

@@ -3,17 +3,20 @@
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 from ratchet.cli.definitions import Function, defined_names, definition, parse, takes
 from ratchet.cli.own_imports import import_misfits, not_python
+from ratchet.contracts.gate import own_metric
 from ratchet.contracts.misfits import Misfit, Rule
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.yaml_lines import KeyPath
 
 _FEATURES = "features.py"
 _MODEL = "model.py"
-FILES = (_FEATURES, _MODEL)
+_METRIC = "metric.py"
+FILES = (_FEATURES, _MODEL, _METRIC)
 """What a person may write beside a pipeline file."""
 _Check = Callable[[Path, str, Sequence[ast.stmt]], Iterator[Misfit]]
 
@@ -33,7 +36,29 @@ def rules(folder: Path) -> tuple[Rule, ...]:
         if derived or (folder / _FEATURES).is_file():
             yield from _misfits(folder / _FEATURES, "derive", key, _derive_misfits)
 
-    return model_fits, derive_fits
+    def metrics_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+        weighted = _has(spec, "weight") and spec.train.objective != "ranking"
+        for key, metric in _named_metrics(spec):
+            if found := own_metric(metric):
+                fits = partial(_metric_misfits, weighted=weighted)
+                yield from _misfits(folder / found.file, found.function, key, fits)
+
+    return model_fits, derive_fits, metrics_fit
+
+
+def _has(spec: PipelineSpec, role: str) -> bool:
+    return any(getattr(column, "role", None) == role for column in spec.columns.values())
+
+
+def _named_metrics(spec: PipelineSpec) -> Iterator[tuple[KeyPath, str]]:
+    """Each metric that the file names, with its key; of a function that is named twice the first one."""
+    found: dict[str, KeyPath] = {}
+    if isinstance(spec.evaluate.metric, str):
+        found[spec.evaluate.metric] = ("evaluate", "metric")
+    for section in ("guards", "floors"):
+        for metric in getattr(spec.gate, section):
+            found.setdefault(metric, ("gate", section, metric))
+    return ((key, metric) for metric, key in found.items())
 
 
 def _misfits(file: Path, name: str, key: KeyPath, fits: _Check) -> Iterator[Misfit]:
@@ -56,7 +81,7 @@ def _misfits(file: Path, name: str, key: KeyPath, fits: _Check) -> Iterator[Misf
 def _undefined(file: Path, name: str, key: KeyPath, known: Sequence[str]) -> Misfit:
     near = get_close_matches(name, known, n=1)
     allowed = ", ".join(known) or "nothing, as it is empty"
-    remedy = f"define {name} in {file.name}" + (", or correct the name" if key[-1:] == ("kind",) else "")
+    remedy = f"define {name} in {file.name}" + (", or correct the name" if key[-1:] in {("kind",), ("metric",)} else "")
     return Misfit(key, f"{file.name} does not define {name}", allowed, next(iter(near), ""), remedy)
 
 
@@ -75,6 +100,13 @@ def _model_misfits(file: Path, name: str, body: Sequence[ast.stmt]) -> Iterator[
     loss = definition(body, "loss") if file.name == _MODEL else None
     if loss is not None:
         yield from _call_misfits(file, loss, "loss(scores, labels, weights, groups)", 4)
+
+
+def _metric_misfits(file: Path, name: str, body: Sequence[ast.stmt], *, weighted: bool) -> Iterator[Misfit]:
+    found = definition(body, name)
+    if found is not None:
+        allowed = f"{name}(y, score, group{', weight' if weighted else ''})"
+        yield from _call_misfits(file, found, allowed, 4 if weighted else 3)
 
 
 def _class_misfits(file: Path, found: ast.ClassDef) -> Iterator[Misfit]:

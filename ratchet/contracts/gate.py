@@ -1,7 +1,7 @@
 """The keys that decide how a candidate is measured, when it replaces the champion, and where it is registered."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
@@ -34,17 +34,40 @@ LOWER_IS_BETTER = frozenset({"logloss", "brier", "ece", "rmse", "mae", "pinball@
 NAME = r"^[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*$"
 
 
+_OWN = re.compile(r"(metric\.py):([A-Za-z_]\w*)(:lower)?")
+
+
+class OwnMetric(NamedTuple):
+    """A function of the pipeline's folder that is a metric, as `metric.py:NAME` names it."""
+
+    file: str
+    function: str
+
+
+def own_metric(metric: str) -> OwnMetric | None:
+    """The function that a metric names, or None for a metric of ours."""
+    found = _OWN.fullmatch(metric)
+    return OwnMetric(found[1], found[2]) if found else None
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether a lower value of a metric is better; of the pipeline's own metric, whether its name ends in `:lower`."""
+    return metric.endswith(":lower") or family(metric) in LOWER_IS_BETTER
+
+
 def family(metric: str) -> str:
     """The family of a metric: `ndcg@10` -> `ndcg@K`, `pinball@0.9` -> `pinball@Q`; without @ the metric itself."""
     return re.sub(r"@0\.\d{1,4}$", "@Q", re.sub(r"@[1-9]\d{0,3}$", "@K", metric))
 
 
 def _known_metric(metric: str) -> str:
+    if own_metric(metric):
+        return metric
     known = sorted({name for names in METRICS.values() for name in names})
     if family(metric) not in known or metric.endswith(("@K", "@Q")) or re.search(r"@0\.0+$", metric):
         raise ValueError(
             f"{metric!r} is not a metric; allowed: {', '.join(known)} (K a number, as in ndcg@10; Q between 0 and 1, as"
-            " in pinball@0.9)"
+            " in pinball@0.9), or a function of the pipeline's folder, as in metric.py:revenue"
         )
     return metric
 
@@ -55,7 +78,8 @@ class Evaluate(Document):
     metric: Annotated[str, AfterValidator(_known_metric)] | None = Field(
         None,
         description="The metric that decides, such as ndcg@10. The default depends on the objective: ndcg@10, auc, "
-        "rmse or accuracy.",
+        "rmse or accuracy. metric.py:NAME is a function of the pipeline's folder, of which more is better; "
+        "metric.py:NAME:lower one of which less is.",
     )
     holdout_days: int = Field(
         1, ge=1, le=365, description="How many of the newest days are held out. The candidate is not trained on them."

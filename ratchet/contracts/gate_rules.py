@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ratchet.contracts.expressions import GRAMMAR, columns_of, misuse, parse
-from ratchet.contracts.gate import DECISIVE, DEFAULT_METRIC, METRICS, family
+from ratchet.contracts.gate import DECISIVE, DEFAULT_METRIC, METRICS, family, own_metric
 from ratchet.contracts.misfits import Misfit, Rule
 from ratchet.contracts.slices import Slice, read_slice
 from ratchet.contracts.yaml_lines import KeyPath
@@ -72,7 +72,8 @@ def _guards_fit(spec: Any) -> Iterator[Misfit]:
     for section in ("guards", "floors"):
         for metric in getattr(spec.gate, section):
             key = ("gate", section, metric)
-            if family(metric) not in METRICS[objective] or (objective == "ranking" and metric == "logloss"):
+            ours = family(metric) in METRICS[objective] and (objective, metric) != ("ranking", "logloss")
+            if not ours and not own_metric(metric):
                 shown = [*dict.fromkeys((*DECISIVE[objective], *METRICS[objective]))]
                 yield Misfit(key, f"{metric} does not measure a {objective} model", ", ".join(shown))
             elif section == "guards" and metric == decisive:

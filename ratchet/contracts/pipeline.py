@@ -10,8 +10,18 @@ from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.checks import Validate
 from ratchet.contracts.columns import FEATURES, Column, Role, columns_fit
 from ratchet.contracts.document import Document
-from ratchet.contracts.expressions import columns_of, parse
-from ratchet.contracts.gate import DECISIVE, DEFAULT_METRIC, METRICS, NAME, Evaluate, Gate, Register, family
+from ratchet.contracts.gate import (
+    DECISIVE,
+    DEFAULT_METRIC,
+    METRICS,
+    NAME,
+    Evaluate,
+    Gate,
+    OwnMetric,
+    Register,
+    family,
+    own_metric,
+)
 from ratchet.contracts.gate_rules import GATE_RULES
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.schedule import Schedule
@@ -126,10 +136,15 @@ class PipelineSpec(Document):
         return self.evaluate.metric or DEFAULT_METRIC[self.train.objective]
 
     @property
+    def own_metrics(self) -> dict[str, OwnMetric]:
+        """The functions of the pipeline's folder that decide, guard, or have a floor, by the metric's name."""
+        named = dict.fromkeys([self.metric, *self.gate.guards, *self.gate.floors])
+        return {name: found for name in named if (found := own_metric(name))}
+
+    @property
     def slice_columns(self) -> tuple[str, ...]:
         """The columns that evaluate.slices reads."""
-        found = (columns_of(parse(one.where)) if one.where else {one.column} for one in self.evaluate.slices)
-        return tuple(sorted(set().union(*found)))
+        return tuple(sorted(set().union(*(one.columns for one in self.evaluate.slices))))
 
     @property
     def model_name(self) -> str:
@@ -184,7 +199,7 @@ def _label_fits(spec: PipelineSpec) -> Iterator[Misfit]:
 
 def _metric_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     metric, objective = spec.evaluate.metric, spec.train.objective
-    if metric and family(metric) not in METRICS[objective]:
+    if metric and not own_metric(metric) and family(metric) not in METRICS[objective]:
         message = f"{metric} does not measure a {objective} model"
         yield Misfit(("evaluate", "metric"), message, ", ".join(DECISIVE[objective]))
 

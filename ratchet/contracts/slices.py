@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
 
 from ratchet.contracts.document import Document
-from ratchet.contracts.expressions import ExpressionError, parse
+from ratchet.contracts.expressions import ExpressionError, columns_of, parse
 
 MAX_BINS = 20
 _LEAST_BINS = 2  # a single bin is all rows
@@ -46,6 +46,11 @@ class Slice(Document):
         if bool(self.column) == bool(self.where) or (self.where and self.bins is not None):
             raise ValueError("a slice is a column, {column: .., bins: ..} or {where: ..}")
         return self
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that it reads."""
+        return columns_of(parse(self.where)) if self.where else {self.column}
 
     @property
     def title(self) -> str:

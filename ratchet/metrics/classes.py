@@ -8,7 +8,13 @@ from ratchet.metrics.rows import Floats, Rows
 
 def accuracy(rows: Rows, score: Floats) -> Measurement:
     """The share of rows whose most probable class is the right one."""
-    return mean_of_rows((_chosen(score) * _onehot(rows.label, score.shape[1])).sum(axis=1), rows)
+    best, classes = score.max(axis=1), rows.label.astype(np.int64)
+    known = classes < score.shape[1]
+    right = known & (score[np.arange(len(score)), np.where(known, classes, 0)] == best)
+    equal = (score[right] == best[right, None]).sum(axis=1)
+    share = np.zeros(len(score))
+    share[right] = 1 / equal
+    return mean_of_rows(share, rows)
 
 
 def macro_f1(rows: Rows, score: Floats) -> Measurement:

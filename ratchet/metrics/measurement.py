@@ -18,7 +18,8 @@ class Measurement:
     value: the metric on all rows. sums: [units, k], additive over units. combine: computes the metric [...] from sums
     [..., k]; the sums of the columns give `value`, and twice all sums give it too. information: [units, j], the weight
     of what each unit tells; for a metric that needs two kinds of rows a column each. tailed: a single unit may
-    outweigh all others, as in an error without an upper limit.
+    outweigh all others, as in an error without an upper limit. noise: so much of the value may be noise, which can only
+    add to a metric that is a distance.
     """
 
     value: float
@@ -26,6 +27,7 @@ class Measurement:
     combine: Callable[[Floats], Floats]
     information: Floats
     tailed: bool = False
+    noise: float = 0.0
 
     @property
     def effective(self) -> int:

@@ -16,7 +16,19 @@ from ratchet.metrics.measurement import Measurement, mean_of_groups
 from ratchet.metrics.ranking import average_precision, mrr, ndcg, precision, recall
 from ratchet.metrics.rows import Codes, Floats, Rows
 
-__all__ = ["OF_RANKS", "Floats", "Measurement", "Rows", "constant", "measure", "names"]
+__all__ = [
+    "OF_RANKS",
+    "Codes",
+    "Floats",
+    "Measure",
+    "Measurement",
+    "Rows",
+    "constant",
+    "measure",
+    "names",
+    "quantile",
+    "quantile_of",
+]
 
 _OF_RANKS: dict[str, Callable[[Floats, Floats, Codes, int], Floats]] = {
     "ndcg@K": ndcg,
@@ -40,6 +52,10 @@ _POOLED: dict[str, Callable[[Rows, Floats], Measurement | None]] = {
     "rmse": losses.rmse,
     "r2": losses.r2,
 }
+
+
+Measure = Callable[[str, Rows, Floats], Measurement | None]
+"""Measures a metric, by its name, on rows with their scores; None if it has no value."""
 
 
 def names(objective: Objective, decisive: str) -> tuple[str, ...]:
@@ -75,14 +91,17 @@ def constant(objective: Objective, metric: str, rows: Rows) -> Floats:
     if objective == "multiclass":
         shares = np.bincount(label.astype(np.int64), weight) / weight.sum()
         return np.broadcast_to(shares, (len(label), len(shares)))
-    if metric == "mae" or family(metric) == "pinball@Q":
-        level = _quantile(label, weight, float(metric.partition("@")[2] or 0.5))
-    else:
-        level = np.average(label, weights=weight)
+    share = quantile_of(metric)
+    level = np.average(label, weights=weight) if share is None else quantile(label, weight, share)
     return np.full(len(label), level)
 
 
-def _quantile(label: Floats, weight: Floats, share: float) -> float:
+def quantile_of(metric: str) -> float | None:
+    """Which quantile of the labels is the best constant by a metric, or None where it is their mean."""
+    return float(metric.partition("@")[2] or 0.5) if family(metric) in {"mae", "pinball@Q"} else None
+
+
+def quantile(label: Floats, weight: Floats, share: float) -> float:
     """The label that a share of the labels lies below, each as often as its weight says."""
     order = np.argsort(label, kind="stable")
     below = np.cumsum(weight[order])

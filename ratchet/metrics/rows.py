@@ -85,6 +85,22 @@ class Rows:
         return np.where(self.cluster < 0, group, codes)
 
     @property
+    def unit_of_rows(self) -> Codes:
+        """The unit, from 0 up, of each row [rows]."""
+        group = (
+            np.arange(len(self.label))
+            if self.offsets is None
+            else np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        )
+        return group if self.unit_of_group is None else self.unit_of_group[group]
+
+    def unit_or_block(self, most: int) -> tuple[Codes, int]:
+        """The unit of each row [rows], or of more units than `most` its block, interleaved; and how many there are."""
+        unit = self.unit_of_rows
+        units = int(unit.max(initial=-1)) + 1
+        return (unit, units) if units <= most else (unit % most, most)
+
+    @property
     def weights(self) -> Floats:
         """The weight of each row [rows]."""
         return np.ones(len(self.label)) if self.weight is None else self.weight
@@ -99,6 +115,8 @@ class Rows:
 
     def weights_of_units(self, mask: NDArray[np.bool_]) -> Floats:
         """The mean weight of the rows of each unit that a mask selects [units]; 0 for a unit without one."""
+        if self.offsets is None and self.unit_of_group is None:
+            return self.weights * mask
         sums = self.by_unit(np.stack([self.weights * mask, mask], axis=1))
         return np.divide(sums[:, 0], sums[:, 1], out=np.zeros(len(sums)), where=sums[:, 1] > 0)
 

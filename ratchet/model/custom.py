@@ -1,6 +1,5 @@
 """The network of a pipeline's own file, such as model.py, and what it has to be."""
 
-import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.description import Description
+from ratchet.model.signatures import described, fits, place
 from ratchet.runtime.user_code import blame, is_fault, load_module
 
 
@@ -47,34 +47,6 @@ def custom_body(description: Description, folder: Path) -> Callable[[int], nn.Mo
     return make
 
 
-def fits(function: Callable[..., object], allowed: str, arguments: tuple[object, ...], where: str) -> None:
-    """Raise ConfigurationError if a function cannot be called with these arguments. allowed: the call, as text."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return  # built into Python or torch: calling it shows whether it fits
-    try:
-        signature.bind(*arguments)
-    except TypeError as error:
-        name = allowed.partition("(")[0]
-        raise ConfigurationError(
-            f"{where}: {name}{signature} has the wrong parameters: {error}; allowed: {allowed}",
-            remedy=f"define it as {allowed}",
-        ) from error
-
-
-def place(found: Any, file: str) -> str:
-    """`file:line` of a function or a class; of a class its constructor, if it has one."""
-    own = vars(found).get("__init__", found) if isinstance(found, type) else found
-    code = getattr(inspect.unwrap(own), "__code__", None)
-    if code is not None:
-        return f"{file}:{code.co_firstlineno}"
-    try:
-        return f"{file}:{inspect.getsourcelines(found)[1]}"
-    except (OSError, TypeError):
-        return f"{file}:1"
-
-
 def place_of_forward(made: nn.Module, file: str) -> str | None:
     """`file:line` of a module's forward; None if the file does not define it."""
     forward = type(made).forward
@@ -86,14 +58,6 @@ def located(error: BaseException, folder: Path, file: str) -> str | None:
     """`file:line: Type: message` of an error that the pipeline's file raised, or what it called; None for any other."""
     found = blame(error, folder, file)
     return found if found.removeprefix(f"{file}:")[:1].isdigit() else None
-
-
-def described(value: object) -> str:
-    """A value by its type, a tensor by its shape: `a tensor of shape [3, 2]`, `an int`."""
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {list(value.shape)}"
-    name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _named(module: ModuleType, name: str, file: str) -> Any:

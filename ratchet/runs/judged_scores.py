@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,6 @@ from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Outcome, RunPlan
-from ratchet.contracts.slices import Slice
 from ratchet.contracts.stages import Stage
 from ratchet.metrics.metrics import Floats, Rows, constant
 from ratchet.runs.history import days_of, plan_of, runs_of
@@ -20,6 +20,10 @@ from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
 from ratchet.verdict.gate_check.draws import Indices
 from ratchet.verdict.gate_check.sample import Column, Sample
+from ratchet.verdict.masks import slice_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Ended = Mapping[Stage, Outcome]
 _NAMES = frozenset({"id", "ignore", "categorical"})
@@ -56,13 +60,15 @@ def read(store: Store, plan: RunPlan, spec: PipelineSpec, scratch: Path) -> Samp
     candidate, baseline = _scores(table, "candidate"), _scores(table, "baseline")
     assert candidate is not None
     alone = baseline is None or baseline.shape != candidate.shape
-    columns = _columns(store, plan, ended, spec, label, scratch)
+    frame = _frame(store, plan, ended, spec, label, scratch)
+    columns = {name: _column(frame[name]) for name in _naming(plan, spec) if name in frame}
     cluster = spec.evaluate.cluster
     if cluster is not None and cluster not in columns:
         raise ConfigurationError(
             f"evaluate.cluster {cluster}: run {plan.run_id} has no such column on the rows that it was judged on",
             remedy="run the pipeline again, and check that run",
         )
+    readable = [one for one in spec.evaluate.slices if one.columns <= set(frame)]
     codes = columns[cluster].codes if cluster is not None else None
     rows = Rows(label=label, offsets=_offsets(table), weight=_optional(table, "weight"), cluster=codes)
     return Sample(
@@ -72,15 +78,10 @@ def read(store: Store, plan: RunPlan, spec: PipelineSpec, scratch: Path) -> Samp
         candidate=candidate,
         baseline=constant(spec.train.objective, spec.metric, rows) if baseline is None or alone else baseline,
         baseline_kind="constant" if alone else "champion",
-        slices={one.column: columns[one.column] for one in spec.evaluate.slices if _is_read(one, columns)},
+        slices=tuple(rows for one in readable for rows in slice_rows(one, frame)),
         others=columns,
-        unread=tuple(one.title for one in spec.evaluate.slices if not _is_read(one, columns)),
+        unread=tuple(one.title for one in spec.evaluate.slices if one not in readable),
     )
-
-
-def _is_read(one: Slice, columns: Mapping[str, Column]) -> bool:
-    """Whether a slice is one of the values of a column whose values were read."""
-    return one.bins is None and one.column in columns
 
 
 def _evaluated(ended: Ended) -> bool:
@@ -107,9 +108,9 @@ def _scores(table: pa.Table, name: str) -> Floats | None:
     return np.stack([table.column(column).to_numpy() for column in classes], axis=1) if classes else None
 
 
-def _columns(
+def _frame(
     store: Store, plan: RunPlan, ended: Ended, spec: PipelineSpec, label: Floats, scratch: Path
-) -> dict[str, Column]:
+) -> "pd.DataFrame":
     """Columns of the same rows out of the snapshot, none where it does not have these rows any more."""
     import pandas as pd
 
@@ -117,18 +118,11 @@ def _columns(
 
     ingested, trained = (ended[stage].result if stage in ended else None for stage in ("ingest", "train"))
     if ingested is None or trained is None:
-        return {}
+        return pd.DataFrame()
     held = set(summaries.trained(trained).split.holdout)
     files = [one.file for one in summaries.snapshot(ingested).days if one.day in held]
-    wanted = {
-        name: column
-        for name, column in plan.spec.columns.items()
-        if not column.derived
-        and (
-            name in {plan.spec.label, plan.spec.group, spec.evaluate.cluster, *spec.evaluate.slices}
-            or _may_name(column.role, column.type)
-        )
-    }
+    names = {plan.spec.label, plan.spec.group, *_naming(plan, spec), *spec.slice_columns}
+    wanted = {name: column for name, column in plan.spec.columns.items() if name in names and not column.derived}
     frames = []
     for file in files:
         frame = read_rows(fetch(store, file, scratch), wanted)
@@ -136,10 +130,18 @@ def _columns(
         frames.append(frame.sort_values(plan.spec.group, kind="stable") if plan.spec.group else frame)
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     if len(frame) != len(label) or not np.array_equal(frame[plan.spec.label].to_numpy(np.float64), label):
-        return {}
-    own = {plan.spec.label, plan.spec.group} - {spec.evaluate.cluster}
-    names = [name for name in wanted if name not in own]
-    return {name: _column(frame[name]) for name in names}
+        return pd.DataFrame()
+    return frame
+
+
+def _naming(plan: RunPlan, spec: PipelineSpec) -> list[str]:
+    """The columns that may say what rows belong to, and the one that does."""
+    cluster, own = spec.evaluate.cluster, {plan.spec.label, plan.spec.group}
+    return [
+        name
+        for name, column in plan.spec.columns.items()
+        if name == cluster or (name not in own and not column.derived and _may_name(column.role, column.type))
+    ]
 
 
 def _may_name(role: str, kind: str) -> bool:

@@ -45,13 +45,17 @@ def compare(
     if not others and judged.scores == record.judgement.scores:
         return Comparison(likeness="bit-equal", weights_differ=0.0, scores_differ=0.0, metric_differs=metric)
     with scratch() as folder:
-        weights: float | None = 0.0
+        apart = [
+            _of_weights(
+                _file(store, record.weights[stage], folder), _file(store, rebuilt[stage].outputs["weights"], folder)
+            )
+            for stage in others
+        ]
+        known = [value for value in apart if value is not None]
+        weights = max(known, default=0.0) if len(known) == len(apart) else None
         step = None
         if others:  # the measured training is the first of them
             made = rebuilt[others[0]].outputs
-            weights = _of_weights(
-                _file(store, record.weights[others[0]], folder), _file(store, made["weights"], folder)
-            )
             step = _first_step(_file(store, record.traces.get(others[0]), folder), _file(store, made["trace"], folder))
         given = rebuilt["evaluate"].outputs["scores"]
         scores = _of_scores(_file(store, record.scores, folder), _file(store, given, folder))

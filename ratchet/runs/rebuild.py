@@ -49,6 +49,8 @@ class Rebuild:
         self.run_id = f"reproduction-{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
         self.results: dict[Stage, StageResult] = {}
         self._store, self._record = store, record
+        self._attempt: Attempt | None = None
+        self._stopping = False
         self._plan = RunPlan(
             run_id=self.run_id,
             kind="reproduction",
@@ -79,13 +81,22 @@ class Rebuild:
             on_stage(stage, None)
             began = time.monotonic()
             work = Work(store=self._store, plan=self._plan, request=self._request(stage, inputs), because="rebuilt")
-            outcome = Attempt(work, runner, on_event=partial(on_event, stage)).compute()
+            self._attempt = Attempt(work, runner, on_event=partial(on_event, stage))
+            if self._stopping:
+                self._attempt.interrupt()
+            outcome = self._attempt.compute()
             assert outcome.manifest
             assert outcome.result
             on_stage(stage, outcome.model_copy(update={"seconds": round(time.monotonic() - began, 3)}))
             inputs[stage] = Input(manifest=outcome.manifest, content=outcome.result.content)
             self.results[stage] = outcome.result
         return self.results
+
+    def interrupt(self) -> None:
+        """Send the stage that runs a notice to stop, and return at once. A signal's handler may call this."""
+        self._stopping = True
+        if self._attempt is not None:
+            self._attempt.interrupt()
 
     def discard(self) -> None:
         """Delete what the stages have published: where it is bit-equal, the store has it already."""

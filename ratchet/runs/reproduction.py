@@ -1,5 +1,6 @@
 """Whether a version can be built again from its record, and how like the rebuild is: what every caller of it does."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from ratchet.contracts import paths
@@ -14,6 +15,7 @@ from ratchet.runs.likeness import Comparison, compare
 from ratchet.runs.rebuild import OnStage, OnStageEvent, Rebuild
 from ratchet.store.base import Store
 
+OnBegin = Callable[[Rebuild], None]
 _REPORT = "report.json"
 
 
@@ -26,14 +28,18 @@ def reproduce(
     started_by: str,
     on_stage: OnStage,
     on_event: OnStageEvent,
+    on_begin: OnBegin | None = None,
     tolerance: float = TOLERANCE,
 ) -> Reproduction:
     """Build a version again and compare. The answer is stored with the run, whatever it is.
 
     image: the digest of the stage image, None for processes. A rebuild that is bit-equal is deleted after it was
-    compared; any other one stays, to look at. Raises the RatchetError that says why a stage failed.
+    compared; any other one stays, to look at. on_begin: is given the rebuild, for one who may have to interrupt it.
+    Raises the RatchetError that says why a stage failed.
     """
     rebuild = Rebuild(store, record, image=image, started_by=started_by)
+    if on_begin is not None:
+        on_begin(rebuild)
     lacking, code = (*gone(store, record), *_no_device(record)), other_code(record)
     compared = Comparison(likeness="not-rebuilt")
     differs = code

@@ -248,8 +248,10 @@ def _refit(plan: RunPlan) -> dict[str, str]:
 
 
 def _evaluate(plan: RunPlan) -> dict[str, str]:
+    own = _user(plan) if plan.spec.own_metrics else {}
     return {
         **_columns(plan),
+        **own,
         **flatten(plan.spec.evaluate, "config.evaluate"),
         **flatten(plan.spec.gate, "config.gate"),
         **flatten(plan.spec.register_.model_dump(mode="json", include=_SERVED), "config.register"),

@@ -9,6 +9,7 @@ from ratchet.contracts.judgements import Interval
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.summaries import Judgement
 from ratchet.pages import template
+from ratchet.pages.rails import guard_lines
 from ratchet.pages.svg import GainAxis, line, svg
 from ratchet.pages.words import interval
 from ratchet.runs.answers import answers
@@ -38,9 +39,8 @@ def verdict_page(store: Store, pipeline: str, run_id: str) -> str:
 
     models = _models(plan, judged, summaries.trained(trained.result).digest)
     models += [("Answer", one.line) for one in answers(store, pipeline, run_id)]
-    return template.render(
-        _TEMPLATE, plan=plan, judged=judged, mood=_MOODS[judged.verdict], picture=picture, models=models
-    )
+    shown = {"plan": plan, "judged": judged, "mood": _MOODS[judged.verdict], "guards": guard_lines(judged)}
+    return template.render(_TEMPLATE, **shown, picture=picture, models=models)
 
 
 def _models(plan: RunPlan, judged: Judgement, candidate: str) -> list[tuple[str, str]]:

@@ -58,8 +58,8 @@ def training_tags(request: StageRequest, trained: TrainedModel) -> dict[str, str
 
 
 def metric_name(name: str) -> str:
-    """The name of a metric in MLflow, which does not allow @: ndcg@10 -> ndcg_at_10."""
-    return name.replace("@", "_at_")
+    """The name of a metric in MLflow, which allows no @ and not everywhere a colon: ndcg@10 -> ndcg_at_10."""
+    return name.replace("@", "_at_").replace(":", ".")
 
 
 def _tags(request: StageRequest, results: Mapping[Stage, StageResult]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.judgements import GuardJudgement, Interval, Proof, SliceJudgement
 from ratchet.contracts.losses import Loss
 from ratchet.metrics.measurement import Measurement
@@ -169,4 +169,4 @@ def _rank(count: int, tail: float) -> int:
 
 
 def _lower(metric: str) -> bool:
-    return family(metric) in LOWER_IS_BETTER
+    return lower_is_better(metric)

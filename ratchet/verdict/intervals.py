@@ -77,6 +77,26 @@ class Studentised:
         return -math.expm1(min(-value, 700.0)) if self.logarithm else value
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Denoised:
+    """Bounds of the gain of a distance, to which noise only adds (Kumar, Liang and Ma 2019, on calibration errors).
+
+    A model with many bins has more of it than one with few, so that the latter looks better. The lower bound is that
+    with the baseline's noise taken away and the candidate's left, the upper one the other way round.
+
+    baseline, candidate: the share of noise in each value at most, below 1.
+    """
+
+    bounds: Bounds
+    baseline: float
+    candidate: float
+
+    def at(self, confidence: float) -> tuple[float, float]:
+        """See Bounds."""
+        low, high = self.bounds.at(confidence)
+        return 1 - (1 - low) / (1 - self.baseline), 1 - (1 - high) * (1 - self.candidate)
+
+
 def quantile(draws: Floats, share: float) -> float:
     """The quantile of draws in rising order; beyond the outermost twenty of them, of a normal tail through these."""
     outermost = min(_DRAWS_IN_TAIL / len(draws), 0.25)

@@ -25,6 +25,7 @@ def main(arguments: list[str]) -> None:
     report.step("loading the libraries of the stages")
     from ratchet.contracts.pipeline import PipelineSpec
     from tasks.dry_run.features import try_features
+    from tasks.dry_run.metric import try_metrics
     from tasks.dry_run.step import try_training
 
     spec = PipelineSpec.model_validate_json((scratch / "spec.json").read_bytes())
@@ -32,6 +33,7 @@ def main(arguments: list[str]) -> None:
         limits.end_after(seconds, trace)
         encoded = try_features(spec, scratch / "code", scratch, report)
         try_training(spec, scratch / "code", encoded, report, memory)
+        try_metrics(spec, scratch / "code", encoded, report)
         report.done()
         os._exit(0)
 

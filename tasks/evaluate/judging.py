@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.judgements import GuardJudgement, Interval, SliceJudgement
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Judgement
@@ -13,6 +13,7 @@ from ratchet.metrics import metrics
 from ratchet.metrics.metrics import Floats, Measurement
 from ratchet.model.derivation import load_derive
 from ratchet.model.holdout import Holdout
+from ratchet.model.own_metric import PipelineMetrics
 from ratchet.verdict.comparison import Comparison
 from ratchet.verdict.guards import judge_floor, judge_latency, judge_metric, judge_size, judge_slices
 from ratchet.verdict.levels import compare_at
@@ -41,12 +42,13 @@ def judge(
 ) -> tuple[Judgement, dict[str, float]]:
     """The judgement on scores of the same rows, and a constant scorer's metrics beside it. folder: the pipeline's."""
     unreadable = candidate_obstacle(candidate)
+    measures = PipelineMetrics(spec, folder)
     shown = _names(spec)
-    ours: Measured = {} if unreadable else _values(held, dict.fromkeys(shown, candidate))
-    constant = _constant(spec, held, shown)
-    rival, compared = _hardest(spec, ours, list(_rivals(held, candidate, baseline, night, constant)), night)
+    ours: Measured = {} if unreadable else _values(measures, held, dict.fromkeys(shown, candidate))
+    constant = _constant(spec, measures, held, shown)
+    rival, compared = _hardest(spec, ours, list(_rivals(measures, held, candidate, baseline, night, constant)), night)
     stale = _stale_days(spec, baseline, night)
-    slices = _slices(spec, held, candidate, rival, folder) if compared else ()
+    slices = _slices(spec, measures, held, candidate, rival, folder) if compared else ()
     case = Case(
         metric=spec.metric,
         candidate=ours[spec.metric].value if spec.metric in ours else 0.0,
@@ -105,31 +107,36 @@ def _names(spec: PipelineSpec) -> tuple[str, ...]:
 
 
 def _rivals(
-    held: Holdout, candidate: Floats, baseline: Baseline | None, night: Night, constant: Rival
+    measures: PipelineMetrics,
+    held: Holdout,
+    candidate: Floats,
+    baseline: Baseline | None,
+    night: Night,
+    constant: Rival,
 ) -> Iterator[Rival]:
     """The champion where it can be compared with; else a constant, and the tables of a night without a champion."""
     if baseline is not None and baseline.scores is not None and baseline.scores.shape == candidate.shape:
         scores = dict.fromkeys(constant.by_metric, baseline.scores)
         words = baseline.champion.title
-        yield Rival(kind="champion", words=words, by_metric=scores, table=_values(held, scores))
+        yield Rival(kind="champion", words=words, by_metric=scores, table=_values(measures, held, scores))
         return
     yield constant
     for one in night.tables if baseline is None else ():
         scores = dict.fromkeys(constant.by_metric, one.scores)
         words = f"the mean label by {one.column}"
-        yield Rival(kind="popularity", words=words, by_metric=scores, table=_values(held, scores))
+        yield Rival(kind="popularity", words=words, by_metric=scores, table=_values(measures, held, scores))
 
 
-def _constant(spec: PipelineSpec, held: Holdout, shown: Sequence[str]) -> Rival:
+def _constant(spec: PipelineSpec, measures: PipelineMetrics, held: Holdout, shown: Sequence[str]) -> Rival:
     scores = {name: metrics.constant(spec.train.objective, name, held.rows) for name in shown}
-    return Rival(kind="constant", words="a constant scorer", by_metric=scores, table=_values(held, scores))
+    return Rival(kind="constant", words="a constant scorer", by_metric=scores, table=_values(measures, held, scores))
 
 
 def _hardest(
     spec: PipelineSpec, ours: Measured, rivals: Sequence[Rival], night: Night
 ) -> tuple[Rival, Comparison | None]:
     """The rival over which the gain is least sure: to beat it by the margin is to beat each of them."""
-    lower, level = family(spec.metric) in LOWER_IS_BETTER, night.repetition.level(spec.gate.confidence)
+    lower, level = lower_is_better(spec.metric), night.repetition.level(spec.gate.confidence)
     found = [
         (one, compare_at(mine, theirs, lower_is_better=lower, level=level, seed=spec.train.seed))
         for one in rivals
@@ -166,8 +173,8 @@ def _guards(spec: PipelineSpec, ours: Measured, rival: Rival, night: Night) -> t
     return tuple(found)
 
 
-def _values(held: Holdout, scores: Mapping[str, Floats]) -> dict[str, Measurement]:
-    found = {name: metrics.measure(name, held.rows, score) for name, score in scores.items()}
+def _values(measures: PipelineMetrics, held: Holdout, scores: Mapping[str, Floats]) -> dict[str, Measurement]:
+    found = {name: measures.measure(name, held.rows, score) for name, score in scores.items()}
     return {name: measured for name, measured in found.items() if measured}
 
 
@@ -181,7 +188,7 @@ def _nothing(spec: PipelineSpec, night: Night) -> Comparison:
 
 
 def _slices(
-    spec: PipelineSpec, held: Holdout, candidate: Floats, rival: Rival, folder: Path
+    spec: PipelineSpec, measures: PipelineMetrics, held: Holdout, candidate: Floats, rival: Rival, folder: Path
 ) -> tuple[SliceJudgement, ...]:
     frame = held.frame
     if any(spec.columns[name].derived and name not in frame for name in spec.slice_columns):
@@ -199,6 +206,8 @@ def _slices(
             baseline=rival.by_metric[spec.metric],
             confidence=spec.gate.confidence,
             seed=spec.train.seed,
+            measure=measures.measure,
+            of_groups=measures.is_of_groups(spec.metric),
         )
     ]
     return judge_slices(found, max_loss=spec.gate.max_slice_loss, confidence=spec.gate.confidence)

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.refit import Refit
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Check, Judgement, Registration, Snapshot, Split, TrainedModel, Validation
 from ratchet.pages import template
+from ratchet.pages.rails import guard_lines, rival
 from ratchet.verdict.sentences import confidence
 from tasks.report import charts
 from tasks.report.headline import headline
-from tasks.report.rails import guard_lines, rival
 
 _TEMPLATE = Path(__file__).with_name("report.html")
 _CONSTANT = "constant."
@@ -102,7 +102,7 @@ def metric_table(judged: Judgement, numbers: Mapping[str, float]) -> list[Line]:
     lines = []
     for name, value in judged.candidate_metrics.items():
         other = against.get(name)
-        sign = -1 if family(name) in LOWER_IS_BETTER else 1
+        sign = -1 if lower_is_better(name) else 1
         best = "" if other is None or other == value else "candidate" if sign * (value - other) > 0 else "baseline"
         constant = numbers.get(f"{_CONSTANT}{name}")
         if constant is None and judged.baseline_kind == "constant":

@@ -8,7 +8,8 @@ from pathlib import Path
 from torch import Tensor
 
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.model.custom import described, fits, located, place
+from ratchet.model.custom import located
+from ratchet.model.signatures import described, fits, place
 from ratchet.runtime.user_code import blame, is_fault, load_module
 from tasks.train.losses import LOSSES, MASSES, Loss, Mass, mass_of_rows
 

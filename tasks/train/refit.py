@@ -9,13 +9,14 @@ from safetensors.torch import load as load_tensors
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import RatchetError
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.refit import Refit
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.summaries import FeatureSet, Split, TrainedModel
 from ratchet.model.custom import custom_body
 from ratchet.model.description import from_json
 from ratchet.model.networks import Network, finish, load_weights
+from ratchet.model.own_metric import PipelineMetrics
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from tasks.train.computation import Computation
@@ -97,7 +98,7 @@ def refusal(found: Refit, *, first_loss: float, finite: bool) -> str:
         )
     if found.score is None or found.measured_score is None:
         return f"{DIVERGED}: {found.metric} has no value on the held-out days, so the refit cannot be checked"
-    sign = -1 if family(found.metric) in LOWER_IS_BETTER else 1
+    sign = -1 if lower_is_better(found.metric) else 1
     if sign * (found.measured_score - found.score) > MOST_WORSE * abs(found.measured_score):
         return (
             f"{DIVERGED}: {found.metric} of the refit is {found.score:.4g} on the held-out days that it was trained on,"
@@ -122,4 +123,4 @@ def _score(ctx: StageContext, made: Training, features: FeatureSet, network: Net
     network.eval()
     with torch.inference_mode():
         scores = finish(network, made.settings.objective, computation.scores(rows))
-    return metric_of(ctx.spec.metric, rows, scores)
+    return metric_of(PipelineMetrics(ctx.spec, ctx.folder), ctx.spec.metric, rows, scores)

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from ratchet.contracts import summaries
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Epoch, FeatureSet, TrainedModel
 from ratchet.metrics.metrics import Rows as MetricRows
-from ratchet.metrics.metrics import measure
 from ratchet.model.custom import custom_body
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.fitted_state import FittedState
 from ratchet.model.networks import Network, finish
+from ratchet.model.own_metric import PipelineMetrics
 from ratchet.model.saving import code_digest, digest_of_model, dump
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
@@ -170,29 +170,29 @@ def _settings(ctx: StageContext, rows: int, measured: TrainedModel | None) -> Se
         seed=train.seed,
         patience=train.patience,
         checkpoint_every_s=train.checkpoint.every,
-        lower_is_better=family(ctx.spec.metric) in LOWER_IS_BETTER,
+        lower_is_better=lower_is_better(ctx.spec.metric),
         accumulation=accumulation,
         last_epoch=measured.best_epoch if measured else None,
     )
 
 
-def metric_of(name: str, rows: Rows, scores: Tensor) -> float | None:
+def metric_of(measures: PipelineMetrics, name: str, rows: Rows, scores: Tensor) -> float | None:
     """A metric of final scores of rows; None where it has no value."""
     measured = MetricRows(
         label=rows.label.double().cpu().numpy(),
         offsets=None if rows.sizes is None else np.append(0, np.cumsum(rows.sizes.cpu().numpy())),
         weight=None if rows.weight is None else rows.weight.double().cpu().numpy(),
     )
-    measurement = measure(name, measured, scores.double().cpu().numpy())
-    return None if measurement is None else measurement.value
+    return measures.value(name, measured, scores.double().cpu().numpy())
 
 
 def _hooks(ctx: StageContext, network: Network) -> Hooks:
+    measures = PipelineMetrics(ctx.spec, ctx.folder)
     return Hooks(
         progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
         warn=ctx.log.warning,
         stopping=ctx.stopping.is_set,
-        metric=lambda rows, scores: metric_of(ctx.spec.metric, rows, scores),
+        metric=lambda rows, scores: metric_of(measures, ctx.spec.metric, rows, scores),
         finish=lambda raw: finish(network, ctx.spec.train.objective, raw),
     )
 

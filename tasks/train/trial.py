@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.model.custom import custom_body, place, place_of_forward
+from ratchet.model.custom import custom_body, place_of_forward
 from ratchet.model.description import Description
 from ratchet.model.networks import Network
+from ratchet.model.signatures import place
 from ratchet.runtime.user_code import lacks_memory, load_module
 from tasks.train.custom_code import locate_errors
 from tasks.train.data import Rows

@@ -318,3 +318,45 @@ def test_the_example_in_the_readme_loads() -> None:
     from ratchet.contracts.loading import loads
 
     assert loads(example).name == "late-flights"
+
+
+METRIC = ("metric: ndcg@10", 'metric: "metric.py:revenue"')
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ({}, "pipeline.yaml:30: evaluate.metric: no metric.py exists beside the pipeline file; to do: add metric.py"),
+        (
+            {"metric": "def revenues(y, score, group): ...\n"},
+            "pipeline.yaml:30: evaluate.metric: metric.py does not define revenue; allowed: revenues; did you mean "
+            "revenues?; to do: define revenue in metric.py, or correct the name",
+        ),
+        (
+            {"metric": "\ndef revenue(y, score): ...\n"},
+            "metric.py:2: revenue(y, score) has the wrong parameters; allowed: revenue(y, score, group); "
+            "to do: define it as revenue(y, score, group)",
+        ),
+        (
+            {"metric": "import no_such_package\ndef revenue(y, score, group): ...\n"},
+            "metric.py:1: imports no_such_package",
+        ),
+    ],
+)
+def test_a_missing_metric_is_reported(tmp_path: Path, code: dict[str, str], said: str) -> None:
+    assert pipeline(tmp_path, *METRIC, **code)[0].startswith(said)
+
+
+def test_the_pipelines_metric_is_found_and_not_run_in_guards_too(tmp_path: Path) -> None:
+    good = "def revenue(y, score, group): ...\n1 / 0\n"
+    assert pipeline(tmp_path, *METRIC, metric=good) == FINE
+    gate = "gate: {min_gain: 0.5%", 'gate: {guards: {"metric.py:cost:lower": 1%}'
+    found = pipeline(tmp_path, *gate, metric=good)
+    assert "metric.py does not define cost" in found[0]
+
+
+@pytest.mark.parametrize("metric", ["metric.py:", "other.py:revenue", "metric.py:revenue:higher", "metric.py:a b"])
+def test_another_form_of_a_metric_is_refused(tmp_path: Path, metric: str) -> None:
+    found = pipeline(tmp_path, "metric: ndcg@10", f'metric: "{metric}"', metric="def revenue(y, score, group): ...")
+    assert "is not a metric" in found[0]
+    assert "metric.py:revenue" in found[0]

@@ -241,3 +241,15 @@ def test_a_dry_run_ends_with_the_process_that_started_it(tmp_path: Path) -> None
         check.kill()
         check.wait()
     until(lambda: not Path(f"/proc/{pid.read_text()}").exists(), seconds=20)
+
+
+def test_the_metric_is_tried_on_made_up_rows(tmp_path: Path) -> None:
+    folder = pipeline(tmp_path)
+    document = yaml.safe_load((folder / "pipeline.yaml").read_text(encoding="utf-8"))
+    document["evaluate"] = {"metric": "metric.py:cost:lower"}
+    (folder / "pipeline.yaml").write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    fine = "def cost(y, score, group, weight):\n    assert len(y) == len(score) == len(group) == len(weight)\n"
+    (folder / "metric.py").write_text(f"{fine}    return abs(y - score).mean()\n", encoding="utf-8")
+    assert lines(found(folder), folder) == []
+    (folder / "metric.py").write_text(f"{fine}    return y['price']\n", encoding="utf-8")
+    assert lines(found(folder), folder)[0].startswith("metric.py:3: IndexError")

@@ -1,13 +1,20 @@
 """`ratchet gate-check` on the scores of real nights."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ratchet.cli.main import main
-from tests.runs.nights import CallResult, ratchet, run, sample
+from ratchet.samples.payments import day_payments
+from tests.runs.nights import DAY, CallResult, ratchet, run, sample
 
+SHORT = ("--set", "source.window_days=6", "--set", "train.epochs=2")
+"""Any verdict will do."""
 QUICK = ("--nights", "200", "--workers", "1")
 
 
@@ -17,7 +24,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nights")
     sample(folder, days=7, rows_per_day=1000)
     for pipeline in ("search-ranking", "payments-fraud"):
-        ended = run(pipeline, str(folder), str(folder / "store"))
+        ended = run(pipeline, str(folder), str(folder / "store"), *SHORT)
         assert ended.code == 0, ended.err
     return folder
 
@@ -63,10 +70,72 @@ def test_a_gate_of_half_a_confidence_is_named(nights: Path) -> None:
 
 
 def test_a_pipeline_without_groups_is_drawn_by_rows_with_the_positives_named(nights: Path) -> None:
-    found = check(nights, "payments-fraud", "--json").json
+    found = check(nights, "payments-fraud", "--seconds", "5", "--json").json
     assert found["unit"] == "rows"
     assert "few-positives" in {one["name"] for one in found["findings"]}
     assert {one["column"] for one in found["harms"]} <= {"channel"}
+
+
+COPIED = """\
+name: copied-payments
+description: Card payments of which the export repeats every row ten times, under the number of its card.
+owner: payments-team
+schedule: {cron: "0 3 * * *", timezone: UTC, finish_by: 3h}
+source: {kind: files, uri: "${RATCHET_DATA}/copied/date={date}/*.parquet", window_days: 6}
+columns:
+  card_id:           {role: id, type: int64}
+  paid_at:           {role: time, type: timestamp}
+  merchant_category: {role: categorical, type: string}
+  channel:           {role: categorical, type: string}
+  amount:            {role: numeric, type: float64, min: 0, transform: log1p}
+  fraud:             {role: label, type: int64, in: [0, 1]}
+train: {objective: binary, model: {kind: linear}, epochs: 1}
+evaluate: {metric: logloss, holdout_days: 1, slices: [{column: amount, bins: 2}, {where: 'channel == "online" and amount > 5'}]}
+gate: {min_gain: 0%, confidence: 95%, max_slice_loss: 10%}
+register: {model: copied-payments, promote: never}
+"""
+COPIES = 10
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A night of a pipeline whose rows are copies of each other, and whose file does not say so."""
+    folder = tmp_path_factory.mktemp("copied")
+    (folder / "pipeline.yaml").write_text(COPIED, encoding="utf-8")
+    for back in range(7):
+        day = DAY - timedelta(days=back)
+        rows = day_payments(day, seed=0, rows_per_day=400)
+        rows = rows.append_column("card_id", pa.array(1000 * back + np.arange(len(rows))))
+        there = folder / "copied" / f"date={day}"
+        there.mkdir(parents=True)
+        pq.write_table(rows.take(np.repeat(np.arange(len(rows)), COPIES)), there / "part-0.parquet")
+    ended = run(str(folder), str(folder), str(folder / "store"), *SHORT)
+    assert ended.code == 0, ended.err
+    return folder
+
+
+def test_a_gate_that_takes_copies_for_independent_rows_fails_and_passes_with_the_cluster_that_it_names(
+    copied: Path,
+) -> None:
+    found = check(copied, str(copied))
+    assert found.code == 64
+    assert "FAILED: the gate promotes a candidate that is no better than the margin on " in found.out
+    assert " by card_id), and says 5 % at most" in " ".join(found.out.split())
+    assert "warning clusters: " in found.out
+    assert "set evaluate.cluster to card_id" in " ".join(found.out.split())
+    named = check(copied, str(copied), "--set", "evaluate.cluster=card_id", "--json")
+    assert named.code == 0, named.json["answer"]
+    assert named.json["unit"] == "clusters"
+    assert "clusters" not in {one["name"] for one in named.json["findings"]}
+
+
+def test_slices_by_bins_and_by_expression_are_harmed_like_others(copied: Path) -> None:
+    found = check(copied, str(copied), "--set", "evaluate.cluster=card_id", "--json").json
+    harmed = {(one["column"], one["times"]) for one in found["harms"]}
+    tried = {column for column, _ in harmed} | {text.partition(" at ")[0] for text in found["untried"]}
+    assert any(one.startswith("amount") for one in tried)
+    assert 'channel == "online" and amount > 5' in tried
+    assert "slice-not-tried" not in {one["name"] for one in found["findings"]}
 
 
 def test_a_run_that_is_named_by_its_id_or_its_date_is_taken(nights: Path) -> None:
@@ -87,7 +156,7 @@ def test_without_a_run_it_says_what_to_run_first(tmp_path: Path) -> None:
     assert json.loads(found.out)["error"]["code"] == 64
 
 
-@pytest.mark.parametrize("flags", [("--nights", "10"), ("--seed", "-1"), ("--workers", "-2")])
+@pytest.mark.parametrize("flags", [("--nights", "10"), ("--seed", "-1"), ("--workers", "-2"), ("--seconds", "-1")])
 def test_numbers_that_make_no_check_are_refused(flags: tuple[str, str], tmp_path: Path) -> None:
     found = check(tmp_path, "search-ranking", *flags)
     assert found.code == 64

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.repetition import Repetition
@@ -252,3 +253,38 @@ def test_slices_are_of_bins_and_expressions_too() -> None:
     french = ((HELD.frame["country"] == "FR") & (HELD.frame["x"] > 0)).sum()
     assert [one.rows for one in found.slices] == [ROWS // 2, ROWS // 2, french]
     assert [one.outcome for one in found.slices] == ["passed", "passed", "not-provable"]  # the last has too few rows
+
+
+OWN = "import numpy as np\n\ndef error(y, score, group):\n    return np.abs(y - score).mean()\n"
+
+
+def test_a_function_of_the_folder_decides_guards_and_judges_slices_as_a_metric_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "metric.py").write_text(OWN, encoding="utf-8")
+    name, gate = "metric.py:error:lower", {"min_gain": "1%", "floors": {"metric.py:error:lower": 0.2}}
+    slices = {"slices": ["country"]}
+    own = judged(GOOD, production(), folder=tmp_path, evaluate={"metric": name, **slices}, gate=gate)
+    ours = judged(
+        GOOD, production(), evaluate={"metric": "mae", **slices}, gate={"min_gain": "1%", "floors": {"mae": 0.2}}
+    )
+    assert ending(own) == ending(ours) == ("promote", "better", "champion")
+    assert own.gain.value == pytest.approx(ours.gain.value)
+    assert own.gain.low == pytest.approx(ours.gain.low, abs=0.05)
+    assert own.candidate_metrics[name] == pytest.approx(own.candidate_metrics["mae"])
+    assert [one.outcome for one in own.slices] == [one.outcome for one in ours.slices] == ["passed", "passed"]
+    assert [one.outcome for one in own.guards] == ["passed"]
+    worse = judged(BAD, production(GOOD), folder=tmp_path, evaluate={"metric": name}, gate={"min_gain": "1%"})
+    assert worse.verdict == "reject"
+
+
+@pytest.mark.parametrize("returned", ["float('nan')", "float('nan') if len(y) < 600 else np.abs(y - score).mean()"])
+def test_a_metric_without_a_finite_value_never_promotes(tmp_path: Path, returned: str) -> None:
+    (tmp_path / "metric.py").write_text(OWN.replace("np.abs(y - score).mean()", returned), encoding="utf-8")
+    changes: dict[str, Any] = {"evaluate": {"metric": "metric.py:error:lower"}, "gate": {}}
+    for baseline in (None, production()):
+        assert judged(GOOD, baseline, folder=tmp_path, **changes).verdict == "inconclusive"
+
+
+def test_a_metric_that_fails_ends_the_stage(tmp_path: Path) -> None:
+    (tmp_path / "metric.py").write_text(OWN.replace("np.abs", "np.nothing"), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"^metric\.py:4: AttributeError"):
+        judged(GOOD, production(), folder=tmp_path, evaluate={"metric": "metric.py:error:lower"})

@@ -41,7 +41,7 @@ def spec(**changes: Any) -> PipelineSpec:
         "x": {"role": "numeric", "type": "float64"},
         "y": {"role": "label", "type": "float64"},
     }
-    document = {**SPEC, "evaluate": {}, "columns": {**columns, **changes.pop("columns", {})}, **changes}
+    document: dict[str, Any] = {**SPEC, "evaluate": {}, "columns": {**columns, **changes.pop("columns", {})}, **changes}
     return PipelineSpec.model_validate(document)
 
 
@@ -78,6 +78,37 @@ def test_rows_count_by_their_weight_and_only_with_a_label(tmp_path: Path) -> Non
     found = means(made, tmp_path, country=["DE", "DE", "XX"], item=[1, 1, 1], y=[0.0, 4.0, None], w=[3.0, 1.0, 9.0])
     assert found["country"][1] == pytest.approx(1.0)
     assert means(made, tmp_path, country=["DE"], item=[1], y=[1.0], w=[0.0]) == {}
+
+
+@pytest.mark.parametrize(("metric", "share"), [("mae", 0.5), ("pinball@0.9", 0.9)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_for_an_absolute_error_a_value_has_its_quantile(
+    metric: str, share: float, weighted: bool, tmp_path: Path
+) -> None:
+    draw = np.random.default_rng(0)
+    y = np.exp(draw.normal(size=600))
+    country = np.where(np.arange(600) < 400, "DE", "FR")
+    weight = draw.integers(0, 4, 600).astype(float) if weighted else np.ones(600)
+    columns = {"w": {"role": "weight", "type": "float64"}} if weighted else {}
+    made = spec(train={"objective": "regression"}, columns=columns, evaluate={"metric": metric})
+    given = {"country": country, "item": np.arange(600), "y": y, **({"w": weight} if weighted else {})}
+    german = np.quantile(np.repeat(y[:400], weight[:400].astype(int)), share, method="averaged_inverted_cdf")
+    common = np.quantile(np.repeat(y, weight.astype(int)), share, method="averaged_inverted_cdf")
+    count = weight[:400].sum()
+    found = means(made, tmp_path, **given)["country"]
+    assert found == pytest.approx([(count * german + 10 * common) / (count + 10), common, common])
+
+
+def test_the_table_of_the_median_has_less_absolute_error_than_the_means(tmp_path: Path) -> None:
+    draw = np.random.default_rng(1)
+    y = np.exp(2 * draw.normal(size=1000))
+    given = {"country": ["DE"] * 1000, "item": [1] * 1000, "y": y}
+    error = {
+        metric: np.abs(y - means(made, tmp_path, **given)["country"][0]).mean()
+        for metric in ("mae", "rmse")
+        if (made := spec(train={"objective": "regression"}, evaluate={"metric": metric}))
+    }
+    assert error["mae"] < error["rmse"]
 
 
 def test_without_a_column_or_a_day_there_is_no_table(tmp_path: Path) -> None:

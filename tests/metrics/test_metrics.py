@@ -302,3 +302,14 @@ def test_selecting_rows_keeps_their_groups_and_drops_empty_ones(groups: Groups, 
     sizes = [sum(row[1] == kept for row in group) for group in groups]
     assert np.diff(chosen.offsets).tolist() == [size for size in sizes if size]
     assert len(chosen.label) == mask.sum()
+
+
+def test_of_a_calibrated_model_all_of_its_calibration_error_may_be_noise_and_of_a_wrong_one_hardly_any() -> None:
+    generator = np.random.default_rng(0)
+    chance = generator.random(2000)
+    rows = Rows(label=(generator.random(2000) < chance).astype(float), offsets=None)
+    calibrated, wrong = measure("ece", rows, chance), measure("ece", rows, np.full(2000, 0.9))
+    assert calibrated
+    assert wrong
+    assert calibrated.noise > 0.7 * calibrated.value
+    assert wrong.noise < 1e-6 * wrong.value

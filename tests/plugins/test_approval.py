@@ -43,6 +43,13 @@ BETTER: dict[str, Any] = {
          "gain": {"value": -0.09, "low": -0.12, "high": -0.05}, "passed": False},
         {"column": "country", "value": "US", "rows": 200, "candidate": None, "baseline": None, "gain": None, "passed": True},
     ],
+    "guards": [
+        {"kind": "metric", "name": "brier", "candidate": 0.1, "baseline": 0.1, "limit": 0.01,
+         "found": {"value": 0.01, "low": -0.002, "high": 0.02}, "outcome": "passed"},
+        {"kind": "latency", "name": "latency", "candidate": None, "limit": 1.5, "outcome": "not-provable"},
+        {"kind": "floor", "name": "auc", "candidate": 0.71, "limit": 0.8,
+         "found": {"value": 0.71, "low": 0.7, "high": 0.72}, "outcome": "failed"},
+    ],
 }  # fmt: skip
 INGESTED = {
     "table": "tables/small/1", "version": 1,
@@ -144,6 +151,30 @@ def test_the_question_shows_models_gain_slices_and_the_page(question: Callable[.
     assert slices[2].endswith("| **loses too much** |")
     assert any(line.endswith("| not measurable | not provable |") for line in slices)
     assert f"{verdict_of('small', asked.run_id)})" in body
+
+
+def test_the_question_and_the_page_show_what_is_broken_and_what_could_not_be_proven(
+    question: Callable[..., Question],
+) -> None:
+    asked = question()
+    body = asked.ask()["body"]  # type: ignore[index] # it asks
+    table = body[body.index("| guard rail |") :].replace("\N{MINUS SIGN}", "-")
+    assert table.splitlines()[2:7] == [
+        "| auc, floor | 0.71 (0.7 to 0.72) | better than 0.8 | **broken** |",
+        "| latency, times the champion's | not measurable | 1.5 | **not provable** |",
+        "| brier | +1 % (-0.2 % to +2 %) | a loss of 1 % | passed |",
+        "",
+        "**Not provable: latency, times the champion's.** It has not passed; `gate.unproven_guards` is `block`.",
+    ]
+    page = verdict_page(asked.store, "small", asked.run_id)
+    assert "<td>latency, times the champion&#39;s</td><td>not measurable</td>" in page
+
+
+def test_a_verdict_without_guard_rails_shows_no_table_of_them(
+    question: Callable[..., Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BETTER, "guards", [])
+    assert "guard rail" not in question().ask()["body"]  # type: ignore[index] # it asks
 
 
 def test_the_page_of_the_verdict_is_there_before_the_report(question: Callable[..., Question]) -> None:

@@ -19,7 +19,8 @@ from ratchet.store.ledger import champion, records
 from ratchet.tracking.use_registry import use_registry
 from ratchet_airflow.alerts import by_hand
 from ratchet_airflow.pools import pools
-from ratchet_airflow.production import VERBS, ProductionOperator, UnavailableRetryPolicy, build
+from ratchet_airflow.production import VERBS, ProductionOperator, build
+from ratchet_airflow.retries import UnavailableRetryPolicy
 from ratchet_airflow.second_person import SecondPersonOperator
 from ratchet_airflow.watch import production as watch
 from tests.mlflow_server import prepare

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import load
+from ratchet.contracts.request import RunPlan
 from ratchet.samples import clicks
 from ratchet_airflow import form
 from ratchet_airflow.operators import PlanOperator
@@ -72,6 +73,51 @@ def test_a_conf_that_asks_for_no_more_is_planned_as_it_asks(
     data: Path, promote: str, asked: str, run_type: str
 ) -> None:
     assert plan(folder(data, promote), run_type, promote=asked) == asked
+
+
+def asked(made: Path, run_type: str = "backfill", **conf: Any) -> RunPlan:
+    """The plan of a run that asks for `promote: latest` with this conf."""
+    plan(made, run_type, promote="latest", **conf)
+    return find_plan(PIPELINE, f"{run_type}__{json.dumps({'promote': 'latest', **conf})}")
+
+
+@pytest.mark.parametrize("promote", ["auto", "approve"])
+def test_of_a_backfill_that_asks_for_latest_only_the_newest_date_may_do_what_the_file_allows(
+    data: Path, promote: str
+) -> None:
+    made = folder(data, promote)
+    last = asked(made, latest="2026-03-21")
+    assert (last.promotion.mode, last.latest, last.started_by) == (promote, True, "eve")
+    earlier = asked(made, latest="2026-03-22")
+    assert (earlier.promotion.mode, earlier.latest, bool(earlier.chain)) == ("never", False, True)
+
+
+@pytest.mark.parametrize(
+    ("promote", "run_type", "conf", "said"),
+    [
+        ("never", "backfill", {"latest": "2026-03-21"}, "register.promote is never, and a single run may not ask for"),
+        ("auto", "manual", {"latest": "2026-03-21"}, "promote latest is for a backfill"),
+        ("auto", "backfill", {}, "its newest date is not given"),
+        ("auto", "backfill", {"latest": "2026-03-20"}, "2026-03-21 is after latest, 2026-03-20"),
+        ("auto", "backfill", {"latest": "soon"}, "soon"),
+    ],
+)
+def test_a_conf_that_asks_for_latest_has_to_be_a_backfill_with_its_newest_date(
+    data: Path, promote: str, run_type: str, conf: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        asked(folder(data, promote), run_type, **conf)
+
+
+def test_a_newest_date_without_latest_is_no_slip_that_passes(data: Path) -> None:
+    with pytest.raises(ConfigurationError, match="latest is 2026-03-21, and promote is not latest"):
+        plan(folder(data, "auto"), "backfill", promote="auto", latest="2026-03-21")
+
+
+@pytest.mark.parametrize(("promote", "offered"), [("auto", True), ("approve", True), ("never", False)])
+def test_the_form_offers_latest_only_where_the_file_lets_a_run_promote(data: Path, promote: str, offered: bool) -> None:
+    modes = form.params(load(folder(data, promote)))["promote"].schema["enum"]
+    assert ("latest" in modes) is offered
 
 
 @pytest.mark.parametrize("promote", ["auto", "approve", "never"])

@@ -1,5 +1,7 @@
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from ratchet.metrics import measurement
 from ratchet.metrics.metrics import Floats, Measurement, Rows, measure
 from ratchet.verdict import resampling
-from ratchet.verdict.comparison import Comparison, compare, holm, relative_gain
+from ratchet.verdict.comparison import MIN_UNITS, Comparison, compare, holm, relative_gain
 from ratchet.verdict.resampling import resample
 from ratchet.verdict.student import expanded_tail
 
@@ -167,3 +169,72 @@ def test_holm_refutes_at_least_what_bonferroni_does_and_no_more_than_each_alone(
     for p_value, refuted in zip(p_values, holm(p_values, level), strict=True):
         assert refuted or p_value > level / len(p_values)
         assert not refuted or p_value <= level
+
+
+def test_a_constant_probability_does_not_win_a_calibration_error_by_its_one_bin() -> None:
+    """Both err by 0.06 in truth; the other model has fifteen bins, and noise adds to the distance of each."""
+    promoted, before, count = 0, 0, 200
+    for seed in range(count):
+        generator = np.random.default_rng(seed)
+        chance = generator.uniform(0.06, 0.94, 300)
+        rows = Rows(label=(generator.random(300) < chance).astype(float), offsets=None)
+        one, other = measure("ece", rows, np.full(300, 0.56)), measure("ece", rows, chance + 0.06)
+        assert one
+        assert other
+        judge = partial(compare, lower_is_better=True, confidence=0.95, seed=seed, resamples=400)
+        promoted += judge(one, other).gain.low > 0
+        before += judge(replace(one, noise=0.0), replace(other, noise=0.0)).gain.low > 0
+    assert promoted / count <= 0.05
+    assert before / count > 0.2
+
+
+@pytest.mark.parametrize("tailed", [False, True])
+def test_the_bounds_at_another_confidence_are_those_of_a_comparison_at_it(tailed: bool) -> None:
+    draw = np.random.default_rng(9)
+    loss = draw.exponential(size=(2, 500)) + 1
+    one, other = (replace(mean_of(values), tailed=tailed) for values in loss)
+
+    def at(confidence: float) -> Comparison:
+        return compare(one, other, lower_is_better=True, confidence=confidence, seed=0)
+
+    found = at(0.95)
+    assert found.bounds_at(0.95) == found.gain
+    for confidence in (0.8, 0.9, 0.99):
+        assert found.bounds_at(confidence) == at(confidence).gain
+    lows, highs = zip(
+        *((bounds.low, bounds.high) for bounds in map(found.bounds_at, (0.8, 0.9, 0.95, 0.99))), strict=True
+    )
+    assert list(lows) == sorted(lows, reverse=True)
+    assert list(highs) == sorted(highs)
+
+
+def test_where_nothing_varies_the_bounds_are_the_gain_at_each_confidence() -> None:
+    same = mean_of(np.ones(100))
+    found = compare(same, same, lower_is_better=False, confidence=0.95, seed=0)
+    assert found.bounds_at(0.99) == found.gain
+    assert found.gain.low == found.gain.high == 0.0
+
+
+@pytest.mark.parametrize(
+    ("tailed", "confidence", "least"),
+    [(False, 0.95, 30), (False, 0.999, 30), (True, 0.8, 107), (True, 0.95, 199), (True, 0.99, 305)],
+)
+def test_so_many_units_are_the_least_from_which_something_is_concluded(
+    tailed: bool, confidence: float, least: int
+) -> None:
+    for units in (least - 1, least):
+        values = np.random.default_rng(10).random((2, units)) + 1
+        one, other = (replace(mean_of(each), tailed=tailed) for each in values)
+        found = compare(one, other, lower_is_better=True, confidence=confidence, seed=0, resamples=200)
+        assert (found.effective, found.required) == (units, least)
+        assert found.measurable == (units == least)
+        said = f"only {units} users tell the models apart, at least {least} are required"
+        assert found.why_not("users") == ("" if found.measurable else said)
+
+
+def test_units_on_which_the_models_agree_are_not_counted() -> None:
+    values = np.random.default_rng(11).random(500)
+    other = values.copy()
+    other[: MIN_UNITS - 1] += 0.1
+    found = compare(mean_of(other), mean_of(values), lower_is_better=False, confidence=0.95, seed=0)
+    assert (found.effective, found.trouble) == (MIN_UNITS - 1, "too-few-units")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ratchet.contracts.alerts import Alerts, Occasion
 from ratchet.contracts.errors import DataRejected, Preempted
 from ratchet.contracts.summaries import judgement, registration
-from ratchet_airflow.alerts import deduplication
+from ratchet_airflow.alerts import deduplication, unmeasured
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failure_key
 from ratchet_airflow.alerts.delivery import is_wanted, send_once
@@ -16,8 +16,6 @@ from ratchet_airflow.alerts.message import cause_of, make_alert
 from ratchet_airflow.alerts.situation import Context, Situation
 
 _log = logging.getLogger("ratchet.alerts")
-UNMEASURED_NIGHTS = 3
-"""After so many nights without a measurement of the champion people are alerted."""
 _BY_HAND = "`ratchet promote MODEL@VERSION --because WHY`, or the DAG ratchet_promote, promotes a version by hand"
 
 
@@ -101,19 +99,12 @@ class AlertCallbacks:
             self._send(make_alert("rejected", where, cause=cause), where, key)
 
     def on_judgement(self, context: Context) -> None:
-        """For on_success_callback of evaluate: report a champion that could not be measured for several nights."""
+        """For on_success_callback of evaluate: report a champion that no later night will measure by itself."""
         with self._guard():
             result = getattr(_task(context), "result", None)
             if result is None:
                 return
-            where, judged = self._situation(context), judgement(result)
-            nights = getattr(judged, "unmeasured_nights", 0)
-            if nights >= UNMEASURED_NIGHTS:
-                remedy = f"read the report of the run; if a new model has to be promoted: {_BY_HAND}"
-                alert = make_alert(
-                    "unmeasured", where, cause=f"for {nights} nights: {judged.explanation}", remedy=remedy
-                )
-                self._send(alert, where, event_key(where, "unmeasured", where.episode))
+            unmeasured.report(judgement(result), self._situation(context), self.alerts)
 
     def on_registration(self, context: Context) -> None:
         """For on_success_callback of register: report the version if it was promoted, or withheld for a reason.

@@ -1,8 +1,8 @@
 """The watch beside the scheduler: it finds in Airflow's database what no callback reports, and sends it once.
 
-It reports failed tasks whose process was killed, runs that are late or stuck, the end of each backfill, and changes of
-production by hand, which it finds in the ledgers. The scheduler's listener starts it (`python -m
-ratchet_airflow.watch.scan`) and asks for each scan.
+It reports failed tasks whose process was killed, runs that are late or stuck, the end of each backfill, changes of
+production by hand, which it finds in the ledgers, and a night of `ratchet run` that asks for a person. The scheduler's
+listener starts it (`python -m ratchet_airflow.watch.scan`) and asks for each scan.
 """
 
 import logging
@@ -25,6 +25,7 @@ from ratchet_airflow.plans import find_plan
 from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, Task, read_runs
 from ratchet_airflow.watch.backfill_summary import summarise
 from ratchet_airflow.watch.lateness import late_by, stuck_since
+from ratchet_airflow.watch.local_nights import scan_local_nights
 from ratchet_airflow.watch.production import scan_ledgers
 from ratchet_airflow.watch.watch_process import serve
 
@@ -47,9 +48,11 @@ def scan(now: datetime | None = None) -> bool:
         except Exception:  # noqa: BLE001 - as above
             _log.exception("cannot make the summary of backfill %d of %s", backfill.number, backfill.dag_id)
     try:
-        scan_ledgers(open_store(settings.read().store))
+        store = open_store(settings.read().store)
+        scan_ledgers(store)
+        scan_local_nights(store)
     except RatchetError as error:
-        _log.warning("cannot look for changes of production by hand: %s", error)
+        _log.warning("cannot look for what was done at a command line: %s", error)
     return any(run.state not in ENDED for run in runs)
 
 

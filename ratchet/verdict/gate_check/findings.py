@@ -1,6 +1,7 @@
 """Warnings about a gate and its data, by name."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +63,7 @@ def of_keys(gate: GateKeys, power: Power | None) -> Iterator[Finding]:
     if gate.confidence < _UNSURE:
         text = (
             f"gate.confidence {percent(gate.confidence)} is the confidence, not the error that one accepts: a candidate"
-            f" that is no better is promoted on {percent(gate.level)} of the nights"
+            f" that is no better is promoted on {percent(round(1 - gate.confidence, 4))} of the nights"
         )
         yield Finding(name="confidence-misread", text=text, remedy="set gate.confidence to 95%")
     elif gate.confidence > _SURE:
@@ -85,20 +86,36 @@ def of_slices(
 ) -> Iterator[Finding]:
     """What the gate can see of the slices. never: those that no night can measure."""
     if never:
-        named = ", ".join(f"{part.column}={part.value}" for part in never[:_SHOWN])
+        named = ", ".join(part.title for part in never[:_SHOWN])
         more = f" and {len(never) - _SHOWN} more" if len(never) > _SHOWN else ""
         text = f"{len(never)} of {len(parts)} slices have too few units to be measured on any night: {named}{more}"
         yield Finding(name="slice-never-measurable", text=text, remedy=f"{DAYS}, or slice by a coarser column")
     for one in harms:
         if one.times == max(harm.times for harm in harms) and one.share < _SEEN:
             text = (
-                f"a loss of {percent(one.loss)} on {one.column}={one.value} ({one.times} times gate.max_slice_loss) is"
+                f"a loss of {percent(one.loss)} on {one.title} ({one.times} times gate.max_slice_loss) is"
                 f" stopped on {percent(round(one.share, 3))} of the nights only"
             )
             yield Finding(name="slice-loss-invisible", text=text, remedy=f"{DAYS}, or have fewer slices")
     if sample.unread:
         text = f"evaluate.slices {', '.join(sample.unread)}: computed by the pipeline's own code, not tried here"
         yield Finding(name="slice-not-tried", text=text, remedy="read these slices on the report page of a night")
+
+
+def of_time(made: Mapping[str, tuple[int, int]], level: float, allowed: float, took: float) -> Iterator[Finding]:
+    """Nights that the time was too short for. made: by scenario, and how many were asked for."""
+    some, asked = min(((made[name] for name in ("exchanged", "at-margin") if name in made)), key=lambda one: one[0])
+    wanted = sum(one for _, one in made.values())
+    whole = sum(one for one, _ in made.values())
+    if whole >= wanted:
+        return
+    error = math.sqrt(level * (1 - level) / some)
+    text = (
+        f"{allowed:.0f} s allowed {some:,} of {asked:,} nights: a rate of {percent(round(level, 4))} has a"
+        f" standard error of {percent(round(error, 4))}"
+    )
+    needed = math.ceil(took * wanted / whole / 60) * 60
+    yield Finding(name="fewer-nights", text=text, remedy=f"give --seconds {needed} to have all of them, or more cores")
 
 
 def _tail(pair: Pair, unit: str) -> Iterator[Finding]:

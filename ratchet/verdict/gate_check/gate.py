@@ -7,20 +7,29 @@ from typing import Self
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.repetition import Repetition
-from ratchet.verdict.comparison import Comparison, compare
+from ratchet.verdict.comparison import RESAMPLES, Comparison, compare
 from ratchet.verdict.gate_check.pair import Measured, gain
 from ratchet.verdict.levels import DEEPEST, stretch
+
+_FEW = 20
+"""Resamples of a slice whose bounds decide nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateKeys:
-    """The keys that decide. compare: the method of the interval, `verdict.comparison.compare`."""
+    """The keys that decide.
+
+    nights: how many nights share a held-out day, and its error with it. unproven_slices: `block` or `warn`. compare:
+    the method of the interval, `verdict.comparison.compare`.
+    """
 
     metric: str
     min_gain: float
     confidence: float
     max_slice_loss: float
     seed: int
+    nights: int = 1
+    unproven_slices: str = "warn"
     compare: Callable[..., Comparison] = compare
 
     @classmethod
@@ -32,23 +41,38 @@ class GateKeys:
             confidence=spec.gate.confidence,
             max_slice_loss=spec.gate.max_slice_loss,
             seed=spec.train.seed,
+            nights=spec.evaluate.holdout_days,
+            unproven_slices=spec.gate.unproven_slices,
         )
 
     @property
     def level(self) -> float:
-        """How often a candidate may be promoted that is no better than the margin."""
-        return 1 - self.confidence
+        """How often a night, with all its attempts, may promote a candidate that is no better than the margin."""
+        return (1 - self.confidence) / self.nights
 
     def comparison(self, measured: Measured, confidence: float | None = None) -> Comparison:
-        """The comparison that evaluate makes. confidence: that of the gate, or of one attempt of several."""
-        level = self.confidence if confidence is None else confidence
+        """The comparison that evaluate makes. confidence: of one attempt of several; that of the first one if None."""
+        level = self.of_attempt(1) if confidence is None else confidence
+        return stretch(self._compared(measured, min(level, DEEPEST), RESAMPLES), level)
+
+    def of_slice(self, measured: Measured) -> Comparison:
+        """The comparison that evaluate makes of a slice.
+
+        A slice fails by its p-values, which rest on no resample; all of them are drawn only where a slice that is not
+        proven withholds the candidate too.
+        """
+        resamples = RESAMPLES if self.unproven_slices == "block" else _FEW
+        return self._compared(measured, self.confidence, resamples)
+
+    def _compared(self, measured: Measured, confidence: float, resamples: int) -> Comparison:
         lower = family(self.metric) in LOWER_IS_BETTER
-        shown = min(level, DEEPEST)
-        return stretch(self.compare(*measured, lower_is_better=lower, confidence=shown, seed=self.seed), level)
+        return self.compare(
+            *measured, lower_is_better=lower, confidence=confidence, seed=self.seed, resamples=resamples
+        )
 
     def of_attempt(self, number: int) -> float:
         """The confidence that an attempt at a held-out day needs, the first one with number 1."""
-        return Repetition(number=number).level(self.confidence)
+        return Repetition(number=number, nights=self.nights).level(self.confidence)
 
     def promotes(self, measured: Measured | None, confidence: float | None = None) -> bool:
         """Whether the gate would promote, whatever the slices say.

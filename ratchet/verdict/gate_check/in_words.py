@@ -23,9 +23,16 @@ def in_words(pipeline: str, found: GateCheck) -> Iterator[str]:
         yield "the run had no production to beat: the candidate is compared with a constant scorer"
     yield ""
     yield from _table(
-        ("false promotions", "nights", "promoted", "allowed", ""),
+        ("false promotions", "nights", "promoted", "allowed", "fails above", ""),
         [
-            (rate.name, f"{rate.nights:,}", share(rate.share), share(rate.level), "FAILED" if rate.failed else "")
+            (
+                rate.name,
+                f"{rate.nights:,}",
+                share(rate.share),
+                share(rate.level),
+                share(rate.limit),
+                "FAILED" if rate.failed else "",
+            )
             for rate in found.rates
         ],
     )
@@ -36,10 +43,7 @@ def in_words(pipeline: str, found: GateCheck) -> Iterator[str]:
         yield ""
         yield from _table(
             ("true loss of a slice", "nights", "stopped"),
-            [
-                (f"{one.column}={one.value} {percent(-one.loss)}", f"{one.nights:,}", share(one.share))
-                for one in found.harms
-            ],
+            [(f"{one.title}: {percent(-one.loss)}", f"{one.nights:,}", share(one.share)) for one in found.harms],
         )
     for text in found.untried:
         yield from _wrapped(f"not tried: {text}")

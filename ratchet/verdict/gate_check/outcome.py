@@ -67,6 +67,11 @@ class Power:
         return low.share + (high.share - low.share) * (gain - low.gain) / (high.gain - low.gain)
 
 
+def titled(column: str, value: str) -> str:
+    """A slice in words: a value of a column, or an expression alone."""
+    return f"{column}={value}" if value else column
+
+
 @dataclass(frozen=True, kw_only=True)
 class SliceHarm:
     """A slice that truly loses `loss`: how often the gate stopped the candidate for it."""
@@ -78,6 +83,11 @@ class SliceHarm:
     times: int
     stopped: int
     nights: int
+
+    @property
+    def title(self) -> str:
+        """What people call the slice."""
+        return titled(self.column, self.value)
 
     @property
     def share(self) -> float:

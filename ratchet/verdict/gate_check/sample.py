@@ -12,6 +12,7 @@ from ratchet.metrics.metrics import OF_RANKS, Floats, Rows, measure
 from ratchet.verdict.gate_check.draws import Indices, ranges
 from ratchet.verdict.gate_check.normal_scores import normal_scores
 from ratchet.verdict.gate_check.pair import OF_MEANS, Pair, ScoredPair, SummedPair
+from ratchet.verdict.masks import SliceRows
 
 OF_ORDER = frozenset({"auc", "pr_auc"})
 """Metrics of the order of all rows: another scale of the scores is the same model."""
@@ -29,8 +30,8 @@ class Column:
 class Sample:
     """The held-out rows of one run. baseline_kind: champion, or constant on a first night.
 
-    slices: the columns of evaluate.slices. others: columns that may name what the units belong to, such as a user.
-    unread: columns of evaluate.slices that the run did not keep.
+    slices: those of evaluate.slices, by rows. others: columns that may name what the units belong to, such as a user.
+    unread: entries of evaluate.slices whose columns the run did not keep.
     """
 
     run_id: str
@@ -39,7 +40,7 @@ class Sample:
     candidate: Floats
     baseline: Floats
     baseline_kind: str
-    slices: Mapping[str, Column] = field(default_factory=dict)
+    slices: tuple[SliceRows, ...] = ()
     others: Mapping[str, Column] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
 
@@ -80,7 +81,7 @@ class Sample:
             rows=Rows(label=self.rows.label[index], offsets=None, weight=weight),
             candidate=self.candidate[index],
             baseline=self.baseline[index],
-            slices=_chosen(self.slices, index),
+            slices=tuple(one._replace(mask=one.mask[index]) for one in self.slices),
             others=_chosen(self.others, index),
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ratchet.verdict.gate_check.draws import Draws
 from ratchet.verdict.gate_check.gate import GateKeys
-from ratchet.verdict.gate_check.pair import Pair, gain
+from ratchet.verdict.gate_check.pair import Pair, ScoredPair, gain
 
 ATTEMPTS = (2, 5, 20)
 """After how many runs of one night it is counted whether any of them was promoted."""
@@ -105,8 +105,14 @@ class Repeat:
         return (math.inf,)
 
 
-def spread_of(pair: Pair, draws: Draws, *, nights: int, seed: int) -> float:
+_NIGHTS, _LEAST, _ROWS = 200, 40, 20_000_000
+"""Nights of a spread; fewer where that many rows would have to be measured again and again."""
+
+
+def spread_of(pair: Pair, draws: Draws, *, seed: int) -> float:
     """The standard error of a night's gain, from its quartiles, which a few wild nights do not move."""
+    rows = len(pair.rows.label) if isinstance(pair, ScoredPair) else 1
+    nights = min(_NIGHTS, max(_LEAST, _ROWS // rows))
     generator = np.random.default_rng(seed)
     measured = (pair.measure(draws.draw(generator)) for _ in range(nights))
     gains = [gain(one, pair.metric) for one in measured if one is not None]

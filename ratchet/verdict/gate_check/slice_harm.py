@@ -5,28 +5,27 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ratchet.contracts.gate import family
 from ratchet.metrics.metrics import OF_RANKS
 from ratchet.verdict.gate_check.draws import Draws, Indices, Night
 from ratchet.verdict.gate_check.gate import GateKeys
+from ratchet.verdict.gate_check.outcome import titled
 from ratchet.verdict.gate_check.pair import Pair
 from ratchet.verdict.gate_check.planting import planted
-from ratchet.verdict.gate_check.sample import Column, Sample, pair_of
+from ratchet.verdict.gate_check.sample import Sample, pair_of
 from ratchet.verdict.gate_check.scenarios import spread_of
 from ratchet.verdict.guards import judge_slices
-from ratchet.verdict.masks import MAX_VALUES, MISSING, OTHER
-from ratchet.verdict.slices import SliceComparison
+from ratchet.verdict.masks import SliceRows
+from ratchet.verdict.slices import SliceComparison, compared_slice
 
-_NIGHTS = 200
 HARMS = (1, 2, 3)
 """The true loss of the slice, in gate.max_slice_loss."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
-    """One value of a slice column. pair: None where the metric has no value. place: [units] in the pair, -1: not in."""
+    """A slice. pair: None where the metric has no value. place: [units] in the pair, -1: not in."""
 
     column: str
     value: str
@@ -35,18 +34,23 @@ class Part:
     place: Indices
 
     @classmethod
-    def of(cls, sample: Sample, metric: str, column: str, value: str, mask: NDArray[np.bool_]) -> Self:
-        """The rows of a mask; a metric of ranks takes the whole groups that have one of them."""
-        taken = sample.rows.whole_groups(mask) if family(metric) in OF_RANKS else mask
+    def of(cls, sample: Sample, metric: str, given: SliceRows) -> Self:
+        """The rows of a slice; a metric of ranks takes the whole groups that have one of them."""
+        taken = sample.rows.whole_groups(given.mask) if family(metric) in OF_RANKS else given.mask
         starts = sample.unit_offsets[:-1]
         present = np.logical_or.reduceat(taken, starts) if len(starts) else np.zeros(0, bool)
         return cls(
-            column=column,
-            value=value,
+            column=given.column,
+            value=given.value,
             rows=int(taken.sum()),
             pair=pair_of(sample.select(taken), metric) if taken.any() else None,
             place=np.where(present, np.cumsum(present) - 1, -1),
         )
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return titled(self.column, self.value)
 
     def compared(self, night: Night, gate: GateKeys) -> SliceComparison:
         """What evaluate would compare on this night."""
@@ -54,20 +58,14 @@ class Part:
         inside = place >= 0
         here = Night(units=place[inside], block=night.block[inside], blocks=night.blocks)
         measured = self.pair.measure(here) if self.pair and len(here.units) else None
-        compared = gate.comparison(measured) if measured else None
-        return SliceComparison(
-            column=self.column,
-            value=self.value,
-            rows=self.rows,
-            candidate=measured[0].value if measured else None,
-            baseline=measured[1].value if measured else None,
-            comparison=compared if compared and compared.measurable else None,
-        )
+        ours, theirs = measured or (None, None)
+        compared = gate.of_slice(measured) if measured else None
+        return compared_slice(self.column, self.value, self.rows, ours, theirs, compared)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Harm:
-    """A candidate that loses on part number `harmed` of all parts. Seen: 1 if the gate stops it for this slice."""
+    """A candidate that loses on part number `harmed` of all parts. Seen: 1 if the gate withholds it for this slice."""
 
     parts: tuple[Part, ...]
     harmed: int
@@ -75,41 +73,27 @@ class Harm:
     gate: GateKeys
 
     def night(self, generator: np.random.Generator) -> tuple[float, ...]:
-        """Whether the slice is judged as lost."""
+        """Whether the slice is judged as lost, or as not proven where that is enough."""
         night = self.draws.draw(generator)
         compared = [part.compared(night, self.gate) for part in self.parts]
         judged = judge_slices(compared, max_loss=self.gate.max_slice_loss, confidence=self.gate.confidence)
-        return (float(judged[self.harmed].outcome == "failed"),)
+        outcome = judged[self.harmed].outcome
+        blocked = outcome == "not-provable" and self.gate.unproven_slices == "block"
+        return (float(outcome == "failed" or blocked),)
 
 
 def parts_of(sample: Sample, metric: str) -> tuple[Part, ...]:
     """Every slice that evaluate judges."""
-    return tuple(
-        Part.of(sample, metric, name, value, mask)
-        for name, column in sample.slices.items()
-        for value, mask in _masks(column)
-    )
+    return tuple(Part.of(sample, metric, one) for one in sample.slices)
 
 
-def harm(parts: tuple[Part, ...], number: int, loss: float, draws: Draws, gate: GateKeys) -> Harm | None:
-    """The scenario in which one part truly loses this much; None where no shift leads to it."""
+def harms(parts: tuple[Part, ...], number: int, draws: Draws, gate: GateKeys) -> Iterator[tuple[int, Harm | None]]:
+    """A scenario for each of HARMS, in which one part truly loses so much; None where no shift leads to it."""
     part = parts[number]
     if part.pair is None:
-        return None
-    spread = spread_of(part.pair, Draws.single(part.pair.units), nights=_NIGHTS, seed=gate.seed)
-    worse = planted(part.pair, -loss, spread=spread)
-    if worse is None:
-        return None
-    changed = (*parts[:number], replace(part, pair=worse), *parts[number + 1 :])
-    return Harm(parts=changed, harmed=number, draws=draws, gate=gate)
-
-
-def _masks(column: Column) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.values))
-    order = sorted(range(len(counts)), key=lambda code: (-counts[code], column.values[code]))
-    order = [code for code in order if counts[code]]
-    yield from ((column.values[code], column.codes == code) for code in order[:MAX_VALUES])
-    if order[MAX_VALUES:]:
-        yield OTHER, np.isin(column.codes, order[MAX_VALUES:])
-    if (column.codes < 0).any():
-        yield MISSING, column.codes < 0
+        return
+    spread = spread_of(part.pair, Draws.single(part.pair.units), seed=gate.seed)
+    for times in HARMS:
+        worse = planted(part.pair, -times * gate.max_slice_loss, spread=spread)
+        changed = (*parts[:number], replace(part, pair=worse), *parts[number + 1 :])
+        yield times, Harm(parts=changed, harmed=number, draws=draws, gate=gate) if worse else None

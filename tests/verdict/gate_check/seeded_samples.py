@@ -3,10 +3,13 @@
 from datetime import date
 
 import numpy as np
+import pandas as pd
 
+from ratchet.contracts.slices import Slice
 from ratchet.metrics.metrics import Floats, Rows
 from ratchet.verdict.gate_check.gate import GateKeys
 from ratchet.verdict.gate_check.sample import Column, Sample
+from ratchet.verdict.masks import SliceRows, slice_rows
 
 DAY = date(2026, 3, 20)
 SIZE = 10
@@ -33,6 +36,11 @@ def sample(rows: Rows, candidate: Floats, baseline: Floats, **more: object) -> S
     )
 
 
+def values_of(column: str, values: object) -> tuple[SliceRows, ...]:
+    """The slices of a column by its values."""
+    return tuple(slice_rows(Slice(column=column), pd.DataFrame({column: values})))
+
+
 def ranked(groups: int, *, ours: float = 1.0, theirs: float = 1.0, seed: int = 0) -> Sample:
     """Groups of ten with one or two clicks; models are the truth with noise of these sizes, and share half of it."""
     generator = np.random.default_rng(seed)
@@ -42,8 +50,8 @@ def ranked(groups: int, *, ours: float = 1.0, theirs: float = 1.0, seed: int = 0
     candidate = truth + ours * generator.normal(size=label.shape)
     baseline = truth + theirs * generator.normal(size=label.shape)
     rows = Rows(label=label.ravel().astype(np.float64), offsets=np.arange(0, groups * SIZE + 1, SIZE))
-    country = Column(codes=np.repeat(generator.integers(3, size=groups), SIZE), values=("DE", "FR", "US"))
-    return sample(rows, candidate.ravel(), baseline.ravel(), slices={"country": country})
+    country = np.array(["DE", "FR", "US"])[np.repeat(generator.integers(3, size=groups), SIZE)]
+    return sample(rows, candidate.ravel(), baseline.ravel(), slices=values_of("country", country))
 
 
 def skewed(units: int, *, seed: int = 0) -> Sample:

@@ -5,7 +5,7 @@ import pytest
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.judgements import Interval
-from ratchet.metrics.metrics import Measurement
+from ratchet.metrics.metrics import Measurement, Rows
 from ratchet.verdict.comparison import Comparison, relative_gain
 from ratchet.verdict.gate_check.check import check_gate
 from ratchet.verdict.gate_check.draws import Draws
@@ -13,19 +13,19 @@ from ratchet.verdict.gate_check.gate import GateKeys
 from ratchet.verdict.gate_check.outcome import GateCheck, Rate
 from ratchet.verdict.gate_check.pair import gain
 from ratchet.verdict.gate_check.planting import planted
-from ratchet.verdict.gate_check.sample import Column, Sample, pair_of
+from ratchet.verdict.gate_check.sample import Sample, pair_of
 from ratchet.verdict.gate_check.scenarios import AtMargin, Planted, spread_of
 from ratchet.verdict.gate_check.simulation import simulate
 from ratchet.verdict.resampling import resample
-from tests.verdict.gate_check.seeded_samples import keys, of_users, ranked, rare, sample, skewed
+from tests.verdict.gate_check.seeded_samples import keys, of_users, ranked, rare, sample, skewed, values_of
 
 
 def silent(done: int, total: int) -> None:
     assert 0 < done <= total
 
 
-def checked(given: Sample, gate: GateKeys, *, nights: int = 400) -> GateCheck:
-    return check_gate(given, gate, nights=nights, seed=0, workers=1, progress=silent)
+def checked(given: Sample, gate: GateKeys, *, nights: int = 400, seconds: float = 1e6) -> GateCheck:
+    return check_gate(given, gate, nights=nights, seed=0, workers=1, progress=silent, seconds=seconds)
 
 
 def names(found: GateCheck) -> set[str]:
@@ -58,12 +58,12 @@ def test_a_heavy_tail_is_named() -> None:
 
 
 def test_few_positives_are_named() -> None:
-    assert "few-positives" in names(checked(rare(15, 600), keys("pr_auc"), nights=200))
+    assert "few-positives" in names(checked(rare(15, 600), keys("pr_auc"), nights=200, seconds=0))
 
 
 @pytest.mark.heavy
 def test_rows_of_one_user_are_named_and_fail_the_gate_that_counts_them_as_independent() -> None:
-    found = checked(of_users(150, 20, seed=1), keys("logloss"), nights=400)
+    found = checked(of_users(150, 20, seed=1), keys("logloss"), nights=200)
     assert "clusters" in names(found)
     assert any("evaluate.cluster to user_id" in one.remedy for one in found.findings)
     assert not any("shop" in one.text for one in found.findings)
@@ -73,11 +73,11 @@ def test_rows_of_one_user_are_named_and_fail_the_gate_that_counts_them_as_indepe
 
 
 def percentile(
-    ours: Measurement, theirs: Measurement, *, lower_is_better: bool, confidence: float, seed: int
+    ours: Measurement, theirs: Measurement, *, lower_is_better: bool, confidence: float, seed: int, resamples: int
 ) -> Comparison:
     """A percentile interval, which is blind to the tail that a sample has not seen."""
     width = ours.sums.shape[1]
-    totals = resample(np.hstack([ours.sums, theirs.sums]), resamples=400, seed=seed)
+    totals = resample(np.hstack([ours.sums, theirs.sums]), resamples=resamples, seed=seed)
     draws = relative_gain(
         ours.combine(totals[:, :width]), theirs.combine(totals[:, width:]), lower_is_better=lower_is_better
     )
@@ -108,7 +108,7 @@ def test_the_power_is_that_of_a_real_comparison_of_models_with_the_same_true_gai
         pair = pair_of(ranked(groups, ours=0.75, seed=10**5 + seed), gate.metric)
         assert pair is not None
         draws = Draws.single(pair.units)
-        spread = spread_of(pair, draws, nights=200, seed=seed)
+        spread = spread_of(pair, draws, seed=seed)
         far = gate.min_gain + 2.5 * spread
         near, high = (planted(pair, one, spread=spread) for one in (gate.min_gain, far))
         assert near is not None
@@ -124,7 +124,7 @@ def test_the_power_between_two_planted_gains_is_that_of_a_gain_that_is_planted_t
     gate, pair = keys("rmse"), pair_of(skewed(400), "rmse")
     assert pair is not None
     draws = Draws.single(pair.units)
-    spread = spread_of(pair, draws, nights=200, seed=0)
+    spread = spread_of(pair, draws, seed=0)
     far, between = 2.5 * spread, 1.5 * spread
     pairs = [planted(pair, one, spread=spread) for one in (0.0, far, between)]
     near, high, middle = pairs
@@ -156,7 +156,7 @@ def test_a_margin_that_no_night_can_see_and_slices_of_a_few_rows_are_named() -> 
         given.rows,
         given.candidate,
         given.baseline,
-        slices={"country": Column(codes=np.repeat(np.arange(100) < 4, 10).astype(np.int64), values=("DE", "FR"))},
+        slices=values_of("country", np.repeat(np.where(np.arange(100) < 4, "FR", "DE"), 10)),
         unread=("hour",),
     )
     found = checked(rare_value, keys("ndcg@10", min_gain=0.005), nights=200)
@@ -170,3 +170,23 @@ def test_a_rate_fails_above_its_level_by_two_standard_errors() -> None:
 
     assert not of(119).failed
     assert of(120).failed
+
+
+def test_nights_that_the_time_was_too_short_for_are_named_with_the_error_of_a_rate() -> None:
+    given = ranked(60)
+    found = checked(given, keys("ndcg@10"), nights=1000, seconds=0)
+    assert {one.name: one.nights for one in found.rates} == {"exchanged": 200, "at-margin": 200}
+    assert "repeated: no time was left" in found.untried
+    named = next(one for one in found.findings if one.name == "fewer-nights")
+    assert named.text == "0 s allowed 200 of 1,000 nights: a rate of 5 % has a standard error of 1.54 %"
+    assert named.remedy.startswith("give --seconds 60 ")
+
+
+def test_a_pipeline_with_clusters_is_simulated_by_clusters_and_keeps_its_word() -> None:
+    given = of_users(150, 20, seed=1)
+    rows = Rows(label=given.rows.label, offsets=None, cluster=given.others["user_id"].codes)
+    found = checked(sample(rows, given.candidate, given.baseline, others=given.others), keys("logloss"), nights=200)
+    assert (found.unit, found.units) == ("clusters", 150)
+    assert "clusters" not in names(found)
+    assert not rate(found, "exchanged").failed
+    assert not rate(found, "at-margin").failed

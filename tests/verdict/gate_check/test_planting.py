@@ -33,7 +33,7 @@ def pair(metric: str) -> Pair:
 @pytest.mark.parametrize("metric", SAMPLES)
 def test_the_planted_gain_is_the_wanted_one_and_never_above_it(metric: str, wanted: float) -> None:
     before = pair(metric)
-    spread = spread_of(before, Draws.single(before.units), nights=200, seed=0)
+    spread = spread_of(before, Draws.single(before.units), seed=0)
     found = planted(before, wanted, spread=spread)
     assert found is not None
     assert found.whole is not None
@@ -66,7 +66,7 @@ def test_a_gain_that_no_model_can_have_is_not_planted() -> None:
 def test_a_gain_between_the_steps_of_few_positives_is_planted_from_below() -> None:
     found = pair_of(rare(15), "pr_auc")
     assert found is not None
-    spread = spread_of(found, Draws.single(found.units), nights=200, seed=0)
+    spread = spread_of(found, Draws.single(found.units), seed=0)
     after = planted(found, 0.0, spread=spread)
     assert after is not None
     assert after.whole is not None

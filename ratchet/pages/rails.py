@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ratchet.contracts.judgements import GuardJudgement
+from ratchet.contracts.judgements import GuardJudgement, Proof
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Judgement
 from ratchet.pages.words import interval
@@ -16,7 +16,7 @@ class GuardLine(NamedTuple):
     name: str
     found: str
     allowed: str
-    outcome: str
+    outcome: Proof
     mood: str
 
 
