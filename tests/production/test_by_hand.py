@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 
@@ -218,7 +219,7 @@ class _Eventful(MemoryStore):
         return super().read(key)
 
 
-def eventful(name: str, **more: str) -> tuple[Place, _Eventful]:
+def eventful(name: str, **more: Any) -> tuple[Place, _Eventful]:
     store = _Eventful(name)
     place = Place(store, MemoryRegistry.of(store.uri))
     for model in "abc":
