@@ -17,8 +17,8 @@ LEAST, MOST = 0.5, 0.9999
 """Below one half the bound is on the wrong side of the gain, and the draws of the bootstrap have no higher quantile."""
 _SECTIONS = ("gate", "register")
 _FREEDOM: tuple[Promote, ...] = ("never", "approve", "auto")
-_OTHERS = frozenset({"evaluate", "evaluate.metric", "evaluate.slices", "train.refit"})
-"""A refit ships other bits than those that were measured."""
+_OTHERS = frozenset({"evaluate", "evaluate.cluster", "evaluate.metric", "evaluate.slices", "train", "train.refit"})
+"""Rows that vary together make a bound too close if they count alone. A refit ships other bits than were measured."""
 
 
 def confidence_decides(spec: Any) -> Iterator[Misfit]:
@@ -68,6 +68,20 @@ def refuse_promotion(asked: Promote | None, promote: Promote, pipeline: str) -> 
         remedy="change register.promote in pipeline.yaml"
         + ("; or start the run in Airflow, where a person is asked" if promote == "approve" else ""),
     )
+
+
+def refuse_other_production(file: tuple[str, str], run: tuple[str, str]) -> None:
+    """Raise ConfigurationError if a run is for another pipeline or another model than its file.
+
+    file, run: the names of the pipeline and of the registered model, without and with the overrides. Another model may
+    belong to a pipeline whose `register.promote` allows less.
+    """
+    for key, ours, given in zip(("name", "register.model"), file, run, strict=True):
+        if ours != given:
+            raise ConfigurationError(
+                f"--set {key}: a single run of the file of {ours} may not be for the production of {given}",
+                remedy=f"change {key} in pipeline.yaml",
+            )
 
 
 def refuse_gate_overrides(overrides: Mapping[str, str], promote: Promote, pipeline: str) -> None:

@@ -80,10 +80,16 @@ def mean_of_rows(values: Floats, rows: Rows, *, tailed: bool = False) -> Measure
 
 
 def mean_of_groups(values: Floats, rows: Rows) -> Measurement | None:
-    """The weighted mean of a value of each group; NaN says nothing. None where no group says anything."""
-    weight = np.where(np.isnan(values), 0.0, rows.weights_of_groups())
-    sums = rows.groups_by_unit(np.stack([np.where(weight > 0, values, 0.0) * weight, weight, weight > 0], axis=1))
-    sums = sums[sums[:, 1] > 0]
-    if not len(sums):
+    """The weighted mean of a value of each group; NaN says nothing. None where no group says anything.
+
+    The units are those with a positive label, whatever the values are, so that those of two models are the same.
+    """
+    whole = rows.weights_of_groups()
+    weight = np.where(np.isnan(values), 0.0, whole)
+    sums = rows.groups_by_unit(
+        np.stack([np.where(weight > 0, values, 0.0) * weight, weight, weight > 0, whole], axis=1)
+    )
+    sums = sums[sums[:, 3] > 0]
+    if not (sums[:, 1] > 0).any():
         return None
-    return mean(sums[:, 0], sums[:, 1], sums[:, 1] / sums[:, 2])
+    return mean(sums[:, 0], sums[:, 1], sums[:, 1] / np.maximum(sums[:, 2], 1))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ratchet.contracts.fingerprint import digest_of
 
-_NOT_OF_THE_MODEL = ("rebuild", "accumulation")
+_NOT_OF_THE_MODEL = ("rebuild", "accumulation", "config.resources.")
 """The parts of a training's fingerprint that say how it was computed, and not what."""
 
 

@@ -10,7 +10,8 @@ from ratchet.store.ledger import Change, Record
 def release(store: Store, model: str, *, version: str | None = None, by: str, because: str) -> Record:
     """Record the end of a hold; with `version`, the end of the ban on that version, and of nothing else.
 
-    It promotes nothing. Raises ConfigurationError where there is nothing to release.
+    A registry that was restored gives a number again: then it is the model of that number that was banned last. It
+    promotes nothing. Raises ConfigurationError where there is nothing to release.
     """
 
     def decide(now: Standing) -> Change:
@@ -19,10 +20,10 @@ def release(store: Store, model: str, *, version: str | None = None, by: str, be
             if now.hold is None:
                 raise ConfigurationError(f"promotions of {model} are not held", remedy=_what_is_banned(now))
             return by_hand(live, "release", by=by, because=because)
-        digests = tuple(one.ban.digest for one in now.banned if one.ban.version == version)
+        digests = [one.ban.digest for one in now.banned if one.ban.version == version]
         if not digests:
             raise ConfigurationError(f"version {version} of {model} is not banned", remedy=_what_is_banned(now))
-        return by_hand(live, "release", by=by, because=because, released=digests)
+        return by_hand(live, "release", by=by, because=because, released=(digests[-1],))
 
     return record_decision(store, model, decide)
 

@@ -3,7 +3,7 @@
 A change here violates the promise of the project when a model that is taken out of production is not banned.
 """
 
-from ratchet.contracts.errors import ConfigurationError, RatchetError
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.production.by_hand import by_hand, live_of, record_decision
 from ratchet.production.recipe import recipe
 from ratchet.production.standing import Standing
@@ -16,16 +16,31 @@ def rollback(store: Store, model: str, *, version: str | None = None, by: str, b
     """Record that an earlier champion is in production again. version: of it; else the last different one.
 
     Every model that was in production since then is banned, with the recipe of its training, until a person releases
-    it. A model that is banned itself is no target. Raises ConfigurationError where there is no such champion.
+    it. A model that is banned itself is no target. Raises ConfigurationError where there is no such champion, and where
+    production moves meanwhile: the model that the person wants to leave is not in production any more.
     """
+    seen: list[Record] = []
 
     def decide(now: Standing) -> Change:
         live = live_of(now)
+        _refuse_moved(seen, live)
         target = _named(now, live, version) if version is not None else _last_different(now, live)
         bans = _bans(store, now, target)
         return by_hand(target, "rollback", by=by, because=because, bans=bans)
 
     return record_decision(store, model, decide)
+
+
+def _refuse_moved(seen: list[Record], live: Record) -> None:
+    """Raise ConfigurationError if production has moved since the champion was seen first. seen: it, once it was."""
+    if not seen:
+        seen.append(live)
+    if live.number != seen[0].number:
+        raise ConfigurationError(
+            f"production of {live.model} has moved meanwhile, from version {seen[0].version} to {live.version} "
+            f"(record {live.number}: {live.action}); nothing was rolled back",
+            remedy=f"see `ratchet history {live.model}`, and roll back again if version {live.version} is wrong, too",
+        )
 
 
 def _last_different(now: Standing, live: Record) -> Record:
@@ -74,10 +89,13 @@ def _banned(now: Standing, record: Record) -> bool:
 
 
 def _recipe(store: Store, record: Record) -> str:
-    """The recipe of a record's model; of a record of before, from its training, if that is still there."""
+    """The recipe of a record's model; of a record of before, from its training, if that is still there.
+
+    Raises Unavailable: a ban without the recipe would let a rebuild return.
+    """
     if record.recipe or "train" not in record.manifests:
         return record.recipe
     try:
         return recipe(read_manifest(store, record.manifests["train"]).result.parts)
-    except RatchetError:
+    except CorruptArtifact:
         return ""

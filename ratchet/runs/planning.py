@@ -10,7 +10,7 @@ from ratchet.contracts import bundle, dates, paths
 from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides, refuse_promotion
+from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides, refuse_other_production, refuse_promotion
 from ratchet.contracts.loading import load
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import AsOf, Promotion, RunKind, RunPlan
@@ -64,8 +64,10 @@ def make_plan(
             "MLFLOW_TRACKING_URI holds a password, and everyone who reads the store can read a plan",
             remedy=f"remove it, and name a file that has it in {variable('mlflow_credentials')}",
         )
-    if promote is not None or gate_keys(overrides or ()):
-        allowed = load(folder).register_.promote
+    if promote is not None or "name" in (overrides or ()) or gate_keys(overrides or ()):
+        of_file = load(folder)
+        refuse_other_production((of_file.name, of_file.model_name), (spec.name, spec.model_name))
+        allowed = of_file.register_.promote
         refuse_gate_overrides(overrides or {}, allowed, spec.name)
         refuse_promotion(promote, allowed, spec.name)
     store = open_store(store_uri)

@@ -12,6 +12,7 @@ can change; or a verdict can be seen that was not counted.
 from datetime import date
 
 from ratchet.contracts import paths
+from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.repetition import HoldoutAttempt, Repetition, numbers
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.summaries import TrainedModel
@@ -49,11 +50,17 @@ def repetition(store: Store, plan: RunPlan, trained: TrainedModel) -> Repetition
 def _attempt(plan: RunPlan, trained: TrainedModel) -> HoldoutAttempt:
     return HoldoutAttempt(
         candidate=trained.digest,
-        metric=plan.spec.metric,
+        metric=_metric(plan),
         data_date=plan.data_date,
         nights=max(1, len(trained.split.holdout)),
         run_id=plan.run_id,
     )
+
+
+def _metric(plan: RunPlan) -> str:
+    """The metric that decides; one of the pipeline's own with the code that makes it: other code is another attempt."""
+    name = plan.spec.metric
+    return f"{name} {paths.short(digest_of(plan.user_files))}" if name in plan.spec.own_metrics else name
 
 
 def _same(one: HoldoutAttempt, other: HoldoutAttempt) -> bool:

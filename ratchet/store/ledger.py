@@ -12,10 +12,11 @@ a date that already had a night.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import PublishConflict
+from ratchet.contracts.errors import PublishConflict, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.ledger_chain import move_head, read_chain, read_record
 from ratchet.store.ledger_record import Ban, Change, Record
@@ -58,7 +59,8 @@ def append(store: Store, change: Change, *, after: int, place: str | None = None
     data = seal(record)
     if not store.create(chain.key(record.number), data):
         raise LedgerConflict(read_record(store, change.model, place, record.number)[0])
-    move_head(store, chain.extended(record, data))
+    with suppress(Unavailable):  # the change is made: an error would let a person make it a second time
+        move_head(store, chain.extended(record, data))
     return record
 
 

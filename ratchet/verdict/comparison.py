@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.contracts.judgements import Interval
-from ratchet.metrics.measurement import Measurement, blocks, kish
+from ratchet.metrics.measurement import Measurement, blocks, kish, ratio
 from ratchet.metrics.rows import Floats
 from ratchet.verdict.intervals import Bounds, Denoised, Percentiles, Studentised
 from ratchet.verdict.resampling import resample
@@ -35,7 +35,7 @@ MIN_DEGREES = 12
 _STEP = 1e-5
 _MOST_NOISE = 0.999
 _AT_ONCE = 64  # columns: average precision has a thousand
-Trouble = Literal["too-few-units", "too-heavy-a-tail"]
+Trouble = Literal["not-the-same-units", "too-few-units", "too-heavy-a-tail"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,7 @@ class Comparison:
 
     effective: units on which the models differ and that carry information. required: so many have to. degrees: of
     freedom of the spread, 2n / (kurtosis - 1) of n units. bounds: at other confidences, None where nothing varies.
+    paired: whether the metric has a value of both models on the same units.
     """
 
     gain: Interval
@@ -52,11 +53,14 @@ class Comparison:
     confidence: float
     required: int = MIN_UNITS
     degrees: float = math.inf
+    paired: bool = True
     bounds: Bounds | None = field(default=None, repr=False, compare=False)
 
     @property
     def trouble(self) -> Trouble | None:
         """Why nothing can be concluded, or None."""
+        if not self.paired:
+            return "not-the-same-units"
         if self.effective < self.required:
             return "too-few-units"
         return "too-heavy-a-tail" if self.degrees < MIN_DEGREES else None
@@ -68,6 +72,8 @@ class Comparison:
 
     def why_not(self, units: str) -> str:
         """Why nothing can be concluded, as a clause; empty where something can. units: what was resampled, plural."""
+        if self.trouble == "not-the-same-units":
+            return f"the metric has a value of the one model on other {units} than of the other"
         if self.trouble == "too-few-units":
             return f"only {self.effective} {units} tell the models apart, at least {self.required} are required"
         if self.trouble == "too-heavy-a-tail":
@@ -124,6 +130,9 @@ def compare(
     resamples: int = RESAMPLES,
 ) -> Comparison:
     """Candidate against baseline on the same units, row i of both `sums` for the same unit."""
+    if not _is_paired(candidate, baseline):
+        nothing = Interval(value=0, low=0, high=0)
+        return Comparison(gain=nothing, spread=0.0, effective=0, confidence=confidence, paired=False)
     pair = _Pair(candidate, baseline, lower_is_better=lower_is_better)
     parts = pair.parts()
     variance = float(np.square(parts).sum())
@@ -154,6 +163,16 @@ def compare(
         degrees=_round(degrees),
         bounds=bounds,
     )
+
+
+def _is_paired(candidate: Measurement, baseline: Measurement) -> bool:
+    """Whether both metrics are over the same units with the same weights.
+
+    A pipeline's own function may have no value where a model says nothing: a model that is silent on the groups on
+    which it is bad would be measured on the others alone.
+    """
+    means = candidate.combine is ratio and baseline.combine is ratio
+    return not means or np.array_equal(candidate.sums[:, 1], baseline.sums[:, 1])
 
 
 def parts_of_gain(candidate: Measurement, baseline: Measurement, *, lower_is_better: bool) -> Floats:

@@ -55,7 +55,8 @@ def rule(case: Case) -> Ruling:
     gain, figures = case.comparison.gain, _figures(case)
     if not case.comparison.measurable:
         why = case.comparison.why_not(case.units)
-        reason = "too-small-to-tell" if case.comparison.trouble == "too-few-units" else "too-heavy-a-tail"
+        reason: str = case.comparison.trouble or ""
+        reason = "too-small-to-tell" if reason == "too-few-units" else reason
         return Ruling(verdict="inconclusive", reason=reason, explanation=f"{figures}; {why}")
     broken = next(_broken(case), None)
     if broken is not None:

@@ -62,7 +62,7 @@ def test_a_stored_document_with_another_confidence_still_reads() -> None:
     [
         ("gate.confidence", True), ("gate.min_gain", True), ("gate.max_slice_loss", True), ("gate", True),
         ("register.promote", True), ("register.model", True), ("evaluate.slices", True), ("evaluate.metric", True),
-        ("evaluate", True), ("evaluate.holdout_days", False), ("train.epochs", False), ("stages.register.retries", False),
+        ("evaluate", True), ("evaluate.cluster", True), ("train", True), ("evaluate.holdout_days", False), ("train.epochs", False), ("stages.register.retries", False),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("promote", ["auto", "approve", "never"])

@@ -131,6 +131,23 @@ def test_groups_without_a_positive_or_a_value_say_nothing() -> None:
     assert (found.value, found.effective) == (0.0, 1)
 
 
+@pytest.mark.parametrize("silent", [slice(0, 40), slice(0, 60)])
+def test_a_model_without_a_value_on_the_groups_on_which_it_is_bad_is_not_compared_on_the_others(silent: slice) -> None:
+    """In the first case both have a value on as many groups, and not on the same ones."""
+    draw = np.random.default_rng(3)
+    rows = Rows(label=np.tile([1.0, 0.0], 200), offsets=np.arange(0, 401, 2))
+    ours, theirs = draw.random((2, 200))
+    ours[silent], theirs[100:140] = np.nan, np.nan
+
+    def first(_: Rows, score: Floats) -> float:
+        return float(score[0])
+
+    found = against(*(of_groups(first, rows, one.repeat(2), lower_is_better=False) for one in (ours, theirs)))
+    assert (found.trouble, found.measurable) == ("not-the-same-units", False)
+    theirs[100:140], theirs[silent] = 0.5, np.nan
+    assert against(*(of_groups(first, rows, one.repeat(2), lower_is_better=False) for one in (ours, theirs))).measurable
+
+
 def test_shares_are_resampled_by_percentiles_and_losses_and_what_has_no_limit_by_bootstrap_t() -> None:
     draw = np.random.default_rng(2)
     rows = Rows(label=np.zeros(4000), offsets=None)

@@ -1,11 +1,13 @@
 """What people do to production: rollback, hold, release, and the record of who and why."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.production.accept_loss import accept_loss
 from ratchet.production.by_hand import carry_out
@@ -62,6 +64,15 @@ def test_a_banned_version_is_no_target_until_it_is_released(place: Place) -> Non
     release(place.store, MODEL, version="3", by="bob", because="it was the logging")
     assert back(place, "3") == "3"
     assert [one.ban.version for one in standing(place.store, MODEL).banned] == ["2", "1"]
+
+
+def test_a_release_ends_the_ban_of_one_model_where_two_had_the_number(place: Place) -> None:
+    append(place.store, change("3", 11, model_digest=digest(b"another")), after=3)
+    back(place, "1")
+    release(place.store, MODEL, version="3", by="bob", because="it was the logging")
+    now = standing(place.store, MODEL)
+    assert now.ban_of(digest(b"another")) is None
+    assert now.ban_of(digest(b"c")) is not None
 
 
 def test_a_rollback_passes_over_another_build_of_a_training_that_is_banned(place: Place) -> None:
@@ -182,3 +193,59 @@ def test_a_rebuild_and_a_smaller_micro_batch_have_the_recipe_of_the_first_traini
     parts = {"data_date": "2026-11-20", "config.train.epochs": "3"}
     assert recipe({**parts, "rebuild": "run-2", "accumulation": "4"}) == recipe(parts)
     assert recipe({**parts, "config.train.epochs": "4"}) != recipe(parts)
+
+
+def test_a_training_on_more_processors_has_the_recipe_of_the_first_training() -> None:
+    parts = {"input.features": "f", "config.resources.train.cpus": "2", "config.resources.train.gpus": "0"}
+    other = {**parts, "config.resources.train.cpus": "3", "config.resources.train.gpus": "1"}
+    assert recipe(other) == recipe(parts)
+
+
+class _Eventful(MemoryStore):
+    """Something happens just before the next record is written; the manifests of trainings may not answer."""
+
+    event: Callable[[], object] | None = None
+    down = False
+
+    def create(self, key: str, data: bytes) -> bool:
+        if self.event is not None and key.startswith(paths.ledger(MODEL)):
+            event, self.event = self.event, None
+            event()
+        return super().create(key, data)
+
+    def read(self, key: str) -> bytes:
+        if self.down and key.startswith("published/"):
+            raise Unavailable("the store does not answer")
+        return super().read(key)
+
+
+def eventful(name: str, **more: Any) -> tuple[Place, _Eventful]:
+    store = _Eventful(name)
+    place = Place(store, MemoryRegistry.of(store.uri))
+    for model in "abc":
+        place.promote(model, **more)
+    return place, store
+
+
+def test_a_rollback_that_a_promotion_overtakes_does_not_bring_back_the_model_that_was_to_go() -> None:
+    place, store = eventful("overtaken")
+    store.event = lambda: place.promote("d")
+    with pytest.raises(ConfigurationError, match="has moved meanwhile, from version 3 to 4"):
+        back(place)
+    assert standing(store, MODEL).banned == ()
+
+
+def test_two_people_who_roll_the_same_model_back_go_one_step_and_not_two() -> None:
+    place, store = eventful("two-people")
+    store.event = lambda: back(place)
+    with pytest.raises(ConfigurationError, match="has moved meanwhile, from version 3 to 2"):
+        back(place)
+    assert [one.ban.version for one in standing(store, MODEL).banned] == ["3"]
+
+
+def test_a_store_that_does_not_answer_makes_no_ban_without_a_recipe() -> None:
+    place, store = eventful("no-answer", recipe="")
+    store.down = True
+    with pytest.raises(Unavailable):
+        back(place)
+    assert len(records(store, MODEL)) == 3

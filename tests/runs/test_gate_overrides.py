@@ -75,6 +75,14 @@ def test_a_pipeline_that_a_person_promotes_keeps_the_gate_of_its_file(data: Path
     assert planned(data, folder).promotion.mode == "never"
 
 
+@pytest.mark.parametrize("key", ["register.model", "name"])
+def test_a_run_of_a_file_that_promotes_freely_is_not_for_the_production_of_another_one(data: Path, key: str) -> None:
+    folder = pipeline(data / "own", "auto")
+    with pytest.raises(ConfigurationError, match=rf"--set {key}: .* of search-ranking may not .* of payments-fraud"):
+        planned(data, folder, **{key: "payments-fraud"})
+    assert not (data / "store").exists()
+
+
 def test_plan_refuses_it_as_a_run_does(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = pipeline(data / "own", "never")
     common = (str(folder), "--date", DAY.isoformat(), "--store", str(data / "store"), "--set", "gate.confidence=80%")

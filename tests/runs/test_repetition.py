@@ -48,6 +48,15 @@ def test_another_metric_on_the_same_model_is_another_attempt() -> None:
     assert counted(store, plan({"evaluate.metric": "logloss"}), trained("a"))[0] == 2
 
 
+def test_other_code_of_the_pipelines_own_metric_is_another_attempt_at_the_same_model() -> None:
+    store = MemoryStore(uuid4().hex)
+    own = plan({"evaluate.metric": "metric.py:revenue"})
+    edits = [own.model_copy(update={"user_files": {"metric.py": digest(text)}}) for text in (b"1", b"2", b"1")]
+    assert [counted(store, edit, trained("a"))[0] for edit in edits] == [1, 2, 1]
+    ours = [plan().model_copy(update={"user_files": {"features.py": digest(text)}}) for text in (b"1", b"2")]
+    assert [counted(store, edit, trained("b"))[0] for edit in ours] == [3, 3]
+
+
 def test_nights_that_share_their_days_share_the_error_and_none_of_them_is_late() -> None:
     store = MemoryStore(uuid4().hex)
     for night in range(5):

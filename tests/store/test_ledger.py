@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.errors import CorruptArtifact, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, LedgerConflict, Record, append, champion, records
+from ratchet.store.memory import MemoryStore
 from ratchet.store.opening import open_store
 
 
@@ -124,3 +125,24 @@ def test_a_record_in_anothers_place_is_refused(store: Store) -> None:
     store.create(paths.ledger_record("ranker", 2), store.read(paths.ledger_record("ranker", 1)))
     with pytest.raises(CorruptArtifact, match=r"00000002.json contains record 1 of ranker"):
         champion(store, "ranker")
+
+
+class _HeadDoesNotAnswer(MemoryStore):
+    """The head can be read, and not be written."""
+
+    down = False
+
+    def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
+        if self.down and key == paths.ledger_head("ranker"):
+            raise Unavailable("the store does not answer")
+        return super().replace(key, data, expected=expected)
+
+
+def test_a_record_that_is_written_is_no_error_if_the_head_cannot_follow() -> None:
+    store = _HeadDoesNotAnswer("head-does-not-answer")
+    filled(store, 10)
+    store.down = True
+    assert append(store, change("2", 11), after=1).number == 2
+    store.down = False
+    assert append(store, change("3", 12), after=2).number == 3
+    assert [record.version for record in records(store, "ranker")] == ["1", "2", "3"]
