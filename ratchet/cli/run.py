@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="whether this run may promote, at most what register.promote of the file allows; a model that would be "
         "promoted becomes a version of the registry in either case; latest, with --from and --to: only the last date "
         "may, judged against production, and the others are judged along their own winners (default: register.promote "
-        "of pipeline.yaml)",
+        "of pipeline.yaml; never with --from and --to)",
     )
     parser.add_argument("--rebuild", action="store_true", help="build every stage again, even if its result is cached")
     parser.add_argument(

@@ -1,16 +1,22 @@
 """A person's decision to go on with a ledger that has lost records.
 
-Production is held afterwards: the lost records may have held it, or banned a model. A change here violates the promise
-of the project when a loss is accepted without a person and a reason.
+What serves goes on serving if it was champion before: the lost record may have been a rollback to it. Production is
+held afterwards: the lost records may have held it, or banned a model. A change here violates the promise of the project
+when a loss is accepted without a person and a reason, or when it lets a model serve that a lost record took out.
 """
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.production.by_hand import by_hand, check_words, live_of, record_decision
 from ratchet.production.reconcile import Reconciled, reconcile
+from ratchet.production.rollback import rollback
 from ratchet.production.standing import Standing, standing
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, Record
 from ratchet.store.ledger_cut import cut_to_whole
+from ratchet.tracking.use_registry import use_registry
 
 _LOSSES = frozenset({"ledger-behind", "ledger-damaged"})
 
@@ -24,16 +30,37 @@ def accept_loss(store: Store, tracking_uri: str | None, model: str, *, by: str, 
     check_words(by, because)
     found = reconcile(store, tracking_uri, model, look=True)
     _refuse_whole(model, found)
+    digest = _alias(store, tracking_uri, model)  # before the cut: a registry that does not answer leaves all as it is
     number = cut_to_whole(store, model)
-    if standing(store, model).live is None:
+    now = standing(store, model)
+    if now.live is None:
         return None
+    why = f"records after number {number} were lost: {because}"
+    served = _served(now, now.live, digest)
+    if served is not None:
+        rollback(store, model, version=served, by=by, because=why)
 
     def decide(now: Standing) -> Change:
-        return by_hand(live_of(now), "hold", by=by, because=f"records after number {number} were lost: {because}")
+        return by_hand(live_of(now), "hold", by=by, because=why)
 
     record = record_decision(store, model, decide)
     reconcile(store, tracking_uri, model, force=True)
     return record
+
+
+def _alias(store: Store, tracking_uri: str | None, model: str) -> str:
+    """The digest of the model that the alias names; empty if there is none."""
+    with TemporaryDirectory(prefix="ratchet-") as scratch:
+        alias = use_registry(store, tracking_uri, Path(scratch), lambda registry: registry.champion(model))
+    return alias.digest if alias is not None else ""
+
+
+def _served(now: Standing, live: Record, digest: str) -> str | None:
+    """The version of an earlier champion that serves and is not banned; None if another one serves, or the live one."""
+    if digest == live.model_digest:
+        return None
+    reigns = (record for record in now.history if record.moves_production and record.model_digest == digest)
+    return next((record.version for record in reigns if now.ban_of(digest, record.recipe) is None), None)
 
 
 def _refuse_whole(model: str, found: Reconciled) -> None:

@@ -15,13 +15,29 @@ from ratchet.store.ledger import Record
 from ratchet.tracking.registry import CHAMPION, Registry, Version
 
 
-def compare(model: str, history: Sequence[Record], alias: Version | None, registry: Registry) -> Finding | None:
-    """What is wrong between a whole ledger and the version that the alias names; None where the alias may be moved.
+def compare(
+    model: str, history: Sequence[Record], alias: Version | None, recorded: Sequence[Version], registry: Registry
+) -> Finding | None:
+    """What is wrong between a whole ledger and the registry; None where the alias may be moved.
 
-    alias: read before the ledger, which is written first; so a number that the ledger lacks was lost, and is not new.
+    alias: the version that it names. recorded: the versions with the tag of a record. Both are read before the ledger,
+    which is written first; so a number that the ledger lacks was lost, and is not new.
     """
-    if alias is None:
+    if alias is not None:
+        found = _of_alias(model, history, alias, registry)
+        if found is not None:
+            return found
+    newest = max(recorded, key=lambda version: version.record, default=None)
+    if newest is None or newest.record <= len(history):
         return None
+    by = f"version {newest.number} of {model} at {registry.address} was put into production by record {newest.record}"
+    if not history:
+        return _lost(model, newest, by)
+    due = paths.ledger_record(model, len(history) + 1)
+    return _behind(model, f"the ledger ends with record {len(history)}, and {by}", due)
+
+
+def _of_alias(model: str, history: Sequence[Record], alias: Version, registry: Registry) -> Finding | None:
     named = f"the alias {CHAMPION} of {model} at {registry.address} names version {alias.number}"
     if not alias.digest:
         return _foreign(history, named)
@@ -80,12 +96,12 @@ def _foreign(history: Sequence[Record], named: str) -> Finding:
     )
 
 
-def _lost(model: str, alias: Version, named: str) -> Finding:
+def _lost(model: str, version: Version, named: str) -> Finding:
     return Finding(
         name="ledger-lost",
         explanation=f"the store has no ledger of {model}, and {named}",
         remedy=f"restore {paths.ledger(model)}/ from a backup, or correct {variable('store')} if it is another store; "
-        f"or begin a ledger with that version: `ratchet promote {model}@{alias.number} --because WHY`",
+        f"or begin a ledger with that version: `ratchet promote {model}@{version.number} --because WHY`",
     )
 
 

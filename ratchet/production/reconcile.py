@@ -58,8 +58,9 @@ def reconcile(
 ) -> Reconciled:
     """Let the alias follow the ledger. Safe to call at any time, by many at once.
 
-    force: after a person's own change of the ledger, an alias that says otherwise is moved in any case, and its tag is
-    that of the new record. look: writes nothing. A registry that does not answer is no error: `unchecked` says so.
+    force: after a person's own change of the ledger, an alias that says otherwise is moved in any case, its tag is that
+    of the new record, and tags that name records which are lost are cleared. look: writes nothing. A registry that does
+    not answer is no error: `unchecked` says so.
     """
     with TemporaryDirectory(prefix="ratchet-") as scratch:
         try:
@@ -77,16 +78,19 @@ def follow(store: Store, model: str, registry: Registry, *, force: bool = False,
     """
     head, moved = False, None
     for _ in range(_MOST_ROUNDS):
-        alias = registry.champion(model)  # before the ledger, see `compare`
+        alias, recorded = registry.champion(model), registry.recorded(model)  # before the ledger, see `compare`
         try:
             head = (not look and _repair(store, model)) or head
             history = records(store, model)
         except CorruptArtifact as error:
             return Reconciled(finding=damaged(model, error))
         live = champion_of(history)
-        finding = None if force else compare(model, history, alias, registry)
+        finding = None if force else compare(model, history, alias, recorded, registry)
         if finding is not None or live is None:
             return Reconciled(live=live, head=head, finding=finding)
+        if force:
+            for lost in (version for version in recorded if version.record > len(history)):
+                registry.mark(model, lost, 0)
         version = version_of(registry, live)
         if version is None:
             return Reconciled(live=live, head=head, finding=registry_behind(live, history, alias, registry))

@@ -105,7 +105,12 @@ def make_plan(
         promotion=Promotion(mode="never", reason=str(authority))
         if unreadable(authority)
         else promotion(
-            store, spec.model_name, data_date=data_date, kind=kind, configured=spec.register_.promote, asked=promote
+            store,
+            spec.model_name,
+            data_date=data_date,
+            kind="backfill" if chain else kind,
+            configured=spec.register_.promote,
+            asked=promote,
         ),
         champion=None if unreadable(authority) else drift_reference(store, spec.model_name, data_date),
         chain=chain_of(store, spec.name, data_date, overrides=overrides or {}, now=now)

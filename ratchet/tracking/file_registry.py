@@ -19,6 +19,8 @@ _COLUMNS: Mapping[str, frozenset[str]] = {
     "registered_model_aliases": frozenset({"workspace", "name", "alias", "version"}),
 }
 _VERSION = "select 1 from model_versions where workspace = ? and name = ? and version = ? and current_stage != ?"
+_TAGGED = "select version from model_version_tags where workspace = ? and name = ? and key = ?"
+_MARK = "insert or replace into model_version_tags (workspace, name, version, key, value) values (?, ?, ?, ?, ?)"
 _TAGS = "select key, value from model_version_tags where workspace = ? and name = ? and version = ?"
 _DELETED = "Deleted_Internal"
 _WORKSPACE = "default"
@@ -41,13 +43,11 @@ class FileRegistry:
 
     def find(self, model: str, digest: str) -> tuple[Version, ...]:
         """See Registry."""
-        found = self._rows(
-            "select version from model_version_tags where workspace = ? and name = ? and key = ? and value = ?"
-            " order by version",
-            (_WORKSPACE, model, DIGEST, digest),
-        )
-        versions = (self.version(model, number) for (number,) in found)
-        return tuple(version for version in versions if version is not None)
+        return self._tagged(model, DIGEST, "value = ?", digest)
+
+    def recorded(self, model: str) -> tuple[Version, ...]:
+        """See Registry."""
+        return tuple(version for version in self._tagged(model, LEDGER, "value != ?", "0") if version.record)
 
     def version(self, model: str, number: str) -> Version | None:
         """See Registry."""
@@ -56,18 +56,25 @@ class FileRegistry:
             return None
         return Version(number=str(number), tags={row[0]: row[1] for row in self._rows(_TAGS, key)})
 
+    def mark(self, model: str, version: Version, record: int) -> None:
+        """See Registry."""
+        with self._database:
+            self._database.execute(_MARK, (_WORKSPACE, model, int(version.number), LEDGER, str(record)))
+
     def point(self, model: str, version: Version, record: int) -> None:
         """See Registry."""
         with self._database:
-            self._database.execute(
-                "insert or replace into model_version_tags (workspace, name, version, key, value)"
-                " values (?, ?, ?, ?, ?)",
-                (_WORKSPACE, model, int(version.number), LEDGER, str(record)),
-            )
+            self._database.execute(_MARK, (_WORKSPACE, model, int(version.number), LEDGER, str(record)))
             self._database.execute(
                 "insert or replace into registered_model_aliases (workspace, name, alias, version) values (?, ?, ?, ?)",
                 (_WORKSPACE, model, CHAMPION, int(version.number)),
             )
+
+    def _tagged(self, model: str, key: str, condition: str, value: str) -> tuple[Version, ...]:
+        question = f"{_TAGGED} and {condition} order by version"
+        found = self._rows(question, (_WORKSPACE, model, key, value))
+        versions = (self.version(model, number) for (number,) in found)
+        return tuple(version for version in versions if version is not None)
 
     def _rows(self, question: str, values: tuple[str, ...]) -> list[tuple[str, ...]]:
         return self._database.execute(question, values).fetchall()

@@ -43,12 +43,20 @@ class MemoryRegistry:
         """See Registry."""
         return self._model(model).versions.get(number)
 
-    def point(self, model: str, version: Version, record: int) -> None:
+    def recorded(self, model: str) -> tuple[Version, ...]:
+        """See Registry."""
+        return tuple(version for version in self._model(model).versions.values() if version.record)
+
+    def mark(self, model: str, version: Version, record: int) -> None:
         """See Registry."""
         held = self.models[model]
         tags = {**held.versions[version.number].tags, LEDGER: str(record)}
         held.versions[version.number] = replace(version, tags=tags)
-        held.alias = version.number
+
+    def point(self, model: str, version: Version, record: int) -> None:
+        """See Registry."""
+        self.mark(model, version, record)
+        self.models[model].alias = version.number
 
     def _model(self, model: str) -> _Model:
         return self.models.get(model, _Model())

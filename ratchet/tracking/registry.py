@@ -13,6 +13,8 @@ CHAMPION = "champion"
 """The alias of the version in production."""
 LEDGER = "ratchet.ledger"
 """The tag of a version with the number of the ledger's record that last put it into production."""
+RECORDED = f"tags.`{LEDGER}` LIKE '%'"
+"""Which versions have that tag, as MLflow's search asks."""
 DIGEST = "ratchet.model_digest"
 """The tag with the identity of a version's model."""
 SCORING = "ratchet.scoring"
@@ -66,6 +68,14 @@ class Registry(Protocol):
 
     def version(self, model: str, number: str) -> Version | None:
         """One version; None if there is none of that number."""
+        ...
+
+    def recorded(self, model: str) -> tuple[Version, ...]:
+        """The versions that a record of the ledger has put into production, by their tag."""
+        ...
+
+    def mark(self, model: str, version: Version, record: int) -> None:
+        """Let the tag of a version name a record of the ledger; 0 for none."""
         ...
 
     def point(self, model: str, version: Version, record: int) -> None:

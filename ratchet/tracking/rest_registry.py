@@ -14,7 +14,7 @@ import requests
 
 from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
-from ratchet.tracking.registry import CHAMPION, DIGEST, LEDGER, Version
+from ratchet.tracking.registry import CHAMPION, DIGEST, LEDGER, RECORDED, Version
 
 _API = "api/2.0/mlflow"
 _TIMEOUT_S = (5, 15)
@@ -50,23 +50,40 @@ class RestRegistry:
 
     def find(self, model: str, digest: str) -> tuple[Version, ...]:
         """See Registry."""
-        given = {"filter": f"name = '{model}' and tags.`{DIGEST}` = '{digest}'", "max_results": _PAGE}
-        found = self._ask("GET", "model-versions/search", given) or {}
-        versions = map(_version, found.get("model_versions", ()))
-        return tuple(sorted(versions, key=lambda version: int(version.number)))
+        return self._search(f"name = '{model}' and tags.`{DIGEST}` = '{digest}'")
+
+    def recorded(self, model: str) -> tuple[Version, ...]:
+        """See Registry."""
+        return tuple(version for version in self._search(f"name = '{model}' and {RECORDED}") if version.record)
 
     def version(self, model: str, number: str) -> Version | None:
         """See Registry."""
         found = self._ask("GET", "model-versions/get", {"name": model, "version": number})
         return _version(found["model_version"]) if found else None
 
-    def point(self, model: str, version: Version, record: int) -> None:
+    def mark(self, model: str, version: Version, record: int) -> None:
         """See Registry."""
         tag = {"name": model, "version": version.number, "key": LEDGER, "value": str(record)}
-        alias = {"name": model, "alias": CHAMPION, "version": version.number}
         if self._ask("POST", "model-versions/set-tag", tag) is None:
             raise Unavailable(f"MLflow at {self.address} has lost version {version.number} of {model}")
+
+    def point(self, model: str, version: Version, record: int) -> None:
+        """See Registry."""
+        self.mark(model, version, record)
+        alias = {"name": model, "alias": CHAMPION, "version": version.number}
         self._ask("POST", "registered-models/alias", alias)
+
+    def _search(self, condition: str) -> tuple[Version, ...]:
+        """All versions that a condition is true of, page by page."""
+        found: list[Version] = []
+        page = ""
+        while True:
+            given = {"filter": condition, "max_results": _PAGE, **({"page_token": page} if page else {})}
+            answer = self._ask("GET", "model-versions/search", given) or {}
+            found += map(_version, answer.get("model_versions", ()))
+            page = answer.get("next_page_token", "")
+            if not page:
+                return tuple(sorted(found, key=lambda version: int(version.number)))
 
     def _ask(self, method: str, path: str, given: dict[str, Any]) -> dict[str, Any] | None:
         """The answer; None for what is not there."""

@@ -67,6 +67,8 @@ class Production(RuleBasedStateMachine):
         self.ran: list[tuple[str, date]] = []
         self.ran_at_copy = 0
         self.known: dict[date, int | None] = {}
+        self.out: dict[str, int] = {}
+        self.names: dict[str, str] = {}
 
     def teardown(self) -> None:
         self.world.end()
@@ -79,6 +81,7 @@ class Production(RuleBasedStateMachine):
     ) -> None:
         """A run whose candidate is better: planned, evaluated, registered, and settled by the code of the stages."""
         made, made_by = digest(name.encode()), {"made": name.partition("-")[0]}
+        self.names[made] = name
         self.store.create(paths.night(MODEL, day, f"run-{uuid4().hex[:6]}"), b"")
         if self.look().finding is not None:
             return
@@ -172,6 +175,19 @@ class Production(RuleBasedStateMachine):
     def promote_by_hand(self, model: str) -> None:
         self.act("promote", model)
 
+    @rule(how=st.sampled_from(["promote", "rerun", "rebuild", "backfill"]))
+    def bring_back_what_is_banned(self, how: str) -> None:
+        """Every way in, for the model that was banned last."""
+        name = self.names.get(max(self.out, key=lambda made: self.out[made], default=""), "")
+        if not name:
+            return
+        if how == "rebuild":
+            self.rebuild(name)
+        elif how == "backfill":
+            self.backfill(name, 1)
+        else:
+            self.act(how, name)
+
     @rule()
     def accept(self) -> None:
         """A person goes on after a loss."""
@@ -194,11 +210,14 @@ class Production(RuleBasedStateMachine):
         with suppress(ConfigurationError, CorruptArtifact):  # refused, with a reason
             if what == "accept":
                 self.known.clear()
+                self.out.clear()
                 accept_loss(self.store, None, MODEL, **BY)
             elif what == "look":
                 self.look()
             else:
-                carry_out(self.store, None, MODEL, partial(self.change, what, model))
+                done = carry_out(self.store, None, MODEL, partial(self.change, what, model)).record
+                self.out = {made: number for made, number in self.out.items() if made not in done.released}
+                self.out |= {ban.digest: done.number for ban in done.bans}
         return None
 
     def change(self, what: str, model: str) -> Record:
@@ -221,10 +240,12 @@ class Production(RuleBasedStateMachine):
     def restore_store(self) -> None:
         self.world.restore_store()
         self.known.clear()
+        self.forget()
 
     @rule()
     def restore_registry(self) -> None:
         self.world.restore_registry()
+        self.forget()
 
     @rule()
     def restore_database(self) -> None:
@@ -238,6 +259,14 @@ class Production(RuleBasedStateMachine):
         if keys:
             self.store.delete(keys[-1])
             self.known.clear()
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget the bans of which neither store nor registry has a trace: nobody can know of these."""
+        here = len([entry for entry in self.store.list(paths.ledger(MODEL)) if "/0" in entry.key])
+        tags = [version.record for version in self.world.ask(lambda registry: registry.recorded(MODEL))]
+        newest = max([here, *tags])
+        self.out = {made: number for made, number in self.out.items() if number <= newest}
 
     @rule(number=st.integers(1, 5))
     def bend(self, number: int) -> None:
@@ -255,6 +284,7 @@ class Production(RuleBasedStateMachine):
             return
         assert (alias.digest if alias else None) == (found.live.model_digest if found.live else None)
         assert alias is None or standing(self.store, MODEL).ban_of(alias.digest) is None, "a banned model is served"
+        assert alias is None or alias.digest not in self.out, "a model whose ban was lost is served, and nobody says so"
 
     @invariant()
     def no_record_brings_back_what_is_banned(self) -> None:

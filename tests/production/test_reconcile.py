@@ -11,8 +11,10 @@ import pytest
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
 from ratchet.contracts.fingerprint import digest
+from ratchet.production.accept_loss import accept_loss
 from ratchet.production.reconcile import follow, reconcile, sentences
 from ratchet.production.rollback import rollback
+from ratchet.production.standing import standing
 from ratchet.store.ledger import Record, append, champion
 from ratchet.store.memory import MemoryStore
 from ratchet.tracking.memory_registry import MemoryRegistry
@@ -239,3 +241,53 @@ def test_a_head_that_lags_is_repaired_and_one_of_before_is_made(place: Place) ->
 
 def test_the_date_of_a_record_is_kept_by_the_fixture() -> None:
     assert change("1", 10).data_date == date(2026, 11, 10)
+
+
+def two_champions_and_a_rollback(place: Place) -> MemoryStore:
+    """The ledger of before the rollback from b to a, which the alias and its tag know of."""
+    for name, day in (("a", 10), ("b", 11)):
+        place.promote(name, day)
+        reconcile(place.store, None, MODEL)
+    before = MemoryStore(f"{place.store.uri}-before")
+    for entry in place.store.list(""):
+        before.create(entry.key, place.store.read(entry.key))
+    rollback(place.store, MODEL, by="ann", because="clicks fell")
+    reconcile(place.store, None, MODEL, force=True)
+    assert place.alias() == digest(b"a")
+    MemoryRegistry.of(before.uri).models.update(place.registry.models)
+    return before
+
+
+@pytest.mark.parametrize("alias", ["2", None])
+def test_a_ledger_of_before_is_noticed_wherever_the_alias_was_bent_to(place: Place, alias: str | None) -> None:
+    before = two_champions_and_a_rollback(place)
+    place.registry.models[MODEL].alias = alias
+    found = reconcile(before, None, MODEL)
+    assert found.finding is not None
+    assert found.finding.name == "ledger-behind"
+    assert "version 1" in found.finding.explanation
+    assert "by record 3" in found.finding.explanation
+    assert place.registry.models[MODEL].alias == alias
+
+
+def test_a_ledger_that_is_gone_is_noticed_without_an_alias(place: Place) -> None:
+    place.promote("a")
+    reconcile(place.store, None, MODEL)
+    empty = MemoryStore(f"{place.store.uri}-empty")
+    MemoryRegistry.of(empty.uri).models.update(place.registry.models)
+    place.registry.models[MODEL].alias = None
+    found = reconcile(empty, None, MODEL)
+    assert found.finding is not None
+    assert found.finding.name == "ledger-lost"
+
+
+def test_a_loss_that_is_accepted_leaves_in_service_what_the_lost_rollback_put_there(place: Place) -> None:
+    before = two_champions_and_a_rollback(place)
+    accept_loss(before, None, MODEL, by="ann", because="no backup")
+    assert place.alias() == digest(b"a")
+    now = standing(before, MODEL)
+    assert now.live is not None
+    assert (now.live.model_digest, now.live.action) == (digest(b"a"), "rollback")
+    assert now.ban_of(digest(b"b")) is not None
+    assert now.hold is not None
+    assert reconcile(before, None, MODEL).agrees

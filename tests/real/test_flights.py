@@ -40,7 +40,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for first, last in SPANS:
         ended = ratchet(
-            *arguments, "--from", first.isoformat(), "--to", last.isoformat(),
+            *arguments, "--from", first.isoformat(), "--to", last.isoformat(), "--promote", "auto",
             environment={"RATCHET_DATA_FLIGHTS": str(FLIGHTS)},
         )  # fmt: skip
         said |= {night["date"]: night for night in ended.json}

@@ -15,7 +15,7 @@ from tests.runs.nights import CallResult, ratchet, run, sample
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("production")]
 
 MODEL = "search-ranking"
-FIRST = ("--from", "2026-03-19", "--to", "2026-03-19")
+FIRST = ("--from", "2026-03-19", "--to", "2026-03-19", "--promote", "auto")
 BETTER = ("--set", "train.epochs=4", "--set", "train.batch_size=256", "--set", "gate.confidence=60%")
 
 

@@ -23,7 +23,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 def nights(data: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, object]]]:
     """A store after two nights, and what they said."""
     store = str(tmp_path_factory.mktemp("store") / "s")
-    ended = run("search-ranking", data, store, "--from", "2026-03-19", "--to", "2026-03-20")
+    ended = run("search-ranking", data, store, "--from", "2026-03-19", "--to", "2026-03-20", "--promote", "auto")
     assert ended.code == 0, ended.err
     return store, ended.json
 
