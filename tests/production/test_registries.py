@@ -142,3 +142,19 @@ def test_an_answer_that_is_not_mlflow_s_is_an_outage(
 ) -> None:
     with pytest.raises(Unavailable, match="answers"):
         RestRegistry(httpd(status, body)).champion(MODEL)
+
+
+def test_every_home_lists_the_versions_that_a_record_has_put_into_production(use: Use[object]) -> None:
+    def work(registry: Registry) -> None:
+        first, second = (registry.find(MODEL, digest(name.encode()))[0] for name in NAMES[:2])
+        registry.point(MODEL, first, 7)
+        registry.point(MODEL, second, 8)
+        assert [(version.number, version.record) for version in registry.recorded(MODEL)] == [("1", 7), ("2", 8)]
+        registry.mark(MODEL, second, 0)
+        assert [(version.number, version.record) for version in registry.recorded(MODEL)] == [("1", 7)]
+        named = registry.champion(MODEL)
+        assert named is not None
+        assert named.number == second.number
+        assert registry.recorded("nobody") == ()
+
+    use(work)
