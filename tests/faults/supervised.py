@@ -29,7 +29,7 @@ TICKS = 90
 _EXAMPLE = "search-ranking"
 _SMALLER = {
     NIGHTLY: JUST_NOW,
-    "item_id:  {role: categorical,": "item_id:  {role: ignore,",  # few days of it say less than their mean
+    "item_id:  {role: categorical,": "item_id:  {{role: ignore,",  # few days of it say less than their mean
     "window_days: 30": "window_days: 4",
     "hidden: [256, 128]": "hidden: [32]",
     "to: [mlops]": "to: []",
