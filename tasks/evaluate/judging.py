@@ -146,11 +146,16 @@ def _hardest(
 
 
 def _stale_days(spec: PipelineSpec, baseline: Baseline | None, night: Night) -> int | None:
-    """The age of the champion's data, if it is more than the gate allows."""
+    """The age of the champion's data, if it is more than the gate allows.
+
+    A person who put old data into production knew their age: the gate then counts from that day.
+    """
     if baseline is None or spec.gate.stale_after is None:
         return None
-    age = (night.data_date - baseline.champion.data_date).days
-    return age if age * _DAY > spec.gate.stale_after else None
+    champion = baseline.champion
+    since = max(champion.data_date, champion.chosen or champion.data_date)
+    stale = (night.data_date - since).days * _DAY > spec.gate.stale_after
+    return (night.data_date - champion.data_date).days if stale else None
 
 
 def _guards(spec: PipelineSpec, ours: Measured, rival: Rival, night: Night) -> tuple[GuardJudgement, ...]:

@@ -198,6 +198,26 @@ def test_a_stale_champion_need_not_be_beaten_but_may_not_be_lost_to() -> None:
     assert judged(equal, production(), night=on_time, gate=gate).verdict == "reject"
 
 
+def test_a_champion_that_a_person_chose_is_as_old_as_their_choice_and_not_as_its_data() -> None:
+    gate = {"min_gain": "1%", "stale_after": "7d", "max_stale_loss": "1%"}
+    equal = BAD + 0.001 * np.random.default_rng(1).normal(size=ROWS)
+    by_night = production()
+
+    def after(days: int, baseline: Baseline) -> Judgement:
+        return judged(equal, baseline, night=replace(NIGHT, data_date=DAY + timedelta(days=days)), gate=gate)
+
+    assert after(20, by_night).reason == "not-worse"
+    back = by_night.champion.model_copy(update={"chosen": DAY + timedelta(days=20)})
+    by_person = production(champion=back)
+    for days in (20, 21, 27):
+        found = after(days, by_person)
+        assert (found.verdict, found.stale_days, found.min_gain) == ("reject", None, 0.01)
+    found = after(28, by_person)
+    assert (found.reason, found.stale_days, found.min_gain) == ("not-worse", 28, -0.01)
+    chosen_early = by_night.champion.model_copy(update={"chosen": DAY - timedelta(days=20)})
+    assert after(7, production(champion=chosen_early)).verdict == "reject"  # its data are newer than the choice
+
+
 def test_after_some_nights_a_champion_that_cannot_be_measured_asks_for_a_person() -> None:
     stuck = production(None, trouble="baseline-missing", cause="no weights")
     third = judged(GOOD, stuck, night=replace(NIGHT, unmeasured=2))
