@@ -21,7 +21,7 @@ from ratchet.verdict.rules import Case, rule
 from ratchet.verdict.slices import compare_slices
 from tasks.evaluate.baseline import Baseline
 from tasks.evaluate.night import Costs, Night
-from tasks.evaluate.obstacles import baseline_obstacle, candidate_obstacle, no_authority, rescue
+from tasks.evaluate.obstacles import baseline_obstacle, candidate_obstacle, no_authority, rescue, value_obstacle
 
 _DAY = 86_400
 Measured = Mapping[str, Measurement]
@@ -46,7 +46,8 @@ def judge(
     shown = _names(spec)
     ours: Measured = {} if unreadable else _values(measures, held, dict.fromkeys(shown, candidate))
     constant = _constant(spec, measures, held, shown)
-    rival, compared = _hardest(spec, ours, list(_rivals(measures, held, candidate, baseline, night, constant)), night)
+    rivals = list(_rivals(measures, held, candidate, baseline, night, constant))
+    rival, compared = _hardest(spec, ours, rivals, night)
     stale = _stale_days(spec, baseline, night)
     slices = _slices(spec, measures, held, candidate, rival, folder) if compared else ()
     case = Case(
@@ -69,6 +70,12 @@ def judge(
         no_authority(night.authority)
         or unreadable
         or baseline_obstacle(case, baseline, candidate, night, spec)
+        or value_obstacle(
+            spec.metric,
+            ours[spec.metric].value if spec.metric in ours else None,
+            [one.words for one in rivals if spec.metric not in one.table],
+            rule(case).explanation if compared else "",
+        )
         or rule(case)
     )
     troubled = baseline is not None and rival.kind != "champion"
@@ -135,7 +142,7 @@ def _constant(spec: PipelineSpec, measures: PipelineMetrics, held: Holdout, show
 def _hardest(
     spec: PipelineSpec, ours: Measured, rivals: Sequence[Rival], night: Night
 ) -> tuple[Rival, Comparison | None]:
-    """The rival over which the gain is least sure: to beat it by the margin is to beat each of them."""
+    """The rival over which the gain is least sure: to beat it by the margin is to beat each that has a value."""
     lower, level = lower_is_better(spec.metric), night.repetition.level(spec.gate.confidence)
     found = [
         (one, compare_at(mine, theirs, lower_is_better=lower, level=level, seed=spec.train.seed))

@@ -304,6 +304,33 @@ def test_a_metric_without_a_finite_value_never_promotes(tmp_path: Path, returned
         assert judged(GOOD, baseline, folder=tmp_path, **changes).verdict == "inconclusive"
 
 
+UNLESS_EQUAL = OWN.replace("np.abs(y - score).mean()", "np.abs(y - score).mean() if np.ptp(score) else float('nan')")
+
+
+def test_a_rival_without_a_value_is_not_beaten_and_the_sentence_names_it(tmp_path: Path) -> None:
+    (tmp_path / "metric.py").write_text(UNLESS_EQUAL, encoding="utf-8")
+    changes: dict[str, Any] = {"evaluate": {"metric": "metric.py:error:lower"}, "gate": {}}
+    alone = judged(GOOD, None, folder=tmp_path, **changes)
+    assert ending(alone) == ("inconclusive", "baseline-without-value", "constant")
+    assert "none of a constant scorer on the same rows" in alone.explanation
+    assert "to do: let it return a finite number" in alone.explanation
+    tables = [Table(column="item", scores=LABEL + 0.4 * NOISE), Table(column="country", scores=np.zeros(ROWS))]
+    found = judged(GOOD, None, folder=tmp_path, night=replace(NIGHT, tables=tables), **changes)
+    assert ending(found) == ("inconclusive", "baseline-without-value", "popularity")
+    assert "none of a constant scorer and the mean label by country" in found.explanation
+    assert "the mean label by item has" in found.explanation, "the figures of what was compared are shown"
+    champion = judged(GOOD, production(np.zeros(ROWS)), folder=tmp_path, **changes)
+    assert ending(champion) == ("inconclusive", "baseline-without-value", "champion")
+    assert "none of production (version 7)" in champion.explanation
+    assert ending(judged(GOOD, production(), folder=tmp_path, **changes))[:2] == ("promote", "better")
+
+
+def test_where_the_candidate_has_no_value_itself_no_rival_is_blamed(tmp_path: Path) -> None:
+    (tmp_path / "metric.py").write_text(UNLESS_EQUAL, encoding="utf-8")
+    changes: dict[str, Any] = {"evaluate": {"metric": "metric.py:error:lower"}, "gate": {}}
+    assert judged(np.zeros(ROWS), None, folder=tmp_path, **changes).reason == "too-small-to-tell"
+
+
 def test_a_metric_that_fails_ends_the_stage(tmp_path: Path) -> None:
     (tmp_path / "metric.py").write_text(OWN.replace("np.abs", "np.nothing"), encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"^metric\.py:4: AttributeError"):
