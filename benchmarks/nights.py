@@ -21,7 +21,8 @@ from benchmarks.worlds import World
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.contracts.repetition import Repetition
 from ratchet.metrics.metrics import Measurement, measure
-from ratchet.verdict.comparison import RESAMPLES, Comparison, compare, relative_gain
+from ratchet.verdict.comparison import RESAMPLES, Comparison, compare
+from ratchet.verdict.gain import relative_gain
 from ratchet.verdict.intervals import Percentiles, quantile
 from ratchet.verdict.levels import compare_at
 from ratchet.verdict.resampling import resample

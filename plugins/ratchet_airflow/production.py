@@ -53,8 +53,8 @@ VERBS = (
     Verb(
         name="rollback",
         version="optional",
-        says="Puts an earlier champion back into production: the named version, or the last different one. What it "
-        "replaces is banned until it is released.",
+        says="Puts an earlier champion back into production: the named version, or the last different one "
+        "that the registry has. What it replaces is banned until it is released.",
     ),
     Verb(name="hold", version="", says="Stops every promotion until it is released. Runs train and judge as before."),
     Verb(
@@ -226,7 +226,7 @@ def _action(
     from ratchet.production.rollback import rollback
 
     actions: dict[str, Callable[[], Record]] = {
-        "rollback": lambda: rollback(store, model, version=number, by=by, because=because),
+        "rollback": lambda: rollback(store, model, version=number, by=by, because=because, tracking_uri=tracking),
         "hold": lambda: hold(store, model, by=by, because=because),
         "release": lambda: release(store, model, version=number, by=by, because=because),
         "promote": lambda: promote(store, tracking, model, str(number), by=by, because=because, approved_by=second),

@@ -147,7 +147,8 @@ class Gate(Document):
     stale_after: Duration | None = Field(
         None,
         description="The age of the champion's data from which a candidate only has to be not worse: the lower bound "
-        "must be above minus max_stale_loss. Without it, never.",
+        "must be above minus max_stale_loss. Of a champion that a person put into production (rollback, promote), the "
+        "days since then, where these are fewer. Without it, never.",
     )
     max_stale_loss: Fraction = Field(0.01, description="The largest relative loss against a champion that is stale.")
     unmeasurable_after: int = Field(

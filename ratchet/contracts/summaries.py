@@ -195,6 +195,11 @@ class Champion(Document):
     data_date: date
     manifests: dict[str, str] = Field(description="Keys of the manifests of the run that trained it, by stage.")
     shadow: bool = Field(default=False, description="Whether it is a backfill's winner; version is then its date.")
+    chosen: date | None = Field(
+        None,
+        description="The day (UTC) on which a person put it into production; None where a night did, and in documents "
+        "of before.",
+    )
 
     @property
     def title(self) -> str:

@@ -5,7 +5,7 @@ but the live champion; a past date moves production without being asked to; or a
 model with itself and calls that a result.
 """
 
-from datetime import date
+from datetime import UTC, date
 from typing import Literal
 
 from ratchet.contracts.request import Promotion, RunKind
@@ -74,4 +74,5 @@ def as_champion(record: Record) -> Champion:
         digest=record.model_digest,
         data_date=record.data_date,
         manifests=record.manifests,
+        chosen=record.recorded.astimezone(UTC).date() if record.by_hand else None,
     )

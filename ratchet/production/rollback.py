@@ -6,25 +6,39 @@ A change here violates the promise of the project when a model that is taken out
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.production.by_hand import by_hand, live_of, record_decision
 from ratchet.production.recipe import recipe
+from ratchet.production.rollback_target import last_different, named
 from ratchet.production.standing import Standing
 from ratchet.store.base import Store
 from ratchet.store.ledger import Ban, Change, Record
 from ratchet.store.publishing import read_manifest
 
 
-def rollback(store: Store, model: str, *, version: str | None = None, by: str, because: str) -> Record:
+def rollback(
+    store: Store,
+    model: str,
+    *,
+    version: str | None = None,
+    by: str,
+    because: str,
+    tracking_uri: str | None = None,
+) -> Record:
     """Record that an earlier champion is in production again. version: of it; else the last different one.
 
     Every model that was in production since then is banned, with the recipe of its training, until a person releases
-    it. A model that is banned itself is no target. Raises ConfigurationError where there is no such champion, and where
-    production moves meanwhile: the model that the person wants to leave is not in production any more.
+    it. No target is a model that is banned itself, or that the registry does not have (None: the one beside the store);
+    where the registry does not answer, that is not known. Raises ConfigurationError, and records nothing, where there
+    is no such champion, and where production moves meanwhile: the model that the person wants to leave is not in
+    production any more.
     """
     seen: list[Record] = []
 
     def decide(now: Standing) -> Change:
         live = live_of(now)
         _refuse_moved(seen, live)
-        target = _named(now, live, version) if version is not None else _last_different(now, live)
+        if version is None:
+            target = last_different(store, tracking_uri, now, live)
+        else:
+            target = named(store, tracking_uri, now, live, version)
         bans = _bans(store, now, target)
         return by_hand(target, "rollback", by=by, because=because, bans=bans)
 
@@ -41,36 +55,6 @@ def _refuse_moved(seen: list[Record], live: Record) -> None:
             f"(record {live.number}: {live.action}); nothing was rolled back",
             remedy=f"see `ratchet history {live.model}`, and roll back again if version {live.version} is wrong, too",
         )
-
-
-def _last_different(now: Standing, live: Record) -> Record:
-    for record in reversed(now.history[: live.number - 1]):
-        other = record.moves_production and record.model_digest != live.model_digest
-        if other and now.ban_of(record.model_digest, record.recipe) is None:
-            return record
-    raise ConfigurationError(
-        f"{now.model} had no other champion before version {live.version} that is not banned",
-        remedy=f"see `ratchet history {now.model}`; release one that may return, or promote a registered version: "
-        f"`ratchet promote {now.model}@VERSION --because WHY`",
-    )
-
-
-def _named(now: Standing, live: Record, version: str) -> Record:
-    reigns = [record for record in now.history if record.moves_production and record.version == version]
-    if not reigns:
-        was = ", ".join(dict.fromkeys(record.version for record in now.history if record.moves_production))
-        raise ConfigurationError(
-            f"version {version} of {now.model} was never in production; allowed: {was}",
-            remedy=f"to put a version into production that never was: `ratchet promote {now.model}@{version} "
-            "--because WHY`",
-        )
-    if reigns[-1].model_digest == live.model_digest:
-        raise ConfigurationError(
-            f"version {version} of {now.model} is in production already", remedy="nothing has to be done"
-        )
-    if banned := now.ban_of(reigns[-1].model_digest, reigns[-1].recipe):
-        raise ConfigurationError(f"{now.model}: {banned.sentence}", remedy="release it first if it may return")
-    return reigns[-1]
 
 
 def _bans(store: Store, now: Standing, target: Record) -> tuple[Ban, ...]:

@@ -286,6 +286,7 @@ def _champion_parts(stage: Stage, champion: Champion | None) -> dict[str, str]:
         return {"champion": "none"}
     if stage == "validate":
         return {"champion": champion.manifests.get("validate", "")}
-    age = {"champion.data_date": champion.data_date.isoformat()}  # gate.stale_after is about it
+    age = {"champion.data_date": champion.data_date.isoformat()}  # gate.stale_after is about both
+    age |= {"champion.chosen": champion.chosen.isoformat()} if champion.chosen else {}
     shadow = {"champion.shadow": champion.version} if champion.shadow else {}
     return {"champion": champion.digest, "champion.evaluate": champion.manifests.get("evaluate", ""), **shadow, **age}

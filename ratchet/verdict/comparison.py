@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ratchet.contracts.judgements import Interval
 from ratchet.metrics.measurement import Measurement, blocks, kish, ratio
 from ratchet.metrics.rows import Floats
+from ratchet.verdict.gain import absolute_gain, is_nothing, relative_gain
 from ratchet.verdict.intervals import Bounds, Denoised, Percentiles, Studentised
 from ratchet.verdict.resampling import resample
 from ratchet.verdict.student import NORMAL, student_below
@@ -113,13 +114,6 @@ class Comparison:
         return max(min(self.degrees, self.effective - 1.0), 1.0)
 
 
-def relative_gain(candidate: Floats, baseline: Floats, *, lower_is_better: bool) -> Floats:
-    """Gain relative to the baseline, absolute over a baseline of 0; positive is better, whatever the metric."""
-    gain = baseline - candidate if lower_is_better else candidate - baseline
-    size = np.abs(baseline)
-    return np.asarray(gain / np.where(size > 0, size, 1.0))
-
-
 def compare(
     candidate: Measurement,
     baseline: Measurement,
@@ -183,6 +177,8 @@ def parts_of_gain(candidate: Measurement, baseline: Measurement, *, lower_is_bet
 class _Pair:
     """A statistic of the sums of both models: the logarithm of a ratio for losses, else the relative gain.
 
+    Over a baseline of nothing it is the absolute gain.
+
     columns: [units, k] of what varies: where both models have the same kind of sums their differences and the
     baseline's, so that sums that are nearly equal keep their digits in float32.
     """
@@ -198,7 +194,9 @@ class _Pair:
         self._totals = self.columns.sum(axis=0)
         values = np.array([candidate.value]), np.array([baseline.value])
         self.gain = float(relative_gain(*values, lower_is_better=lower_is_better)[0])
-        self._logarithm = lower_is_better and candidate.tailed and candidate.value > 0 and baseline.value > 0
+        self._absolute = bool(is_nothing(*values)[0])
+        positive = candidate.value > 0 and baseline.value > 0 and not self._absolute
+        self._logarithm = lower_is_better and candidate.tailed and positive
 
     @property
     def slope(self) -> float:
@@ -215,6 +213,8 @@ class _Pair:
             other = self._baseline.combine(theirs)
             if self._logarithm:
                 return np.asarray(np.log(other / one))
+            if self._absolute:  # on each resample, as on all units
+                return absolute_gain(one, other, lower_is_better=self._lower)
             return relative_gain(one, other, lower_is_better=self._lower)
 
     def parts(self) -> Floats:

@@ -17,6 +17,7 @@ from ratchet.contracts.losses import Loss
 from ratchet.metrics.measurement import Measurement
 from ratchet.metrics.rows import Floats
 from ratchet.verdict.comparison import Comparison, compare, holm
+from ratchet.verdict.gain import measure_of
 from ratchet.verdict.slices import SliceComparison, is_provable
 
 
@@ -53,7 +54,7 @@ def judge_metric(
     seed: int,
 ) -> GuardJudgement:
     """Another metric, in which the candidate may lose so much."""
-    limit = loss.share(baseline.value) if baseline else (loss.relative or 0.0)
+    limit = _limit(loss, candidate, baseline)
     found: Interval | None = None
     outcome: Proof = "not-provable"
     if candidate and baseline:
@@ -150,9 +151,20 @@ def _fixed(like: Measurement, value: float) -> Measurement:
     return Measurement(value=value, sums=np.zeros((len(like.sums), 1)), combine=combine, information=like.information)
 
 
+def _limit(loss: Loss, candidate: Measurement | None, baseline: Measurement | None) -> float:
+    """The loss that is allowed, divided by what the gain is divided by."""
+    if baseline is None:
+        return loss.relative or 0.0
+    return loss.share(_measure(candidate.value if candidate else 0.0, baseline.value))
+
+
+def _measure(value: float, baseline: float) -> float:
+    return float(measure_of(np.array(value), np.array(baseline)))
+
+
 def _own(gain: Interval, value: float, floor: float, *, lower: bool) -> Interval:
     """The bounds of a value from those of its gain over a floor."""
-    size = (abs(floor) or 1.0) * (-1 if lower else 1)
+    size = _measure(value, floor) * (-1 if lower else 1)
     low, high = sorted(round(floor + bound * size, 10) for bound in (gain.low, gain.high))
     return Interval(value=round(value, 10), low=low, high=high)
 

@@ -21,7 +21,7 @@ from ratchet.verdict.rules import Case, rule
 from ratchet.verdict.slices import compare_slices
 from tasks.evaluate.baseline import Baseline
 from tasks.evaluate.night import Costs, Night
-from tasks.evaluate.obstacles import baseline_obstacle, candidate_obstacle, no_authority, rescue
+from tasks.evaluate.obstacles import baseline_obstacle, candidate_obstacle, no_authority, rescue, value_obstacle
 
 _DAY = 86_400
 Measured = Mapping[str, Measurement]
@@ -46,7 +46,8 @@ def judge(
     shown = _names(spec)
     ours: Measured = {} if unreadable else _values(measures, held, dict.fromkeys(shown, candidate))
     constant = _constant(spec, measures, held, shown)
-    rival, compared = _hardest(spec, ours, list(_rivals(measures, held, candidate, baseline, night, constant)), night)
+    rivals = list(_rivals(measures, held, candidate, baseline, night, constant))
+    rival, compared = _hardest(spec, ours, rivals, night)
     stale = _stale_days(spec, baseline, night)
     slices = _slices(spec, measures, held, candidate, rival, folder) if compared else ()
     case = Case(
@@ -69,6 +70,12 @@ def judge(
         no_authority(night.authority)
         or unreadable
         or baseline_obstacle(case, baseline, candidate, night, spec)
+        or value_obstacle(
+            spec.metric,
+            ours[spec.metric].value if spec.metric in ours else None,
+            [one.words for one in rivals if spec.metric not in one.table],
+            rule(case).explanation if compared else "",
+        )
         or rule(case)
     )
     troubled = baseline is not None and rival.kind != "champion"
@@ -135,7 +142,7 @@ def _constant(spec: PipelineSpec, measures: PipelineMetrics, held: Holdout, show
 def _hardest(
     spec: PipelineSpec, ours: Measured, rivals: Sequence[Rival], night: Night
 ) -> tuple[Rival, Comparison | None]:
-    """The rival over which the gain is least sure: to beat it by the margin is to beat each of them."""
+    """The rival over which the gain is least sure: to beat it by the margin is to beat each that has a value."""
     lower, level = lower_is_better(spec.metric), night.repetition.level(spec.gate.confidence)
     found = [
         (one, compare_at(mine, theirs, lower_is_better=lower, level=level, seed=spec.train.seed))
@@ -146,11 +153,16 @@ def _hardest(
 
 
 def _stale_days(spec: PipelineSpec, baseline: Baseline | None, night: Night) -> int | None:
-    """The age of the champion's data, if it is more than the gate allows."""
+    """The age of the champion's data, if it is more than the gate allows.
+
+    A person who put old data into production knew their age: the gate then counts from that day.
+    """
     if baseline is None or spec.gate.stale_after is None:
         return None
-    age = (night.data_date - baseline.champion.data_date).days
-    return age if age * _DAY > spec.gate.stale_after else None
+    champion = baseline.champion
+    since = max(champion.data_date, champion.chosen or champion.data_date)
+    stale = (night.data_date - since).days * _DAY > spec.gate.stale_after
+    return (night.data_date - champion.data_date).days if stale else None
 
 
 def _guards(spec: PipelineSpec, ours: Measured, rival: Rival, night: Night) -> tuple[GuardJudgement, ...]:

@@ -1,5 +1,7 @@
 """What makes a fair comparison impossible, and the ruling that follows."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ratchet.contracts.authority import Finding
@@ -59,6 +61,24 @@ def baseline_obstacle(
             f" {rule(case).explanation}",
         )
     return None
+
+
+def value_obstacle(metric: str, ours: float | None, without: Sequence[str], figures: str) -> Ruling | None:
+    """The ruling where the candidate has a value of the metric and a rival has none, else None.
+
+    without: the rivals that have none, in words. figures: the comparison with those that have one, or empty. A rival
+    that nobody could compare with is not beaten.
+    """
+    if ours is None or not without:
+        return None
+    names = " and ".join(without)
+    said = (
+        f"{metric} has a value of the candidate ({ours:.6g}) and none of {names} on the same rows, so that nobody "
+        "knows whether it is better; to do: let it return a finite number for such scores too, or choose another "
+        "evaluate.metric"
+    )
+    explanation = f"{said}; {figures}" if figures else said
+    return Ruling(verdict="inconclusive", reason="baseline-without-value", explanation=explanation)
 
 
 def rescue(model: str) -> str:

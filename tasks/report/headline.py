@@ -30,6 +30,7 @@ _REASONS = {
     "ledger-damaged": "Undecided: the ledger of production is damaged",
     "registry-behind": "Undecided: the registry does not have the model in production",
     "foreign-alias": "Undecided: the alias of production names a model of others",
+    "baseline-without-value": "Undecided: the metric has no value of a baseline",
     "baseline-missing": "Undecided: the model in production is missing",
     "baseline-unreadable": "Undecided: the model in production cannot be measured",
     "champion-unmeasurable": "Stuck: the model in production cannot be measured, and a person has to decide",

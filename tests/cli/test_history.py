@@ -11,13 +11,12 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.production.release import release
 from ratchet.production.rollback import rollback
 from ratchet.store.file import FileStore
-from tests.production.registered import MODEL, promote
+from tests.production.registered import MODEL, promote, registered
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> FileStore:
-    made = FileStore(tmp_path / "store")
-    made.prepare()
+    made = registered(tmp_path / "store")
     for number, name in enumerate("ab"):
         promote(made, name, after=number)
     rollback(made, MODEL, by="ann", because="clicks fell")

@@ -198,6 +198,26 @@ def test_a_stale_champion_need_not_be_beaten_but_may_not_be_lost_to() -> None:
     assert judged(equal, production(), night=on_time, gate=gate).verdict == "reject"
 
 
+def test_a_champion_that_a_person_chose_is_as_old_as_their_choice_and_not_as_its_data() -> None:
+    gate = {"min_gain": "1%", "stale_after": "7d", "max_stale_loss": "1%"}
+    equal = BAD + 0.001 * np.random.default_rng(1).normal(size=ROWS)
+    by_night = production()
+
+    def after(days: int, baseline: Baseline) -> Judgement:
+        return judged(equal, baseline, night=replace(NIGHT, data_date=DAY + timedelta(days=days)), gate=gate)
+
+    assert after(20, by_night).reason == "not-worse"
+    back = by_night.champion.model_copy(update={"chosen": DAY + timedelta(days=20)})
+    by_person = production(champion=back)
+    for days in (20, 21, 27):
+        found = after(days, by_person)
+        assert (found.verdict, found.stale_days, found.min_gain) == ("reject", None, 0.01)
+    found = after(28, by_person)
+    assert (found.reason, found.stale_days, found.min_gain) == ("not-worse", 28, -0.01)
+    chosen_early = by_night.champion.model_copy(update={"chosen": DAY - timedelta(days=20)})
+    assert after(7, production(champion=chosen_early)).verdict == "reject"  # its data are newer than the choice
+
+
 def test_after_some_nights_a_champion_that_cannot_be_measured_asks_for_a_person() -> None:
     stuck = production(None, trouble="baseline-missing", cause="no weights")
     third = judged(GOOD, stuck, night=replace(NIGHT, unmeasured=2))
@@ -282,6 +302,33 @@ def test_a_metric_without_a_finite_value_never_promotes(tmp_path: Path, returned
     changes: dict[str, Any] = {"evaluate": {"metric": "metric.py:error:lower"}, "gate": {}}
     for baseline in (None, production()):
         assert judged(GOOD, baseline, folder=tmp_path, **changes).verdict == "inconclusive"
+
+
+UNLESS_EQUAL = OWN.replace("np.abs(y - score).mean()", "np.abs(y - score).mean() if np.ptp(score) else float('nan')")
+
+
+def test_a_rival_without_a_value_is_not_beaten_and_the_sentence_names_it(tmp_path: Path) -> None:
+    (tmp_path / "metric.py").write_text(UNLESS_EQUAL, encoding="utf-8")
+    changes: dict[str, Any] = {"evaluate": {"metric": "metric.py:error:lower"}, "gate": {}}
+    alone = judged(GOOD, None, folder=tmp_path, **changes)
+    assert ending(alone) == ("inconclusive", "baseline-without-value", "constant")
+    assert "none of a constant scorer on the same rows" in alone.explanation
+    assert "to do: let it return a finite number" in alone.explanation
+    tables = [Table(column="item", scores=LABEL + 0.4 * NOISE), Table(column="country", scores=np.zeros(ROWS))]
+    found = judged(GOOD, None, folder=tmp_path, night=replace(NIGHT, tables=tables), **changes)
+    assert ending(found) == ("inconclusive", "baseline-without-value", "popularity")
+    assert "none of a constant scorer and the mean label by country" in found.explanation
+    assert "the mean label by item has" in found.explanation, "the figures of what was compared are shown"
+    champion = judged(GOOD, production(np.zeros(ROWS)), folder=tmp_path, **changes)
+    assert ending(champion) == ("inconclusive", "baseline-without-value", "champion")
+    assert "none of production (version 7)" in champion.explanation
+    assert ending(judged(GOOD, production(), folder=tmp_path, **changes))[:2] == ("promote", "better")
+
+
+def test_where_the_candidate_has_no_value_itself_no_rival_is_blamed(tmp_path: Path) -> None:
+    (tmp_path / "metric.py").write_text(UNLESS_EQUAL, encoding="utf-8")
+    changes: dict[str, Any] = {"evaluate": {"metric": "metric.py:error:lower"}, "gate": {}}
+    assert judged(np.zeros(ROWS), None, folder=tmp_path, **changes).reason == "too-small-to-tell"
 
 
 def test_a_metric_that_fails_ends_the_stage(tmp_path: Path) -> None:

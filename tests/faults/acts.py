@@ -92,9 +92,10 @@ def begin_ledger(folder: Path) -> None:
 
 
 def begin_two(folder: Path) -> None:
-    """A ledger with two records."""
-    begin_ledger(folder)
-    promote(folder)
+    """A ledger with two records, of versions that the registry has."""
+    store = registered(folder / "store")
+    for number, name in enumerate("ab"):
+        record(store, name, after=number)
 
 
 def begin_old(folder: Path) -> None:

@@ -16,6 +16,7 @@ from ratchet.contracts.gate import Register
 from ratchet.production.rollback import rollback
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import champion, records
+from ratchet.tracking.mlflow import track
 from ratchet.tracking.use_registry import use_registry
 from ratchet_airflow.alerts import by_hand
 from ratchet_airflow.pools import pools
@@ -67,6 +68,18 @@ def test_a_rollback_moves_ledger_and_alias_and_says_so(shop: Shop, tmp_path: Pat
     assert record.by_hand
     (tmp_path / "look").mkdir()
     assert alias(shop, tmp_path / "look") == "1"
+
+
+def test_a_rollback_asks_the_registry_that_serves_whether_it_has_the_version(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "look").mkdir()
+    track(shop.store, None, tmp_path / "look", lambda tracker: tracker.client.delete_model_version("shop", "1"))
+    with pytest.raises(ConfigurationError, match=r"does not have the model of version 1 .* nothing was rolled back"):
+        carry_out("rollback")
+    assert len(records(shop.store, "shop")) == 2
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # which does not answer, so nobody knows
+    assert "the record stays" in carry_out("rollback")
 
 
 def test_a_task_that_was_killed_after_its_change_makes_it_only_once(shop: Shop) -> None:

@@ -1,13 +1,14 @@
 """What a run is measured against, and whether it may move production."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
 from ratchet.contracts.fingerprint import digest
-from ratchet.production.baseline import baseline, drift_reference, promotion
+from ratchet.contracts.summaries import Champion
+from ratchet.production.baseline import as_champion, baseline, drift_reference, promotion
 from ratchet.store.base import Store
-from ratchet.store.ledger import Change, append
+from ratchet.store.ledger import Change, append, records
 from ratchet.store.memory import MemoryStore
 
 MODEL = "ranker"
@@ -31,6 +32,8 @@ def promote(
     beaten: int | None,
     model: str = MODEL,
     refit_of: str | None = None,
+    by_hand: bool = False,
+    recorded: datetime | None = None,
 ) -> None:
     change = Change(
         model=model,
@@ -45,7 +48,8 @@ def promote(
         run_id="r",
         reason="better",
         baseline=beaten,
-        recorded=datetime.now(UTC),
+        recorded=recorded or datetime.now(UTC),
+        by_hand=by_hand,
         refit_of=digest(refit_of.encode()) if refit_of else None,
     )
     append(store, change, after=after)
@@ -128,3 +132,18 @@ def test_a_rerun_of_a_night_that_shipped_a_refit_meets_whom_it_met_the_first_tim
     promote(store, "b again", day(2), after=1, beaten=1, refit_of="b")
     assert met(store, "b", day(2)) == "a"
     assert met(store, "c", day(3)) == "b again"
+
+
+def test_a_champion_says_on_which_day_a_person_put_it_into_production(store: MemoryStore) -> None:
+    evening = datetime(2026, 11, 20, 23, 30, tzinfo=timezone(timedelta(hours=-2)))  # the 21st in UTC
+    promote(store, "a", day(1), after=0, beaten=None, recorded=evening)
+    assert as_champion(records(store, MODEL)[-1]).chosen is None
+    promote(store, "b", day(2), after=1, beaten=1, recorded=evening, by_hand=True)
+    chosen = as_champion(records(store, MODEL)[-1])
+    assert (chosen.chosen, chosen.data_date) == (day(21), day(2))
+
+
+def test_a_champion_in_a_document_of_before_is_still_read(store: MemoryStore) -> None:
+    promote(store, "a", day(1), after=0, beaten=None, by_hand=True)
+    old = as_champion(records(store, MODEL)[-1]).model_dump(mode="json", exclude={"chosen"})
+    assert Champion.model_validate(old).chosen is None

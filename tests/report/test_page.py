@@ -182,6 +182,7 @@ def _registered(**values: object) -> Registration:
         ("reject", "not-better", None, "Rejected: not better than production", "bad"),
         ("reject", "slice-loss", None, "Rejected: the loss on a slice is too large", "bad"),
         ("inconclusive", "too-small-to-tell", None, "Undecided: too little data to tell", "warn"),
+        ("inconclusive", "baseline-without-value", None, "Undecided: the metric has no value of a baseline", "warn"),
         ("inconclusive", "baseline-missing", None, "Undecided: the model in production is missing", "warn"),
         ("reject", "a reason to come", None, "Rejected", "bad"),
     ],

@@ -122,6 +122,21 @@ def test_a_champion_that_was_evaluated_by_other_code_is_another_baseline() -> No
     assert promoted("one") != promoted("another")
 
 
+def test_a_champion_that_a_person_put_back_is_another_baseline_on_each_day_of_that() -> None:
+    def judged_on(day: int | None) -> str:
+        store = MemoryStore(f"requests-by-hand-{day}")
+        change = Change(
+            model="small", action="rollback" if day else "promote", version="1", fingerprint=digest(b"f"),
+            model_digest=digest(b"champion"), manifests={}, data_date=DAY, window_start=DAY, pipeline="small",
+            run_id="before", reason="why", baseline=None, by_hand=day is not None,
+            recorded=datetime(2026, 12, day or 1, tzinfo=UTC),
+        )  # fmt: skip
+        append(store, change, after=0)
+        return compose(store, plan(), "evaluate", OUTCOMES, "a").fingerprint
+
+    assert len({judged_on(None), judged_on(1), judged_on(2)}) == 3
+
+
 def test_code_data_libraries_and_the_wish_to_rebuild_count() -> None:
     before = fingerprints(plan())
     touched = plan(source=(SourceDay(day=DAY, files=(SourceFile(key="a", bytes=1, identity="2"),)),))

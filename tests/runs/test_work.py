@@ -17,6 +17,8 @@ from ratchet.runs.work import Work, settle
 from ratchet.store.ledger import Record, append
 from ratchet.store.memory import MemoryStore
 from ratchet.store.publishing import Transaction
+from ratchet.tracking.memory_registry import MemoryRegistry
+from ratchet.tracking.registry import DIGEST
 from tests.runs.recorded import keep, publish, training
 from tests.runs.test_requests import CONTENT, JUDGED, OUTCOMES, outcome, plan
 from tests.store.test_ledger import change
@@ -118,7 +120,8 @@ def published(store: MemoryStore, events: list[Event], **registration: object) -
 
 
 def put(store: MemoryStore, model: str, *, after: int) -> Record:
-    """Somebody puts a model into production."""
+    """Somebody puts a model into production, which the registry has."""
+    MemoryRegistry.of(store.uri).add("small", {DIGEST: model})
     return append(store, change("7", 10, model="small", model_digest=model), after=after)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ratchet.metrics import measurement
 from ratchet.metrics.metrics import Floats, Measurement, Rows, measure
 from ratchet.verdict import resampling
-from ratchet.verdict.comparison import MIN_UNITS, Comparison, compare, holm, relative_gain
+from ratchet.verdict.comparison import MIN_UNITS, Comparison, compare, holm
 from ratchet.verdict.resampling import resample
 from ratchet.verdict.student import expanded_tail
 
@@ -145,15 +145,22 @@ def test_one_unit_concludes_nothing() -> None:
     assert not found.measurable
 
 
-@given(st.floats(0.01, 100), st.floats(0.01, 100))
-def test_a_gain_is_positive_exactly_where_the_candidate_is_better(candidate: float, baseline: float) -> None:
-    one, other = np.array([candidate]), np.array([baseline])
-    assert (relative_gain(one, other, lower_is_better=False) > 0) == (candidate > baseline)
-    assert (relative_gain(one, other, lower_is_better=True) > 0) == (candidate < baseline)
-
-
-def test_over_a_baseline_of_zero_the_gain_is_absolute() -> None:
-    assert relative_gain(np.array([0.25]), np.array([0.0]), lower_is_better=False) == [0.25]
+@pytest.mark.parametrize("tailed", [False, True])
+@pytest.mark.parametrize("lower_is_better", [False, True])
+def test_the_bounds_over_a_baseline_that_cancels_to_nothing_are_absolute(
+    *, lower_is_better: bool, tailed: bool
+) -> None:
+    noise = np.random.default_rng(0).normal(size=400)
+    baseline = np.concatenate([noise, -noise]) * 0.01 + 1e-17
+    candidate = np.concatenate([noise, noise]) * 0.01 + 0.08
+    one, other = (replace(mean_of(values), tailed=tailed) for values in (candidate, baseline))
+    assert abs(other.value) < 1e-12
+    found = compare(one, other, lower_is_better=lower_is_better, confidence=0.95, seed=0)
+    sign = -1 if lower_is_better else 1
+    assert found.gain.value == pytest.approx(sign * candidate.mean(), abs=1e-9)
+    assert found.gain.low == pytest.approx(found.gain.value, abs=0.005)
+    assert found.gain.high == pytest.approx(found.gain.value, abs=0.005)
+    assert found.spread < 0.002
 
 
 def test_holm_stops_at_the_first_that_holds() -> None:

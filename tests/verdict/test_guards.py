@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ratchet.contracts.judgements import Interval
 from ratchet.contracts.losses import Loss
+from ratchet.metrics.measurement import ratio
 from ratchet.metrics.metrics import Floats, Measurement, Rows, measure
 from ratchet.verdict.comparison import Comparison
 from ratchet.verdict.guards import judge_floor, judge_latency, judge_metric, judge_size, judge_slices
@@ -65,6 +68,22 @@ def measured(noise: Floats) -> Measurement:
 def test_another_metric_may_lose_so_much(worse: float, loss: Loss, outcome: str) -> None:
     found = judge_metric("mae", measured(NOISE[0] * (1 + worse)), measured(NOISE[0]), loss, confidence=0.95, seed=0)
     assert found.outcome == outcome
+
+
+def test_an_absolute_loss_stays_absolute_over_a_champion_of_nothing() -> None:
+    """Over 1e-17 a gain is absolute; a limit that was divided by that would let everything pass."""
+    values = 0.01 * NOISE[0] - 0.01 * NOISE[0].mean()
+
+    def balance(level: float) -> Measurement:
+        sums = np.stack([values + level, np.ones(800)], axis=1)
+        return Measurement(value=float(sums[:, 0].mean()), sums=sums, combine=ratio, information=np.ones((800, 1)))
+
+    worse = replace(balance(-0.3), sums=balance(-0.3).sums + np.stack([0.001 * NOISE[1], np.zeros(800)], axis=1))
+    loss = Loss(absolute=0.05)
+    found = judge_metric("r2", worse, balance(1e-17), loss, confidence=0.95, seed=0)
+    assert (found.outcome, found.limit) == ("failed", 0.05)
+    assert found.found is not None
+    assert found.found.value == pytest.approx(-0.3, abs=0.01)
 
 
 def test_another_metric_without_a_value_is_not_provable() -> None:

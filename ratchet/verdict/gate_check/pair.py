@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ratchet.contracts.gate import LOWER_IS_BETTER, family
 from ratchet.metrics.metrics import OF_RANKS, Floats, Measurement, Rows, measure
-from ratchet.verdict.comparison import relative_gain
+from ratchet.verdict.gain import relative_gain
 from ratchet.verdict.gate_check.draws import Indices, Night, ranges
 
 Mask = NDArray[np.bool_]

@@ -6,7 +6,8 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.judgements import Interval
 from ratchet.metrics.metrics import Measurement, Rows
-from ratchet.verdict.comparison import Comparison, relative_gain
+from ratchet.verdict.comparison import Comparison
+from ratchet.verdict.gain import relative_gain
 from ratchet.verdict.gate_check.check import check_gate
 from ratchet.verdict.gate_check.draws import Draws
 from ratchet.verdict.gate_check.gate import GateKeys
