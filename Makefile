@@ -36,6 +36,9 @@ test-stack: images  ## Run the tests of the team set-up, which they start
 serve: images  ## Start Airflow and MLflow for your own pipelines (RATCHET_DATA, RATCHET_STORE)
 	@PYTHONPATH=plugins $(PYTHON) -m local serve
 
+soak: environment  ## Run 10,000 steps of the state machine over production (minutes; the suite has 500)
+	@RATCHET_PRODUCTION_STEPS=10000 $(PYTHON) -m pytest -q -n 0 tests/production/test_machine.py -k everything_that
+
 bench: images  ## Run all benchmarks; for one: .venv/bin/python -m benchmarks NAME
 	@PYTHONPATH=plugins $(PYTHON) -m benchmarks
 
@@ -73,4 +76,4 @@ clean: stop  ## Remove the demo's state, caches and bytecode; keep the environme
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 	@echo "clean: removed demo state, caches and bytecode"
 
-.PHONY: help environment engine images demo check test-fast test test-stack serve up down ps logs backup restore bench stop wheels lock clean
+.PHONY: help environment engine images demo check test-fast test test-stack serve soak up down ps logs backup restore bench stop wheels lock clean

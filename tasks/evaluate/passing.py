@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from ratchet.contracts.errors import OutOfMemory, Preempted, Unavailable
 
 _ERRNOS = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EINTR, errno.ESTALE}
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EINTR, errno.ESTALE),
+        *(errno.EACCES, errno.EPERM, errno.ENOTCONN, errno.ENODEV),  # a mount or its rights, never the model
+    }
 )
 _NO_MEMORY = ("can't allocate memory", "out of memory")
 _NO_THREAD = "can't start new thread"

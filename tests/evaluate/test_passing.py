@@ -22,6 +22,8 @@ def wrapped(error: BaseException) -> Exception:
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), OutOfMemory),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), OutOfMemory),
         (OSError(errno.ENOSPC, "No space left on device"), Unavailable),
+        (PermissionError(errno.EACCES, "Permission denied"), Unavailable),
+        (OSError(errno.ENOTCONN, "Transport endpoint is not connected"), Unavailable),
         (RuntimeError("can't start new thread"), Unavailable),
         (ConnectionResetError("reset"), Unavailable),
         (Preempted("evaluate received a notice to stop"), Preempted),
