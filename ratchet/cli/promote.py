@@ -17,7 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what = "a version of the registry that Ratchet registered"
     add_verb(parser, "MODEL@VERSION", what, note=_NOTE, act=_act)
     parser.add_argument(
-        "--approved-by", metavar="NAME", help="the second person, where register.approvals of the pipeline is 2"
+        "--approved-by",
+        metavar="NAME",
+        help="the second person, where register.approvals of the pipeline is 2; or one of its register.approvers",
     )
 
 

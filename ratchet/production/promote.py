@@ -1,7 +1,8 @@
 """`promote`: a registered version into production by hand.
 
 A change here violates the promise of the project when a version enters production whose files are not whole, whose
-model is not the one of its tags, which is banned, or for which fewer people answer than its pipeline asks for.
+model is not the one of its tags, which is banned, or for which fewer people answer than its pipeline asks for, or other
+people than it names.
 """
 
 import tempfile
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from ratchet.contracts.authority import Approval, people
+from ratchet.contracts.authority import Approval, people, same_person
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.production.by_hand import by_hand, check_words, record_decision
 from ratchet.production.loading import Load, load
@@ -35,9 +36,10 @@ def promote(
     """Record a version of the registry as champion, whatever a verdict says of it.
 
     Its files are loaded and compared with its digest first. approved_by: the second person, where the pipeline's
-    register.approvals is 2. load: where that is done. Raises ConfigurationError for a version that Ratchet did not
-    register, that cannot be loaded, that is banned, or that is in production; CorruptArtifact for files that are gone
-    or damaged; Unavailable.
+    register.approvals is 2; where it names approvers, as many of them as it asks for answer. load: where the files are
+    loaded. Raises ConfigurationError for a version that Ratchet did not register, that cannot be loaded, that is
+    banned, that is in production, or for which too few answer; CorruptArtifact for files that are gone or damaged;
+    Unavailable.
     """
     check_words(by, because)
     with tempfile.TemporaryDirectory(prefix="ratchet-") as folder:
@@ -81,15 +83,30 @@ def _registered(registry: Registry, *, model: str, version: str) -> Version:
 
 
 def _approvals(origin: Origin, by: str, approved_by: str | None) -> tuple[Approval, ...]:
-    """Who answers for it. Raises ConfigurationError if they are fewer than the pipeline asks for."""
+    """Who answers for it. Raises ConfigurationError if they are fewer than the pipeline asks for, or others."""
     names = tuple(people((by, approved_by or "")))
     if len(names) < origin.approvals:
         raise ConfigurationError(
             f"register.approvals of {origin.record.pipeline} is {origin.approvals}, and {len(names)} answers for this",
             remedy="give the name of a second person: --approved-by NAME; case and spaces make no other person",
         )
+    _refuse_others(origin, names)
     now = datetime.now(UTC)
     return tuple(Approval(name=name, at=now, how="ratchet promote") for name in names)
+
+
+def _refuse_others(origin: Origin, names: tuple[str, ...]) -> None:
+    """Raise ConfigurationError if too few of them may approve, where the pipeline names those who may."""
+    allowed = origin.spec.register_.approvers
+    ours = [name for name in names if any(same_person(name, one) for one in allowed)]
+    if allowed and len(ours) < origin.approvals:
+        others = " and ".join(name for name in names if name not in ours)
+        asked = f"{origin.approvals} of them have" if origin.approvals > 1 else "one of them has"
+        raise ConfigurationError(
+            f"register.approvers of {origin.record.pipeline} does not name {others}; allowed: {', '.join(allowed)}",
+            remedy=f"{asked} to answer for it, by the name that is there: --by NAME, --approved-by NAME; in Airflow, "
+            "one of them triggers the run",
+        )
 
 
 def _check_digest(loaded: str, version: Version) -> None:

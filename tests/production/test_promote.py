@@ -126,6 +126,35 @@ def test_one_person_is_not_two_however_the_name_is_written(tmp_path: Path, mlflo
     assert [one.name for one in by_hand(shop, second=" ben").approvals] == ["ann", "ben"]
 
 
+def test_those_whom_the_pipeline_names_answer_and_nobody_else(tmp_path: Path, mlflow_database: Path) -> None:
+    document = {**SPEC, "register": {"promote": "approve", "approvers": ["ann"]}}
+    shop = made(tmp_path, mlflow_database, document)
+    for by, second in (("bob", None), ("bob", "eve"), ("ann@laptop", None)):
+        with pytest.raises(
+            ConfigurationError, match=rf"register\.approvers of shop does not name {by}.*; allowed: ann"
+        ):
+            by_hand(shop, by=by, second=second)
+    assert records(shop.store, "shop") == ()
+    assert [one.name for one in by_hand(shop, by="bob", second="Ann").approvals] == ["bob", "Ann"]
+
+
+def test_one_of_those_whom_the_pipeline_names_is_enough_where_one_has_to_approve(
+    tmp_path: Path, mlflow_database: Path
+) -> None:
+    document = {**SPEC, "register": {"promote": "approve", "approvers": ["ann", "ben"]}}
+    assert by_hand(made(tmp_path, mlflow_database, document), by="ben").started_by == "ben"
+
+
+def test_where_two_have_to_approve_both_are_of_those_whom_the_pipeline_names(
+    tmp_path: Path, mlflow_database: Path
+) -> None:
+    document = {**SPEC, "register": {"promote": "approve", "approvals": 2, "approvers": ["ann", "ben"]}}
+    shop = made(tmp_path, mlflow_database, document)
+    with pytest.raises(ConfigurationError, match=r"does not name bob; allowed: ann, ben; to do: 2 of them have to"):
+        by_hand(shop, by="bob", second="ann")
+    assert [one.name for one in by_hand(shop, by="ann", second="ben").approvals] == ["ann", "ben"]
+
+
 @pytest.mark.parametrize(
     ("act", "said"),
     [
