@@ -31,7 +31,7 @@ from tests.waiting import until
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
-DAYS, ROWS = 8, 3000
+DAYS, ROWS = 20, 6000
 LAST = date(2026, 11, 20)
 ENDED = ("success", "failed")
 BUCKETS = ("mlflow", "ratchet", "sources")
