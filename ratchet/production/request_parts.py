@@ -11,7 +11,7 @@ from ratchet.contracts.result import StageResult
 from ratchet.production.recipe import recipe
 from ratchet.production.standing import standing
 from ratchet.store.base import Store
-from ratchet.store.ledger import Record, champion
+from ratchet.store.ledger import Record, champion, records
 
 
 def obstacle_parts(store: Store, model: str, training: StageResult, refit: StageResult | None) -> dict[str, str]:
@@ -31,14 +31,18 @@ def obstacle_parts(store: Store, model: str, training: StageResult, refit: Stage
 
 
 def moved_parts(store: Store, model: str, shipped: StageResult, evaluated: StageResult) -> dict[str, str]:
-    """Of register: who is in production, if it is neither whom the candidate was measured against nor the candidate."""
+    """Of register: who is in production, if it is neither whom the candidate was measured against nor the candidate.
+
+    Nor one that was promoted after the candidate had its time in production: then nothing is left to decide.
+    """
     try:
         live = _digest(champion(store, model))
     except CorruptArtifact:
         return {}
-    baseline = summaries.judgement(evaluated).baseline
+    baseline, digest = summaries.judgement(evaluated).baseline, summaries.trained(shipped).digest
     measured = baseline.digest if baseline else ""
-    return {} if live in {measured, summaries.trained(shipped).digest} else {"moved": live or "none"}
+    known = live in {measured, digest} or _replaced_by_a_promotion(store, model, digest)
+    return {} if known else {"moved": live or "none"}
 
 
 def holds_still(store: Store, request: StageRequest, shipped: StageResult, registered: StageResult) -> bool:
@@ -50,8 +54,9 @@ def holds_still(store: Store, request: StageRequest, shipped: StageResult, regis
     """
     if request.promotion.mode == "never" or {"obstacle", "moved", "authority"} & request.parts.keys():
         return True
-    live = _digest(champion(store, request.spec.model_name))
-    return summaries.registration(registered).promoted and live == summaries.trained(shipped).digest
+    model, digest = request.spec.model_name, summaries.trained(shipped).digest
+    served = _digest(champion(store, model)) == digest or _replaced_by_a_promotion(store, model, digest)
+    return summaries.registration(registered).promoted and served
 
 
 def live_parts(store: Store, model: str) -> dict[str, str]:
@@ -61,6 +66,13 @@ def live_parts(store: Store, model: str) -> dict[str, str]:
     except CorruptArtifact:
         return {"production": "the ledger is damaged"}
     return {"production": _digest(live) or "none"}
+
+
+def _replaced_by_a_promotion(store: Store, model: str, digest: str) -> bool:
+    """Whether a model was in production until another one was promoted, and not taken out of it by a person."""
+    reigns = [record for record in records(store, model) if record.moves_production]
+    last = max((place for place, record in enumerate(reigns) if record.model_digest == digest), default=len(reigns))
+    return last + 1 < len(reigns) and reigns[last + 1].action == "promote"
 
 
 def _digest(record: Record | None) -> str:

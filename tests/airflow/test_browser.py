@@ -148,7 +148,7 @@ def question(airflow: Installation, webhook: Webhook, run_id: str) -> str:
 
     Airflow takes an answer that comes before the process that asked has ended for a lost task, and asks again.
     """
-    asked = rf"approve or reject at (\S+/runs/{re.escape(quote(run_id))}/tasks/approve/required_actions) until"
+    asked = rf"approve or reject at (\S+/runs/{re.escape(quote(run_id))}/tasks/approve/required_actions): .*until"
     (there,) = airflow.until(
         lambda: [found[1] for alert in list(webhook.received) if (found := re.search(asked, alert["message"]))]
     )

@@ -80,7 +80,7 @@ def test_in_a_bucket_a_changed_byte_is_mended_once_it_was_found(tmp_path: Path, 
 @pytest.mark.heavy
 @pytest.mark.xdist_group("snapshot")
 def test_the_same_run_again_mends_its_snapshot_and_gives_the_same_numbers(tmp_path: Path) -> None:
-    data, store = str(sample(tmp_path / "data", days=6)), str(tmp_path / "store")
+    data, store = str(sample(tmp_path / "data")), str(tmp_path / "store")
     first = run("search-ranking", data, store)
     assert first.code == 0, first.err
     files = sorted(Path(store).glob("tables/search-ranking/*/date=*/*.parquet"))

@@ -54,7 +54,7 @@ def test_every_runner_and_every_store_give_the_same_model_and_the_same_verdict(
     metrics, again = (ended.json["metrics"] for ended in calls.values())
     assert metrics == again
     metric = EXAMPLES[example]
-    assert metrics["candidate"][metric] > 1.15 * metrics["baseline"][metric]
+    assert metrics["candidate"][metric] > 1.05 * metrics["baseline"][metric]
     (page,) = [Path(ended.json["report"]) for (_, kind), ended in calls.items() if kind == "folder"]
     assert example in page.read_text(encoding="utf-8")
     assert DAY.isoformat() in page.read_text(encoding="utf-8")

@@ -50,8 +50,8 @@ evaluate: {{slices: [country]}}
 gate: {{min_gain: 0.5%}}
 """
 _RATING = "  rating:   {role: numeric, type: float64, min: 0, max: 5}\n"
-_POOR = "model: {kind: linear}, epochs: 1"
-_GOOD = "model: {kind: dcn, hidden: [64]}, epochs: 4"
+_POOR = "model: {kind: linear}, epochs: 3, batch_size: 100, learning_rate: 1.0e-2"
+_GOOD = "model: {kind: dcn, hidden: [64]}, epochs: 3, batch_size: 100, learning_rate: 5.0e-3"
 
 
 @dataclass(kw_only=True)
