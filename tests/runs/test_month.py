@@ -27,7 +27,7 @@ from ratchet.tracking.registry import CHAMPION
 from tests.runs.nights import CallResult, ratchet
 from tests.waiting import until
 
-pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("month")]
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("month"), pytest.mark.timeout(1800)]
 
 FIRST = date(2026, 3, 1)
 NIGHTS = 30
