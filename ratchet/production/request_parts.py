@@ -41,7 +41,7 @@ def moved_parts(store: Store, model: str, shipped: StageResult, evaluated: Stage
         return {}
     baseline, digest = summaries.judgement(evaluated).baseline, summaries.trained(shipped).digest
     measured = baseline.digest if baseline else ""
-    known = live in {measured, digest} or _replaced_by_a_promotion(store, model, digest)
+    known = live in {measured, digest} or was_replaced(store, model, digest)
     return {} if known else {"moved": live or "none"}
 
 
@@ -55,7 +55,7 @@ def holds_still(store: Store, request: StageRequest, shipped: StageResult, regis
     if request.promotion.mode == "never" or {"obstacle", "moved", "authority"} & request.parts.keys():
         return True
     model, digest = request.spec.model_name, summaries.trained(shipped).digest
-    served = _digest(champion(store, model)) == digest or _replaced_by_a_promotion(store, model, digest)
+    served = _digest(champion(store, model)) == digest or was_replaced(store, model, digest)
     return summaries.registration(registered).promoted and served
 
 
@@ -68,9 +68,16 @@ def live_parts(store: Store, model: str) -> dict[str, str]:
     return {"production": _digest(live) or "none"}
 
 
-def _replaced_by_a_promotion(store: Store, model: str, digest: str) -> bool:
-    """Whether a model was in production until another one was promoted, and not taken out of it by a person."""
-    reigns = [record for record in records(store, model) if record.moves_production]
+def was_replaced(store: Store, model: str, digest: str) -> bool:
+    """Whether a model was in production until another one was promoted, and not taken out of it by a person.
+
+    Then its night has nothing left to decide, and register's result of that night holds still. False for a damaged
+    ledger, which says nothing.
+    """
+    try:
+        reigns = [record for record in records(store, model) if record.moves_production]
+    except CorruptArtifact:
+        return False
     last = max((place for place, record in enumerate(reigns) if record.model_digest == digest), default=len(reigns))
     return last + 1 < len(reigns) and reigns[last + 1].action == "promote"
 

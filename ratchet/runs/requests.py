@@ -17,7 +17,7 @@ from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import baseline
 from ratchet.production.findings import unreadable
 from ratchet.production.readers import other_readers
-from ratchet.production.request_parts import live_parts, moved_parts, obstacle_parts
+from ratchet.production.request_parts import live_parts, moved_parts, obstacle_parts, was_replaced
 from ratchet.production.shadow import judges_in_shadow, shadow_baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runs.answers import answers
@@ -59,10 +59,13 @@ def _evaluate_parts(outcomes: Outcomes, counted: Repetition, unmeasured: int) ->
 def _register_parts(store: Store, plan: RunPlan, outcomes: Outcomes) -> dict[str, str]:
     """What register depends on beside its inputs: the promotion, and what is in its way."""
     model, refit = plan.spec.model_name, _result(outcomes, "refit") if plan.spec.train.refit else None
-    parts = {"promotion": plan.promotion.mode, **obstacle_parts(store, model, _result(outcomes, "train"), refit)}
+    training, mode = shipped(plan.spec, outcomes), plan.promotion.mode
+    if mode == "never" and was_replaced(store, model, summaries.trained(training).digest):
+        mode = plan.spec.register_.promote  # as on the night itself: it promotes nothing, and its result is found again
+    parts = {"promotion": mode, **obstacle_parts(store, model, _result(outcomes, "train"), refit)}
     if plan.promotion.mode == "never" or "obstacle" in parts:
         return parts
-    return {**parts, **moved_parts(store, model, shipped(plan.spec, outcomes), _result(outcomes, "evaluate"))}
+    return {**parts, **moved_parts(store, model, training, _result(outcomes, "evaluate"))}
 
 
 def shipped(spec: PipelineSpec, outcomes: Outcomes) -> StageResult:

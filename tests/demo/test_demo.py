@@ -102,7 +102,8 @@ def test_a_first_model_a_better_one_a_refused_day_and_the_same_again_is_cached_a
     for day in sorted(days)[:2]:
         built, reused = (outcomes(store, PIPELINE, run_id) for run_id in runs_of(store, PIPELINE, day))
         assert not built["train"].cached
-        assert [stage for stage in REGULAR if reused[stage].state == "done" and not reused[stage].cached] == []
+        again_built = [stage for stage in REGULAR if reused[stage].state == "done" and not reused[stage].cached]
+        assert again_built == (["report"] if day == min(days) else [])  # its page says who is in production by now
         assert reused["evaluate"].content == built["evaluate"].content
 
     assert "stopped: " in demo.stop()
