@@ -7,10 +7,8 @@ world depend on its name alone.
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.worlds import World
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.repetition import Repetition
 from ratchet.metrics.metrics import Measurement, measure
 from ratchet.verdict.comparison import RESAMPLES, Comparison, compare
 from ratchet.verdict.gain import relative_gain
+from ratchet.verdict.gate_check.one_thread import one_thread_each
 from ratchet.verdict.intervals import Percentiles, quantile
 from ratchet.verdict.levels import compare_at
 from ratchet.verdict.resampling import resample
@@ -36,7 +35,6 @@ LEAST = 0.02
 """With a verdict on a smaller share of nights, a cell gives none."""
 _LEAST_BEFORE = 10
 """With fewer units the method of before concluded nothing."""
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _STATISTICS = (
     "ratchet/metrics",
     "ratchet/verdict",
@@ -135,7 +133,7 @@ def play(cells: Sequence[Cell], *, workers: int, memory: Path | None = None) -> 
     yield from ((cell, _figures(cell, seen)) for cell in cells if not left[cell])
     if not any(left.values()):
         return
-    with _one_thread_each(), ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+    with one_thread_each(), ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         waiting = {pool.submit(nights_of, chunk): chunk for cell in cells for chunk in left[cell]}
         for future in as_completed(waiting):
             chunk = waiting.pop(future)
@@ -145,21 +143,6 @@ def play(cells: Sequence[Cell], *, workers: int, memory: Path | None = None) -> 
             left[chunk.cell].remove(chunk)
             if not left[chunk.cell]:
                 yield chunk.cell, _figures(chunk.cell, seen)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """New processes compute with one thread each: there is one of them for each core."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def nights_of(chunk: Chunk) -> Counts:
@@ -172,7 +155,7 @@ def nights_of(chunk: Chunk) -> Counts:
 
 def _night(cell: Cell, generator: np.random.Generator, seed: int) -> tuple[bool, bool, bool]:
     metric = cell.world.metric
-    lower = family(metric) in LOWER_IS_BETTER
+    lower = lower_is_better(metric)
     night = cell.world.night(generator, cell.tries)
     rows = night.rows if cell.named else replace(night.rows, cluster=None)
     base = measure(metric, rows, night.baseline)

@@ -30,7 +30,7 @@ DEFAULT_METRIC: dict[Objective, str] = {
     "multiclass": "accuracy",
 }
 Promote = Literal["auto", "approve", "never"]
-LOWER_IS_BETTER = frozenset({"logloss", "brier", "ece", "rmse", "mae", "pinball@Q"})
+_LOWER_IS_BETTER = frozenset({"logloss", "brier", "ece", "rmse", "mae", "pinball@Q"})
 NAME = r"^[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*$"
 
 
@@ -52,7 +52,7 @@ def own_metric(metric: str) -> OwnMetric | None:
 
 def lower_is_better(metric: str) -> bool:
     """Whether a lower value of a metric is better; of the pipeline's own metric, whether its name ends in `:lower`."""
-    return metric.endswith(":lower") or family(metric) in LOWER_IS_BETTER
+    return metric.endswith(":lower") or family(metric) in _LOWER_IS_BETTER
 
 
 def family(metric: str) -> str:

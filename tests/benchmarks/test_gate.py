@@ -11,7 +11,7 @@ from benchmarks import gate, nights
 from benchmarks.nights import Cell, Figures, play
 from benchmarks.picture import draw
 from benchmarks.worlds import Calibrations, Errors, Positives, Ranks, Surprises, World
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import lower_is_better
 from ratchet.metrics.metrics import Rows, measure
 
 CELLS = tuple(Cell(world=world, nights=gate.FEW) for world in gate.small())
@@ -66,7 +66,7 @@ WORLDS: tuple[World, ...] = (
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: f"{world.metric}, {world.place}")
 def test_the_true_gain_of_a_world_is_the_one_that_it_says(world: World) -> None:
-    sign = -1 if family(world.metric) in LOWER_IS_BETTER else 1
+    sign = -1 if lower_is_better(world.metric) else 1
     gains = []
     for seed in range(30):
         night = world.night(np.random.default_rng(seed))

@@ -2,8 +2,8 @@
 
 import sqlite3
 import tempfile
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -36,6 +36,13 @@ class Calls:
             self.left -= 1
             if not self.left:
                 raise Crash
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """One call."""
+        self.count()
+        yield
+        self.count()
 
 
 class World(Protocol):
@@ -77,16 +84,12 @@ class _CrashingMemoryStore(MemoryStore):
     calls = Calls()
 
     def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        self.calls.count()
-        done = super().replace(key, data, expected=expected)
-        self.calls.count()
-        return done
+        with self.calls.around():
+            return super().replace(key, data, expected=expected)
 
     def delete(self, key: str, *, expected: str | None = None) -> bool:
-        self.calls.count()
-        done = super().delete(key, expected=expected)
-        self.calls.count()
-        return done
+        with self.calls.around():
+            return super().delete(key, expected=expected)
 
 
 class _CrashingMemoryRegistry(MemoryRegistry):
@@ -142,22 +145,16 @@ class _CrashingFileStore(FileStore):
     calls = Calls()
 
     def create(self, key: str, data: bytes) -> bool:
-        self.calls.count()
-        done = super().create(key, data)
-        self.calls.count()
-        return done
+        with self.calls.around():
+            return super().create(key, data)
 
     def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        self.calls.count()
-        done = super().replace(key, data, expected=expected)
-        self.calls.count()
-        return done
+        with self.calls.around():
+            return super().replace(key, data, expected=expected)
 
     def delete(self, key: str, *, expected: str | None = None) -> bool:
-        self.calls.count()
-        done = super().delete(key, expected=expected)
-        self.calls.count()
-        return done
+        with self.calls.around():
+            return super().delete(key, expected=expected)
 
 
 class SqliteWorld:

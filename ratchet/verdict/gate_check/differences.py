@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import family, lower_is_better
 from ratchet.metrics.metrics import Floats
 from ratchet.verdict.comparison import parts_of_gain
 from ratchet.verdict.gate_check.draws import Draws
@@ -25,7 +25,7 @@ def differences(pair: Pair) -> Floats | None:
     measured = pair.whole
     if measured is None:
         return None
-    found = parts_of_gain(*measured, lower_is_better=family(pair.metric) in LOWER_IS_BETTER)
+    found = parts_of_gain(*measured, lower_is_better=lower_is_better(pair.metric))
     return found if len(found) == pair.units else None
 
 

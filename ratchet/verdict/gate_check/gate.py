@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.repetition import Repetition
 from ratchet.verdict.comparison import RESAMPLES, Comparison, compare
@@ -65,7 +65,7 @@ class GateKeys:
         return self._compared(measured, self.confidence, resamples)
 
     def _compared(self, measured: Measured, confidence: float, resamples: int) -> Comparison:
-        lower = family(self.metric) in LOWER_IS_BETTER
+        lower = lower_is_better(self.metric)
         return self.compare(
             *measured, lower_is_better=lower, confidence=confidence, seed=self.seed, resamples=resamples
         )

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import lower_is_better
 from ratchet.metrics.metrics import OF_RANKS, Floats, Measurement, Rows, measure
 from ratchet.verdict.gain import relative_gain
 from ratchet.verdict.gate_check.draws import Indices, Night, ranges
@@ -130,7 +130,7 @@ class ScoredPair:
 def gain(measured: Measured, metric: str) -> float:
     """The relative gain of the first over the second."""
     values = (np.array([one.value]) for one in measured)
-    return float(relative_gain(*values, lower_is_better=family(metric) in LOWER_IS_BETTER)[0])
+    return float(relative_gain(*values, lower_is_better=lower_is_better(metric))[0])
 
 
 def _both(metric: str, rows: Rows, candidate: Floats, baseline: Floats) -> Measured | None:

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import family, lower_is_better
 from ratchet.metrics.metrics import Floats, Measurement
 from ratchet.verdict.gate_check.pair import Pair, ScoredPair, SummedPair, gain
 from ratchet.verdict.gate_check.sample import OF_ORDER
@@ -48,7 +48,7 @@ def planted(pair: Pair, wanted: float, *, spread: float) -> Pair | None:
 
 def _shifted(pair: SummedPair, wanted: float) -> Pair | None:
     ours, theirs = pair.candidate.value, pair.baseline.value
-    lower = family(pair.metric) in LOWER_IS_BETTER
+    lower = lower_is_better(pair.metric)
     factor = 1 - wanted if lower else 1 + wanted
     if factor <= 0 or theirs <= 0:
         return None

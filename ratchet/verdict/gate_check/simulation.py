@@ -1,12 +1,10 @@
 """Runs nights on several cores. The same seed gives the same nights on any number of cores."""
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context
 from typing import NamedTuple
@@ -15,6 +13,7 @@ import numpy as np
 
 from ratchet.contracts.errors import OutOfMemory
 from ratchet.metrics.metrics import Floats
+from ratchet.verdict.gate_check.one_thread import one_thread_each
 from ratchet.verdict.gate_check.scenarios import Scenario
 
 CHUNK = 10
@@ -23,7 +22,6 @@ LEAST_NIGHTS = 200
 """With fewer nights than this a rate says too little to fail or to pass."""
 
 Progress = Callable[[int, int], None]
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _TRIED = 4
 """Chunks after which it can be seen how long a scenario takes."""
 _scenarios: dict[str, Scenario] = {}
@@ -103,7 +101,7 @@ def _run(
     if workers <= 1:
         yield from ((chunk, _nights(scenarios[chunk.name], chunk, seed)) for chunk in due)
         return
-    with _one_thread_each():
+    with one_thread_each():
         pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_learn, initargs=(dict(scenarios),))
         try:
             waiting = {pool.submit(_in_process, chunk, seed): chunk for chunk in islice(due, 2 * workers)}
@@ -117,21 +115,6 @@ def _run(
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """New processes compute with one thread each: there is one of them for each core."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _learn(scenarios: dict[str, Scenario]) -> None:

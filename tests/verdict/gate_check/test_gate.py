@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ratchet.contracts.gate import LOWER_IS_BETTER, family
+from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.slices import Slice
 from ratchet.metrics.metrics import Rows, measure
@@ -52,7 +52,7 @@ def test_a_night_has_the_comparison_that_its_rows_have(metric: str, number: int)
         level = Repetition(number=number, nights=2).level(gate.confidence)
         assert whole[0] is not None
         assert whole[1] is not None
-        wanted = compare_at(*whole, lower_is_better=family(metric) in LOWER_IS_BETTER, level=level, seed=5)
+        wanted = compare_at(*whole, lower_is_better=lower_is_better(metric), level=level, seed=5)
         measured = pair.measure(night)
         assert measured is not None
         assert gate.comparison(measured, gate.of_attempt(number)) == wanted
