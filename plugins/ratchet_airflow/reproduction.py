@@ -1,4 +1,4 @@
-"""`ratchet reproduce MODEL@VERSION` as a DAG with a form. It moves nothing, so whoever may trigger it may run it."""
+"""`ratchet reproduce MODEL@VERSION` as a DAG with a form. It moves nothing, so all who may trigger it may run it."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -70,7 +70,7 @@ def registry_behind(live: Record, history: Sequence[Record], alias: Version | No
     alias: what it names; a model that was rolled back may be in service again, which is said.
     """
     banned = standing_of(live.model, history).ban_of(alias.digest) if alias is not None else None
-    served = f"; THE ALIAS NAMES A MODEL THAT WAS ROLLED BACK: {banned.sentence}" if banned is not None else ""
+    served = f"; the alias names a model that was rolled back: {banned.sentence}" if banned is not None else ""
     return Finding(
         name="registry-behind",
         explanation=f"the registry at {registry.address} has no version with the model {live.model_digest[:12]}, which "
