@@ -111,7 +111,7 @@ def test_a_value_that_is_not_finite_is_no_measurement_of_all_rows_and_of_a_block
 
     for function in (sometimes, lambda *_: bad):
         given = {"lower_is_better": False, "information": np.ones((50, 1))}
-        assert of_rows(function, rows, np.zeros(50), **given) is None  # type: ignore[arg-type]  # two kinds of keywords
+        assert of_rows(function, rows, np.zeros(50), **given) is None
     grouped = Rows(label=np.ones(50), offsets=np.arange(0, 51, 5))
     assert of_groups(lambda *_: bad, grouped, np.zeros(50), lower_is_better=False) is None
 
@@ -157,7 +157,7 @@ def test_shares_are_resampled_by_percentiles_and_losses_and_what_has_no_limit_by
         (name, lower): found.tailed
         for name, score in {"share": share, "heavy": heavy, "large": 5 * share}.items()
         for lower in (False, True)
-        if (found := of_rows(mean, score=score, lower_is_better=lower, **given))  # type: ignore[arg-type]  # as above
+        if (found := of_rows(mean, score=score, lower_is_better=lower, **given))
     }
     assert [key for key, found in tailed.items() if not found] == [("share", False)]
 

@@ -141,7 +141,7 @@ def question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Q
 
 def test_the_question_shows_models_gain_slices_and_the_page(question: Callable[..., Question]) -> None:
     asked = question()
-    body = asked.ask()["body"]  # type: ignore[index] # it asks
+    body = asked.ask()["body"]
     assert body.startswith("better by 2 %")
     assert f"| production | version 4 | up to 2026-11-12 | record 7, `{digest(b'old')[:12]}` |" in body
     assert "| candidate | run of 2026-11-20 | 2026-11-20 to 2026-11-20 |" in body
@@ -157,7 +157,7 @@ def test_the_question_and_the_page_show_what_is_broken_and_what_could_not_be_pro
     question: Callable[..., Question],
 ) -> None:
     asked = question()
-    body = asked.ask()["body"]  # type: ignore[index] # it asks
+    body = asked.ask()["body"]
     table = body[body.index("| guard rail |") :].replace("\N{MINUS SIGN}", "-")
     assert table.splitlines()[2:7] == [
         "| auc, floor | 0.71 (0.7 to 0.72) | better than 0.8 | **broken** |",
@@ -174,7 +174,7 @@ def test_a_verdict_without_guard_rails_shows_no_table_of_them(
     question: Callable[..., Question], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(BETTER, "guards", [])
-    assert "guard rail" not in question().ask()["body"]  # type: ignore[index] # it asks
+    assert "guard rail" not in question().ask()["body"]
 
 
 def test_the_page_of_the_verdict_is_there_before_the_report(question: Callable[..., Question]) -> None:

@@ -115,7 +115,7 @@ def test_a_task_that_is_killed_stops_its_stage(store: Store) -> None:
         begin(rebuild)
         operator.on_kill()
 
-    operator._begin = killed  # type: ignore[method-assign] # a moment to kill it
+    operator._begin = killed  # a moment to kill it
     with pytest.raises(Preempted):
         operator.execute(context())
 

@@ -124,7 +124,7 @@ class Production(RuleBasedStateMachine):
 
     def tonight(self, name: str, **more: object) -> str:
         self.ran.append((name, self.day))
-        self.run(name, self.day, **more)  # type: ignore[arg-type] # keywords of run
+        self.run(name, self.day, **more)
         return name
 
     @rule(target=models)

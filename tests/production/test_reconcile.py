@@ -193,7 +193,10 @@ def test_a_registry_of_before_that_serves_what_was_rolled_back_since_is_named_as
     finding = reconcile(place.store, None, MODEL).finding
     assert finding is not None
     assert finding.name == "registry-behind"
-    assert "ROLLED BACK: version 2, which has this model or its training, was rolled back by ann" in finding.explanation
+    assert (
+        "the alias names a model that was rolled back: version 2, which has this model or its training, was rolled back by ann"
+        in finding.explanation
+    )
 
 
 def test_a_foreign_alias_over_an_empty_ledger_is_no_lost_ledger(place: Place) -> None:

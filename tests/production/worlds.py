@@ -112,7 +112,7 @@ class MemoryWorld:
     def __init__(self) -> None:
         self.store = _CrashingMemoryStore(uuid4().hex)
         self._registry = _CrashingMemoryRegistry.of(self.store.uri)
-        self.calls = self.store.calls = self._registry.calls = Calls()  # type: ignore[attr-defined] # it is ours
+        self.calls = self.store.calls = self._registry.calls = Calls()
         self.copy()
 
     def add(self, tags: Mapping[str, str]) -> Version:
