@@ -142,14 +142,17 @@ def _constant(spec: PipelineSpec, measures: PipelineMetrics, held: Holdout, show
 def _hardest(
     spec: PipelineSpec, ours: Measured, rivals: Sequence[Rival], night: Night
 ) -> tuple[Rival, Comparison | None]:
-    """The rival over which the gain is least sure: to beat it by the margin is to beat each that has a value."""
+    """The rival over which the gain is least sure: to beat it by the margin is to beat each that has a value.
+
+    One over which nothing can be concluded comes first: it is not beaten, however large the gain looks.
+    """
     lower, level = lower_is_better(spec.metric), night.repetition.level(spec.gate.confidence)
     found = [
         (one, compare_at(mine, theirs, lower_is_better=lower, level=level, seed=spec.train.seed))
         for one in rivals
         if (mine := ours.get(spec.metric)) and (theirs := one.table.get(spec.metric))
     ]
-    return min(found, key=lambda pair: pair[1].gain.low, default=(rivals[0], None))
+    return min(found, key=lambda pair: (pair[1].measurable, pair[1].gain.low), default=(rivals[0], None))
 
 
 def _stale_days(spec: PipelineSpec, baseline: Baseline | None, night: Night) -> int | None:

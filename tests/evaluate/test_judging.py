@@ -335,3 +335,11 @@ def test_a_metric_that_fails_ends_the_stage(tmp_path: Path) -> None:
     (tmp_path / "metric.py").write_text(OWN.replace("np.abs", "np.nothing"), encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"^metric\.py:4: AttributeError"):
         judged(GOOD, production(), folder=tmp_path, evaluate={"metric": "metric.py:error:lower"})
+
+
+def test_a_rival_over_which_nothing_can_be_concluded_is_not_beaten_however_large_the_gain() -> None:
+    """A few rows make all of its error, so the gain over it is larger, and as good as unknown."""
+    wild = GOOD.copy()
+    wild[:5] += 1000
+    found = judged(GOOD, None, night=replace(NIGHT, tables=[Table(column="item", scores=wild)]))
+    assert ending(found) == ("inconclusive", "too-small-to-tell", "popularity")
