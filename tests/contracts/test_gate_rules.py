@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from ratchet.contracts.errors import PipelineInvalid
+from ratchet.contracts.gate import Gate
 from ratchet.contracts.loading import loads
 from ratchet.contracts.losses import Loss
 from ratchet.contracts.pipeline import PipelineSpec
@@ -36,10 +37,13 @@ def sliced(entry: str) -> str:
 def test_slices_are_columns_bins_and_expressions_and_read_back_as_they_are_written() -> None:
     spec = loads(
         FILE + "evaluate: {slices: [country, item, hour, {column: price, bins: 4}, {column: hour, bins: [6, 12]}, "
-        "{where: 'country == \"DE\" and hour < 6'}]}\n"
+        "{where: 'country == \"DE\" and hour < 6'}, {where: 'seen is missing'}]}\n"
     )
     assert spec.evaluate.slices[3:5] == (Slice(column="price", bins=4), Slice(column="hour", bins=(6.0, 12.0)))
-    assert spec.slice_columns == ("country", "hour", "item", "price")
+    assert spec.slice_columns == ("country", "hour", "item", "price", "seen")
+    assert [one.title for one in spec.evaluate.slices[2:]] == [
+        "hour", "bins of price", "bins of hour", 'country == "DE" and hour < 6', "seen is missing"
+    ]  # fmt: skip
     stored = spec.model_dump(mode="json", by_alias=True)
     assert stored["evaluate"]["slices"][:4] == ["country", "item", "hour", {"column": "price", "bins": 4}]
     assert PipelineSpec.model_validate_json(spec.model_dump_json(by_alias=True)) == spec
@@ -55,6 +59,7 @@ def test_slices_are_columns_bins_and_expressions_and_read_back_as_they_are_writt
         ("{column: country, bins: 3}", "bins are of numbers, and country is string; allowed: price, hour"),
         ("{column: hour, bins: 1}", "1 bins; allowed: 2 to 20"),
         ("{column: hour, bins: [3, 2]}", "are no bins; allowed: a number of them, or their inner edges in order"),
+        ("{column: hour, bins: many}", "'many' are no bins; allowed: a number of them, or their inner edges in order"),
         ("{column: hour, edges: [3]}", "is no slice; write country, {column: price, bins: 4}"),
         ("{column: hour, where: new}", "a slice is a column, {column: .., bins: ..} or {where: ..}"),
         ("{where: 3}", "3 is no expression"),
@@ -103,5 +108,19 @@ def test_losses_are_shares_or_absolute() -> None:
     assert [Loss(relative=0.01).share(0.5), Loss(absolute=0.01).share(0.5), Loss(absolute=0.01).share(0.0)] == [
         0.01, 0.02, 0.01,
     ]  # fmt: skip
+    assert Gate(guards={"pr_auc": Loss(absolute=0.01)}).guards == {"pr_auc": gate.guards["pr_auc"]}
     with pytest.raises(ValueError, match="a loss is a share"):
         Loss()
+
+
+def test_a_slice_of_a_column_that_is_wrong_itself_is_not_reported_twice() -> None:
+    with pytest.raises(PipelineInvalid) as raised:
+        loads(FILE.replace("role: categorical, type: string", "role: 3") + "evaluate: {slices: [country]}\n")
+    assert {problem.key for problem in raised.value.problems} == {"columns.country.role", "columns.country.type"}
+
+
+@pytest.mark.parametrize(("cluster", "hint"), [("itm", "; did you mean item?"), ("nothing", "")])
+def test_a_cluster_that_is_no_column_of_the_source_is_refused_with_its_line(cluster: str, hint: str) -> None:
+    allowed = "country, price, hour, item, seen, new, clicked"
+    said = f"evaluate.cluster: {cluster} is not a column of the source; allowed: {allowed}{hint}"
+    assert any(line.endswith(said) for line in problems(f"evaluate: {{cluster: {cluster}}}\n"))

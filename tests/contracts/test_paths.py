@@ -70,6 +70,8 @@ def test_the_layout_of_the_store_is_pinned(made: Callable[[], str], key: str) ->
 
 
 def test_keys_are_read_as_they_are_made() -> None:
+    published = paths.published("p", "train", "0a")
+    assert paths.published_prefix(paths.manifest(published)) == published
     assert paths.last(paths.built("p", "train", "0a")) == "0a"
     assert paths.night_date(paths.night("p", date(2026, 11, 20), "r")) == date(2026, 11, 20)
     assert paths.recorded_version(paths.version_record("m", "12", "0a" * 32)) == "12"
