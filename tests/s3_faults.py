@@ -28,6 +28,9 @@ class _Proxy(BaseHTTPRequestHandler):
         if fault == "conflict":
             self._say(409, b"<Error><Code>ConditionalRequestConflict</Code><Message>again</Message></Error>")
             return
+        if fault == "expired":
+            self._say(400, b"<Error><Code>ExpiredToken</Code><Message>the token has expired</Message></Error>")
+            return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         host, port = self.upstream.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as server:
@@ -56,7 +59,7 @@ class _Proxy(BaseHTTPRequestHandler):
 
 @contextmanager
 def faulty(upstream: str) -> Iterator[tuple[str, list[str]]]:
-    """The proxy's address, and the faults of the next requests, one each: 503, conflict, cut, lose, stall, or none.
+    """The proxy's address, and the faults of the next requests, one each: 503, conflict, expired, cut, lose, stall, or none.
 
     upstream: the server's address.
     """

@@ -6,6 +6,12 @@ from pydantic import Field, model_validator
 
 from ratchet.contracts.document import Document
 
+Verdict = Literal["promote", "reject", "inconclusive"]
+TOO_SLOW = "too-slow"
+"""The reason that says that the candidate, asked as a service asks, missed its limit of time."""
+UNMEASURABLE = frozenset({"baseline-missing", "baseline-unreadable", "champion-unmeasurable"})
+"""The reasons that say that the champion could not be measured; the last, that this has gone on for too long."""
+
 
 class Interval(Document):
     """A value and its confidence bounds, each one-sided with the gate's confidence."""

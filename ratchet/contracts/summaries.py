@@ -10,9 +10,18 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts.document import Document
-from ratchet.contracts.judgements import GuardJudgement, Interval, Service, SliceJudgement
+from ratchet.contracts.judgements import (
+    TOO_SLOW,
+    UNMEASURABLE,
+    GuardJudgement,
+    Interval,
+    Service,
+    SliceJudgement,
+    Verdict,
+)
 from ratchet.contracts.readers import Reader
 from ratchet.contracts.refit import Refit
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 
 
@@ -154,17 +163,6 @@ class Epoch(Document):
     samples_per_sec: float
 
 
-MAX_ACCUMULATION = 64
-"""The largest number of micro-batches of a step. If it is not enough, the size of the batch is not the problem."""
-
-
-class Accumulation(Document):
-    """The micro-batches of a training after it ran out of memory. Later runs that need as much start with them."""
-
-    accumulation: int = Field(ge=1, le=MAX_ACCUMULATION, description="The number of micro-batches of a step.")
-    run_id: str = Field(description="The run that ran out of memory with half as many micro-batches.")
-
-
 class TrainedModel(Document):
     """train, refit: a model that scores raw rows.
 
@@ -207,11 +205,6 @@ class Champion(Document):
         return f"this backfill's winner of {self.version}" if self.shadow else f"production (version {self.version})"
 
 
-Verdict = Literal["promote", "reject", "inconclusive"]
-UNMEASURABLE = frozenset({"baseline-missing", "baseline-unreadable", "champion-unmeasurable"})
-"""The reasons that say that the champion could not be measured; the last, that this has gone on for too long."""
-
-
 class Judgement(Document):
     """evaluate: the metrics of candidate and baseline on the same rows, and the verdict."""
 
@@ -248,22 +241,29 @@ class Judgement(Document):
         0, ge=0, description="For how many nights in a row, with this one, the champion could not be measured."
     )
     command: str = Field("", description="The command that ends what no later night can end by itself.")
+    offered: bool = Field(
+        default=False,
+        description="Whether register makes a version for a person to promote: the champion could not be measured for "
+        "too long, and the candidate beats a constant by the margin.",
+    )
     scores: str = Field("", description="Sha256 of the candidate's scores, float64, little-endian; empty of before.")
     service: Service | None = None
 
+    @property
+    def has_version(self) -> bool:
+        """Whether register makes a version of the candidate."""
+        return self.verdict == "promote" or self.offered
 
-class Registration(Document):
-    """register: the version, and whether production changed."""
+    @property
+    def passing(self) -> str:
+        """Why the same night may be judged otherwise the next time, in words; empty where it is judged for good.
 
-    model: str
-    version: str
-    mlflow_run_id: str
-    promoted: bool
-    withheld: str = Field("", description="Why production did not change, if it did not.")
-    ledger_number: int | None = None
-    refit_of: Sha256 | None = Field(
-        None, description="The digest of the measured model, if the version is a refit of it."
-    )
+        Time was measured, or the champion could not be.
+        """
+        if self.reason in UNMEASURABLE:
+            return "the champion could not be measured"
+        slow = any(guard.kind == "latency" and guard.outcome != "passed" for guard in self.guards)
+        return "it took too long" if self.reason == TOO_SLOW or slow else ""
 
 
 def snapshot(result: StageResult) -> Snapshot:

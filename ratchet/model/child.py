@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -224,11 +225,12 @@ def _send(link: socket.socket, answer: dict[str, Any]) -> None:
 
 
 def _memory() -> dict[str, int]:
-    """Bytes of main memory that this process holds now, and held at most; nothing where the system does not say."""
+    """Bytes of main memory that this process holds now, and held at most; without Linux's /proc the most for both."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
-        return {}
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return {"now": most, "most": most}
     values = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
     return {name: 1024 * int(values[key][0]) for name, key in (("now", "VmRSS"), ("most", "VmHWM"))}
 

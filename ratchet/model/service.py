@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ratchet.contracts.gate import Register
-from ratchet.contracts.judgements import Service
+from ratchet.contracts.judgements import TOO_SLOW, Service
 from ratchet.contracts.quantities import show_memory
 from ratchet.metrics.metrics import Floats
 from ratchet.model.process import ModelProcess
@@ -83,10 +83,13 @@ def refusal(
             )
     if limits.max_latency_ms is not None and service.latency_ms > limits.max_latency_ms:
         allowed = f"register.max_latency_ms: {limits.max_latency_ms:g}"
-        return "too-slow", f"a {sample.unit} takes {service.latency_ms:.3g} ms (99th percentile); allowed: {allowed}"
-    if limits.max_memory is not None and (service.memory or 0) > limits.max_memory:
+        return TOO_SLOW, f"a {sample.unit} takes {service.latency_ms:.3g} ms (99th percentile); allowed: {allowed}"
+    if limits.max_memory is not None:
         allowed = f"register.max_memory: {show_memory(limits.max_memory)}"
-        return "too-large", f"it takes {show_memory((service.memory or 0) >> 20 << 20)} of memory; allowed: {allowed}"
+        if service.memory is None:
+            return "memory-unknown", f"this system does not say how much memory it takes; allowed: {allowed}"
+        if service.memory > limits.max_memory:
+            return "too-large", f"it takes {show_memory(service.memory >> 20 << 20)} of memory; allowed: {allowed}"
     return None
 
 

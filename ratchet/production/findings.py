@@ -20,8 +20,9 @@ def compare(
 ) -> Finding | None:
     """What is wrong between a whole ledger and the registry; None where the alias may be moved.
 
-    alias: the version that it names. recorded: the versions with the tag of a record. Both are read before the ledger,
-    which is written first; so a number that the ledger lacks was lost, and is not new.
+    alias: the version that it names. recorded: the versions with the tag of a record, the newest while they were in
+    production. Both are read before the ledger, which is written first; so a number that the ledger lacks was lost, and
+    is not new.
     """
     if alias is not None:
         found = _of_alias(model, history, alias, registry)
@@ -30,7 +31,7 @@ def compare(
     newest = max(recorded, key=lambda version: version.record, default=None)
     if newest is None or newest.record <= len(history):
         return None
-    by = f"version {newest.number} of {model} at {registry.address} was put into production by record {newest.record}"
+    by = f"version {newest.number} of {model} at {registry.address} was in production by record {newest.record}"
     if not history:
         return _lost(model, newest, by)
     due = paths.ledger_record(model, len(history) + 1)

@@ -58,9 +58,9 @@ def reconcile(
 ) -> Reconciled:
     """Let the alias follow the ledger. Safe to call at any time, by many at once.
 
-    force: after a person's own change of the ledger, an alias that says otherwise is moved in any case, its tag is that
-    of the new record, and tags that name records which are lost are cleared. look: writes nothing. A registry that does
-    not answer is no error: `unchecked` says so.
+    The tag of the version in production names the newest record. force: after a person's own change of the ledger, an
+    alias that says otherwise is moved in any case, and tags that name records which are lost are cleared. look: writes
+    nothing. A registry that does not answer is no error: `unchecked` says so.
     """
     with TemporaryDirectory(prefix="ratchet-") as scratch:
         try:
@@ -95,10 +95,15 @@ def follow(store: Store, model: str, registry: Registry, *, force: bool = False,
         if version is None:
             return Reconciled(live=live, head=head, finding=registry_behind(live, history, alias, registry))
         named = alias is not None and alias.number == version.number
-        if look or (named and not (force and version.record != live.number)):
+        newest = len(history)  # also a hold or a release, so that their loss is noticed
+        tagged = version.record == newest or (version.record > newest and not force)
+        if look or (named and tagged):
             return Reconciled(live=live, version=version.number, moved=moved, head=head)
-        registry.point(model, version, live.number)
-        if moved is None and not named:
+        if named:
+            registry.mark(model, version, newest)
+            continue
+        registry.point(model, version, newest)
+        if moved is None:
             moved = alias.number if alias else ""
     raise Unavailable(f"production of {model} kept moving", remedy=f"run `ratchet doctor {model}` later")
 

@@ -8,10 +8,11 @@ from functools import partial
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import OutOfMemory, RatchetError, Unavailable
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import TRAININGS, Stage
-from ratchet.contracts.summaries import Judgement, Registration
+from ratchet.contracts.summaries import Judgement
 from ratchet.production.reconcile import Reconciled, reconcile
 from ratchet.runners.runner import Runner
 from ratchet.runs.attempt import Attempt

@@ -14,7 +14,7 @@ from ratchet.production.baseline import baseline
 from ratchet.runs.outcomes import newest_build, outcome_of, why_built
 from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import compose, why_skipped
-from ratchet.runs.work import reusable
+from ratchet.runs.work import why_again
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet.store.publishing import find_result
@@ -117,7 +117,7 @@ def _stages(store: Store, plan: RunPlan, outcomes: dict[Stage, Outcome]) -> list
             else:
                 request = compose(store, plan, stage, outcomes, "preview")
                 ready = find_result(store, request.prefix)
-                if ready and not reusable(store, request, ready, outcomes):
+                if ready and why_again(store, request, ready, outcomes):
                     because, waits_for = "production is not what its result left", stage
                 elif ready:
                     state, because = "cached", "its result is stored"

@@ -41,7 +41,7 @@ def why_skipped(spec: PipelineSpec, stage: Stage, outcomes: Outcomes) -> str | N
     evaluate, refit = outcomes.get("evaluate"), outcomes.get("refit")
     if evaluate is not None and evaluate.result is not None:
         judged = summaries.judgement(evaluate.result)
-        if judged.verdict != "promote":
+        if not judged.has_version:
             return f"{judged.verdict}: {judged.explanation}"
     if stage == "register" and spec.train.refit and refit is not None and refit.result is not None:
         made = summaries.trained(refit.result).refit

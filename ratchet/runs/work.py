@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ratchet.contracts import paths, summaries
+from ratchet.contracts.judgements import TOO_SLOW
 from ratchet.contracts.labels import Label
 from ratchet.contracts.request import Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import PublishedResult
@@ -98,18 +99,27 @@ def settle(
         message = f"{request.prefix}: {', '.join(damaged)} damaged, so it is built again"
         on_event(Event(name="warning", level="warning", message=message))
     found = find_result(store, request.prefix)
-    if found is not None and not reusable(store, request, found, so_far):
+    if found is not None and (why := why_again(store, request, found, so_far)):
         set_aside(store, request.prefix)
-        message = f"production of {plan.spec.model_name} is not what register left; it is decided again"
-        on_event(Event(name="attempt", level="info", message=message))
+        on_event(Event(name="attempt", level="info", message=why))
         found = None
     if found is not None:
         return outcome_of(found, cached=True, because="its result is stored")
     return Work(store=store, plan=plan, request=request, because=why_built(store, request))
 
 
-def reusable(store: Store, request: StageRequest, found: PublishedResult, so_far: Outcomes) -> bool:
-    """Whether a published result holds still. That of register speaks of production, which moves without it."""
-    if request.stage != "register":
-        return True
-    return holds_still(store, request, shipped(request.spec, so_far), found.result)
+def why_again(store: Store, request: StageRequest, found: PublishedResult, so_far: Outcomes) -> str:
+    """Why a published result does not hold still and is made again, in words; empty where it does.
+
+    That of register speaks of production, which moves without it; others may speak of a moment of a machine.
+    """
+    if request.stage == "evaluate":
+        passing = summaries.judgement(found.result).passing
+        return f"the last time {passing}; it is evaluated again" if passing else ""
+    if request.stage == "refit":
+        made = summaries.trained(found.result).refit
+        slow = made is not None and (made.refused or "").startswith(TOO_SLOW)
+        return "the last time the refit took too long to answer; it is made again" if slow else ""
+    if request.stage != "register" or holds_still(store, request, shipped(request.spec, so_far), found.result):
+        return ""
+    return f"production of {request.spec.model_name} is not what register left; it is decided again"

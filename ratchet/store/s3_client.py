@@ -38,6 +38,12 @@ _TRANSIENT = frozenset(
     {"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "BadDigest", "409"}
     | {"ConditionalRequestConflict", "OperationAborted", "IncompleteBody"}
 )
+_RENEW = "renew the AWS credentials; run again if no retry follows"
+_RENEWABLE = {
+    **dict.fromkeys(("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"), _RENEW),
+    "RequestTimeTooSkewed": "set the clock of this machine; run again if no retry follows",
+}
+"""Answers that end when a person acts, and what that is. They say nothing about what was asked for."""
 _Result = TypeVar("_Result")
 
 
@@ -112,8 +118,8 @@ class Connection:
                 return ConfigurationError(
                     f"{where}: the bucket does not exist", remedy="create the bucket, or correct its name"
                 )
-            if status >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _TRANSIENT:
-                return Unavailable(f"{where}: answered {code}: {message}")
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _TRANSIENT | _RENEWABLE.keys():
+                return Unavailable(f"{where}: answered {code}: {message}", remedy=_RENEWABLE.get(code))
             return ConfigurationError(
                 f"{where}: refused with {code}: {message}",
                 remedy="check the AWS credentials, the region, and the rights to get, put, delete and list",

@@ -12,7 +12,7 @@ from typing import Protocol
 CHAMPION = "champion"
 """The alias of the version in production."""
 LEDGER = "ratchet.ledger"
-"""The tag of a version with the number of the ledger's record that last put it into production."""
+"""The tag of a version with the number of the newest record of the ledger while it was in production."""
 RECORDED = f"tags.`{LEDGER}` LIKE '%'"
 """Which versions have that tag, as MLflow's search asks."""
 DIGEST = "ratchet.model_digest"
@@ -45,7 +45,7 @@ class Version:
 
     @property
     def record(self) -> int:
-        """The number of the ledger's record that last put it into production; 0 where none did."""
+        """The number of the ledger's newest record while it was in production; 0 where it never was."""
         number = self.tags.get(LEDGER, "")
         return int(number) if number.isdecimal() else 0
 
@@ -71,7 +71,7 @@ class Registry(Protocol):
         ...
 
     def recorded(self, model: str) -> tuple[Version, ...]:
-        """The versions that a record of the ledger has put into production, by their tag."""
+        """The versions that were in production by a record of the ledger, by their tag."""
         ...
 
     def mark(self, model: str, version: Version, record: int) -> None:
@@ -79,5 +79,5 @@ class Registry(Protocol):
         ...
 
     def point(self, model: str, version: Version, record: int) -> None:
-        """Let the alias name a version. record: the number of the ledger's record that says so; a tag gets it first."""
+        """Let the alias name a version. record: the number of the ledger's newest record; a tag gets it first."""
         ...

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from ratchet.contracts.gate import Gate
-from ratchet.contracts.judgements import GuardJudgement, SliceJudgement
+from ratchet.contracts.judgements import GuardJudgement, SliceJudgement, Verdict
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import Verdict
 from ratchet.verdict.comparison import Comparison
 from ratchet.verdict.sentences import attempt, bounds, confidence, figure, guard, listed, slice_loss
 

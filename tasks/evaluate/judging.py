@@ -21,7 +21,15 @@ from ratchet.verdict.rules import Case, rule
 from ratchet.verdict.slices import compare_slices
 from tasks.evaluate.baseline import Baseline
 from tasks.evaluate.night import Costs, Night
-from tasks.evaluate.obstacles import baseline_obstacle, candidate_obstacle, no_authority, rescue, value_obstacle
+from tasks.evaluate.obstacles import (
+    STUCK,
+    baseline_obstacle,
+    candidate_obstacle,
+    is_sound,
+    no_authority,
+    rescue,
+    value_obstacle,
+)
 
 _DAY = 86_400
 Measured = Mapping[str, Measurement]
@@ -101,7 +109,8 @@ def judge(
         level=night.repetition.level(spec.gate.confidence),
         stale_days=stale,
         unmeasured_nights=night.unmeasured + 1 if troubled else 0,
-        command=rescue(spec.model_name) if ruling.reason == "champion-unmeasurable" else "",
+        command=rescue(spec.model_name) if ruling.reason == STUCK else "",
+        offered=ruling.reason == STUCK and is_sound(case),
     )
     return judged, _plain(constant.table)
 

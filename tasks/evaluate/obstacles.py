@@ -1,6 +1,7 @@
 """What makes a fair comparison impossible, and the ruling that follows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from ratchet.verdict.rules import Case, Ruling, rule
 from tasks.evaluate.baseline import Baseline
 from tasks.evaluate.night import Night
 
+STUCK = "champion-unmeasurable"
+"""The reason of a verdict on a champion that no later night will measure by itself."""
 _WHY = '--because "..."'
 
 
@@ -81,6 +84,11 @@ def value_obstacle(metric: str, ours: float | None, without: Sequence[str], figu
     return Ruling(verdict="inconclusive", reason="baseline-without-value", explanation=explanation)
 
 
+def is_sound(case: Case) -> bool:
+    """Whether a candidate beats a constant by the margin and keeps its guard rails, as a first model has to."""
+    return rule(replace(case, stale_days=None, margin=case.gate.min_gain)).verdict == "promote"
+
+
 def rescue(model: str) -> str:
     """The commands that end it when a champion can never be measured again."""
     return f"ratchet rollback {model} {_WHY}, or ratchet promote {model}@VERSION {_WHY}"
@@ -93,8 +101,9 @@ def _unmeasured(reason: str, cause: str, case: Case, night: Night, spec: Pipelin
     if nights < spec.gate.unmeasurable_after:
         return Ruling(verdict="inconclusive", reason=reason, explanation=f"{cause}; {kept}")
     since = f"for {nights} nights now production could not be measured" if nights > 1 else "production is stuck"
+    to_do = "promote the version that register makes of the candidate, or go back: " if is_sound(case) else ""
     return Ruling(
         verdict="inconclusive",
-        reason="champion-unmeasurable",
-        explanation=f"{since}: {cause}; to do: {rescue(spec.model_name)}; {kept}",
+        reason=STUCK,
+        explanation=f"{since}: {cause}; to do: {to_do}{rescue(spec.model_name)}; {kept}",
     )

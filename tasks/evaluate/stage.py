@@ -111,10 +111,12 @@ def _with_derived(ctx: StageContext, candidate: ModelProcess, held: Holdout) -> 
 
 def _with_service(judged: Judgement, served: Service, refused: tuple[str, str] | None) -> Judgement:
     """The judgement with how the candidate answers as a service, which can refuse a promotion and make none."""
-    if refused is None or judged.verdict != "promote":
+    if refused is None or not judged.has_version:
         return judged.model_copy(update={"service": served})
     reason, words = refused
     explanation = f"{words}; {judged.explanation}"
+    if judged.offered:  # the verdict is about production; a version that cannot serve is no way out of it
+        return judged.model_copy(update={"service": served, "offered": False, "explanation": explanation})
     return judged.model_copy(
         update={"service": served, "verdict": "reject", "reason": reason, "explanation": explanation}
     )

@@ -66,8 +66,16 @@ def _withheld(now: Standing, request: StageRequest, candidate: Candidate) -> str
         return request.promotion.reason or "this run does not move production"
     if obstacle := now.obstacle(candidate.trained.digest, candidate.recipe):
         return obstacle
+    if candidate.judged.offered:
+        what = "production cannot be measured, so only a person can replace it"
+        return f"{what}: {by_hand(request.spec.model_name, candidate.version)}"
     measured = candidate.judged.baseline.digest if candidate.judged.baseline else None
     return "" if (now.live.model_digest if now.live else None) == measured else _reason(now.live)
+
+
+def by_hand(model: str, version: str) -> str:
+    """The command that puts a version into production."""
+    return f'ratchet promote {model}@{version} --because "..."'
 
 
 def _change(store: Store, request: StageRequest, candidate: Candidate) -> Change:

@@ -6,9 +6,9 @@ from pathlib import Path
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Registration
 from ratchet.model.files import lay_out
 from ratchet.model.package import unpack
 from ratchet.model.packing import pack
@@ -20,7 +20,7 @@ from ratchet.store.artifacts import read_bytes
 from ratchet.tracking.candidates import log_candidate, training_tags
 from ratchet.tracking.mlflow import Tracker, track
 from ratchet.tracking.use_registry import use_registry
-from tasks.register.production import Candidate, settle
+from tasks.register.production import Candidate, by_hand, settle
 from tasks.register.record import record_version
 from tasks.register.rights import check_rights
 from tasks.register.trial import try_packed
@@ -35,12 +35,13 @@ def run(ctx: StageContext) -> Finished:
     training = ctx.upstream("refit" if ctx.spec.train.refit else "train")
     evaluated = ctx.upstream("evaluate")
     judged, trained = summaries.judgement(evaluated), summaries.trained(training)
-    if judged.verdict != "promote":
+    if not judged.has_version:
         raise ConfigurationError(
             f"register: the verdict is {judged.verdict} ({judged.reason}), so there is nothing to register",
             remedy="run register only after a verdict of promote",
         )
-    check_rights(ctx)
+    if judged.verdict == "promote":  # what is offered goes into production by hand alone
+        check_rights(ctx)
     if trained.refit is not None and trained.refit.refused:
         raise ConfigurationError(
             f"register: {trained.refit.refused}", remedy="run register only for a refit that is not refused"
@@ -77,6 +78,7 @@ def run(ctx: StageContext) -> Finished:
             mlflow_run_id=run,
             promoted=promoted,
             withheld=settled.withheld,
+            command=by_hand(model, version) if judged.offered else "",
             ledger_number=live.number if live is not None and promoted else None,
             refit_of=trained.refit.of if trained.refit else None,
         ),

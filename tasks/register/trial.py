@@ -17,12 +17,14 @@ from ratchet.store.base import Store
 def try_packed(store: Store, evaluated: StageResult, packed: Path, scratch: Path) -> None:
     """Raise CorruptArtifact if the packed model gives another score than evaluate measured. packed: its MLflow folder.
 
-    It runs in a process of its own. Results of evaluate from before it kept rows are not tried.
+    It runs in a process of its own.
     """
     from ratchet.model.process import ModelProcess, read_written
 
     if not {"asked", "answers"} <= evaluated.outputs.keys():
-        return
+        raise CorruptArtifact(
+            "an evaluate result has no rows to try the packed model with", remedy="evaluate again with --rebuild"
+        )
     rows = read_written(fetch(store, evaluated.outputs["asked"], scratch))
     expected = np.load(fetch(store, evaluated.outputs["answers"], scratch), allow_pickle=False)
     with ModelProcess(packed, packed, scratch) as served:

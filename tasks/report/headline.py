@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Judgement, Registration, TrainedModel, trained
+from ratchet.contracts.summaries import Judgement, TrainedModel, trained
 
 _CHECK = re.compile(r"- \S+ (.+?: .+?): ")
 """The column and the rule of a failed check: `- 2026-03-20 column price: min: ...` -> `column price: min`."""
 Mood = Literal["good", "bad", "warn"]
 
+_STUCK = "Stuck: the model in production cannot be measured, and a person has to decide"
 _REASONS = {
     "not-better": "Rejected: not better than production",
     "slice-loss": "Rejected: the loss on a slice is too large",
@@ -33,7 +35,7 @@ _REASONS = {
     "baseline-without-value": "Undecided: the metric has no value of a baseline",
     "baseline-missing": "Undecided: the model in production is missing",
     "baseline-unreadable": "Undecided: the model in production cannot be measured",
-    "champion-unmeasurable": "Stuck: the model in production cannot be measured, and a person has to decide",
+    "champion-unmeasurable": _STUCK,
 }
 
 
@@ -92,6 +94,9 @@ def _verdict(judged: Judgement, registered: Registration | None, replaced: str) 
         return Headline(title=title, mood="warn", detail=f"{detail} {replaced}")
     if registered is not None and registered.promoted:
         return Headline(title=f"In production: version {registered.version}", mood="good", detail=detail)
+    if registered is not None and registered.command:
+        detail = f"{detail} Version {registered.version} is registered for that: {registered.command}."
+        return Headline(title=_STUCK, mood="warn", detail=detail)
     if registered is not None:
         title = f"Registered as version {registered.version}, not promoted"
         return Headline(title=title, mood="warn", detail=f"{detail} Production did not change: {registered.withheld}.")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.refit import Refit
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.contracts.summaries import Check, Judgement, Registration, Snapshot, Split, TrainedModel, Validation
+from ratchet.contracts.summaries import Check, Judgement, Snapshot, Split, TrainedModel, Validation
 from ratchet.pages import template
 from ratchet.pages.rails import guard_lines, rival
 from ratchet.verdict.sentences import confidence

@@ -18,10 +18,11 @@ from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.judgements import Interval
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Judgement, Registration
+from ratchet.contracts.summaries import Judgement
 from ratchet.runs.local_run import LocalRun
 from tests.s3 import S3Server
 

@@ -8,6 +8,7 @@ from ratchet.contracts import summaries
 from ratchet.contracts.endpoints import network_for
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.loading import loads
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import UPSTREAM, Pins, Promotion, StageRequest
 from ratchet.contracts.result import Artifact, StageResult
 from ratchet.contracts.stages import STAGES
@@ -109,5 +110,5 @@ def test_a_summary_comes_back_as_the_document_that_it_was() -> None:
         holdout=(day,), rows=3,
     )  # fmt: skip
     assert summaries.judgement(_result(judged)) == judged
-    registered = summaries.Registration(model="m", version="1", mlflow_run_id="r", promoted=True)
+    registered = Registration(model="m", version="1", mlflow_run_id="r", promoted=True)
     assert summaries.registration(_result(registered)) == registered

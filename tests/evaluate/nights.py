@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 
 from ratchet.contracts import paths
 from ratchet.contracts.loading import load
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES, Stage, stage_module
-from ratchet.contracts.summaries import Judgement, Registration
+from ratchet.contracts.summaries import Judgement
 from ratchet.production.baseline import Mode
 from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import Outcomes, compose, why_skipped

@@ -226,8 +226,14 @@ def test_after_some_nights_a_champion_that_cannot_be_measured_asks_for_a_person(
     assert "for 3 nights now production could not be measured" in third.explanation
     assert third.command in third.explanation
     assert 'ratchet rollback shop --because "..."' in third.command
+    assert (third.offered, third.has_version) == (True, True)
+    assert "promote the version that register makes of the candidate" in third.explanation
+    worse = judged(LABEL * 0.0, stuck, night=replace(NIGHT, unmeasured=2))
+    assert (worse.reason, worse.offered, worse.has_version) == ("champion-unmeasurable", False, False)
+    assert worse.command in worse.explanation
     second = judged(GOOD, stuck, night=replace(NIGHT, unmeasured=1))
     assert (second.reason, second.unmeasured_nights, second.command) == ("baseline-missing", 2, "")
+    assert not second.has_version
     assert judged(GOOD, production(), night=replace(NIGHT, unmeasured=5)).unmeasured_nights == 0
 
 

@@ -105,6 +105,16 @@ def test_the_last_bit_counts_unless_code_of_the_pipelines_own_is_in_the_model() 
     assert refusal(scores, [scores] * 3, large, sample, Register(), rounds=False) is not None
 
 
+def test_memory_that_nobody_knows_is_no_pass_where_there_is_a_limit() -> None:
+    scores, sample, unknown = np.linspace(0.1, 0.9, 50), draw(50, None), replace_service(memory=None)
+    said = refusal(scores, [scores] * 3, unknown, sample, Register(), rounds=False)
+    assert said is not None
+    assert said[0] == "memory-unknown"
+    assert "register.max_memory" in said[1]
+    no_limit = Register.model_validate({"max_memory": None})
+    assert refusal(scores, [scores] * 3, unknown, sample, no_limit, rounds=False) is None
+
+
 def replace_service(**changes: Any) -> Service:
     return QUICK.model_copy(update=changes)
 

@@ -12,6 +12,8 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.production.accept_loss import accept_loss
+from ratchet.production.by_hand import carry_out
+from ratchet.production.hold import hold
 from ratchet.production.reconcile import follow, reconcile, sentences
 from ratchet.production.rollback import rollback
 from ratchet.production.standing import standing
@@ -294,3 +296,31 @@ def test_a_loss_that_is_accepted_leaves_in_service_what_the_lost_rollback_put_th
     assert now.ban_of(digest(b"b")) is not None
     assert now.hold is not None
     assert reconcile(before, None, MODEL).agrees
+
+
+def test_a_hold_that_was_lost_with_the_head_is_noticed(place: Place) -> None:
+    place.promote("a")
+    reconcile(place.store, None, MODEL)
+    before = MemoryStore(f"{place.store.uri}-before")
+    for entry in place.store.list(""):
+        before.create(entry.key, place.store.read(entry.key))
+    carry_out(place.store, None, MODEL, lambda: hold(place.store, MODEL, by="ann", because="an experiment"))
+    MemoryRegistry.of(before.uri).models.update(place.registry.models)
+    found = reconcile(before, None, MODEL)
+    assert found.finding is not None
+    assert found.finding.name == "ledger-behind"
+    assert "the ledger ends with record 1" in found.finding.explanation
+    assert "by its record 2" in found.finding.explanation
+    accept_loss(before, None, MODEL, by="ann", because="no backup")
+    assert reconcile(before, None, MODEL).agrees
+
+
+def test_a_record_that_a_registry_has_missed_is_marked_by_the_next_run(place: Place) -> None:
+    place.promote("a")
+    reconcile(place.store, None, MODEL)
+    hold(place.store, MODEL, by="ann", because="an experiment")  # while the registry did not answer
+    assert reconcile(place.store, None, MODEL, look=True).agrees
+    assert [version.record for version in place.registry.recorded(MODEL)] == [1]
+    found = reconcile(place.store, None, MODEL)
+    assert (found.agrees, found.moved) == (True, None)
+    assert [version.record for version in place.registry.recorded(MODEL)] == [2]

@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.summaries import Registration
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import champion
 from tests.shop import Shop

@@ -10,8 +10,8 @@ import pytest
 from ratchet.contracts.approval import Answer
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Promotion, StageRequest
-from ratchet.contracts.summaries import Registration
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import records
 from tests.mlflow_server import prepare

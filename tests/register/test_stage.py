@@ -13,9 +13,9 @@ from mlflow.tracking import MlflowClient
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Promotion
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.summaries import Registration
 from ratchet.model import holdout
 from ratchet.production.accept_loss import accept_loss
 from ratchet.production.release import release

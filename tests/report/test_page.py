@@ -7,10 +7,11 @@ import pytest
 
 from ratchet.contracts.judgements import Interval, SliceJudgement
 from ratchet.contracts.refit import Refit
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Check, Epoch, Judgement, Registration, Snapshot, Split, TrainedModel, Validation
+from ratchet.contracts.summaries import Check, Epoch, Judgement, Snapshot, Split, TrainedModel, Validation
 from ratchet.store.memory import MemoryStore
 from tasks.report.headline import headline
 from tasks.report.page import RunFacts, metric_table, render
@@ -184,6 +185,7 @@ def _registered(**values: object) -> Registration:
         ("inconclusive", "too-small-to-tell", None, "Undecided: too little data to tell", "warn"),
         ("inconclusive", "baseline-without-value", None, "Undecided: the metric has no value of a baseline", "warn"),
         ("inconclusive", "baseline-missing", None, "Undecided: the model in production is missing", "warn"),
+        ("inconclusive", "champion-unmeasurable", _registered(promoted=False, withheld="a person decides", command="ratchet promote shop@7"), "Stuck: the model in production cannot be measured, and a person has to decide", "warn"),
         ("reject", "a reason to come", None, "Rejected", "bad"),
     ],
 )  # fmt: skip
@@ -195,7 +197,7 @@ def test_every_verdict_has_a_headline(
     found = headline({}, judged, registered)
     assert (found.title, found.mood) == (title, mood)
     if registered and registered.withheld:
-        assert registered.withheld in found.detail
+        assert (registered.command or registered.withheld) in found.detail
 
 
 def test_the_better_of_two_is_marked_whichever_way_the_metric_goes(facts: RunFacts) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome, RunPlan, SourceDay, SourceFile
 from ratchet.contracts.stages import REGULAR
-from ratchet.contracts.summaries import Registration
 from ratchet.runs.history import days_of, first_judged, is_local, newest, plan_of, runs_of
 from ratchet.store.ledger import append
 from ratchet.store.memory import MemoryStore

@@ -1,6 +1,7 @@
 """What is left to compute of a stage, or its outcome where nothing is."""
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -13,16 +14,17 @@ from ratchet.production.hold import hold
 from ratchet.production.release import release
 from ratchet.production.rollback import rollback
 from ratchet.runs.events import Event
-from ratchet.runs.work import Work, settle
+from ratchet.runs.work import Work, settle, why_again
 from ratchet.store.ledger import Record, append
 from ratchet.store.memory import MemoryStore
 from ratchet.store.publishing import Transaction
 from ratchet.tracking.memory_registry import MemoryRegistry
 from ratchet.tracking.registry import DIGEST
 from tests.runs.recorded import keep, publish, training
-from tests.runs.test_requests import CONTENT, JUDGED, OUTCOMES, outcome, plan
+from tests.runs.test_requests import CONTENT, JUDGED, OUTCOMES, TRAINED, outcome, plan
 from tests.store.test_ledger import change
 
+LATENCY = {"kind": "latency", "name": "latency", "candidate": 3, "baseline": 1, "limit": 2, "found": None}
 BEFORE: tuple[Stage, ...] = ("ingest", "validate", "features")
 
 
@@ -188,3 +190,52 @@ def test_a_night_that_production_has_left_behind_is_judged_again_without_trainin
             put(store, OTHER, after=1)
     (train, evaluate), (train_again, evaluate_again) = fingerprints
     assert (train, evaluate != evaluate_again) == (train_again, True)
+
+
+@pytest.mark.parametrize(
+    ("judged", "said"),
+    [
+        ({}, ""),
+        ({"verdict": "reject", "reason": "too-slow"}, "it took too long"),
+        ({"verdict": "inconclusive", "reason": "baseline-unreadable"}, "the champion could not be measured"),
+        ({"verdict": "inconclusive", "reason": "champion-unmeasurable"}, "the champion could not be measured"),
+        ({"guards": [{**LATENCY, "outcome": "failed"}]}, "it took too long"),
+        ({"guards": [{**LATENCY, "outcome": "passed"}]}, ""),
+    ],
+)
+def test_a_verdict_that_speaks_of_a_moment_is_made_again_by_the_next_run(
+    store: MemoryStore, events: list[Event], judged: dict[str, Any], said: str
+) -> None:
+    keep(store, plan(), OUTCOMES["train"])
+    work = settle(store, plan(), "evaluate", "try1", on_event=events.append)
+    assert isinstance(work, Work)
+    Transaction(store, work.request.prefix, "try1").commit(
+        stage="evaluate", fingerprint=work.request.fingerprint, parts=work.request.parts, content=CONTENT,
+        summary={**JUDGED, **judged},
+    )  # fmt: skip
+    again = settle(store, plan(), "evaluate", "try2", on_event=events.append)
+    assert isinstance(again, Work) == bool(said)
+    assert [event.message for event in events] == ([f"the last time {said}; it is evaluated again"] if said else [])
+
+
+@pytest.mark.parametrize(("refused", "again"), [("too-slow: a row takes 300 ms", True), ("refit-diverged: 9", False)])
+def test_a_refit_that_took_too_long_to_answer_is_made_again_and_another_one_is_not(
+    store: MemoryStore, refused: str, *, again: bool
+) -> None:
+    work = training(store, plan())
+    compared = {"of": CONTENT, "loss": 9, "measured_loss": 1, "metric": "auc", "score": 0.5, "measured_score": 0.7}
+    Transaction(store, work.request.prefix, "try1").commit(
+        stage="refit", fingerprint=work.request.fingerprint, parts=work.request.parts, content=CONTENT,
+        summary={**TRAINED, "refit": {**compared, "refused": refused}},
+    )  # fmt: skip
+    found = work.result()
+    assert found is not None
+    assert bool(why_again(store, work.request.model_copy(update={"stage": "refit"}), found, {})) == again
+
+
+def test_a_candidate_that_is_offered_in_place_of_a_stuck_champion_gets_a_version(
+    store: MemoryStore, events: list[Event]
+) -> None:
+    stuck = {"verdict": "inconclusive", "reason": "champion-unmeasurable", "offered": True}
+    keep(store, plan(), OUTCOMES["train"], outcome("evaluate", summary={**JUDGED, **stuck}))
+    assert isinstance(register(store, events), Work)

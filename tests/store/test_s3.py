@@ -65,6 +65,16 @@ def test_a_server_that_never_recovers_is_unavailable(
             call()
 
 
+def test_credentials_that_have_expired_say_nothing_about_what_was_asked_for(faults: list[str], s3_uri: str) -> None:
+    store = open_store(s3_uri)
+    store.create("a", b"1")
+    faults += ["expired"]
+    with pytest.raises(Unavailable, match="ExpiredToken") as raised:
+        store.read("a")
+    assert raised.value.remedy == "renew the AWS credentials; run again if no retry follows"
+    assert store.read("a") == b"1"
+
+
 def test_no_server_is_unavailable_and_named(s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]

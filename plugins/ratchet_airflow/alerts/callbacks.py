@@ -99,10 +99,13 @@ class AlertCallbacks:
             self._send(make_alert("rejected", where, cause=cause), where, key)
 
     def on_judgement(self, context: Context) -> None:
-        """For on_success_callback of evaluate: report a champion that no later night will measure by itself."""
+        """For on_success_callback of evaluate: report a champion that no later night will measure by itself.
+
+        Where register makes a version for a person to promote, its callback reports it, with the version.
+        """
         with self._guard():
             result = getattr(_task(context), "result", None)
-            if result is None:
+            if result is None or judgement(result).offered:
                 return
             unmeasured.report(judgement(result), self._situation(context), self.alerts)
 
@@ -122,6 +125,8 @@ class AlertCallbacks:
                 cause = f"{made.model} version {made.version}{repeated} is in production"
                 alert = make_alert("promoted", where, cause=cause)
                 self._send(alert, where, event_key(where, "promoted", made.model, made.version))
+            elif made.command:
+                unmeasured.report_offer(made, where, self.alerts)
             elif made.withheld and getattr(task, "may_promote", False):
                 cause = f"{made.model} version {made.version} is better and not in production: {made.withheld}"
                 alert = make_alert("withheld", where, cause=cause, remedy="read the report of the run; " + _BY_HAND)

@@ -1,6 +1,7 @@
 """The alert about a champion that could not be measured for so many nights that only a person can end it."""
 
 from ratchet.contracts.alerts import Alerts
+from ratchet.contracts.registration import Registration
 from ratchet.contracts.summaries import Judgement
 from ratchet_airflow.alerts.deduplication import AlertHistory, event_key
 from ratchet_airflow.alerts.delivery import send_once
@@ -16,5 +17,18 @@ def report(judged: Judgement, where: Situation, alerts: Alerts) -> bool:
     if judged.reason != REASON:
         return False
     remedy = f"{judged.command}; or trigger the DAG ratchet_rollback or ratchet_promote"
-    alert = make_alert("unmeasured", where, cause=judged.explanation, remedy=remedy)
+    return _send(judged.explanation, remedy, where, alerts)
+
+
+def report_offer(made: Registration, where: Situation, alerts: Alerts) -> bool:
+    """Send it with the command that promotes the version which register made for that, if it did."""
+    if not made.command:
+        return False
+    cause = f"no night can measure production of {made.model}; version {made.version} is registered in its place"
+    remedy = f"{made.command}; or trigger the DAG ratchet_promote with version {made.version}"
+    return _send(cause, remedy, where, alerts)
+
+
+def _send(cause: str, remedy: str, where: Situation, alerts: Alerts) -> bool:
+    alert = make_alert("unmeasured", where, cause=cause, remedy=remedy)
     return send_once(alert, where, event_key(where, "unmeasured", where.episode), alerts, AlertHistory())

@@ -3,7 +3,7 @@
 import logging
 
 from ratchet.contracts.errors import RatchetError
-from ratchet.contracts.summaries import judgement
+from ratchet.contracts.summaries import judgement, registration
 from ratchet.runs.history import days_of, is_local, runs_of
 from ratchet.runs.outcomes import outcome_of_stage
 from ratchet.store.base import Store
@@ -33,10 +33,15 @@ def _scan(store: Store, found: folders.PipelineFolder) -> bool:
         ended = outcome_of_stage(store, pipeline, runs[-1], "evaluate")
         if ended is None or ended.result is None:
             return False  # it may still run
-        sent = False
+        sent, judged = False, judgement(ended.result)
+        registered = outcome_of_stage(store, pipeline, runs[-1], "register") if judged.offered else None
+        if judged.offered and registered is None:
+            return False  # the same
         if is_local(store, pipeline, runs[-1]):
             where = Situation(pipeline=pipeline, run_id=runs[-1], stage="evaluate", date=f"{days[-1]}")
-            sent = unmeasured.report(judgement(ended.result), where, found.spec.alerts)
+            made = registration(registered.result) if registered and registered.result else None
+            sent = made is not None and unmeasured.report_offer(made, where, found.spec.alerts)
+            sent = sent or unmeasured.report(judged, where, found.spec.alerts)
     except (RatchetError, OSError, ValueError):  # a fault of one pipeline must not hide the others
         _log.exception("cannot look at the newest night of %s", pipeline)
         return False

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.contracts.request import RunKind
+from ratchet.contracts.request import Outcome, RunKind
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow.watch.local_nights import scan_local_nights
@@ -58,6 +58,24 @@ def test_a_stuck_night_of_ratchet_run_is_reported_once_with_its_command(
     assert scan_local_nights(store) == 0
     (line,) = (tmp_path / "alerts.jsonl").read_text().splitlines()
     assert json.loads(line)["cause"] == "no weights"
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_an_offer_is_reported_with_its_version_once_register_has_ended(
+    store: Store, tmp_path: Path, *, registered: bool
+) -> None:
+    made = keep_plan(store, plan(run_id="offered", store=store.uri))
+    keep(store, made, outcome("evaluate", summary={**JUDGED, **STUCK, "offered": True}))
+    assert scan_local_nights(store) == 0
+    command = 'ratchet promote small@2 --because "..."'
+    summary = {"model": "small", "version": "2", "mlflow_run_id": "m", "promoted": False, "command": command}
+    ended = (
+        outcome("register", summary=summary) if registered else Outcome(stage="register", state="failed", because="")
+    )
+    keep(store, made, ended)
+    assert [scan_local_nights(store), scan_local_nights(store)] == [1, 0]
+    (line,) = (tmp_path / "alerts.jsonl").read_text().splitlines()
+    assert json.loads(line)["remedy"].startswith(command if registered else COMMAND)
 
 
 def test_a_night_without_a_verdict_yet_is_looked_at_again(store: Store) -> None:
