@@ -8,6 +8,7 @@ from ratchet.cli.user import user_at_host
 from ratchet.contracts.environment import environment
 from ratchet.production.accept_loss import accept_loss
 from ratchet.production.diagnosis import diagnose
+from ratchet.production.register_again import register_again
 from ratchet.store.opening import open_store
 
 _NOTE = """\
@@ -29,7 +30,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="go on with a ledger whose newest records are lost and in no backup: it is cut to those that are whole, "
         "the alias follows, and promotions are held until `ratchet release MODEL`",
     )
-    parser.add_argument("--by", metavar="NAME", default=None, help="who accepts a loss (default: user@host)")
+    parser.add_argument(
+        "--register-again",
+        metavar="WHY",
+        help="make a version of the model in production from the store, where the registry has lost it and no backup "
+        "has it; the ledger stays as it is",
+    )
+    parser.add_argument("--by", metavar="NAME", default=None, help="who decides either (default: user@host)")
     add_store(parser)
     parser.set_defaults(run=_run)
 
@@ -37,11 +44,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     model, _ = split(options.model, version=False)
     store, uri = open_store(options.store), environment().tracking_uri
+    who = user_at_host() if options.by is None else options.by
     if options.accept_loss is not None:
-        who = user_at_host() if options.by is None else options.by
         record = accept_loss(store, uri, model, by=who, because=options.accept_loss)
         cut = f"record {record.number}: {record.reason}" if record else "no record was whole: the ledger is empty now"
         print(f"{cut}; what did not belong to it is kept beside it")
+    if options.register_again is not None:
+        number = register_again(store, uri, model, by=who, because=options.register_again)
+        print(f"the model in production is registered again, as version {number} of {model}")
     lines = diagnose(store, uri, model)
     for line in lines:
         print(f"{_MARKS[line.well]:<9} {line.name:<8} {line.text}")

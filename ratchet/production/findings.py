@@ -78,7 +78,8 @@ def registry_behind(live: Record, history: Sequence[Record], alias: Version | No
         f"the ledger of {live.model} names as {CHAMPION} (version {live.version}, record {live.number}){served}",
         remedy=f"restore MLflow's data, or correct {variable('tracking_uri')} if it is not the server that the ledger "
         f"was written with; or put a version that it has into production: `ratchet rollback {live.model}@VERSION "
-        "--because WHY`",
+        f"--because WHY`; where no backup has it, `ratchet doctor {live.model} --register-again WHY` makes the version "
+        "again from the store",
     )
 
 

@@ -11,6 +11,7 @@ from ratchet.contracts.request import StageRequest
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import TrainedModel
+from ratchet.contracts.version_record import VersionRecord
 from ratchet.tracking.mlflow import Tracker
 from ratchet.tracking.registry import DIGEST, PIPELINE, RUN
 
@@ -19,7 +20,11 @@ _BATCH = 100  # MLflow's limit of parameters in a request
 _LONGEST = 500
 
 
-def log_candidate(tracker: Tracker, request: StageRequest, results: Mapping[Stage, StageResult]) -> str:
+Training = StageRequest | VersionRecord
+"""What knows of a training: the request of a stage, or the record of a version."""
+
+
+def log_candidate(tracker: Tracker, request: Training, results: Mapping[Stage, StageResult]) -> str:
     """Log a training to its MLflow run, as far as it is known; returns the id of the run. Safe to call again.
 
     results: at least those of ingest and train; the judgement of evaluate is logged if there is one.
@@ -42,7 +47,7 @@ def log_candidate(tracker: Tracker, request: StageRequest, results: Mapping[Stag
     return run
 
 
-def training_tags(request: StageRequest, trained: TrainedModel) -> dict[str, str]:
+def training_tags(request: Training, trained: TrainedModel) -> dict[str, str]:
     """The tags that a training's MLflow run and the versions of its model have in common."""
     return {
         **({"ratchet.refit_of": trained.refit.of} if trained.refit else {}),
@@ -62,7 +67,7 @@ def metric_name(name: str) -> str:
     return name.replace("@", "_at_").replace(":", ".")
 
 
-def _tags(request: StageRequest, results: Mapping[Stage, StageResult]) -> dict[str, str]:
+def _tags(request: Training, results: Mapping[Stage, StageResult]) -> dict[str, str]:
     snapshot, trained = summaries.snapshot(results["ingest"]), summaries.trained(results["train"])
     tags = {
         **training_tags(request, trained),
@@ -87,7 +92,7 @@ def _tags(request: StageRequest, results: Mapping[Stage, StageResult]) -> dict[s
     return {name: value[:5000] for name, value in tags.items()}
 
 
-def _log_params(client: Any, run: str, request: StageRequest, known: Mapping[str, str]) -> None:
+def _log_params(client: Any, run: str, request: Training, known: Mapping[str, str]) -> None:
     """Log each key of the pipeline. MLflow cannot change a parameter, so one of an earlier run stays."""
     leaves = flatten(request.spec, "config")
     params = {

@@ -20,11 +20,11 @@ from ratchet.store.artifacts import read_bytes
 from ratchet.tracking.candidates import log_candidate, training_tags
 from ratchet.tracking.mlflow import Tracker, track
 from ratchet.tracking.use_registry import use_registry
+from ratchet.tracking.versions import version_of
 from tasks.register.production import Candidate, by_hand, settle
 from tasks.register.record import record_version
 from tasks.register.rights import check_rights
 from tasks.register.trial import try_packed
-from tasks.register.versions import version_of
 
 _MODEL = "model"
 
