@@ -35,6 +35,8 @@ MIN_DEGREES = 12
 
 _STEP = 1e-5
 _MOST_NOISE = 0.999
+_ROUNDING = 1e-10
+"""Of the largest part: sums over blocks are differences of values, which no two models round alike."""
 _AT_ONCE = 64  # columns: average precision has a thousand
 Trouble = Literal["not-the-same-units", "too-few-units", "too-heavy-a-tail"]
 
@@ -270,27 +272,24 @@ class _Pair:
 
 
 def _effective(candidate: Measurement, baseline: Measurement) -> int:
-    """The units that carry information and on which the models differ, as so many of equal weight."""
-    found = [candidate.information, baseline.information]
+    """The units that carry information and on which the models differ, as so many of equal weight.
+
+    Of sums over blocks of units no more than the blocks that differ, unless all of them do.
+    """
+    found, most = [candidate.information, baseline.information], math.inf
     if candidate.sums.shape == baseline.sums.shape and len(candidate.sums) == len(candidate.information):
         differ = (candidate.sums != baseline.sums).any(axis=1)
         found = [np.where(differ[:, None], one, 0.0) for one in found]
-    return min(kish(column) for one in found for column in one.T)
+    elif candidate.sums.shape == baseline.sums.shape:
+        rounding = _ROUNDING * np.abs(baseline.sums).max(axis=0, initial=0.0)
+        differ = (np.abs(candidate.sums - baseline.sums) > rounding).any(axis=1)
+        most = math.inf if differ.all() else int(differ.sum())
+    return int(min(most, *(kish(column) for one in found for column in one.T)))
 
 
 def _share_of_noise(one: Measurement) -> float:
     """The share of a value that may be noise; never all of it, which would leave nothing to compare with."""
     return min(one.noise / one.value, _MOST_NOISE) if one.value > 0 else 0.0
-
-
-def holm(p_values: list[float], level: float) -> list[bool]:
-    """Which hypotheses are refuted when all of them together may be refuted wrongly with probability `level`."""
-    refuted = [False] * len(p_values)
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        if p_values[index] > level / (len(p_values) - rank):
-            break
-        refuted[index] = True
-    return refuted
 
 
 def _round(value: float) -> float:

@@ -16,9 +16,19 @@ from ratchet.contracts.judgements import GuardJudgement, Interval, Proof, SliceJ
 from ratchet.contracts.losses import Loss
 from ratchet.metrics.measurement import Measurement
 from ratchet.metrics.rows import Floats
-from ratchet.verdict.comparison import Comparison, compare, holm
+from ratchet.verdict.comparison import Comparison, compare
 from ratchet.verdict.gain import measure_of
 from ratchet.verdict.slices import SliceComparison, is_provable
+
+
+def holm(p_values: list[float], level: float) -> list[bool]:
+    """Which hypotheses are refuted when all of them together may be refuted wrongly with probability `level`."""
+    refuted = [False] * len(p_values)
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        if p_values[index] > level / (len(p_values) - rank):
+            break
+        refuted[index] = True
+    return refuted
 
 
 def judge_slices(slices: list[SliceComparison], *, max_loss: float, confidence: float) -> tuple[SliceJudgement, ...]:

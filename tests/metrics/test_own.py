@@ -68,6 +68,28 @@ def test_a_copy_of_ndcg_has_the_value_and_the_interval_of_ours_by_the_weight_of_
     assert found.effective == ours.effective
 
 
+@pytest.mark.parametrize(("other", "least", "most"), [(12, 2, 12), (5000, 100, 5000)])
+def test_rows_on_which_the_models_agree_tell_nothing_also_where_only_blocks_of_them_are_known(
+    other: int, least: int, most: int
+) -> None:
+    def right(rows: Rows, score: Floats) -> float:
+        return float(((score > 0.5) == (rows.label > 0)).mean())
+
+    draw = np.random.default_rng(0)
+    label = draw.integers(0, 2, 5000).astype(float)
+    worse = np.where(draw.random(5000) < 0.2, 1 - label, label)
+    worse[:other:2], better = 1 - label[:other:2], worse.copy()
+    better[:other] = np.where(draw.random(other) < 0.9, label[:other], 1 - label[:other])
+    better[:12], worse[:12] = label[:12], 1 - label[:12]
+    given = {"lower_is_better": False, "information": np.ones((5000, 1))}
+    rows = Rows(label=label, offsets=None)
+    measured = [of_rows(right, rows, score, **given) for score in (better, worse)]  # type: ignore[arg-type] # one dict
+    found = against(*measured)
+    assert least <= found.effective <= most
+    assert found.gain.value > 0
+    assert found.measurable == (most > 30)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 400), st.booleans())
 def test_the_parts_of_a_mean_are_its_rows(seed: int, count: int, clustered: bool) -> None:
     draw = np.random.default_rng(seed)

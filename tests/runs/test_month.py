@@ -56,10 +56,29 @@ _GOOD = "model: {kind: dcn, hidden: [64]}, epochs: 3, batch_size: 100, learning_
 
 @dataclass(kw_only=True)
 class Month:
-    """The folder of a month. shown: what `ratchet run --json` printed for each night."""
+    """The folder of a month.
+
+    shown: what `ratchet run --json` printed for each night. again: what it printed for the night of the model that was
+    taken back, at once after that; moved: the records of the ledger that this made.
+    """
 
     folder: Path
     shown: dict[int, dict[str, Any]] = field(default_factory=dict)
+    again: dict[str, Any] = field(default_factory=dict)
+    moved: tuple[Record, ...] = ()
+
+    @property
+    def taken(self) -> Record:
+        """The record of the model that was taken back."""
+        back = next(record for record in self.history if record.action == "rollback")
+        return next(record for record in reversed(self.history[: back.number - 1]) if record.action == "promote")
+
+    def take_back(self) -> None:
+        """Roll production back, and run the night of the model that was in it again."""
+        assert self.verb("rollback", "month", "--because", "sales fell").code == 0
+        before = len(self.history)
+        self.again = ratchet(*self.words((self.taken.data_date - FIRST).days)).json
+        self.moved = self.history[before:]
 
     @property
     def store(self) -> Store:
@@ -134,7 +153,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> Month:
             made.kill(night)
         made.run(night)
         if night == BACK:
-            assert made.verb("rollback", "month", "--because", "sales fell").code == 0
+            made.take_back()
     return made
 
 
@@ -176,8 +195,11 @@ def test_nights_without_the_dropped_feature_are_compared_with_a_champion_that_re
 
 
 def test_what_was_taken_back_does_not_return(month: Month) -> None:
+    assert month.moved == ()
+    assert month.again["error"] is None
+    assert month.again["verdict"] == "promote"  # it is better than the model before it, and banned
     back = next(record for record in month.history if record.action == "rollback")
-    taken = next(record for record in reversed(month.history[: back.number - 1]) if record.action == "promote")
+    taken = month.taken
     assert taken.model_digest not in {record.model_digest for record in month.history[back.number - 1 :]}
     again = (taken.data_date - FIRST).days
     before = month.history

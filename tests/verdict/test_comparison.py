@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ratchet.metrics import measurement
 from ratchet.metrics.metrics import Floats, Measurement, Rows, measure
 from ratchet.verdict import resampling
-from ratchet.verdict.comparison import MIN_UNITS, Comparison, compare, holm
+from ratchet.verdict.comparison import MIN_UNITS, Comparison, compare
+from ratchet.verdict.guards import holm
 from ratchet.verdict.resampling import resample
 from ratchet.verdict.student import expanded_tail
 
