@@ -28,6 +28,7 @@ from ratchet.store.file import FileStore
 from ratchet.store.ledger import Change, append, records
 from ratchet.tracking import production
 from ratchet.tracking.mlflow import Tracker, local_uri, track
+from tasks.train.refit_service import ask_as_service
 from tests.mlflow_server import prepare
 from tests.runs.recorded import keep_plan
 from tests.runs.test_requests import plan
@@ -59,11 +60,14 @@ def refit(shop: Shop, measured: PublishedResult, x: float, z: float = 0.0, *, re
     )
     split = Split(train=DAYS, valid=(), holdout=())
     document = trained.model_copy(update={"digest": made, "split": split, "refit": compared})
-    request = shop.request("refit", inputs={"train": measured}, parts={"made": made}, attempt=f"refit-{x}")
+    request = shop.request(
+        "refit", inputs={"ingest": shop.ingest, "train": measured}, parts={"made": made}, attempt=f"refit-{x}"
+    )
     with shop.open(request) as ctx:
         ctx.transaction.add_bytes("weights", weights)
         ctx.transaction.add_bytes("description", description)
         ctx.transaction.add_bytes("code", read_bytes(shop.store, measured.result.outputs["code"]))
+        assert ask_as_service(ctx, measured.result)[1] == ""
         return shop.commit(ctx, Finished(content=made, summary=document, metrics={"refit.train_loss": 0.4}))
 
 

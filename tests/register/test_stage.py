@@ -22,9 +22,10 @@ from ratchet.production.release import release
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import records
 from ratchet.store.opening import open_store
+from ratchet.tracking import versions
 from ratchet.tracking.mlflow import local_uri
 from tasks.evaluate import stage as evaluate
-from tasks.register import stage, versions
+from tasks.register import stage
 from tests.mlflow_server import prepare
 from tests.model.other_scoring import other_scoring
 from tests.register.night import night, register
