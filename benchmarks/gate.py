@@ -103,7 +103,7 @@ def run(*, full: bool) -> Result:
     started = time.perf_counter()
     memory = ROOT / ".ratchet" / "gate" if full else None
     nights = NIGHTS if full else FEW
-    cells = list(grid(nights)) if full else [Cell(world=one, nights=nights) for one in small()]
+    cells = list(dict.fromkeys(grid(nights))) if full else [Cell(world=one, nights=nights) for one in small()]
     found = confirm(measured(cells, memory), memory)
     if full:
         write(found)
