@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 import torch
 
 from ratchet.contracts import bundle
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.fingerprint import digest, digest_of
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import UPSTREAM, StageRequest
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.summaries import Champion, Epoch, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
+from ratchet.contracts.summaries import Epoch, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.networks import Network
 from ratchet.model.saving import digest_of_model, dump

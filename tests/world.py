@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.contracts import bundle, dates, paths
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.fingerprint import digest, fingerprint, flatten
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import AsOf, Input, Outcome, Pins, Promotion, RunKind, SourceDay, StageRequest
 from ratchet.contracts.result import Artifact, PublishedResult
 from ratchet.contracts.stages import Stage, stage_module
-from ratchet.contracts.summaries import Champion
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.logs import StageLog
 from ratchet.runtime.release import stage_libraries

@@ -138,6 +138,8 @@ def describe(done: "Done") -> list[str]:
     if record.moves_production:
         old = f"version {before.version}" if before and before.number != record.number else "see the history"
         lines.append(f"production: {old} -> version {record.version}")
+    if done.held is not None:
+        lines.append(f"record {done.held.number}: promotions are held: {done.held.reason}")
     lines += [f"version {ban.version} is banned until it is released" for ban in record.bans]
     lines += sentences(record.model, found)
     if found.unchecked:

@@ -53,7 +53,7 @@ class SecondPersonOperator(ApprovalOperator):
 
 def _people(model: str, number: str) -> int:
     """How many people the pipeline of a version asks for."""
-    from ratchet.production.version_origin import origin_of
+    from ratchet.production.version_origin import origin_of, rules_of
     from ratchet.store.ledger import records
     from ratchet.store.opening import open_store
     from ratchet.tracking.use_registry import use_registry
@@ -64,4 +64,5 @@ def _people(model: str, number: str) -> int:
         found = use_registry(store, here.tracking, Path(folder), lambda registry: registry.version(model, number))
     if found is None:
         raise ConfigurationError(f"the registry has no version {number} of {model}", remedy="name one that it has")
-    return origin_of(store, model, found, pipelines=[one.pipeline for one in records(store, model)]).approvals
+    origin = origin_of(store, model, found, pipelines=[one.pipeline for one in records(store, model)])
+    return rules_of(store, origin).approvals

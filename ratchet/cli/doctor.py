@@ -33,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--register-again",
         metavar="WHY",
-        help="make a version of the model in production from the store, where the registry has lost it and no backup "
-        "has it; the ledger stays as it is",
+        help="make a version of the model in production (of MODEL@VERSION: of one that was in production, to roll "
+        "back to it) from the store, where the registry has lost it and no backup has it; the ledger stays as it is",
     )
     parser.add_argument("--by", metavar="NAME", default=None, help="who decides either (default: user@host)")
     add_store(parser)
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    model, _ = split(options.model, version=False)
+    model, version = split(options.model, version=None if options.register_again is not None else False)
     store, uri = open_store(options.store), environment().tracking_uri
     who = user_at_host() if options.by is None else options.by
     if options.accept_loss is not None:
@@ -50,8 +50,9 @@ def _run(options: argparse.Namespace) -> int:
         cut = f"record {record.number}: {record.reason}" if record else "no record was whole: the ledger is empty now"
         print(f"{cut}; what did not belong to it is kept beside it")
     if options.register_again is not None:
-        number = register_again(store, uri, model, by=who, because=options.register_again)
-        print(f"the model in production is registered again, as version {number} of {model}")
+        number = register_again(store, uri, model, version=version, by=who, because=options.register_again)
+        which = f"the model that was version {version}" if version else "the model in production"
+        print(f"{which} is registered again, as version {number} of {model}")
     lines = diagnose(store, uri, model)
     for line in lines:
         print(f"{_MARKS[line.well]:<9} {line.name:<8} {line.text}")

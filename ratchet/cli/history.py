@@ -10,6 +10,7 @@ from ratchet.cli.json_error import error_object
 from ratchet.cli.model_version import split
 from ratchet.cli.pipelines import add_store
 from ratchet.contracts.errors import ConfigurationError, RatchetError
+from ratchet.contracts.gate_keys import gate_keys
 from ratchet.contracts.quantities import percent
 from ratchet.production.history import Reign, history
 from ratchet.store.opening import open_store
@@ -36,7 +37,8 @@ def _run(options: argparse.Namespace) -> int:
         if not reigns:
             raise ConfigurationError(
                 f"no model {model!r} was ever in production in {options.store}",
-                remedy="check --store and the name: register.model of the pipeline, or the pipeline's own",
+                remedy="check --store and the name: register.model of the pipeline, or the pipeline's own; `ratchet "
+                f"doctor {model}` says whether its ledger is lost",
             )
     except RatchetError as error:
         if options.json:
@@ -73,6 +75,7 @@ def _cells(reign: Reign, banned: Mapping[str, str]) -> tuple[str, ...]:
     office = f"{reign.first} to {reign.last or 'now'}" if reign.first else "-"
     names = [one.name for one in record.approvals if one.name != record.started_by]
     approved = f", approved by {', '.join(names)}" if names else ""
+    changed = ", ".join(f"{key}={record.overrides[key]}" for key in gate_keys(record.overrides))
     return (
         str(record.number),
         f"{record.action} of {released}" if released else record.action,
@@ -81,5 +84,5 @@ def _cells(reign: Reign, banned: Mapping[str, str]) -> tuple[str, ...]:
         str(record.data_date),
         percent(record.gain.value) if record.gain else "",
         f"{record.started_by or 'schedule'}{approved}",
-        record.reason,
+        f"with {changed} for this run: {record.reason}" if changed else record.reason,
     )

@@ -76,6 +76,11 @@ def show(done: Done) -> int:
         print(f"version {ban.version} is banned: no run brings it back before `{lift}`")
     if record.moves_production:
         print(f"production: {f'version {before.version}' if before else 'nothing'} -> version {record.version}")
+    if done.held is not None:
+        print(
+            f"record {done.held.number}: promotions are held: {done.held.reason}; `ratchet release {record.model} "
+            "--because WHY` ends that"
+        )
     for line in sentences(record.model, found):
         print(line)
     if found.unchecked:

@@ -146,11 +146,13 @@ class Gate(Document):
     )
     stale_after: Duration | None = Field(
         None,
-        description="The age of the champion's data from which a candidate only has to be not worse: the lower bound "
-        "must be above minus max_stale_loss. Of a champion that a person put into production (rollback, promote), the "
-        "days since then, where these are fewer. Without it, never.",
+        description="The age of the champion's data, at least 1d, from which a candidate only has to be not worse: the "
+        "lower bound must be above minus max_stale_loss. Of a champion that a person put into production (rollback, "
+        "promote), the days since then, where these are fewer. Without it, never.",
     )
-    max_stale_loss: Fraction = Field(0.01, description="The largest relative loss against a champion that is stale.")
+    max_stale_loss: Fraction = Field(
+        0.01, description="The largest relative loss against a champion that is stale, at most 10%."
+    )
     unmeasurable_after: int = Field(
         3, ge=1, le=365, description="The nights after which a champion that cannot be measured needs a person."
     )

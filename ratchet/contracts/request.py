@@ -9,6 +9,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.accumulation import MAX_ACCUMULATION
 from ratchet.contracts.approval import Answer
 from ratchet.contracts.authority import Finding
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.document import Document
 from ratchet.contracts.pipeline import PipelineSpec
@@ -16,7 +17,6 @@ from ratchet.contracts.readers import Reader
 from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.contracts.summaries import Champion
 
 RunKind = Literal["scheduled", "manual", "backfill", "local", "reproduction"]
 """What made a run. A reproduction rebuilds a version from its record, and is no run of its date."""

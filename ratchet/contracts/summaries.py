@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.document import Document
 from ratchet.contracts.judgements import (
     TOO_SLOW,
@@ -181,28 +182,6 @@ class TrainedModel(Document):
     rows: int = Field(description="The training rows of an epoch.")
     resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt resumed from.")
     refit: Refit | None = Field(None, description="Only for refit; all days of its split are training days.")
-
-
-class Champion(Document):
-    """The model in production according to the ledger, now or as of a date."""
-
-    model: str
-    number: int = Field(ge=1, description="The number of the ledger record.")
-    version: str
-    digest: Sha256
-    data_date: date
-    manifests: dict[str, str] = Field(description="Keys of the manifests of the run that trained it, by stage.")
-    shadow: bool = Field(default=False, description="Whether it is a backfill's winner; version is then its date.")
-    chosen: date | None = Field(
-        None,
-        description="The day (UTC) on which a person put it into production; None where a night did, and in documents "
-        "of before.",
-    )
-
-    @property
-    def title(self) -> str:
-        """What people call it."""
-        return f"this backfill's winner of {self.version}" if self.shadow else f"production (version {self.version})"
 
 
 class Judgement(Document):

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.production.by_hand import by_hand, check_words, live_of, record_decision
+from ratchet.production.by_hand import LONGEST, by_hand, check_words, live_of, record_decision
 from ratchet.production.reconcile import Reconciled, reconcile
 from ratchet.production.rollback import rollback
 from ratchet.production.standing import Standing, standing
@@ -27,7 +27,7 @@ def accept_loss(store: Store, tracking_uri: str | None, model: str, *, by: str, 
     None if no record is whole: then the ledger is empty, and `ratchet promote MODEL@VERSION` begins it. Raises
     ConfigurationError if nothing is lost.
     """
-    check_words(by, because)
+    check_words(by, because, flag="--accept-loss")
     found = reconcile(store, tracking_uri, model, look=True)
     _refuse_whole(model, found)
     digest = _alias(store, tracking_uri, model)  # before the cut: a registry that does not answer leaves all as it is
@@ -35,7 +35,7 @@ def accept_loss(store: Store, tracking_uri: str | None, model: str, *, by: str, 
     now = standing(store, model)
     if now.live is None:
         return None
-    why = f"records after number {number} were lost: {because}"
+    why = f"records after number {number} were lost: {because}"[:LONGEST]
     served = _served(now, now.live, digest)
     if served is not None:
         rollback(store, model, version=served, by=by, because=why)

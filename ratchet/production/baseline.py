@@ -8,8 +8,8 @@ model with itself and calls that a result.
 from datetime import UTC, date
 from typing import Literal
 
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.request import Promotion, RunKind
-from ratchet.contracts.summaries import Champion
 from ratchet.production.standing import Standing, held, standing
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record, champion, champion_of, records
@@ -38,8 +38,9 @@ def _held_back(now: Standing, data_date: date) -> str:
     """Why the ledger lets a run of this date move nothing, unless it is asked to; empty if it may."""
     if now.hold is not None:
         return held(now.hold)
-    if now.live is not None and data_date < now.live.data_date:
-        return f"production already has data up to {now.live.data_date}; older runs do not move it unless asked"
+    newest = max((record.data_date for record in now.history if record.moves_production), default=data_date)
+    if data_date < newest:  # also after a rollback: a past date stays one
+        return f"production has had data up to {newest}; older runs do not move it unless asked"
     return ""
 
 
@@ -75,4 +76,5 @@ def as_champion(record: Record) -> Champion:
         data_date=record.data_date,
         manifests=record.manifests,
         chosen=record.recorded.astimezone(UTC).date() if record.by_hand else None,
+        pipeline=record.pipeline,
     )

@@ -16,16 +16,23 @@ from ratchet.store.ledger import Change, LedgerConflict, Record, append
 from ratchet.store.ledger_record import Action
 
 _TRIES = 10
-_LOSSES = frozenset({"ledger-behind", "ledger-damaged"})
+LOSSES = frozenset({"ledger-behind", "ledger-damaged"})
+"""Findings of a ledger that has records, and has lost some."""
+LONGEST = 1000
+"""Characters of a name or a reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """A change that is recorded. before: the champion until then. reconciled: what became of the alias."""
+    """A change that is recorded. before: the champion until then. reconciled: what became of the alias.
+
+    held: the record of a hold, where the change began a ledger in the place of a lost one.
+    """
 
     record: Record
     before: Record | None
     reconciled: Reconciled
+    held: Record | None = None
 
 
 def carry_out(store: Store, tracking_uri: str | None, model: str, act: Callable[[], Record]) -> Done:
@@ -35,10 +42,23 @@ def carry_out(store: Store, tracking_uri: str | None, model: str, act: Callable[
     CorruptArtifact, and changes nothing, if records of the ledger are lost.
     """
     found = reconcile(store, tracking_uri, model)
-    if found.finding is not None and found.finding.name in _LOSSES:
+    name = found.finding.name if found.finding is not None else ""
+    if name in LOSSES:
         found.refuse()
     record = act()
-    return Done(record=record, before=found.live, reconciled=reconcile(store, tracking_uri, model, force=True))
+    held = _hold(store, record) if name == "ledger-lost" else None
+    done = reconcile(store, tracking_uri, model, force=True)
+    return Done(record=record, before=found.live, reconciled=done, held=held)
+
+
+def _hold(store: Store, begun: Record) -> Record:
+    """Hold promotions after a ledger was begun in the place of a lost one. begun: its first record."""
+    why = f"the ledger was lost, with the holds and the bans that it may have had: {begun.reason}"[:LONGEST]
+
+    def decide(now: Standing) -> Change:
+        return by_hand(live_of(now), "hold", by=begun.started_by, because=why)
+
+    return record_decision(store, begun.model, decide)
 
 
 def record_decision(store: Store, model: str, decide: Callable[[Standing], Change]) -> Record:
@@ -66,11 +86,19 @@ def by_hand(champion: Record, action: Action, *, by: str, because: str, **more: 
     return Change.model_validate({**origin, **given, **more})
 
 
-def check_words(by: str, because: str) -> None:
-    """Raise ConfigurationError if nobody is named, or no reason is given."""
-    for flag, text in (("--by", by), ("--because", because)):
+def check_words(by: str, because: str, *, flag: str = "--because") -> None:
+    """Raise ConfigurationError if nobody is named, no reason is given, or either is more than a line of text.
+
+    flag: with which the reason is given.
+    """
+    for name, text in (("--by", by), (flag, because)):
         if not text.strip():
-            raise ConfigurationError(f"{flag} is empty", remedy="name the person and the reason")
+            raise ConfigurationError(f"{name} is empty", remedy="name the person and the reason")
+        if len(text) > LONGEST or not text.isprintable():
+            raise ConfigurationError(
+                f"{name} is no line of text; allowed: {LONGEST} characters, without line breaks and control characters",
+                remedy="write it shorter, in one line",
+            )
 
 
 def live_of(now: Standing) -> Record:
@@ -78,6 +106,7 @@ def live_of(now: Standing) -> Record:
     if now.live is None:
         raise ConfigurationError(
             f"no model of {now.model} is in production in this store",
-            remedy="check the name (register.model of the pipeline) and --store",
+            remedy=f"check the name (register.model of the pipeline) and --store; `ratchet doctor {now.model}` says "
+            "whether its ledger is lost",
         )
     return now.live

@@ -37,10 +37,20 @@ def _lines(store: Store, tracking_uri: str | None, model: str) -> Iterator[Line]
     except RatchetError as error:
         yield Line(name="ledger", well=False, text=str(found.finding or error))
         return
+    if now.number == 0 and found.agrees:
+        said = (
+            f"no model {model} was ever in production here; check the name (register.model of the pipeline) and --store"
+        )
+        yield Line(name="ledger", well=False, text=said)
+        return
     yield Line(name="ledger", well=True, text=_ledger(now))
     yield from _alias(model, found)
     if found.agrees and found.live is not None:
         yield _weights(store, tracking_uri, found.live, found.version)
+    if found.finding is not None and found.finding.name == "ledger-lost":
+        for name in ("hold", "bans"):
+            yield Line(name=name, well=None, text="nobody knows: the ledger is lost")
+        return
     yield Line(name="hold", well=True, text=held(now.hold) if now.hold else "promotions are not held")
     yield Line(name="bans", well=True, text="; ".join(one.sentence for one in now.banned) or "no version is banned")
 

@@ -15,7 +15,7 @@ from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.production.by_hand import by_hand, check_words, record_decision
 from ratchet.production.loading import Load, load
 from ratchet.production.standing import Standing, standing
-from ratchet.production.version_origin import Origin, origin_of
+from ratchet.production.version_origin import Origin, Rules, origin_of, rules_of
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, Record, records
 from ratchet.tracking.registry import Registry, Version
@@ -36,16 +36,17 @@ def promote(
     """Record a version of the registry as champion, whatever a verdict says of it.
 
     Its files are loaded and compared with its digest first. approved_by: the second person, where the pipeline's
-    register.approvals is 2; where it names approvers, as many of them as it asks for answer. load: where the files are
-    loaded. Raises ConfigurationError for a version that Ratchet did not register, that cannot be loaded, that is
-    banned, that is in production, or for which too few answer; CorruptArtifact for files that are gone or damaged;
-    Unavailable.
+    register.approvals is 2; where it names approvers, as many of them as it asks for answer. The rules are those of the
+    pipeline's newest run and of the version's own: whichever asks for more people, and the names of the newest. load:
+    where the files are loaded. Raises ConfigurationError for a version that Ratchet did not register, that cannot be
+    loaded, that is banned, that is in production, or for which too few answer; CorruptArtifact for files that are gone
+    or damaged; Unavailable.
     """
     check_words(by, because)
     with tempfile.TemporaryDirectory(prefix="ratchet-") as folder:
         found = use_registry(store, tracking_uri, Path(folder), partial(_registered, model=model, version=version))
     origin = origin_of(store, model, found, pipelines=[record.pipeline for record in records(store, model)])
-    approvals = _approvals(origin, by, approved_by)
+    approvals = _approvals(origin, rules_of(store, origin), by, approved_by)
     _refuse(standing(store, model), origin.record)  # before seconds are spent on its files
     _check_digest(load(store, origin.record), found)
 
@@ -82,26 +83,26 @@ def _registered(registry: Registry, *, model: str, version: str) -> Version:
     return found
 
 
-def _approvals(origin: Origin, by: str, approved_by: str | None) -> tuple[Approval, ...]:
+def _approvals(origin: Origin, rules: Rules, by: str, approved_by: str | None) -> tuple[Approval, ...]:
     """Who answers for it. Raises ConfigurationError if they are fewer than the pipeline asks for, or others."""
     names = tuple(people((by, approved_by or "")))
-    if len(names) < origin.approvals:
+    if len(names) < rules.approvals:
         raise ConfigurationError(
-            f"register.approvals of {origin.record.pipeline} is {origin.approvals}, and {len(names)} answers for this",
+            f"register.approvals of {origin.record.pipeline} is {rules.approvals}, and {len(names)} answers for this",
             remedy="give the name of a second person: --approved-by NAME; case and spaces make no other person",
         )
-    _refuse_others(origin, names)
+    _refuse_others(origin, rules, names)
     now = datetime.now(UTC)
     return tuple(Approval(name=name, at=now, how="ratchet promote") for name in names)
 
 
-def _refuse_others(origin: Origin, names: tuple[str, ...]) -> None:
+def _refuse_others(origin: Origin, rules: Rules, names: tuple[str, ...]) -> None:
     """Raise ConfigurationError if too few of them may approve, where the pipeline names those who may."""
-    allowed = origin.spec.register_.approvers
+    allowed = rules.approvers
     ours = [name for name in names if any(same_person(name, one) for one in allowed)]
-    if allowed and len(ours) < origin.approvals:
+    if allowed and len(ours) < rules.approvals:
         others = " and ".join(name for name in names if name not in ours)
-        asked = f"{origin.approvals} of them have" if origin.approvals > 1 else "one of them has"
+        asked = f"{rules.approvals} of them have" if rules.approvals > 1 else "one of them has"
         raise ConfigurationError(
             f"register.approvers of {origin.record.pipeline} does not name {others}; allowed: {', '.join(allowed)}",
             remedy=f"{asked} to answer for it, by the name that is there: --by NAME, --approved-by NAME; in Airflow, "

@@ -1,4 +1,4 @@
-"""The model in production registered again, where the registry has lost it and no backup has it.
+"""A model that is or was in production registered again, where the registry has lost it and no backup has it.
 
 Everything is in the store: the record of the version, its weights and the code that scores it. The ledger is left as it
 is; it names the model by its digest, and the version by the number that it had.
@@ -16,68 +16,94 @@ from ratchet.contracts.version_record import VersionRecord
 from ratchet.model.files import lay_out
 from ratchet.model.package import unpack
 from ratchet.model.packing import pack
-from ratchet.production.by_hand import check_words
-from ratchet.production.reconcile import reconcile
+from ratchet.production.by_hand import LOSSES, check_words
+from ratchet.production.reconcile import Reconciled, reconcile
+from ratchet.production.reconcile import version_of as of_record
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.base import Store
-from ratchet.store.ledger import Record
+from ratchet.store.ledger import Record, records
 from ratchet.store.publishing import read_manifest
 from ratchet.store.version_records import find_record
 from ratchet.tracking.candidates import log_candidate, training_tags
 from ratchet.tracking.mlflow import Tracker, track
+from ratchet.tracking.use_registry import use_registry
 from ratchet.tracking.versions import version_of
 
 
-def register_again(store: Store, tracking_uri: str | None, model: str, *, by: str, because: str) -> str:
-    """Make a version of the model that the ledger names, and let the alias name it; the version's number.
+def register_again(
+    store: Store, tracking_uri: str | None, model: str, *, version: str | None = None, by: str, because: str
+) -> str:
+    """Make a version of a model that the ledger names, and let the alias follow the ledger; the version's number.
 
-    Raises ConfigurationError where the registry has that model, or where the store has no record of its version;
-    CorruptArtifact for files that are gone or damaged, and then nothing is registered.
+    version: of one that was in production, as the ledger numbers it; None: the one that is. Raises ConfigurationError
+    where the registry has that model, or where the store has no record of its version; CorruptArtifact for files that
+    are gone or damaged, and then nothing is registered.
     """
-    check_words(by, because)
+    check_words(by, because, flag="--register-again")
     found = reconcile(store, tracking_uri, model, look=True)
-    live = found.live
-    if live is None or found.finding is None or found.finding.name != "registry-behind":
-        said = found.finding or found.unchecked or f"the registry has what the ledger of {model} names"
-        raise ConfigurationError(f"nothing is registered again: {said}", remedy="see `ratchet doctor MODEL`")
-    kept = find_record(store, model, live.version, live.model_digest)
+    record = _lost(store, tracking_uri, model, version, found)
+    kept = find_record(store, model, record.version, record.model_digest)
     if kept is None:
         raise ConfigurationError(
-            f"the store has no record of version {live.version} of {model}, which an earlier release made",
+            f"the store has no record of version {record.version} of {model}, which an earlier release made",
             remedy=f"restore MLflow's data, or `ratchet rollback {model}@VERSION` to one that the registry has",
         )
     with TemporaryDirectory(prefix="ratchet-") as folder:
         place = Path(folder)
-        packed = _packed(store, live, kept, place)
-        work = partial(_register, store, live, kept, packed, f"registered again by {by}: {because}")
+        packed = _packed(store, record, kept, place)
+        work = partial(_register, store, record, kept, packed, f"registered again by {by}: {because}")
         number = track(store, tracking_uri, place, work)
     reconcile(store, tracking_uri, model)
     return number
 
 
-def _packed(store: Store, live: Record, kept: VersionRecord, place: Path) -> Path:
+def _lost(store: Store, tracking_uri: str | None, model: str, version: str | None, found: Reconciled) -> Record:
+    """The newest record of the model that the registry does not have. Raises ConfigurationError if it has it."""
+    said = found.unchecked
+    if not said and found.finding is not None and found.finding.name in {*LOSSES, "ledger-lost"}:
+        said = str(found.finding)
+    live = found.live
+    history = () if said or live is None else records(store, model)
+    of = live.version if live and version is None else version
+    record = next((one for one in reversed(history) if one.moves_production and one.version == of), None)
+    if not said and record is None:
+        said = f"no version {version} of {model} was ever in production" if version else f"{model} has no champion"
+    if record is not None and _has(store, tracking_uri, record):
+        said = f"the registry has the model of version {record.version} of {model}"
+    if record is None or said:
+        raise ConfigurationError(f"nothing is registered again: {said}", remedy=f"see `ratchet doctor {model}`")
+    return record
+
+
+def _has(store: Store, tracking_uri: str | None, record: Record) -> bool:
+    with TemporaryDirectory(prefix="ratchet-") as folder:
+        work = partial(of_record, record=record)
+        return use_registry(store, tracking_uri, Path(folder), work) is not None
+
+
+def _packed(store: Store, record: Record, kept: VersionRecord, place: Path) -> Path:
     """The folder of the version, from the store's own files, each read by its digest."""
-    outputs = read_manifest(store, live.manifests["evaluate"]).result.outputs
+    outputs = read_manifest(store, record.manifests["evaluate"]).result.outputs
     scoring = unpack(read_bytes(store, outputs["scoring"]), place / "scoring")
-    trained = lay_out(store, read_manifest(store, maker(live.manifests)).result, place / "trained", place)
+    trained = lay_out(store, read_manifest(store, maker(record.manifests)).result, place / "trained", place)
     pack(kept.spec, trained, scoring, place / "packed", pins=kept.pins, tags=_tags(kept))
     (place / "packed" / "record.json").write_text(kept.model_dump_json(by_alias=True), encoding="utf-8")
     return place / "packed"
 
 
-def _register(store: Store, live: Record, kept: VersionRecord, packed: Path, said: str, tracker: Tracker) -> str:
+def _register(store: Store, record: Record, kept: VersionRecord, packed: Path, said: str, tracker: Tracker) -> str:
     results = {stage: read_manifest(store, one.manifest).result for stage, one in kept.stages.items()}
     run = log_candidate(tracker, kept, results)
 
     def upload(run: str) -> str:
-        tracker.client.log_artifacts(run, str(packed), f"model-{live.model_digest[:12]}")
-        return f"{tracker.client.get_run(run).info.artifact_uri}/model-{live.model_digest[:12]}"
+        tracker.client.log_artifacts(run, str(packed), f"model-{record.model_digest[:12]}")
+        return f"{tracker.client.get_run(run).info.artifact_uri}/model-{record.model_digest[:12]}"
 
     return version_of(
         tracker,
-        live.model,
-        live.fingerprint,
-        live.scoring,
+        record.model,
+        record.fingerprint,
+        record.scoring,
         run=run,
         tags=_tags(kept),
         description=f"{kept.data_date}: {said}; {kept.judgement.explanation}"[:4000],

@@ -18,7 +18,10 @@ def release(store: Store, model: str, *, version: str | None = None, by: str, be
         live = live_of(now)
         if version is None:
             if now.hold is None:
-                raise ConfigurationError(f"promotions of {model} are not held", remedy=_what_is_banned(now))
+                banned = "" if not now.banned else f"; to lift a ban, name the version: {_versions(now)}"
+                raise ConfigurationError(
+                    f"promotions of {model} are not held", remedy=f"nothing has to be done{banned}"
+                )
             return by_hand(live, "release", by=by, because=because)
         digests = [one.ban.digest for one in now.banned if one.ban.version == version]
         if not digests:
@@ -29,5 +32,8 @@ def release(store: Store, model: str, *, version: str | None = None, by: str, be
 
 
 def _what_is_banned(now: Standing) -> str:
-    versions = ", ".join(one.ban.version for one in now.banned)
-    return f"versions that are banned: {versions}" if versions else "nothing has to be done: no version is banned"
+    return f"versions that are banned: {_versions(now)}" if now.banned else "nothing has to be done: none is banned"
+
+
+def _versions(now: Standing) -> str:
+    return ", ".join(f"{now.model}@{one.ban.version}" for one in now.banned)

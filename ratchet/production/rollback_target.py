@@ -75,7 +75,8 @@ def _first_registered(store: Store, tracking_uri: str | None, targets: Sequence[
     which = f"version {lacked}" if len(targets) == 1 else f"any of the versions {lacked}"
     raise ConfigurationError(
         f"the registry at {address} does not have the model of {which} of {model}; nothing was rolled back",
-        remedy=f"restore MLflow's data, or correct {variable('tracking_uri')} if it is another server; or {remedy}",
+        remedy=f"restore MLflow's data, or correct {variable('tracking_uri')} if it is another server; where no backup "
+        f"has it, `ratchet doctor {model}@{targets[0].version} --register-again WHY` first; or {remedy}",
     )
 
 

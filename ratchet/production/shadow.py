@@ -11,11 +11,11 @@ against depends on a later date.
 from datetime import UTC, datetime
 
 from ratchet.contracts import paths, summaries
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import as_champion, drift_reference
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, LedgerConflict, Record, append, records

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.gate import Register
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import Artifact, StageResult
@@ -32,10 +33,34 @@ class Origin:
     spec: PipelineSpec
     bundle: Artifact
 
-    @property
-    def approvals(self) -> int:
-        """How many people its pipeline asks for."""
-        return self.spec.register_.approvals
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """How many people have to answer for a promotion, and who may; anybody where nobody is named."""
+
+    approvals: int
+    approvers: tuple[str, ...]
+
+
+def rules_of(store: Store, origin: Origin) -> Rules:
+    """The rules for a version: of its own run, and of the newest run of its pipeline.
+
+    An older version has not kept the rules that were made since. Whichever asks for more people counts, and the names
+    are those of the newest run that names any.
+    """
+    own, now = origin.spec.register_, _newest(store, origin)
+    approvers = now.approvers or own.approvers
+    return Rules(approvals=max(own.approvals, now.approvals), approvers=tuple(approvers))
+
+
+def _newest(store: Store, origin: Origin) -> Register:
+    """The section of the newest run of the newest date; that of the version's own run where no plan is left."""
+    pipeline = origin.record.pipeline
+    entries = list(store.list(paths.nights(pipeline)))
+    for entry in sorted(entries, key=lambda one: (paths.night_date(one.key), one.modified_ns), reverse=True):
+        if (plan := _plan(store, pipeline, paths.last(entry.key))) is not None:
+            return plan.spec.register_
+    return origin.spec.register_
 
 
 def origin_of(store: Store, model: str, version: Version, *, pipelines: Iterable[str]) -> Origin:

@@ -6,10 +6,11 @@ from datetime import date
 from pathlib import Path
 
 from ratchet.contracts import summaries
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import TRAININGS, Stage
-from ratchet.contracts.summaries import Champion, Snapshot
+from ratchet.contracts.summaries import Snapshot
 from ratchet.production.baseline import baseline
 from ratchet.runs.outcomes import newest_build, outcome_of, why_built
 from ratchet.runs.planning import make_plan

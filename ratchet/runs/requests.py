@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from ratchet.contracts import summaries
 from ratchet.contracts.approval import Answer
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of, fingerprint, flatten
@@ -13,7 +14,6 @@ from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.request import UPSTREAM, Input, Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import TRAININGS, Stage
-from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import baseline
 from ratchet.production.findings import unreadable
 from ratchet.production.readers import other_readers

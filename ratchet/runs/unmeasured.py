@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from ratchet.contracts import summaries
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.judgements import UNMEASURABLE
 from ratchet.contracts.request import RunPlan
-from ratchet.contracts.summaries import Champion, Judgement
+from ratchet.contracts.summaries import Judgement
 from ratchet.runs.history import days_of, runs_of
 from ratchet.runs.outcomes import outcome_of_stage
 from ratchet.store.base import Store

@@ -140,4 +140,4 @@ def _damage_error(store: Store, key: str, what: str) -> CorruptArtifact:
 
 
 def _remedy(key: str) -> str:
-    return f"restore {key} from a backup, or from the registry's aliases and tags; until then Ratchet promotes nothing"
+    return f"restore {key} from a backup; until then Ratchet promotes nothing"

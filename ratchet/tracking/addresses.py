@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError, Unavailable
 
 ARTIFACTS = f"{paths.tracking()}/artifacts"
 """The key of the artifacts in a store."""
@@ -28,12 +29,22 @@ def rebase(database: Path, artifacts: str) -> int:
     """Let the addresses in a database begin with `artifacts`, the store's own, as a URI. How many were changed.
 
     Nobody else may write to the database meanwhile. A database without tables is left alone, and so is a file that is
-    none: what opens it for its content names it.
+    none: what opens it for its content names it. Raises ConfigurationError for one that has to be changed and cannot be
+    written; Unavailable for one that is locked.
     """
     if not database.is_file() or not database.stat().st_size:
         return 0
     try:
         return _rebase(database, artifacts)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            raise Unavailable(
+                f"{database} is locked by another process", remedy="run again when it has ended"
+            ) from error
+        raise ConfigurationError(
+            f"{database}: {error}; its addresses are of another place, as the store was moved or copied",
+            remedy="let this process write it, once; then it may be read-only",
+        ) from error
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
             raise

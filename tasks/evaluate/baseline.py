@@ -1,5 +1,6 @@
 """The model in production, in a process of its own, brought here to be measured, or the reason why it cannot be."""
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -11,11 +12,13 @@ import numpy as np
 import pandas as pd
 
 from ratchet.contracts import readers, summaries
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.columns import Column
 from ratchet.contracts.errors import CorruptArtifact, RatchetError
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.refit import maker
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.summaries import Champion, Snapshot
+from ratchet.contracts.summaries import Snapshot
 from ratchet.metrics.metrics import Floats
 from ratchet.model.files import lay_out
 from ratchet.model.holdout import Holdout, read_again
@@ -29,7 +32,7 @@ from ratchet.store.publishing import read_manifest
 from tasks.evaluate.classes import same_classes
 from tasks.evaluate.passing import raise_passing
 
-Trouble = Literal["baseline-missing", "baseline-unreadable"]
+Trouble = Literal["baseline-missing", "baseline-unreadable", "other-target"]
 _CAUSES = (RatchetError, ModelError, OSError, RuntimeError, MemoryError, LookupError, ValueError, TypeError)
 
 
@@ -61,6 +64,8 @@ def start(ctx: StageContext, champion: Champion, holdout: tuple[date, ...], ends
 
     def begin() -> Baseline:
         result = read_manifest(ctx.store, maker(champion.manifests)).result
+        if other := _other_target(ctx.spec, champion, result):
+            return Baseline(champion=champion, trouble="other-target", cause=other)
         split = summaries.trained(result).split
         package = _package(ctx.store, champion, ctx.scratch, ctx.log)
         folder = lay_out(ctx.store, result, ctx.scratch / "champion", ctx.scratch)
@@ -134,6 +139,22 @@ def _frame(ctx: StageContext, started: Baseline, held: Holdout, snapshot: Snapsh
     paths = [fetch(ctx.store, files[day], ctx.disk) for day, _ in held.places]
     present = _present(paths[0], given, reader.needed)
     return read_again(held, paths, present)
+
+
+def _other_target(spec: PipelineSpec, champion: Champion, result: StageResult) -> str:
+    """How a champion of another pipeline predicts something else than a candidate of this one; empty if it does not."""
+    if not champion.is_foreign(spec.name):
+        return ""
+    columns = _columns(result) or {}
+    label = next((name for name, column in columns.items() if column.role == "label"), "")
+    objective = json.loads(result.parts.get("config.train.objective", '""'))
+    ours, theirs = (spec.train.objective, spec.label), (objective or spec.train.objective, label or spec.label)
+    if ours == theirs:
+        return ""
+    return (
+        f"it is of pipeline {champion.pipeline} (objective {theirs[0]}, label {theirs[1]}), and {spec.name} has the "
+        f"objective {ours[0]} and the label {ours[1]}; to do: give one of the two pipelines another register.model"
+    )
 
 
 def _present(path: Path, columns: Mapping[str, Column], needed: tuple[str, ...]) -> dict[str, Column]:

@@ -54,7 +54,7 @@ def judge(
     shown = _names(spec)
     ours: Measured = {} if unreadable else _values(measures, held, dict.fromkeys(shown, candidate))
     constant = _constant(spec, measures, held, shown)
-    rivals = list(_rivals(measures, held, candidate, baseline, night, constant))
+    rivals = list(_rivals(measures, held, candidate, baseline, night, constant, spec.name))
     rival, compared = _hardest(spec, ours, rivals, night)
     stale = _stale_days(spec, baseline, night)
     slices = _slices(spec, measures, held, candidate, rival, folder) if compared else ()
@@ -129,11 +129,12 @@ def _rivals(
     baseline: Baseline | None,
     night: Night,
     constant: Rival,
+    pipeline: str,
 ) -> Iterator[Rival]:
     """The champion where it can be compared with; else a constant, and the tables of a night without a champion."""
     if baseline is not None and baseline.scores is not None and baseline.scores.shape == candidate.shape:
         scores = dict.fromkeys(constant.by_metric, baseline.scores)
-        words = baseline.champion.title
+        words = baseline.champion.title_in(pipeline)
         yield Rival(kind="champion", words=words, by_metric=scores, table=_values(measures, held, scores))
         return
     yield constant

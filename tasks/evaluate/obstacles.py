@@ -1,6 +1,6 @@
 """What makes a fair comparison impossible, and the ruling that follows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +9,17 @@ from ratchet.contracts.authority import Finding
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.metrics.metrics import Floats
 from ratchet.verdict.rules import Case, Ruling, rule
-from tasks.evaluate.baseline import Baseline
+from tasks.evaluate.baseline import Baseline, Trouble
 from tasks.evaluate.night import Night
 
 STUCK = "champion-unmeasurable"
 """The reason of a verdict on a champion that no later night will measure by itself."""
 _WHY = '--because "..."'
+_WHAT: Mapping[Trouble, str] = {
+    "baseline-missing": "is missing",
+    "baseline-unreadable": "cannot be measured",
+    "other-target": "predicts something else",
+}
 
 
 def no_authority(finding: Finding | None) -> Ruling | None:
@@ -40,9 +45,9 @@ def baseline_obstacle(
     """The ruling where candidate and champion cannot be compared, else None."""
     if baseline is None:
         return None
-    production, scores = baseline.champion.title, baseline.scores
+    production, scores = baseline.champion.title_in(spec.name), baseline.scores
     if baseline.trouble:
-        what = "is missing" if baseline.trouble == "baseline-missing" else "cannot be measured"
+        what = _WHAT[baseline.trouble]
         cause = f"the model of {production} {what}: {baseline.cause}"
         return _unmeasured(baseline.trouble, cause, case, night, spec)
     if scores is not None and scores.shape != candidate.shape:
@@ -67,12 +72,18 @@ def baseline_obstacle(
 
 
 def value_obstacle(metric: str, ours: float | None, without: Sequence[str], figures: str) -> Ruling | None:
-    """The ruling where the candidate has a value of the metric and a rival has none, else None.
+    """The ruling where the candidate or a rival has no value of the metric, else None.
 
     without: the rivals that have none, in words. figures: the comparison with those that have one, or empty. A rival
     that nobody could compare with is not beaten.
     """
-    if ours is None or not without:
+    if ours is None:
+        said = (
+            f"{metric} has no value of the candidate on these rows, so that nobody knows whether it is better; to do: "
+            "look at the held-out labels, and at the metric's own code if it has any; or choose another evaluate.metric"
+        )
+        return Ruling(verdict="inconclusive", reason="candidate-without-value", explanation=said)
+    if not without:
         return None
     names = " and ".join(without)
     said = (

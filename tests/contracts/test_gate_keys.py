@@ -48,6 +48,18 @@ def test_a_confidence_within_the_limits_is_taken(given: str) -> None:
     assert 0.5 <= loads(TEXT.format(confidence=given)).gate.confidence <= 0.9999
 
 
+def test_a_stale_champion_is_days_old_and_may_not_be_lost_to_as_one_likes() -> None:
+    text = TEXT.format(confidence="95%, stale_after: 12h, max_stale_loss: 20%")
+    with pytest.raises(PipelineInvalid) as refused:
+        loads(text, "p.yaml")
+    assert "gate.stale_after: 12h is no age: with it, no candidate has to be better; allowed: 1d" in str(refused.value)
+    assert (
+        "gate.max_stale_loss: 20% is no tie: production would get worse with each stale night; allowed: 0% to 10%"
+        in (str(refused.value))
+    )
+    assert loads(text.replace("12h", "1d").replace("20%", "10%")).gate.stale_after == 86_400
+
+
 def test_a_flag_is_checked_like_the_file() -> None:
     with pytest.raises(PipelineInvalid, match=r"--set gate\.confidence: .*did you mean 95%\?"):
         loads(TEXT.format(confidence="95%"), overrides={"gate.confidence": "5%"})

@@ -72,6 +72,7 @@ class Nights:
     sections: dict[str, Any] = field(default_factory=dict)
     code: dict[str, str] = field(default_factory=dict)
     number: int = 0
+    name: str = "grades"
 
     def deliver(self, last: date, change: Callable[[pa.Table], pa.Table] = lambda table: table) -> None:
         """Write the days of a window."""
@@ -84,7 +85,7 @@ class Nights:
     def pipeline(self) -> Path:
         """The pipeline's folder, as it is now."""
         document = {
-            "name": "grades",
+            "name": self.name,
             "source": {"kind": "files", "uri": f"{self.folder / 'source'}/{{date}}.parquet", "window_days": WINDOW},
             "columns": self.columns,
             "train": TRAIN,

@@ -106,6 +106,24 @@ def test_a_feature_that_is_added_needs_no_other_rows(changed: Changed) -> None:
     assert done["ingest"].result.summary["kept"] == []
 
 
+def test_a_champion_of_another_pipeline_is_named_and_compared_with_if_it_predicts_the_same(changed: Changed) -> None:
+    done = changed.night(name="marks", sections={"register": {"model": "grades"}})
+    changed.judged_as_usual(done)
+    assert "production (version 1), of pipeline grades has" in judgement(done).explanation
+
+
+def test_a_champion_of_another_pipeline_that_predicts_something_else_is_not_compared_with(changed: Changed) -> None:
+    columns = {**COLUMNS, **HEAVY, "grade": {"role": "ignore", "type": "int64"}, "size": {"role": "label", "type": "int64", "in": [0, 1, 2, 3, 4]}}  # fmt: skip
+    shared = {"register": {"model": "grades"}}
+    judged = judgement(changed.night(name="sizes", columns=columns, sections=shared))
+    assert (judged.verdict, judged.reason, judged.baseline_kind) == ("inconclusive", "other-target", "constant")
+    assert "production (version 1), of pipeline grades predicts something else" in judged.explanation
+    assert "(objective multiclass, label grade), and sizes has the objective multiclass and the label size" in (
+        judged.explanation
+    )
+    assert "to do: give one of the two pipelines another register.model" in judged.explanation
+
+
 def test_a_column_of_another_type_is_read_in_the_type_of_each(changed: Changed, office: Nights, tmp_path: Path) -> None:
     done = changed.night(columns={**COLUMNS, **HEAVY, "size": {"role": "numeric", "type": "float64"}})
     changed.judged_as_usual(done)

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.repetition import Repetition
-from ratchet.contracts.summaries import Champion, Judgement
+from ratchet.contracts.summaries import Judgement
 from ratchet.metrics.metrics import Floats, Rows
 from ratchet.model.holdout import Holdout
 from tasks.evaluate.baseline import Baseline
@@ -136,7 +137,8 @@ def test_a_metric_without_a_value_on_these_rows_concludes_nothing() -> None:
     without_a_positive = replace(HELD, rows=Rows(label=np.zeros(ROWS), offsets=None))
     settings = {"columns": columns, "train": {"objective": "binary"}, "evaluate": {"metric": "auc"}}
     found = judged(GOOD, production(), without_a_positive, **settings)
-    assert ending(found) == ("inconclusive", "too-small-to-tell", "champion")
+    assert ending(found) == ("inconclusive", "candidate-without-value", "champion")
+    assert "auc has no value of the candidate on these rows" in found.explanation
     assert "auc" not in found.candidate_metrics
     assert (found.gain.value, found.gain.low, found.gain.high) == (0, 0, 0)
 
@@ -334,7 +336,10 @@ def test_a_rival_without_a_value_is_not_beaten_and_the_sentence_names_it(tmp_pat
 def test_where_the_candidate_has_no_value_itself_no_rival_is_blamed(tmp_path: Path) -> None:
     (tmp_path / "metric.py").write_text(UNLESS_EQUAL, encoding="utf-8")
     changes: dict[str, Any] = {"evaluate": {"metric": "metric.py:error:lower"}, "gate": {}}
-    assert judged(np.zeros(ROWS), None, folder=tmp_path, **changes).reason == "too-small-to-tell"
+    for baseline in (None, production()):
+        found = judged(np.zeros(ROWS), baseline, folder=tmp_path, **changes)
+        assert (found.verdict, found.reason) == ("inconclusive", "candidate-without-value")
+        assert "metric.py:error:lower has no value of the candidate" in found.explanation
 
 
 def test_a_metric_that_fails_ends_the_stage(tmp_path: Path) -> None:

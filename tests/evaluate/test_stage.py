@@ -7,10 +7,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.summaries import Champion, Judgement
+from ratchet.contracts.summaries import Judgement
 from ratchet.store.memory import MemoryStore
 from tasks.evaluate import stage
 from tests.model.other_scoring import other_scoring

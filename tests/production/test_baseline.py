@@ -4,11 +4,12 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.summaries import Champion
 from ratchet.production.baseline import as_champion, baseline, drift_reference, promotion
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, append, records
+from ratchet.store.ledger_record import Action
 from ratchet.store.memory import MemoryStore
 
 MODEL = "ranker"
@@ -33,11 +34,12 @@ def promote(
     model: str = MODEL,
     refit_of: str | None = None,
     by_hand: bool = False,
+    action: Action = "promote",
     recorded: datetime | None = None,
 ) -> None:
     change = Change(
         model=model,
-        action="promote",
+        action=action,
         version=str(after + 1),
         fingerprint=digest(b"f"),
         model_digest=digest(name.encode()),
@@ -127,6 +129,15 @@ def test_an_older_date_than_production_s_does_not_move_it_unless_asked(store: Me
     assert promotion(store, MODEL, data_date=day(5), kind="manual", configured="auto", asked=None).mode == "auto"
 
 
+def test_a_past_date_stays_one_after_production_went_back(store: MemoryStore) -> None:
+    promote(store, "a", day(3), after=0, beaten=None)
+    promote(store, "b", day(5), after=1, beaten=1)
+    promote(store, "a", day(3), after=2, beaten=None, action="rollback", by_hand=True)
+    older = promotion(store, MODEL, data_date=day(4), kind="manual", configured="auto", asked=None)
+    assert (older.mode, "2026-11-05" in older.reason) == ("never", True)
+    assert promotion(store, MODEL, data_date=day(5), kind="manual", configured="auto", asked=None).mode == "auto"
+
+
 def test_a_rerun_of_a_night_that_shipped_a_refit_meets_whom_it_met_the_first_time(store: MemoryStore) -> None:
     promote(store, "a", day(1), after=0, beaten=None)
     promote(store, "b again", day(2), after=1, beaten=1, refit_of="b")
@@ -145,5 +156,7 @@ def test_a_champion_says_on_which_day_a_person_put_it_into_production(store: Mem
 
 def test_a_champion_in_a_document_of_before_is_still_read(store: MemoryStore) -> None:
     promote(store, "a", day(1), after=0, beaten=None, by_hand=True)
-    old = as_champion(records(store, MODEL)[-1]).model_dump(mode="json", exclude={"chosen"})
-    assert Champion.model_validate(old).chosen is None
+    old = as_champion(records(store, MODEL)[-1]).model_dump(mode="json", exclude={"chosen", "pipeline"})
+    read = Champion.model_validate(old)
+    assert read.chosen is None
+    assert not read.is_foreign("any")

@@ -15,6 +15,7 @@ from ratchet.production.diagnosis import diagnose
 from ratchet.production.history import history
 from ratchet.production.hold import hold
 from ratchet.production.recipe import recipe
+from ratchet.production.reconcile import reconcile
 from ratchet.production.release import release
 from ratchet.production.rollback import rollback
 from ratchet.production.standing import standing
@@ -112,7 +113,7 @@ def test_what_is_neither_held_nor_banned_cannot_be_released(place: Place) -> Non
         release(place.store, MODEL, by="ann", because="why")
     back(place)
     with pytest.raises(
-        ConfigurationError, match="version 1 of ranker is not banned; to do: versions that are banned: 3"
+        ConfigurationError, match="version 1 of ranker is not banned; to do: versions that are banned: ranker@3"
     ):
         release(place.store, MODEL, version="1", by="ann", because="why")
 
@@ -121,6 +122,36 @@ def test_what_is_neither_held_nor_banned_cannot_be_released(place: Place) -> Non
 def test_nobody_changes_production_without_a_name_and_a_reason(place: Place, by: str, because: str, flag: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{flag} is empty"):
         rollback(place.store, MODEL, by=by, because=because)
+
+
+@pytest.mark.parametrize("because", ["one\ntwo", "\x1b[2J", "w" * 1001])
+def test_a_reason_is_one_line_of_text(place: Place, because: str) -> None:
+    with pytest.raises(ConfigurationError, match="--because is no line of text; allowed: 1000 characters"):
+        hold(place.store, MODEL, by="ann", because=because)
+    assert len(records(place.store, MODEL)) == 3
+
+
+def test_a_ledger_that_is_begun_in_the_place_of_a_lost_one_holds_promotions(place: Place) -> None:
+    reconcile(place.store, None, MODEL)
+    lost = MemoryStore(f"{place.store.uri}-lost")
+    MemoryRegistry.of(lost.uri).models.update(place.registry.models)
+    shown = {line.name: (line.well, line.text) for line in diagnose(lost, None, MODEL)}
+    assert shown["hold"] == shown["bans"] == (None, "nobody knows: the ledger is lost")
+    begun = change("3", 10, model_digest=digest(b"c"), by_hand=True, started_by="ann", reason="no backup")
+    done = carry_out(lost, None, MODEL, lambda: append(lost, begun, after=0))
+    assert done.held is not None
+    assert (done.held.number, done.held.action, done.held.started_by) == (2, "hold", "ann")
+    now = standing(lost, MODEL)
+    assert now.hold is not None
+    assert now.hold.reason == "the ledger was lost, with the holds and the bans that it may have had: no backup"
+    assert done.reconciled.agrees
+    assert carry_out(lost, None, MODEL, lambda: release(lost, MODEL, by="ann", because="looked at it")).held is None
+
+
+def test_doctor_of_a_model_that_nobody_knows_is_wrong(place: Place) -> None:
+    (line,) = diagnose(place.store, None, "rankre")
+    assert (line.name, line.well) == ("ledger", False)
+    assert "no model rankre was ever in production here; check the name" in line.text
 
 
 def test_a_change_by_hand_moves_the_alias_at_once_and_is_refused_on_a_ledger_that_lost_records(place: Place) -> None:

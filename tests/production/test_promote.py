@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Promotion
 from ratchet.model import zygote
 from ratchet.production.loading import load
@@ -153,6 +155,18 @@ def test_where_two_have_to_approve_both_are_of_those_whom_the_pipeline_names(
     with pytest.raises(ConfigurationError, match=r"does not name bob; allowed: ann, ben; to do: 2 of them have to"):
         by_hand(shop, by="bob", second="ann")
     assert [one.name for one in by_hand(shop, by="ann", second="ben").approvals] == ["ann", "ben"]
+
+
+def test_an_older_version_needs_as_many_people_as_the_pipeline_asks_for_now(shop: Shop) -> None:
+    now = {**SPEC, "register": {"promote": "approve", "approvals": 2, "approvers": ["ann", "ben"]}}
+    later = shop.data_date + timedelta(days=1)
+    keep_plan(shop.store, plan(spec=PipelineSpec.model_validate(now), run_id="later", data_date=later))
+    with pytest.raises(ConfigurationError, match=r"register\.approvals of shop is 2, and 1 answers for this"):
+        by_hand(shop)
+    with pytest.raises(ConfigurationError, match="does not name eve; allowed: ann, ben"):
+        by_hand(shop, second="eve")
+    keep_plan(shop.store, plan(spec=shop.spec, run_id="older", data_date=shop.data_date))
+    assert [one.name for one in by_hand(shop, second="ben").approvals] == ["ann", "ben"]
 
 
 @pytest.mark.parametrize(

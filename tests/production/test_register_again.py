@@ -8,13 +8,15 @@ import pytest
 
 from ratchet.cli.main import main
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.production.by_hand import carry_out
 from ratchet.production.diagnosis import diagnose
 from ratchet.production.reconcile import reconcile
 from ratchet.production.register_again import register_again
+from ratchet.production.rollback import rollback
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import champion, records
 from ratchet.tracking.mlflow import track
-from tests.evaluate.nights import FIRST, Nights, judgement, registration
+from tests.evaluate.nights import FIRST, TRAIN, Nights, judgement, registration
 from tests.mlflow_server import prepare
 
 WHY = "the disk of MLflow is gone"
@@ -72,6 +74,32 @@ def test_a_lost_version_is_made_again_from_the_store_and_nights_go_on(
     assert judgement(nights.run(second, until="evaluate")).baseline_kind == "champion"
 
 
+def test_the_model_of_before_is_registered_again_to_roll_back_to_it(
+    tmp_path: Path, mlflow_database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = prepare(FileStore(tmp_path / "before"), mlflow_database)
+    assert isinstance(before, FileStore)
+    nights = Nights(folder=tmp_path, store=before, sections={"train": {**TRAIN, "epochs": 5}})
+    nights.deliver(FIRST)
+    assert registration(nights.run(FIRST)).promoted
+    first = champion(before, "grades")
+    assert first is not None
+    nights.sections = {}
+    nights.deliver(FIRST + timedelta(days=1))
+    assert registration(nights.run(FIRST + timedelta(days=1))).promoted
+    store = without_registry(before, "again", mlflow_database)
+    with pytest.raises(ConfigurationError, match=r"`ratchet doctor grades@1 --register-again WHY` first"):
+        rollback(store, "grades", by="ann", because="why")
+    for given in ("grades", "grades@1"):
+        assert main(["doctor", given, "--store", store.uri, "--by", "ann", "--register-again", WHY]) == 0
+    assert "the model that was version 1 is registered again, as version 2 of grades" in capsys.readouterr().out
+    back = carry_out(store, None, "grades", lambda: rollback(store, "grades", by="ann", because="why"))
+    assert (back.record.model_digest, back.reconciled.version) == (first.model_digest, "2")
+    assert back.reconciled.agrees
+    with pytest.raises(ConfigurationError, match=r"no version 7 of grades was ever in production"):
+        register_again(store, None, "grades", version="7", by="ann", because=WHY)
+
+
 def test_nothing_is_registered_again_that_is_there_or_whose_files_are_not_whole(
     nights: Nights, mlflow_database: Path
 ) -> None:
@@ -90,7 +118,7 @@ def test_nothing_is_registered_again_that_is_there_or_whose_files_are_not_whole(
     assert found.name == "registry-behind"
     store.delete(weights)
     store.create(weights, whole)
-    with pytest.raises(ConfigurationError, match="--because is empty"):
+    with pytest.raises(ConfigurationError, match="--register-again is empty"):
         register_again(store, None, "grades", by="ann", because=" ")
     register_again(store, None, "grades", by="ann", because=WHY)
     with pytest.raises(ConfigurationError, match="nothing is registered again: the registry has"):

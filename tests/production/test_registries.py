@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.store.base import Store
+from ratchet.store.file import FileStore
 from ratchet.store.opening import open_store
 from ratchet.tracking.client_registry import ClientRegistry
 from ratchet.tracking.file_registry import FileRegistry
@@ -110,6 +112,23 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     (store.root / paths.tracking_database()).write_bytes(b"no database, whatever its name says" * 100)
     with pytest.raises(Unavailable, match="cannot be used"):
         use_registry(store, None, tmp_path, lambda registry: isinstance(registry, FileRegistry))
+
+
+def test_a_store_that_has_moved_and_cannot_be_written_is_named_in_one_line(tmp_path: Path) -> None:
+    registered(tmp_path / "before")
+    (tmp_path / "before").rename(tmp_path / "store")
+    store = FileStore(tmp_path / "store")
+    database = store.root / paths.tracking_database()
+    blocked = database.with_name(f"{database.name}-journal")
+    blocked.mkdir()  # as a folder that this process may not write into
+    with pytest.raises(ConfigurationError, match=r"its addresses are of another place.*to do: let this process write"):
+        use_registry(store, None, tmp_path, lambda registry: registry)
+    blocked.rmdir()
+    with closing(sqlite3.connect(database)) as other, other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(Unavailable, match="is locked by another process; to do: run again when it has ended"):
+            use_registry(store, None, tmp_path, lambda registry: registry)
+    assert use_registry(store, None, tmp_path, lambda registry: isinstance(registry, FileRegistry))
 
 
 def test_a_server_s_login_comes_from_the_address_the_environment_or_a_file(

@@ -10,12 +10,13 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from ratchet.contracts import summaries
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.refit import Refit, maker
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Promotion, StageRequest
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.summaries import Champion, Split
+from ratchet.contracts.summaries import Split
 from ratchet.model.saving import digest_of_model
 from ratchet.production.baseline import baseline
 from ratchet.production.promote import promote

@@ -2,8 +2,8 @@ from datetime import UTC, date, datetime, timedelta
 from uuid import uuid4
 
 from ratchet.contracts import paths
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.summaries import Champion
 from ratchet.runs.requests import compose
 from ratchet.runs.unmeasured import unmeasured_nights
 from ratchet.store.ledger import Change, append

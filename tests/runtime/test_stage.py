@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.errors import ConfigurationError, OutOfMemory, Preempted
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.stages import stage_module
-from ratchet.contracts.summaries import Champion
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.logs import StageLog
 from ratchet.runtime.stage import run_stage

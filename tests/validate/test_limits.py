@@ -10,13 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.contracts import dates, paths, summaries
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.checks import Drift, Volume
 from ratchet.contracts.errors import DataRejected, PipelineInvalid
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.loading import loads
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.summaries import Champion, Check, Validation
+from ratchet.contracts.summaries import Check, Validation
 from tasks.validate.drift import Reference, check_drift
 from tasks.validate.profile import ColumnProfile, Profile, measure, total
 from tasks.validate.volume import check_volume

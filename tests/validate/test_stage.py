@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 
 from ratchet.contracts import paths, summaries
+from ratchet.contracts.champion import Champion
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.summaries import Champion, Validation
+from ratchet.contracts.summaries import Validation
 from ratchet.store.artifacts import read_json
 from tasks.validate import days
 from tasks.validate.profile import Profile

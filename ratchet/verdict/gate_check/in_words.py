@@ -65,6 +65,9 @@ def answer(found: GateCheck) -> str:
             f" nights ({worst.name}), and says {percent(worst.level)} at most ({found.seconds:.0f} s)"
             + (f"; warnings: {names}" if names else "")
         )
+    if found.cut:
+        cut = ", ".join(found.cut)
+        return f"NOT CHECKED: no time was left for {cut}; what was tried keeps gate.confidence ({found.seconds:.0f} s)"
     if not found.passed:
         return "NOT CHECKED: no candidate could be made that is better by exactly the margin, so nothing is shown"
     return f"passed: no more false promotions than gate.confidence allows ({found.seconds:.0f} s)"

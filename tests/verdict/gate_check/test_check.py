@@ -11,6 +11,7 @@ from ratchet.verdict.gain import relative_gain
 from ratchet.verdict.gate_check.check import check_gate
 from ratchet.verdict.gate_check.draws import Draws
 from ratchet.verdict.gate_check.gate import GateKeys
+from ratchet.verdict.gate_check.in_words import answer
 from ratchet.verdict.gate_check.outcome import GateCheck, Rate
 from ratchet.verdict.gate_check.pair import gain
 from ratchet.verdict.gate_check.planting import planted
@@ -178,6 +179,9 @@ def test_nights_that_the_time_was_too_short_for_are_named_with_the_error_of_a_ra
     found = checked(given, keys("ndcg@10"), nights=1000, seconds=0)
     assert {one.name: one.nights for one in found.rates} == {"exchanged": 200, "at-margin": 200}
     assert "repeated: no time was left" in found.untried
+    assert "repeated" in found.cut
+    assert not found.passed
+    assert answer(found).startswith("NOT CHECKED: no time was left for ")
     named = next(one for one in found.findings if one.name == "fewer-nights")
     assert named.text == "0 s allowed 200 of 1,000 nights: a rate of 5 % has a standard error of 1.54 %"
     assert named.remedy.startswith("give --seconds 60 ")
