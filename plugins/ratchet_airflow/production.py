@@ -132,14 +132,15 @@ class ProductionOperator(BaseOperator):
 def describe(done: "Done") -> list[str]:
     """What changed, and what became of the alias: a line each."""
     from ratchet.production.reconcile import sentences
+    from ratchet.production.standing import held
 
     record, before, found = done.record, done.before, done.reconciled
     lines = [f"record {record.number} of the ledger of {record.model}: {record.action} by {record.started_by}"]
     if record.moves_production:
         old = f"version {before.version}" if before and before.number != record.number else "see the history"
         lines.append(f"production: {old} -> version {record.version}")
-    if done.held is not None:
-        lines.append(f"record {done.held.number}: promotions are held: {done.held.reason}")
+    if record.holds:
+        lines.append(f"the ledger was lost, with the holds and bans that it may have had: {held(record)}")
     lines += [f"version {ban.version} is banned until it is released" for ban in record.bans]
     lines += sentences(record.model, found)
     if found.unchecked:

@@ -11,6 +11,7 @@ from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.production.by_hand import Done, carry_out
 from ratchet.production.reconcile import sentences
+from ratchet.production.standing import held
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record
 from ratchet.store.opening import open_store
@@ -76,11 +77,8 @@ def show(done: Done) -> int:
         print(f"version {ban.version} is banned: no run brings it back before `{lift}`")
     if record.moves_production:
         print(f"production: {f'version {before.version}' if before else 'nothing'} -> version {record.version}")
-    if done.held is not None:
-        print(
-            f"record {done.held.number}: promotions are held: {done.held.reason}; `ratchet release {record.model} "
-            "--because WHY` ends that"
-        )
+    if record.holds:
+        print(f"the ledger was lost, with the holds and bans that it may have had: {held(record)}")
     for line in sentences(record.model, found):
         print(line)
     if found.unchecked:

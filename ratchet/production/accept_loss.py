@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.production.by_hand import LONGEST, by_hand, check_words, live_of, record_decision
+from ratchet.production.findings import LOSSES
 from ratchet.production.reconcile import Reconciled, reconcile
 from ratchet.production.rollback import rollback
 from ratchet.production.standing import Standing, standing
@@ -17,8 +18,6 @@ from ratchet.store.base import Store
 from ratchet.store.ledger import Change, Record
 from ratchet.store.ledger_cut import cut_to_whole
 from ratchet.tracking.use_registry import use_registry
-
-_LOSSES = frozenset({"ledger-behind", "ledger-damaged"})
 
 
 def accept_loss(store: Store, tracking_uri: str | None, model: str, *, by: str, because: str) -> Record | None:
@@ -64,5 +63,5 @@ def _served(now: Standing, live: Record, digest: str) -> str | None:
 
 
 def _refuse_whole(model: str, found: Reconciled) -> None:
-    if found.finding is None or found.finding.name not in _LOSSES:
+    if not found.shows(*LOSSES):
         raise ConfigurationError(f"the ledger of {model} has lost nothing", remedy="nothing has to be accepted")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.production.findings import LOSSES
 from ratchet.production.reconcile import Reconciled, reconcile
 from ratchet.production.standing import Standing, standing
 from ratchet.store.base import Store
@@ -16,23 +17,17 @@ from ratchet.store.ledger import Change, LedgerConflict, Record, append
 from ratchet.store.ledger_record import Action
 
 _TRIES = 10
-LOSSES = frozenset({"ledger-behind", "ledger-damaged"})
-"""Findings of a ledger that has records, and has lost some."""
 LONGEST = 1000
 """Characters of a name or a reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """A change that is recorded. before: the champion until then. reconciled: what became of the alias.
-
-    held: the record of a hold, where the change began a ledger in the place of a lost one.
-    """
+    """A change that is recorded. before: the champion until then. reconciled: what became of the alias."""
 
     record: Record
     before: Record | None
     reconciled: Reconciled
-    held: Record | None = None
 
 
 def carry_out(store: Store, tracking_uri: str | None, model: str, act: Callable[[], Record]) -> Done:
@@ -42,23 +37,10 @@ def carry_out(store: Store, tracking_uri: str | None, model: str, act: Callable[
     CorruptArtifact, and changes nothing, if records of the ledger are lost.
     """
     found = reconcile(store, tracking_uri, model)
-    name = found.finding.name if found.finding is not None else ""
-    if name in LOSSES:
+    if found.shows(*LOSSES):
         found.refuse()
     record = act()
-    held = _hold(store, record) if name == "ledger-lost" else None
-    done = reconcile(store, tracking_uri, model, force=True)
-    return Done(record=record, before=found.live, reconciled=done, held=held)
-
-
-def _hold(store: Store, begun: Record) -> Record:
-    """Hold promotions after a ledger was begun in the place of a lost one. begun: its first record."""
-    why = f"the ledger was lost, with the holds and the bans that it may have had: {begun.reason}"[:LONGEST]
-
-    def decide(now: Standing) -> Change:
-        return by_hand(live_of(now), "hold", by=begun.started_by, because=why)
-
-    return record_decision(store, begun.model, decide)
+    return Done(record=record, before=found.live, reconciled=reconcile(store, tracking_uri, model, force=True))
 
 
 def record_decision(store: Store, model: str, decide: Callable[[Standing], Change]) -> Record:

@@ -14,6 +14,9 @@ from ratchet.production.standing import standing_of
 from ratchet.store.ledger import Record
 from ratchet.tracking.registry import CHAMPION, Registry, Version
 
+LOSSES = ("ledger-behind", "ledger-damaged")
+"""Findings about a ledger that has records, and has lost some."""
+
 
 def compare(
     model: str, history: Sequence[Record], alias: Version | None, recorded: Sequence[Version], registry: Registry

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from ratchet.contracts.authority import Approval, people, same_person
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.gate import Register
 from ratchet.production.by_hand import by_hand, check_words, record_decision
 from ratchet.production.loading import Load, load
+from ratchet.production.reconcile import reconcile
 from ratchet.production.standing import Standing, standing
-from ratchet.production.version_origin import Origin, Rules, origin_of, rules_of
+from ratchet.production.version_origin import Origin, origin_of, rules_of
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, Record, records
 from ratchet.tracking.registry import Registry, Version
@@ -36,9 +38,9 @@ def promote(
     """Record a version of the registry as champion, whatever a verdict says of it.
 
     Its files are loaded and compared with its digest first. approved_by: the second person, where the pipeline's
-    register.approvals is 2; where it names approvers, as many of them as it asks for answer. The rules are those of the
-    pipeline's newest run and of the version's own: whichever asks for more people, and the names of the newest. load:
-    where the files are loaded. Raises ConfigurationError for a version that Ratchet did not register, that cannot be
+    register.approvals is 2; where it names approvers, as many of them as it asks for answer, see `rules_of`. load:
+    where the files are loaded. Where it begins a ledger in the place of a lost one, promotions are held from then on:
+    nobody knows what was held or banned. Raises ConfigurationError for a version that Ratchet did not register, that cannot be
     loaded, that is banned, that is in production, or for which too few answer; CorruptArtifact for files that are gone
     or damaged; Unavailable.
     """
@@ -49,11 +51,12 @@ def promote(
     approvals = _approvals(origin, rules_of(store, origin), by, approved_by)
     _refuse(standing(store, model), origin.record)  # before seconds are spent on its files
     _check_digest(load(store, origin.record), found)
+    lost = reconcile(store, tracking_uri, model, look=True).shows("ledger-lost")
 
     def decide(now: Standing) -> Change:
         _refuse(now, origin.record)
-        baseline = now.live.number if now.live else None
-        return by_hand(origin.record, "promote", by=by, because=because, baseline=baseline, approvals=approvals)
+        more = {"baseline": now.live.number if now.live else None, "approvals": approvals}
+        return by_hand(origin.record, "promote", by=by, because=because, holds=lost and now.number == 0, **more)
 
     return record_decision(store, model, decide)
 
@@ -83,7 +86,7 @@ def _registered(registry: Registry, *, model: str, version: str) -> Version:
     return found
 
 
-def _approvals(origin: Origin, rules: Rules, by: str, approved_by: str | None) -> tuple[Approval, ...]:
+def _approvals(origin: Origin, rules: Register, by: str, approved_by: str | None) -> tuple[Approval, ...]:
     """Who answers for it. Raises ConfigurationError if they are fewer than the pipeline asks for, or others."""
     names = tuple(people((by, approved_by or "")))
     if len(names) < rules.approvals:
@@ -96,7 +99,7 @@ def _approvals(origin: Origin, rules: Rules, by: str, approved_by: str | None) -
     return tuple(Approval(name=name, at=now, how="ratchet promote") for name in names)
 
 
-def _refuse_others(origin: Origin, rules: Rules, names: tuple[str, ...]) -> None:
+def _refuse_others(origin: Origin, rules: Register, names: tuple[str, ...]) -> None:
     """Raise ConfigurationError if too few of them may approve, where the pipeline names those who may."""
     allowed = rules.approvers
     ours = [name for name in names if any(same_person(name, one) for one in allowed)]

@@ -43,6 +43,10 @@ class Reconciled:
         """Whether alias and ledger were seen to agree."""
         return self.finding is None and not self.unchecked
 
+    def shows(self, *names: str) -> bool:
+        """Whether the finding is one of these."""
+        return self.finding is not None and self.finding.name in names
+
     def refuse(self) -> None:
         """Raise what a run may not go on with."""
         if self.finding is None:

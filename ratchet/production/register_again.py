@@ -16,9 +16,9 @@ from ratchet.contracts.version_record import VersionRecord
 from ratchet.model.files import lay_out
 from ratchet.model.package import unpack
 from ratchet.model.packing import pack
-from ratchet.production.by_hand import LOSSES, check_words
-from ratchet.production.reconcile import Reconciled, reconcile
-from ratchet.production.reconcile import version_of as of_record
+from ratchet.production.by_hand import check_words
+from ratchet.production.reconcile import reconcile
+from ratchet.production.reconcile import version_of as registered
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record, records
@@ -40,8 +40,7 @@ def register_again(
     are gone or damaged, and then nothing is registered.
     """
     check_words(by, because, flag="--register-again")
-    found = reconcile(store, tracking_uri, model, look=True)
-    record = _lost(store, tracking_uri, model, version, found)
+    record = _lost(store, tracking_uri, model, version)
     kept = find_record(store, model, record.version, record.model_digest)
     if kept is None:
         raise ConfigurationError(
@@ -57,28 +56,25 @@ def register_again(
     return number
 
 
-def _lost(store: Store, tracking_uri: str | None, model: str, version: str | None, found: Reconciled) -> Record:
-    """The newest record of the model that the registry does not have. Raises ConfigurationError if it has it."""
-    said = found.unchecked
-    if not said and found.finding is not None and found.finding.name in {*LOSSES, "ledger-lost"}:
-        said = str(found.finding)
-    live = found.live
-    history = () if said or live is None else records(store, model)
-    of = live.version if live and version is None else version
-    record = next((one for one in reversed(history) if one.moves_production and one.version == of), None)
-    if not said and record is None:
-        said = f"no version {version} of {model} was ever in production" if version else f"{model} has no champion"
-    if record is not None and _has(store, tracking_uri, record):
-        said = f"the registry has the model of version {record.version} of {model}"
-    if record is None or said:
-        raise ConfigurationError(f"nothing is registered again: {said}", remedy=f"see `ratchet doctor {model}`")
-    return record
+def _lost(store: Store, tracking_uri: str | None, model: str, version: str | None) -> Record:
+    """The newest record of the model. Raises ConfigurationError if there is none, or if the registry has that model."""
 
+    def refused(cause: object) -> ConfigurationError:
+        return ConfigurationError(f"nothing is registered again: {cause}", remedy=f"see `ratchet doctor {model}`")
 
-def _has(store: Store, tracking_uri: str | None, record: Record) -> bool:
+    found = reconcile(store, tracking_uri, model, look=True)
+    if found.unchecked or (found.finding is not None and not found.shows("registry-behind")):
+        raise refused(found.unchecked or found.finding)
+    wanted = version or (found.live.version if found.live else "")
+    reigns = [one for one in records(store, model) if one.moves_production and one.version == wanted]
+    if not reigns:
+        raise refused(
+            f"no version {wanted} of {model} was ever in production" if wanted else f"{model} has no champion"
+        )
     with TemporaryDirectory(prefix="ratchet-") as folder:
-        work = partial(of_record, record=record)
-        return use_registry(store, tracking_uri, Path(folder), work) is not None
+        if use_registry(store, tracking_uri, Path(folder), partial(registered, record=reigns[-1])) is not None:
+            raise refused(f"the registry has the model of version {wanted} of {model}")
+    return reigns[-1]
 
 
 def _packed(store: Store, record: Record, kept: VersionRecord, place: Path) -> Path:

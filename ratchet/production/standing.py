@@ -69,7 +69,7 @@ def standing_of(model: str, history: Sequence[Record]) -> Standing:
     hold: Record | None = None
     banned: list[BannedModel] = []
     for record in history:
-        if record.action == "hold":
+        if record.action == "hold" or record.holds:
             hold = record
         elif record.action == "release" and not record.released:
             hold = None

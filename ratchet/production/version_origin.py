@@ -34,23 +34,14 @@ class Origin:
     bundle: Artifact
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """How many people have to answer for a promotion, and who may; anybody where nobody is named."""
+def rules_of(store: Store, origin: Origin) -> Register:
+    """The rules for the promotion of a version: those of the newest run of its pipeline, or of its own if stricter.
 
-    approvals: int
-    approvers: tuple[str, ...]
-
-
-def rules_of(store: Store, origin: Origin) -> Rules:
-    """The rules for a version: of its own run, and of the newest run of its pipeline.
-
-    An older version has not kept the rules that were made since. Whichever asks for more people counts, and the names
-    are those of the newest run that names any.
+    An older version does not know the rules that were made since. Stricter are those that ask for more people, and
+    among these the ones that name who may answer. They are taken whole: the people of one and the number of the other
+    could be impossible to meet.
     """
-    own, now = origin.spec.register_, _newest(store, origin)
-    approvers = now.approvers or own.approvers
-    return Rules(approvals=max(own.approvals, now.approvals), approvers=tuple(approvers))
+    return max(_newest(store, origin), origin.spec.register_, key=lambda one: (one.approvals, bool(one.approvers)))
 
 
 def _newest(store: Store, origin: Origin) -> Register:

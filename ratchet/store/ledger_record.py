@@ -70,6 +70,12 @@ class Change(Document):
         "changes who was in office on an earlier date. None in records of before: then it is the data date.",
     )
 
+    holds: bool = Field(
+        default=False,
+        description="Whether promotions are held from here on, as after a hold: of a promote by hand that began a "
+        "ledger in the place of a lost one.",
+    )
+
     @property
     def measured(self) -> str:
         """The digest of the model that the verdict is about."""

@@ -1,6 +1,5 @@
 """The model in production, in a process of its own, brought here to be measured, or the reason why it cannot be."""
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -147,8 +146,7 @@ def _other_target(spec: PipelineSpec, champion: Champion, result: StageResult) -
         return ""
     columns = _columns(result) or {}
     label = next((name for name, column in columns.items() if column.role == "label"), "")
-    objective = json.loads(result.parts.get("config.train.objective", '""'))
-    ours, theirs = (spec.train.objective, spec.label), (objective or spec.train.objective, label or spec.label)
+    ours, theirs = (spec.train.objective, spec.label), (summaries.trained(result).objective, label or spec.label)
     if ours == theirs:
         return ""
     return (

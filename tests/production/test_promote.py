@@ -17,7 +17,9 @@ from ratchet.contracts.request import Promotion
 from ratchet.model import zygote
 from ratchet.production.loading import load
 from ratchet.production.promote import promote
-from ratchet.production.version_origin import origin_of
+from ratchet.production.reconcile import reconcile
+from ratchet.production.standing import standing
+from ratchet.production.version_origin import origin_of, rules_of
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import Record, records
 from ratchet.store.publishing import read_manifest
@@ -157,6 +159,17 @@ def test_where_two_have_to_approve_both_are_of_those_whom_the_pipeline_names(
     assert [one.name for one in by_hand(shop, by="ann", second="ben").approvals] == ["ann", "ben"]
 
 
+def test_a_promotion_that_begins_a_ledger_in_the_place_of_a_lost_one_holds_what_follows(shop: Shop) -> None:
+    assert not by_hand(shop).holds
+    reconcile(shop.store, None, "shop")
+    for entry in [*shop.store.list(paths.ledger("shop"))]:
+        shop.store.delete(entry.key)
+    assert by_hand(shop).holds
+    now = standing(shop.store, "shop")
+    assert now.hold is not None
+    assert "promotions of shop are held by ann" in now.obstacle("e" * 64)
+
+
 def test_an_older_version_needs_as_many_people_as_the_pipeline_asks_for_now(shop: Shop) -> None:
     now = {**SPEC, "register": {"promote": "approve", "approvals": 2, "approvers": ["ann", "ben"]}}
     later = shop.data_date + timedelta(days=1)
@@ -166,6 +179,13 @@ def test_an_older_version_needs_as_many_people_as_the_pipeline_asks_for_now(shop
     with pytest.raises(ConfigurationError, match="does not name eve; allowed: ann, ben"):
         by_hand(shop, second="eve")
     keep_plan(shop.store, plan(spec=shop.spec, run_id="older", data_date=shop.data_date))
+    origin = origin_of(shop.store, "shop", version(shop), pipelines=())
+    for own in ({"promote": "approve", "approvers": ["eve"]}, {"promote": "auto"}):
+        spec = PipelineSpec.model_validate({**SPEC, "register": own})
+        rules = rules_of(shop.store, replace(origin, spec=spec))
+        assert (rules.approvals, rules.approvers) == (2, ("ann", "ben")), (
+            "taken whole: one of these names alone is no two"
+        )
     assert [one.name for one in by_hand(shop, second="ben").approvals] == ["ann", "ben"]
 
 

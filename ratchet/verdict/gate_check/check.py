@@ -14,7 +14,7 @@ from ratchet.metrics.metrics import Floats
 from ratchet.verdict.comparison import MIN_UNITS
 from ratchet.verdict.gate_check import findings
 from ratchet.verdict.gate_check.gate import GateKeys
-from ratchet.verdict.gate_check.outcome import NO_TIME, GateCheck, Point, Power, Rate, SliceHarm
+from ratchet.verdict.gate_check.outcome import GateCheck, Point, Power, Rate, SliceHarm
 from ratchet.verdict.gate_check.pair import Pair, gain
 from ratchet.verdict.gate_check.plan import NEEDED, Plan, never_measurable, plan_of
 from ratchet.verdict.gate_check.sample import Sample, pair_of
@@ -70,7 +70,8 @@ def check_gate(
             *findings.of_slices(sample, parts, never, harms),
             *findings.of_time(made, gate.level, seconds, time.monotonic() - started),
         ),
-        untried=(*plan.untried, *(f"{name}: {NO_TIME}" for name, (some, _) in made.items() if not some)),
+        untried=tuple(plan.untried),
+        cut=tuple(name for name, (some, _) in made.items() if not some),
         seconds=round(time.monotonic() - started, 1),
     )
 

@@ -45,7 +45,7 @@ def in_words(pipeline: str, found: GateCheck) -> Iterator[str]:
             ("true loss of a slice", "nights", "stopped"),
             [(f"{one.title}: {percent(-one.loss)}", f"{one.nights:,}", share(one.share)) for one in found.harms],
         )
-    for text in found.untried:
+    for text in (*found.untried, *(f"{name}: no time was left" for name in found.cut)):
         yield from _wrapped(f"not tried: {text}")
     if found.findings:
         yield ""

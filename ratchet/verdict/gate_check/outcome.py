@@ -104,13 +104,12 @@ class Finding:
     remedy: str
 
 
-NO_TIME = "no time was left"
-"""Why a scenario was not tried."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class GateCheck:
-    """The whole check. power: None where no gain could be planted. untried: scenarios that were not run, with why."""
+    """The whole check. power: None where no gain could be planted. untried: scenarios that cannot be run, with why.
+
+    cut: scenarios for which no time was left.
+    """
 
     run_id: str
     day: date
@@ -125,6 +124,7 @@ class GateCheck:
     harms: tuple[SliceHarm, ...]
     findings: tuple[Finding, ...]
     untried: tuple[str, ...]
+    cut: tuple[str, ...] = ()
     seconds: float
 
     @property
@@ -137,8 +137,3 @@ class GateCheck:
         """Whether every rate keeps its level, both that every gate has to keep were measured, and time cut nothing."""
         names = {rate.name for rate in self.rates}
         return not self.failed and {"exchanged", "at-margin"} <= names and not self.cut
-
-    @property
-    def cut(self) -> tuple[str, ...]:
-        """The scenarios for which no time was left."""
-        return tuple(text.partition(":")[0] for text in self.untried if text.endswith(NO_TIME))
