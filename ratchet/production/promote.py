@@ -40,9 +40,9 @@ def promote(
     Its files are loaded and compared with its digest first. approved_by: the second person, where the pipeline's
     register.approvals is 2; where it names approvers, as many of them as it asks for answer, see `rules_of`. load:
     where the files are loaded. Where it begins a ledger in the place of a lost one, promotions are held from then on:
-    nobody knows what was held or banned. Raises ConfigurationError for a version that Ratchet did not register, that cannot be
-    loaded, that is banned, that is in production, or for which too few answer; CorruptArtifact for files that are gone
-    or damaged; Unavailable.
+    nobody knows what was held or banned. Raises ConfigurationError for a version that Ratchet did not register, that
+    cannot be loaded, that is banned, that is in production, or for which too few answer; CorruptArtifact for files that
+    are gone or damaged; Unavailable.
     """
     check_words(by, because)
     with tempfile.TemporaryDirectory(prefix="ratchet-") as folder:
