@@ -6,7 +6,7 @@ from importlib import import_module
 
 from benchmarks.measure import Result
 
-NAMES = ("parse", "hop", "rerun", "logs", "backfill", "notices", "gate", "evaluate")
+NAMES = ("parse", "hop", "rerun", "logs", "backfill", "notices", "gate", "evaluate", "quality", "independence")
 
 
 def main() -> int:

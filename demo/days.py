@@ -16,7 +16,7 @@ from ratchet.samples.days import write_days
 BACK = (8, 1, 0)
 """The data dates of the nights, in days before the last. A week of new items is what a first model lacks."""
 COUNT = 30 + BACK[0]  # 30: the window of each night
-_ROWS = 20_000  # per day
+_ROWS = 5_000  # per day
 _LAST = date(2026, 3, 20)  # of the synthetic world; the last day on disk is a copy of it
 _SEED = 0
 _CENTS = 100

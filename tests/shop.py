@@ -21,7 +21,7 @@ from ratchet.contracts.fingerprint import digest, digest_of
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import UPSTREAM, StageRequest
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.summaries import Epoch, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
+from ratchet.contracts.summaries import Evaluation, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.networks import Network
 from ratchet.model.saving import digest_of_model, dump
@@ -97,8 +97,8 @@ class Shop(World):
             digest=made,
             objective=self.spec.train.objective,
             split=Split(train=days[:-1], valid=days[-1:], holdout=(self.data_date,)),
-            epochs=tuple(map(_epoch, (1, 2))),
-            best_epoch=2,
+            evaluations=tuple(map(_evaluation, (1, 2))),
+            best=2,
             batch_size=256,
             parameters=10,
             rows=1000,
@@ -163,8 +163,9 @@ def _snapshot(world: World, table: pa.Table) -> PublishedResult:
         return world.commit(ctx, Finished(content=artifact.sha256, summary=snapshot))
 
 
-def _epoch(number: int) -> Epoch:
-    return Epoch(
+def _evaluation(number: int) -> Evaluation:
+    return Evaluation(
+        step=100 * number,
         epoch=number,
         loss=0.7 - 0.1 * number,
         valid_loss=0.72 - 0.09 * number,
@@ -201,11 +202,11 @@ def line(spec: PipelineSpec, x: float, z: float) -> tuple[bytes, bytes]:
         objective=spec.train.objective,
         numeric=(NumericColumn(name="x", transform=None), NumericColumn(name="z", transform=None)),
         categorical=(
-            CategoricalColumn(name="country", type="string", vocabulary=0),
-            CategoricalColumn(name="kind", type="int64", vocabulary=0),
+            CategoricalColumn(name="country", type="string", vocabulary=0, dimension=1),
+            CategoricalColumn(name="kind", type="int64", vocabulary=0, dimension=1),
         ),
         derived={},
-        architecture=Architecture(kind="linear", embedding_dim=1, hidden=(), cross_layers=1, dropout=0.0),
+        architecture=Architecture(kind="linear", hidden=(), cross_layers=1, dropout=0.0),
     )
     network = Network(described)
     with torch.no_grad():

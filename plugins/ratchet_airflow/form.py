@@ -40,7 +40,7 @@ def params(spec: PipelineSpec) -> dict[str, Param]:
         "window_days": _number(
             "Window (days)", f"Days of data up to the data date. Empty: {spec.source.window_days}.", 1, 3660
         ),
-        "epochs": _number("Epochs", f"Passes over the training data. Empty: {spec.train.epochs}.", 1, 10_000),
+        "epochs": _number("Epochs", f"Passes over the training data, at most. Empty: {spec.train.epochs}.", 1, 10_000),
         "learning_rate": Param(
             None,
             type=["null", "number"],

@@ -18,7 +18,8 @@ def training_reads(spec: PipelineSpec) -> list[str]:
     steps = ", ".join(f"{count(steps, 'step')} for {rows:,} rows" for rows, steps in sizes.items())
     days = f"{window - held - valid} of {count(window, 'day')} ({held} held out, {valid} for validation)"
     columns = f"{count(numeric, 'numeric column')} and {count(categorical, 'categorical column')}"
+    most = f"{count(spec.train.epochs, 'epoch')} and {count(spec.train.steps, 'step')}"
     return [
         f"training reads {days}, {columns}",
-        f"an epoch has about {steps}; at most {count(spec.train.epochs, 'epoch')}",
+        f"an epoch has about {steps}; at most {most}",
     ]

@@ -5,9 +5,9 @@ in the summary. Days are data dates.
 """
 
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ratchet.contracts.champion import Champion
 from ratchet.contracts.document import Document
@@ -153,10 +153,11 @@ class FeatureSet(Document):
         return tuple(day for day in self.days if day.day in wanted)
 
 
-class Epoch(Document):
+class Evaluation(Document):
     """One line of a training's history."""
 
-    epoch: int = Field(ge=1)
+    step: int = Field(ge=0, description="The steps that were complete; 0 in documents of before.")
+    epoch: float = Field(gt=0, description="Passes over the training rows up to there.")
     loss: float
     valid_loss: float | None = None
     valid_metric: float | None = None
@@ -174,14 +175,25 @@ class TrainedModel(Document):
     digest: Sha256 = Field(description="The digest of weights and description: the identity of the model.")
     objective: str
     split: Split
-    epochs: tuple[Epoch, ...]
-    best_epoch: int = Field(ge=1)
+    evaluations: tuple[Evaluation, ...]
+    best: int = Field(ge=1, description="The number of the evaluation whose weights are the model, from 1.")
+    level: float = Field(0, ge=0, description="Epochs at the full learning rate, up to the weights that went on.")
+    fall: float = Field(0, ge=0, description="Epochs in which the learning rate fell to nothing.")
     batch_size: int
     accumulation: int = Field(1, ge=1, description="The number of micro-batches of a step of batch_size rows.")
     parameters: int
     rows: int = Field(description="The training rows of an epoch.")
     resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt resumed from.")
     refit: Refit | None = Field(None, description="Only for refit; all days of its split are training days.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, given: Any) -> Any:
+        """Read documents of before, which had an evaluation at the end of each epoch."""
+        if not isinstance(given, dict) or "epochs" not in given:
+            return given
+        rest = {name: value for name, value in given.items() if name not in {"epochs", "best_epoch"}}
+        return {**rest, "evaluations": [{"step": 0, **each} for each in given["epochs"]], "best": given["best_epoch"]}
 
 
 class Judgement(Document):

@@ -41,12 +41,16 @@ class Model(Document):
     kind: ModelKind = Field(
         "dcn", description="dcn, mlp, linear, or a class in the pipeline's model.py, such as model.py:MyModule."
     )
-    embedding_dim: int = Field(16, ge=1, le=1024, description="The length of the vector of a category.")
+    embedding_dim: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
+        "auto", description="The length of the vector of a category. auto: 2 to 32, the more the more categories."
+    )
+    number_dim: int = Field(8, ge=0, le=1024, description="The length of the vector of a number. 0: none.")
+    masked: float = Field(0.01, ge=0, lt=1, description="The share of categories that count as unknown in training.")
     hidden: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] = Field(
         (256, 128), description="The widths of the hidden layers."
     )
     cross_layers: int = Field(2, ge=1, le=16, description="The number of cross layers (dcn only).")
-    dropout: float = Field(0.0, ge=0, lt=1, description="The share of activations set to zero during training.")
+    dropout: float = Field(0.2, ge=0, lt=1, description="The share of activations set to zero during training.")
     min_count: int = Field(2, ge=1, description="A category with fewer training rows than this counts as unknown.")
 
 
@@ -64,7 +68,11 @@ class Train(Document):
 
     objective: Objective = Field(description="What the model predicts. It decides the loss.")
     model: Model = Field(default_factory=Model)
-    epochs: int = Field(3, ge=1, le=10_000, description="The largest number of epochs. Early stopping may end sooner.")
+    steps: int = Field(8_000, ge=1, description="The largest number of steps. Early stopping may end sooner.")
+    epochs: int = Field(40, ge=1, le=10_000, description="The largest number of epochs. Early stopping may end sooner.")
+    evaluations: int = Field(
+        4, ge=1, le=1000, description="The evaluations on the validation days in an epoch, at most."
+    )
     batch_size: BatchSize = Field(
         "auto",
         description="The rows in a step, at most those of the training days. A step is made of pieces of up to 64 rows "
@@ -73,7 +81,7 @@ class Train(Document):
         "fewer steps.",
     )
     learning_rate: float = Field(1e-3, gt=0, le=10, description="The learning rate of AdamW.")
-    weight_decay: float = Field(1e-5, ge=0, description="The weight decay of AdamW.")
+    weight_decay: float = Field(1e-2, ge=0, description="The weight decay of AdamW.")
     seed: int = Field(0, ge=0, lt=2**31, description="The seed of all random numbers.")
     valid_days: int = Field(
         1,
@@ -83,7 +91,7 @@ class Train(Document):
         "is chance: take 0, more days, or more patience.",
     )
     patience: int = Field(
-        2, ge=1, description="Training stops after this many epochs without a better validation metric."
+        10, ge=1, description="Training stops after this many evaluations without a better validation metric."
     )
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
     refit: bool = Field(

@@ -21,22 +21,34 @@ class NumericColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CategoricalColumn:
-    """A category that the model reads. type: as declared. vocabulary: how many values it knows."""
+    """A category that the model reads.
+
+    type: as declared. vocabulary: how many values it knows. dimension: the length of its vectors.
+    """
 
     name: str
     type: str
     vocabulary: int
+    dimension: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """The layers. kind: linear, mlp, dcn, or `model.py:Class`."""
+    """The layers.
+
+    kind: linear, mlp, dcn, or `model.py:Class`. bins: of a number, at most; number_dim: the length of the vector that
+    its bins are mapped to; both 0 without such vectors. masked: the share of known categories that count as unknown in
+    a step of training. skip: whether a linear layer beside the others adds to their output.
+    """
 
     kind: str
-    embedding_dim: int
     hidden: tuple[int, ...]
     cross_layers: int
     dropout: float
+    bins: int = 0
+    number_dim: int = 0
+    masked: float = 0.0
+    skip: bool = False
 
     @property
     def is_custom(self) -> bool:
@@ -71,17 +83,21 @@ def to_json(description: Description) -> bytes:
 
 
 def from_json(data: bytes) -> Description:
-    """Read a description. Raises ValueError for anything else, and for another format."""
+    """Read a description. Raises ValueError for anything else, and for another format.
+
+    In a model of before, the vectors of all columns have one length.
+    """
     try:
         found = json.loads(data)
         if found.pop("format") != FORMAT:
             raise ValueError(f"not format {FORMAT}")
         architecture = found.pop("architecture")
+        of_all = {"dimension": architecture.pop("embedding_dim")} if "embedding_dim" in architecture else {}
         return Description(
             **{
                 **found,
                 "numeric": tuple(NumericColumn(**column) for column in found["numeric"]),
-                "categorical": tuple(CategoricalColumn(**column) for column in found["categorical"]),
+                "categorical": tuple(CategoricalColumn(**{**of_all, **column}) for column in found["categorical"]),
                 "architecture": Architecture(**{**architecture, "hidden": tuple(architecture["hidden"])}),
             }
         )

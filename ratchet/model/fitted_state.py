@@ -1,38 +1,43 @@
 """What is learnt from the training days before training: where numbers lie, and which categories there are."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 Doubles = NDArray[np.float64]
+_Number = TypeVar("_Number", np.float64, np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedState:
     """mean, std: float64 [numeric columns], of the values after their transform; std is above 0.
 
-    vocabulary: for each categorical column the ids that occurred often enough, int64, ascending. label_mean, label_std:
-    of the labels.
+    edges: for each numeric column the ends of the bins that its standardised values fall into, float64, ascending;
+    fewer than two where it has one value. vocabulary: for each categorical column the ids that occurred often enough,
+    int64, ascending. label_mean, label_std: of the labels.
     """
 
     mean: Doubles
     std: Doubles
     vocabulary: tuple[NDArray[np.int64], ...]
+    edges: tuple[Doubles, ...]
     label_mean: float = 0.0
     label_std: float = 1.0
 
     def to_bytes(self) -> bytes:
         """As safetensors, the same bytes for the same values."""
-        sizes = [len(ids) for ids in self.vocabulary]
         return bytes(
             save(
                 {
                     "mean": np.asarray(self.mean, np.float64),
                     "std": np.asarray(self.std, np.float64),
                     "vocabulary": np.concatenate([*self.vocabulary, np.zeros(0, np.int64)]),
-                    "sizes": np.array(sizes, np.int64),
+                    "sizes": np.array([len(ids) for ids in self.vocabulary], np.int64),
+                    "edges": np.concatenate([*self.edges, np.zeros(0)]),
+                    "bins": np.array([len(ends) for ends in self.edges], np.int64),
                     "label": np.array([self.label_mean, self.label_std], np.float64),
                 }
             )
@@ -42,13 +47,16 @@ class FittedState:
     def from_bytes(cls, data: bytes) -> "FittedState":
         """What `to_bytes` was called on."""
         held = load(data)
-        ends = np.cumsum(held["sizes"])
         return cls(
             mean=held["mean"],
             std=held["std"],
-            vocabulary=tuple(
-                held["vocabulary"][end - size : end] for end, size in zip(ends, held["sizes"], strict=True)
-            ),
+            vocabulary=_cut(held["vocabulary"], held["sizes"]),
+            edges=_cut(held["edges"], held["bins"]),
             label_mean=float(held["label"][0]),
             label_std=float(held["label"][1]),
         )
+
+
+def _cut(joined: NDArray[_Number], sizes: NDArray[np.int64]) -> tuple[NDArray[_Number], ...]:
+    ends = np.cumsum(sizes)
+    return tuple(joined[end - size : end] for end, size in zip(ends, sizes, strict=True))

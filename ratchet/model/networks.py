@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ratchet.model.description import Architecture, Description
+from ratchet.model.inputs import Embeddings, Numbers
 
 _FAR = 10.0
 """Standardised numbers are cut here, so that one wild value does not drown all others."""
@@ -115,11 +116,12 @@ class Network(nn.Module):
         super().__init__()
         architecture = description.architecture
         self.preprocess = Preprocess(description)
-        self.embedding = nn.Embedding(self.preprocess.rows, architecture.embedding_dim)
-        nn.init.normal_(self.embedding.weight, std=0.05)
-        with torch.no_grad():  # where training has no unknown category, a new one scores as the mean of the categories
-            self.embedding.weight[self.preprocess.unknown()] = 0.0
-        inputs = 2 * len(description.numeric) + len(description.categorical) * architecture.embedding_dim
+        self.numbers: Numbers | None = None
+        inputs = 2 * len(description.numeric) + sum(column.dimension for column in description.categorical)
+        if architecture.number_dim and description.numeric:
+            self.numbers = Numbers(len(description.numeric), architecture.bins, architecture.number_dim)
+            inputs += len(description.numeric) * architecture.number_dim
+        self.embedding = Embeddings(description.categorical, architecture.masked)
         self.body = custom(inputs) if custom else body(architecture, inputs, description.classes)
         self.register_buffer("label_mean", torch.zeros((), dtype=torch.float64))
         self.register_buffer("label_scale", torch.ones((), dtype=torch.float64))
@@ -135,9 +137,10 @@ class Network(nn.Module):
 
     def scores(self, standard: Tensor, places: Tensor) -> Tensor:
         """The same for numbers that are standardised already, and ids that have been looked up."""
-        embedded = self.embedding(places).flatten(1)
-        inputs = torch.cat([self.preprocess.numbers(standard), embedded], dim=1)
-        out: Tensor = self.body(inputs)
+        inputs = [self.preprocess.numbers(standard), self.embedding(places)]
+        if self.numbers is not None:
+            inputs.insert(1, self.numbers(standard))
+        out: Tensor = self.body(torch.cat(inputs, dim=1))
         return out.squeeze(1) if out.dim() == 2 and out.shape[1] == 1 else out  # noqa: PLR2004 - rows and outputs
 
 
@@ -183,11 +186,25 @@ def body(architecture: Architecture, inputs: int, outputs: int) -> nn.Module:
     if architecture.kind == "linear":
         return nn.Linear(inputs, outputs)
     deep = _deep(architecture.hidden, inputs, architecture.dropout)
+    layers = deep if architecture.kind == "mlp" else [Cross(inputs, architecture.cross_layers), *deep]
     width = architecture.hidden[-1] if architecture.hidden else inputs
-    head = nn.Linear(width, outputs)
-    if architecture.kind == "mlp":
-        return nn.Sequential(*deep, head)
-    return nn.Sequential(Cross(inputs, architecture.cross_layers), *deep, head)
+    made = nn.Sequential(*layers, nn.Linear(width, outputs))
+    return Beside(nn.Linear(inputs, outputs), made) if architecture.skip else made
+
+
+class Beside(nn.Module):
+    """The sum of a linear layer and of others, as in Wide & Deep (Cheng et al. 2016). [rows, inputs] both ways."""
+
+    def __init__(self, linear: nn.Linear, deep: nn.Module) -> None:
+        super().__init__()
+        self.linear, self.deep = linear, deep
+        nn.init.zeros_(linear.weight)
+        nn.init.zeros_(linear.bias)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Both see the same inputs."""
+        total: Tensor = self.linear(inputs) + self.deep(inputs)
+        return total
 
 
 def _deep(widths: Sequence[int], inputs: int, dropout: float) -> list[nn.Module]:

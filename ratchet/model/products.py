@@ -12,6 +12,8 @@ A change here violates the promise of the project when an addition can round, or
 import torch
 from torch import Tensor, nn
 
+from ratchet.model.inputs import PerColumn
+
 _EXACT = 53
 """float64 holds every integer up to 2**53."""
 TERMS = 512
@@ -46,10 +48,32 @@ class ExactLinear(nn.Module):
         return total if self._bias is None else total + self._bias
 
 
+class ExactPerColumn(nn.Module):
+    """The same for a linear layer of each column: [rows, columns, inputs] -> float64 [rows, columns, outputs]."""
+
+    def __init__(self, layer: PerColumn) -> None:
+        super().__init__()
+        columns, inputs, outputs = layer.weight.shape
+        if inputs > TERMS:
+            raise ValueError(f"a layer of a column has at most {TERMS} inputs, not {inputs}")
+        weights, unit = _integers(layer.weight.detach().transpose(1, 2).reshape(columns * outputs, inputs))
+        self._weights = weights.reshape(columns, outputs, inputs).transpose(1, 2)
+        self._unit, self._bias = unit.reshape(columns, outputs), layer.bias.detach().double()
+
+    def forward(self, values: Tensor) -> Tensor:
+        """As that of `ExactLinear`."""
+        rows, columns, inputs = values.shape
+        factors, scale = _integers(values.reshape(rows * columns, inputs))
+        product = (factors.reshape(rows, columns, inputs).transpose(0, 1) @ self._weights).transpose(0, 1)
+        return product * scale.reshape(rows, columns, 1) * self._unit + self._bias
+
+
 def make_exact(module: nn.Module) -> nn.Module:
-    """The module with each linear layer in it exact; itself, or its successor where it is a linear layer."""
+    """The module with each linear layer in it exact; itself, or its successor where it is one."""
     if isinstance(module, nn.Linear):
         return ExactLinear(module)
+    if isinstance(module, PerColumn):
+        return ExactPerColumn(module)
     for name, child in module.named_children():
         setattr(module, name, make_exact(child))
     return module

@@ -47,7 +47,7 @@ class ScoringModel:
         self._is_of_before = network.computes_in is torch.float32
         self._is_exact = not description.architecture.is_custom and not self._is_of_before
         if self._is_exact:
-            network.body = make_exact(network.body)
+            make_exact(network)
         self._derive = load_derive(folder, cast("dict[str, ColumnType]", description.derived))
 
     def score(self, df: pd.DataFrame) -> NDArray[np.float64]:

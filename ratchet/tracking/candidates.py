@@ -106,17 +106,19 @@ def _log_params(client: Any, run: str, request: Training, known: Mapping[str, st
 
 
 def _log_metrics(client: Any, run: str, results: Mapping[Stage, StageResult], known: Mapping[str, float]) -> None:
-    """Log the metrics that are new or have changed, and the history of epochs if it is new."""
+    """Log the metrics that are new or have changed, and the history of the training if it is new."""
     now = int(time.time() * 1000)
     points: list[tuple[str, float, int]] = []
-    for epoch in summaries.trained(results["train"]).epochs:
+    for each in summaries.trained(results["train"]).evaluations:
         history = {
-            "train.loss": epoch.loss,
-            "valid.loss": epoch.valid_loss,
-            "valid.metric": epoch.valid_metric,
-            "training_throughput_samples_per_sec": epoch.samples_per_sec,
+            "train.loss": each.loss,
+            "valid.loss": each.valid_loss,
+            "valid.metric": each.valid_metric,
+            "training_throughput_samples_per_sec": each.samples_per_sec,
         }
-        points += [(name, value, epoch.epoch) for name, value in history.items() if value is not None]
+        points += [
+            (name, value, each.step or round(each.epoch)) for name, value in history.items() if value is not None
+        ]
     historic = {name for name, _, _ in points}
     points = [point for point in points if point[0] not in known]
     for stage in ("ingest", "train", "evaluate", "refit"):

@@ -17,11 +17,12 @@ from ratchet.model.networks import Network
 from ratchet.runtime.user_code import lacks_memory
 from tasks.dry_run.report import Report
 from tasks.features.day import EncodedDay, categorical, numeric
-from tasks.features.statistics import vocabulary
+from tasks.features.fitting import fit as fit_days
+from tasks.train.building import describe, fit
 from tasks.train.custom_code import load_loss, locate_errors
 from tasks.train.data import Rows
-from tasks.train.stage import describe, fit
-from tasks.train.startup import AdamW, prepare
+from tasks.train.optimizer import make_optimizer
+from tasks.train.startup import prepare
 from tasks.train.trial import try_own_code, try_step
 
 _CPU = torch.device("cpu")
@@ -76,14 +77,19 @@ def _fitted(spec: PipelineSpec, encoded: EncodedDay | None) -> FittedState:
     if encoded is None:
         empty = np.zeros(0, np.int64)
         count = len(numeric(spec))
-        return FittedState(mean=np.zeros(count), std=np.ones(count), vocabulary=tuple(empty for _ in categorical(spec)))
-    counts = [encoded.arrays["categories"].astype(np.int64)]
-    return FittedState(
-        mean=np.array([column.mean for column in encoded.numeric]),
-        std=np.array([column.std for column in encoded.numeric]),
-        vocabulary=tuple(vocabulary(counts, column, 1) for column in range(len(categorical(spec)))),
-        label_mean=encoded.label.mean,
-        label_std=encoded.label.std,
+        return FittedState(
+            mean=np.zeros(count),
+            std=np.ones(count),
+            vocabulary=tuple(empty for _ in categorical(spec)),
+            edges=tuple(np.zeros(0) for _ in range(count)),
+        )
+    return fit_days(
+        encoded.numeric,
+        [encoded.arrays["categories"].astype(np.int64)],
+        [encoded.arrays["quantiles"].astype(np.float64)],
+        encoded.label,
+        categorical=len(categorical(spec)),
+        min_count=1,
     )
 
 
@@ -99,7 +105,7 @@ def _step(spec: PipelineSpec, folder: Path, description: Description, fitted: Fi
     for name, gradient in gradients.items():
         if not wrong and not bool(gradient.isfinite().all()):
             wrong = f"the gradient of {name.removeprefix('body.')} is not finite"
-    AdamW(network.parameters(), lr=spec.train.learning_rate, weight_decay=spec.train.weight_decay, fused=True).step()
+    make_optimizer(network, learning_rate=spec.train.learning_rate, weight_decay=spec.train.weight_decay).step()
     if not wrong and not all(bool(weight.isfinite().all()) for weight in network.parameters()):
         wrong = "a weight is not finite after the step"
     if wrong:

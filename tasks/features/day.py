@@ -17,6 +17,7 @@ from ratchet.model.encoding import LARGEST, encode
 from ratchet.model.independence import Reads, refuse_dependence
 from ratchet.model.rows import read_rows
 from tasks.features.derived_rules import check_derived
+from tasks.features.quantiles import summarise
 from tasks.features.refusals import refuse_blurred
 from tasks.features.statistics import Moments, count_ids, moments
 
@@ -27,8 +28,8 @@ Array = NDArray[np.generic]
 class EncodedDay:
     """An encoded day.
 
-    arrays: those of summaries.FeatureDay, and `categories` of statistics.count_ids. numeric: moments of each column.
-    checks: the rules that its derived columns break.
+    arrays: those of summaries.FeatureDay, `categories` of statistics.count_ids, and `quantiles` of
+    quantiles.summarise. numeric: moments of each column. checks: the rules that its derived columns break.
     """
 
     rows: int
@@ -89,6 +90,7 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, day: date, whe
     numbers = arrays["numeric"].astype(np.float64, copy=False)
     arrays["numeric"] = _narrow(numbers)
     arrays["categories"] = count_ids(arrays["categorical"].astype(np.int64, copy=False))
+    arrays["quantiles"] = summarise(numbers, [spec.columns[name].transform for name in numeric(spec)])
     return EncodedDay(
         rows=len(arrays["label"]),
         unlabelled=unlabelled,

@@ -24,8 +24,8 @@ from tasks.features.day import EncodedDay, encode_day
 from tasks.features.derived_rules import derived_rules
 from tasks.features.statistics import Moments
 
-CATEGORIES = "categories"
-"""The array for the vocabulary; only the fit uses it."""
+CATEGORIES, QUANTILES = "categories", "quantiles"
+"""The arrays for the vocabulary, and for the edges of the bins of numbers; only the fit uses them."""
 _BYTES_PER_VALUE = 48  # while a day is encoded: 20 were measured, and derive may copy all values
 
 
@@ -36,6 +36,7 @@ class KeptDay(Document):
     numeric: tuple[Moments, ...] = Field(description="The moments of each numeric column.")
     label: Moments
     categories: Artifact = Field(description="The counts of ids, see statistics.count_ids.")
+    quantiles: Artifact = Field(description="Where the numbers lie, see quantiles.summarise.")
     checks: tuple[Check, ...] = Field((), description="The rules that derived columns break on this day.")
 
 
@@ -101,10 +102,11 @@ def _document(day: date, encoded: EncodedDay, arrays: Mapping[str, Artifact]) ->
             day=day,
             rows=encoded.rows,
             unlabelled=encoded.unlabelled,
-            arrays={name: array for name, array in arrays.items() if name != CATEGORIES},
+            arrays={name: array for name, array in arrays.items() if name not in {CATEGORIES, QUANTILES}},
         ),
         numeric=encoded.numeric,
         label=encoded.label,
         categories=arrays[CATEGORIES],
+        quantiles=arrays[QUANTILES],
         checks=encoded.checks,
     )

@@ -1,4 +1,4 @@
-"""features: encodes every day of the window once, and fits statistics on the training days, and on those of a refit."""
+"""features: encodes every day of the window once, and fits statistics on the days of a training and of its refit."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -14,10 +14,11 @@ from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch
 from tasks.features.day import categorical, numeric
-from tasks.features.days import CATEGORIES, KeptDay, encode_days
+from tasks.features.days import CATEGORIES, QUANTILES, KeptDay, encode_days
+from tasks.features.fitting import fit
 from tasks.features.refusals import refuse_unlearnable
 from tasks.features.split import refit_days, split
-from tasks.features.statistics import merge, vocabulary
+from tasks.features.statistics import merge
 
 _MOST_EXCLUDED = 0.5
 
@@ -31,7 +32,7 @@ def run(ctx: StageContext) -> Finished:
     with ctx.phase("days"):
         days = encode_days(ctx, wanted)
     for day in days:
-        for name, array in {**day.day.arrays, CATEGORIES: day.categories}.items():
+        for name, array in {**day.day.arrays, CATEGORIES: day.categories, QUANTILES: day.quantiles}.items():
             ctx.transaction.refer(f"{paths.day(day.day.day)}-{name}.npy", array)
     unlabelled = sum(day.day.unlabelled for day in days)
     if unlabelled:
@@ -42,11 +43,11 @@ def run(ctx: StageContext) -> Finished:
     days = [day for day in days if day.day.rows and day.day.day not in refused]
     parts = split(spec, ctx.request.data_date, [day.day.day for day in days])
     with ctx.phase("fit"):
-        fitted = _fit(ctx, [day for day in days if day.day.day in parts.train])
+        fitted = _fit(ctx, [day for day in days if day.day.day in {*parts.train, *parts.valid}], parts.train)
         artifact = ctx.transaction.add_bytes("fitted", fitted.to_bytes())
         again = refit_days(spec, ctx.request.data_date, parts) if spec.train.refit else ()
         if again:
-            refitted = _fit(ctx, [day for day in days if day.day.day in again])
+            refitted = _fit(ctx, [day for day in days if day.day.day in again], again)
             ctx.transaction.add_bytes("refitted", refitted.to_bytes())
     features = FeatureSet(
         numeric=numeric(spec),
@@ -111,17 +112,24 @@ def _name_unlabelled(ctx: StageContext, days: Sequence[KeptDay]) -> None:
             ctx.log.event("unlabelled_day", f"{day.day.day} is left out: none of its rows has a label", level="warning")
 
 
-def _fit(ctx: StageContext, days: Sequence[KeptDay]) -> FittedState:
-    columns = [merge(column) for column in zip(*(day.numeric for day in days), strict=True)]
+def _fit(ctx: StageContext, days: Sequence[KeptDay], learnt: Sequence[date]) -> FittedState:
+    """Fit on some days. learnt: those of them whose rows are trained on from the start."""
+    numbers = [merge(column) for column in zip(*(day.numeric for day in days), strict=True)]
     counts = [np.load(fetch(ctx.store, day.categories, ctx.disk), mmap_mode="r") for day in days]
-    label = merge(day.label for day in days)
-    refuse_unlearnable(ctx.spec, [day.day.day for day in days], label=label, numeric=columns, counts=counts)
-    return FittedState(
-        mean=np.array([column.mean for column in columns]),
-        std=np.array([column.std for column in columns]),
-        vocabulary=tuple(
-            vocabulary(counts, column, ctx.spec.train.model.min_count) for column in range(len(categorical(ctx.spec)))
-        ),
-        label_mean=label.mean,
-        label_std=label.std,
+    quantiles = [np.load(fetch(ctx.store, day.quantiles, ctx.disk), mmap_mode="r") for day in days]
+    first = [place for place, day in enumerate(days) if day.day.day in learnt]
+    refuse_unlearnable(
+        ctx.spec,
+        learnt,
+        label=merge(days[place].label for place in first),
+        numeric=[merge(column) for column in zip(*(days[place].numeric for place in first), strict=True)],
+        counts=[counts[place] for place in first],
+    )
+    return fit(
+        numbers,
+        counts,
+        quantiles,
+        merge(day.label for day in days),
+        categorical=len(categorical(ctx.spec)),
+        min_count=ctx.spec.train.model.min_count,
     )

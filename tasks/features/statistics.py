@@ -30,6 +30,15 @@ class Moments(Document):
 EMPTY = Moments(count=0, mean=0.0, m2=0.0)
 
 
+def transformed(values: NDArray[np.floating], transform: Transform | None) -> NDArray[np.float64]:
+    """The values of a column as the model reads them; not finite outside the transform's domain."""
+    wide = values.astype(np.float64)
+    if transform == "log1p":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            wide = np.log1p(wide)
+    return wide
+
+
 def moments(
     values: NDArray[np.floating], transform: Transform | None = None, weight: NDArray[np.floating] | None = None
 ) -> Moments:
@@ -37,10 +46,7 @@ def moments(
 
     weight: how often each value counts, from 0 up; once without it.
     """
-    wide = values.astype(np.float64)
-    if transform == "log1p":
-        with np.errstate(divide="ignore", invalid="ignore"):
-            wide = np.log1p(wide)
+    wide = transformed(values, transform)
     share = np.ones(len(wide)) if weight is None else weight.astype(np.float64)
     there = np.isfinite(wide) & (share > 0)
     wide, share = wide[there], share[there]

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from math import ceil, floor
 
 from markupsafe import Markup
 
 from ratchet.contracts.judgements import Proof, SliceJudgement
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import Epoch, Judgement
+from ratchet.contracts.summaries import Evaluation, Judgement
 from ratchet.pages.svg import (
     WIDE,
     DayBar,
@@ -25,6 +26,7 @@ from ratchet.pages.svg import (
 )
 from ratchet.pages.words import count, interval, seconds
 
+_MOST_DOTS, _DOT = 40, 3.5
 ROLES = {
     "unused": "in the window",
     "train": "training",
@@ -84,22 +86,22 @@ def slices(found: Sequence[SliceJudgement], max_loss: float) -> Markup:
     return svg(WIDE, bottom + 24, parts, "Gain by slice")
 
 
-def losses(epochs: Sequence[Epoch], best: int) -> Markup:
-    """Training and validation loss by epoch."""
+def losses(history: Sequence[Evaluation], best: int) -> Markup:
+    """Training and validation loss by epoch. best: the number of the evaluation that was kept, from 1."""
     return _curves(
         "Loss by epoch",
         {
-            "": [(epoch.epoch, epoch.valid_loss) for epoch in epochs if epoch.valid_loss is not None],
-            "second": [(epoch.epoch, epoch.loss) for epoch in epochs],
+            "": [(each.epoch, each.valid_loss) for each in history if each.valid_loss is not None],
+            "second": [(each.epoch, each.loss) for each in history],
         },
-        best,
+        history[best - 1].epoch,
     )
 
 
-def metric(epochs: Sequence[Epoch], best: int) -> Markup:
+def metric(history: Sequence[Evaluation], best: int) -> Markup:
     """The metric on the validation days by epoch; empty without validation days."""
-    points = [(epoch.epoch, epoch.valid_metric) for epoch in epochs if epoch.valid_metric is not None]
-    return _curves("Metric by epoch", {"": points}, best) if points else Markup("")
+    points = [(each.epoch, each.valid_metric) for each in history if each.valid_metric is not None]
+    return _curves("Metric by epoch", {"": points}, history[best - 1].epoch) if points else Markup("")
 
 
 def days(rows: Mapping[date, int], roles: Mapping[date, str]) -> Markup:
@@ -130,14 +132,14 @@ def stage_bars(taken: Sequence[tuple[str, float, str]]) -> Markup:
     return svg(WIDE, 44, parts, "Time by stage")
 
 
-def _curves(name: str, lines: Mapping[str, Sequence[tuple[int, float]]], best: int) -> Markup:
+def _curves(name: str, lines: Mapping[str, Sequence[tuple[float, float]]], best: float) -> Markup:
     points = [point for points in lines.values() for point in points]
     low, high = min(value for _, value in points), max(value for _, value in points)
     first, last = min(epoch for epoch, _ in points), max(epoch for epoch, _ in points)
     left, right, base, tall = 58.0, 450.0, 170.0, 150.0
     span = (high - low) or abs(high) or 1.0
 
-    def place(epoch: int, value: float) -> tuple[float, float]:
+    def place(epoch: float, value: float) -> tuple[float, float]:
         x = left + (right - left) * ((epoch - first) / (last - first) if last > first else 0.5)
         return x, base - tall * (0.05 + 0.9 * (value - low) / span)
 
@@ -145,14 +147,15 @@ def _curves(name: str, lines: Mapping[str, Sequence[tuple[int, float]]], best: i
     for value in dict.fromkeys((low, (low + high) / 2, high)):
         y = place(first, value)[1]
         parts += [line("grid", left, y, right, y), text(left - 8, y + 4, f"{value:.4g}", "end")]
-    every = max(1, -(-(last - first + 1) // 12))
-    parts += [text(place(n, low)[0], base + 18, str(n), "middle") for n in range(first, last + 1, every)]
+    whole = range(ceil(first), floor(last) + 1, max(1, -(-(floor(last) - ceil(first) + 1) // 12)))
+    parts += [text(place(epoch, low)[0], base + 18, f"{epoch:g}", "middle") for epoch in whole or (first, last)]
     x = place(best, low)[0]
-    parts += [line("best-epoch", x, base - tall, x, base), text(x, base - tall - 4, "kept", anchor(x, 460))]
+    parts += [line("best-epoch", x, base - tall, x, base), text(x, base - tall - 4, "best", anchor(x, 460))]
     for kind, curve in lines.items():
         parts.append(polyline(f"line {kind}", [place(*point) for point in curve]))
         parts += [
-            group("", f"epoch {epoch}: {value:.5g}", dot(f"point {kind}", *place(epoch, value), 3.5))
+            group("", f"epoch {epoch:g}: {value:.5g}", dot(f"point {kind}", *place(epoch, value), _DOT))
             for epoch, value in curve
+            if len(curve) <= _MOST_DOTS
         ]
     return svg(460, 196, parts, name)

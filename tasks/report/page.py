@@ -69,8 +69,9 @@ def render(facts: RunFacts) -> str:
         sure=confidence(judged.level or judged.confidence) if judged else "",
         guards=guard_lines(judged) if judged else [],
         slices=charts.slices(judged.slices, gate.max_slice_loss) if judged and judged.slices else None,
-        losses=charts.losses(trained.epochs, trained.best_epoch) if trained and trained.epochs else None,
-        curve=charts.metric(trained.epochs, trained.best_epoch) if trained and trained.epochs else None,
+        losses=charts.losses(trained.evaluations, trained.best) if trained and trained.evaluations else None,
+        kept=_kept(trained) if trained and trained.evaluations else "",
+        curve=charts.metric(trained.evaluations, trained.best) if trained and trained.evaluations else None,
         days=charts.days(rows, used) if rows else None,
         roles=[(role, name) for role, name in charts.ROLES.items() if role in used.values()],
         total=sum(rows.values()),
@@ -82,6 +83,19 @@ def render(facts: RunFacts) -> str:
         stages=[facts.outcomes[stage] for stage in STAGES if stage in facts.outcomes],
         bars=charts.stage_bars([(one.stage, one.seconds, _kind(one)) for one in facts.outcomes.values()]),
         taken=sum(one.seconds for one in facts.outcomes.values()),
+    )
+
+
+def _kept(trained: TrainedModel) -> str:
+    """Which weights are the model."""
+    at = f"{trained.evaluations[trained.best - 1].epoch:.3g} epochs"
+    if not trained.fall:
+        return f"The weights after {at} were kept."
+    if all(each.valid_metric is None for each in trained.evaluations):
+        return "No validation metric could end it early; the learning rate fell to 0 at its end."
+    return (
+        f"The metric was best after {at}; from the weights at {trained.level:.3g} epochs the learning rate fell to 0 on"
+        " all days but the held-out ones."
     )
 
 

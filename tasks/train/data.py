@@ -21,7 +21,8 @@ class Rows:
 
     numeric float32 [rows, k], standardised, NaN where missing; places int64 [rows, c]; label float32 (int64 for
     classes, float64 for a regression, on its own scale); weight float32, or None;
-    sizes int64 [groups], rows of each group in order, or None without groups.
+    sizes int64 [groups], rows of each group in order, or None without groups;
+    number int32, of each row in its days, one day after the other, or None where that is not known.
     """
 
     numeric: Tensor
@@ -29,6 +30,7 @@ class Rows:
     label: Tensor
     weight: Tensor | None
     sizes: Tensor | None
+    number: Tensor | None = None
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -47,6 +49,14 @@ class Rows:
             weight=move(self.weight),
             sizes=move(self.sizes),
         )
+
+    def split(self, count: int) -> "tuple[Rows, Rows]":
+        """The first `count` rows, which end a group, and the others, in the same memory."""
+        cuts = np.array([0, count, len(self)])
+        groups = None
+        if self.sizes is not None:
+            groups = np.searchsorted(np.append(0, np.cumsum(self.sizes.cpu().numpy())), cuts)
+        return self._part(0, cuts, groups), self._part(1, cuts, groups)
 
     def parts(self, count: int) -> "list[Rows]":
         """Split the rows into at most `count` parts of about equal size; no part is empty, and groups stay whole."""
@@ -72,6 +82,7 @@ class Rows:
             label=self.label[span],
             weight=None if self.weight is None else self.weight[span],
             sizes=sizes,
+            number=None if self.number is None else self.number[span],
         )
 
 
@@ -158,25 +169,53 @@ def _without_single(borders: NDArray[np.int64], starts: NDArray[np.int64], chunk
     return np.delete(borders, -2) if single else borders
 
 
-def join(days: Iterable[Rows], count: int) -> Rows:
-    """Concatenate days with `count` rows in all. Memory holds a second copy of one day at a time.
+def shuffled(count: int, sizes: NDArray[np.int64] | None, seed: int) -> NDArray[np.int64]:
+    """The new place of each of `count` rows in one random order. Groups stay whole, and so does the order in them.
 
-    Raises ValueError if the days have another number of rows.
+    So the rows of a batch are as good as independent, whatever order the source has: blocks of rows that lie side by
+    side come from all days. sizes: rows of each group, or None without groups.
+    """
+    draw = np.random.default_rng(seed)
+    if sizes is None:
+        return draw.permutation(count)
+    order = draw.permutation(len(sizes))
+    begin = np.empty(len(sizes), np.int64)
+    begin[order] = np.cumsum(sizes[order]) - sizes[order]
+    inside = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.repeat(begin, sizes) + inside
+
+
+def join(days: Iterable[Rows], places: NDArray[np.int64]) -> Rows:
+    """The rows of days, each at its place. Memory holds a second copy of one day at a time.
+
+    Raises ValueError if the days have another number of rows than there are places.
     """
     joined: Rows | None = None
-    sizes: list[Tensor] = []
+    numbers = np.empty(len(places), np.int32)
+    numbers[places] = np.arange(len(places), dtype=np.int32)
+    sizes: list[NDArray[np.int64]] = []
     begin = 0
     for day in days:
-        joined = _allocate(day, count) if joined is None else joined
-        span = slice(begin, begin := begin + len(day))
-        joined.numeric[span], joined.places[span], joined.label[span] = day.numeric, day.places, day.label
-        if joined.weight is not None and day.weight is not None:
-            joined.weight[span] = day.weight
+        joined = _allocate(day, len(places)) if joined is None else joined
+        where = places[begin : begin + len(day)]
+        if len(where) < len(day):
+            raise ValueError(f"{begin + len(day)} rows or more instead of {len(places)}")
+        for name in ("numeric", "places", "label", "weight"):
+            to, found = getattr(joined, name), getattr(day, name)
+            if to is not None:
+                to.numpy()[where] = found.numpy()
         if day.sizes is not None:
-            sizes.append(day.sizes)
-    if joined is None or begin != count:
-        raise ValueError(f"{begin} rows instead of {count}")
-    return replace(joined, sizes=torch.cat(sizes)) if sizes else joined
+            sizes.append(day.sizes.numpy())
+        begin += len(day)
+    if joined is None or begin != len(places):
+        raise ValueError(f"{begin} rows instead of {len(places)}")
+    in_order = _in_order(np.concatenate(sizes), places) if sizes else None
+    return replace(joined, sizes=in_order, number=torch.from_numpy(numbers))
+
+
+def _in_order(sizes: NDArray[np.int64], places: NDArray[np.int64]) -> Tensor:
+    """The sizes of groups in the order of the places of their first rows."""
+    return torch.from_numpy(sizes[np.argsort(places[np.cumsum(sizes) - sizes])])
 
 
 def _allocate(like: Rows, count: int) -> Rows:

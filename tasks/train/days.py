@@ -1,42 +1,55 @@
 """Encoded days from the store as the rows of a network."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.summaries import FeatureDay, FeatureSet
 from ratchet.model.networks import Network
 from ratchet.runtime.context import StageContext
 from ratchet.store.artifacts import fetch
-from tasks.train.data import Rows, join
+from tasks.train.data import Rows, join, shuffled
 
 
-def read(ctx: StageContext, network: Network, features: FeatureSet, days: Sequence[date]) -> Rows:
-    """The rows of some days, standardised by the network, which is in the host's memory. Each file is verified."""
-    encoded = features.of(tuple(days))
-    return join((_read_day(ctx, network, day) for day in encoded), sum(day.rows for day in encoded))
+def read(ctx: StageContext, network: Network, features: FeatureSet, *parts: Sequence[date]) -> Rows:
+    """The rows of the days of each part, part by part; inside a part days are shuffled, and groups stay whole.
+
+    Standardised by the network, which is in the host's memory. Each file is verified.
+    """
+    encoded = [features.of(tuple(days)) for days in parts]
+    places, begin = [], 0
+    for days in encoded:
+        count = sum(day.rows for day in days)
+        sizes = [np.diff(_array(ctx, day, "group")) for day in days if "group" in day.arrays]
+        in_part = shuffled(count, np.concatenate(sizes) if sizes else None, ctx.spec.train.seed)
+        places.append(in_part + begin)
+        begin += count
+    return join((_read_day(ctx, network, day) for days in encoded for day in days), np.concatenate(places))
+
+
+def _array(ctx: StageContext, day: FeatureDay, name: str) -> NDArray[np.generic]:
+    found: NDArray[np.generic] = np.load(fetch(ctx.store, day.arrays[name], ctx.disk), allow_pickle=False)
+    return found
 
 
 def _read_day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
-    """One day's arrays, verified and loaded; ids are looked up once for all epochs."""
-
-    def tensor(name: str) -> Tensor | None:
-        if name not in day.arrays:
-            return None
-        path = fetch(ctx.store, day.arrays[name], ctx.disk)
-        return torch.from_numpy(np.load(path, allow_pickle=False))
-
-    numeric, ids, label, group = tensor("numeric"), tensor("categorical"), tensor("label"), tensor("group")
-    if numeric is None or ids is None or label is None:
+    """One day's arrays, verified and loaded."""
+    if {"numeric", "categorical", "label"} - set(day.arrays):
         raise RatchetError(f"{day.day}: arrays are missing", remedy="run features again with --rebuild")
+    return rows_of({name: _array(ctx, day, name) for name in day.arrays}, network)
+
+
+def rows_of(arrays: Mapping[str, NDArray[np.generic]], network: Network) -> Rows:
+    """The arrays of summaries.FeatureDay as rows of a network; ids are looked up once for all epochs."""
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return Rows(
-        numeric=network.preprocess.standardise(numeric),
-        places=network.preprocess.places(ids),
-        label=label,
-        weight=tensor("weight"),
-        sizes=None if group is None else group.diff(),
+        numeric=network.preprocess.standardise(tensors["numeric"]),
+        places=network.preprocess.places(tensors["categorical"]),
+        label=tensors["label"],
+        weight=tensors.get("weight"),
+        sizes=tensors["group"].diff() if "group" in tensors else None,
     )

@@ -17,10 +17,8 @@ from tasks.train.step_losses import NotFinite
 
 
 @contextmanager
-def convert_endings(
-    description: Description, network: Network, features: FeatureSet, *, train: Rows, valid: Rows | None
-) -> Iterator[None]:
-    """Raise what the stage's contract knows for what the loop raises."""
+def convert_endings(description: Description, network: Network, features: FeatureSet, rows: Rows) -> Iterator[None]:
+    """Raise what the stage's contract knows for what the loop raises. rows: those for training, then for validation."""
     try:
         yield
     except StopTraining:
@@ -28,10 +26,8 @@ def convert_endings(
     except SaveFailed as error:
         raise _not_saved(error) from error
     except NotFinite as error:
-        rows, days = (valid, features.split.valid) if error.in_validation else (train, features.split.train)
-        where = ""
-        if error.rows is not None and rows is not None:
-            where = f", in {extremes(description, network, features.of(days), rows, error.rows)}"
+        days = features.of((*features.split.train, *features.split.valid))
+        where = "" if error.rows is None else f", in {extremes(description, network, days, rows, error.rows)}"
         raise RatchetError(
             f"{error}{where}; no such state was saved",
             remedy="lower train.learning_rate; limit columns with min and max, or give them transform: log1p",

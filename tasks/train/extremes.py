@@ -13,20 +13,20 @@ from tasks.train.data import Rows
 
 
 def extremes(
-    description: Description, network: Network, days: Sequence[FeatureDay], rows: Rows, numbers: NDArray[np.int64]
+    description: Description, network: Network, days: Sequence[FeatureDay], rows: Rows, places: NDArray[np.int64]
 ) -> str:
     """How many rows, their smallest and largest label, and the value that is farthest from its column's mean.
 
-    rows: of the days, one day after the other. numbers: of the rows to describe.
+    rows: of the days, with their numbers. places: of the rows to describe.
     """
-    label = rows.label[torch.from_numpy(numbers)].double()
-    text = f"{len(numbers):,} rows with labels from {float(label.min()):.6g} to {float(label.max()):.6g}"
+    label = rows.label[torch.from_numpy(places)].double()
+    text = f"{len(places):,} rows with labels from {float(label.min()):.6g} to {float(label.max()):.6g}"
     if not description.numeric:
         return text
-    standard = rows.numeric[torch.from_numpy(numbers)]
+    standard = rows.numeric[torch.from_numpy(places)]
     far = standard.abs().nan_to_num(nan=0.0, posinf=float("inf")).cpu()
     row, column = divmod(int(far.argmax()), far.shape[1])
-    number = int(numbers[row])
+    number = int(places[row] if rows.number is None else rows.number[places[row]])
     ends = np.cumsum([day.rows for day in days])
     day = days[int(np.searchsorted(ends, number, side="right"))].day
     return (

@@ -1,4 +1,4 @@
-"""The training loop: read, forward and backward, update, log, save; after each epoch validate, keep the best, save.
+"""The training loop: read, forward and backward, update, log, save; several times an epoch validate, keep the best.
 
 A change here violates the promise of the project when a resumed run ends with other bits than an uninterrupted one (on
 a CPU), or when a state is saved whose loss or weights are not finite.
@@ -20,15 +20,18 @@ from tasks.train.checkpoint import Checkpoint, Checkpointer
 from tasks.train.computation import Computation
 from tasks.train.data import Reader, Rows
 from tasks.train.losses import Loss, Mass
+from tasks.train.optimizer import make_optimizer, set_learning_rate
+from tasks.train.passes import Passes
 from tasks.train.progress import Progress, ProgressHook
-from tasks.train.schedule import learning_rate
-from tasks.train.settings import Settings
-from tasks.train.startup import AdamW
-from tasks.train.state import EpochResult, TrainState
+from tasks.train.schedule import Fall, early_fall, learning_rate, planned_fall, warm_up
+from tasks.train.settings import Recipe, Settings
+from tasks.train.state import EvaluationResult, TrainState
 from tasks.train.step_losses import NotFinite, StepLosses
 from tasks.train.timing import Interval, Stopwatch
 
 _LOG_EVERY_S = 1.0
+_STEPS_OF_EVALUATION = 20
+"""Steps between two evaluations, at least."""
 _LARGEST_GRADIENT = 5.0
 """Norm to which a larger gradient is scaled down (Pascanu et al. 2013). Those of standardised columns and labels are
 below 2; wild rows of many columns have norms of thousands, and AdamW would remember them for a thousand steps."""
@@ -60,21 +63,26 @@ class Hooks:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainResult:
-    """The result of a training; the network holds the weights of the best epoch.
+    """The result of a training; the network holds the last weights.
 
+    best: the number of the best evaluation, from 1. recipe: to repeat the training. epochs: passes over the rows.
     resumed_from: the step at which this attempt resumed, if any. loading: mean seconds to read a batch. trace: float32
-    [steps, 2], the loss of each step and the norm of its gradient; NaN where a checkpoint of before has none.
+    [steps, 2], the loss of each step and the norm of its gradient.
     """
 
-    history: tuple[EpochResult, ...]
-    best_epoch: int
+    history: tuple[EvaluationResult, ...]
+    best: int
+    recipe: Recipe
     resumed_from: int | None
     loading: float
     trace: NDArray[float32]
 
 
 class Loop:
-    """One training. `run` takes it to its end, from its newest checkpoint if there is one."""
+    """One training. `run` takes it to its end, from its newest checkpoint if there is one.
+
+    valid: rows for validation, or None. both: the rows for training and then those.
+    """
 
     def __init__(
         self,
@@ -83,74 +91,111 @@ class Loop:
         *,
         train: Rows,
         valid: Rows | None,
+        both: Rows,
         loss: Loss,
         mass: Mass,
         checkpointer: Checkpointer,
         hooks: Hooks,
     ) -> None:
         self._network, self._settings = network, settings
-        self._valid, self._rows = valid, len(train)
+        self._valid, self._train_rows = valid, len(train)
         self._checkpointer, self._hooks = checkpointer, hooks
         self._computation = Computation(network, settings, loss=loss, mass=mass)
-        self._reader = Reader(train, batch_size=settings.batch_size, seed=settings.seed)
-        self._steps = self._reader.steps
-        self._optimizer = AdamW(
-            network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+        self._passes = Passes(train, both, batch_size=settings.batch_size, seed=settings.seed)
+        self._epoch_steps = self._passes.level.steps
+        self._planned = self._planned_fall()
+        self._optimizer = make_optimizer(
+            network, learning_rate=settings.learning_rate, weight_decay=settings.weight_decay
         )
-        self._state = TrainState(network=network, optimizer=self._optimizer, steps_per_epoch=self._steps)
-        self._epochs = settings.last_epoch or settings.epochs
-        self._progress = Progress(hooks.progress, epochs=self._epochs, steps=self._steps, rows=self._rows)
-        self._losses = StepLosses(self._reader)
+        self._state = TrainState(network=network, optimizer=self._optimizer, fall=self._planned)
+        self._progress = Progress(hooks.progress)
+        self._losses = StepLosses()
+        self._log_due, self._save_due = Interval(_LOG_EVERY_S), Interval(settings.checkpoint_every_s)
         self._read_seconds, self._reads = 0.0, 0
 
     def run(self) -> TrainResult:
         """Train. Raises NotFinite, and on a notice to stop StopTraining or SaveFailed."""
         resumed_from = self._resume()
-        while not self._is_over():
-            self._train_epoch()
-            result = self._validate()
-            self._state.finish_epoch(result, lower_is_better=self._settings.lower_is_better)
-            self._save()
-            self._progress.log_epoch(result)
+        state = self._state
+        while not state.is_complete:
+            self._train_until(self._next_evaluation())
+            result = self._evaluate()
+            state.finish_evaluation(result, lower_is_better=self._settings.lower_is_better)
+            self._fall_on_a_plateau()
+            if state.is_complete or self._passes.position(state.step, state.fall).step == 0:
+                self._save()
+            self._progress.log_evaluation(result, state)
         self._checkpointer.close()
-        self._state.load_best()
         return TrainResult(
-            history=tuple(self._state.history),
-            best_epoch=self._state.best_epoch,
+            history=tuple(state.history),
+            best=state.best,
+            recipe=self._recipe(),
             resumed_from=resumed_from,
             loading=self._read_seconds / max(self._reads, 1),
-            trace=np.array(self._state.trace, np.float32).reshape(-1, 2),
+            trace=np.array(state.trace, np.float32).reshape(-1, 2),
         )
 
-    def _train_epoch(self) -> None:
-        """Take the remaining steps of the epoch."""
+    def _planned_fall(self) -> Fall:
+        """The fall if all steps are used up, or that of the training to repeat."""
+        recipe = self._settings.recipe
+        level_epoch, fall_epoch = self._passes.level.steps, self._passes.falling.steps
+        if recipe is None:
+            steps, epochs = self._settings.steps, self._settings.epochs
+            return planned_fall(steps=steps, epochs=epochs, level_epoch=level_epoch, fall_epoch=fall_epoch)
+        level = round(recipe.level * level_epoch)
+        return Fall(begin=level, steps=max(round(recipe.fall * fall_epoch), 1), level=level)
+
+    def _recipe(self) -> Recipe:
+        fall = self._state.fall
+        return Recipe(level=fall.level / self._epoch_steps, fall=fall.steps / self._passes.falling.steps)
+
+    def _next_evaluation(self) -> int:
+        """The completed steps at the next evaluation; during the warm-up there is none."""
         state = self._state
-        batches = self._reader.epoch(state.epoch)
+        count = max(1, min(self._settings.evaluations, self._epoch_steps // _STEPS_OF_EVALUATION))
+        begin = max(state.step, min(warm_up(self._planned.end), state.fall.begin) - 1)
+        return self._passes.next_evaluation(begin, state.fall, count)
+
+    def _train_until(self, end: int) -> None:
+        """Take steps until `end` of them are complete."""
+        state = self._state
         self._network.train()
-        watch, log, save = Stopwatch(), Interval(_LOG_EVERY_S), Interval(self._settings.checkpoint_every_s)
-        while state.step < self._steps:
-            self._take_step(batches[state.step])
+        watch = Stopwatch()
+        while state.step < end:
+            self._take_step()
             state.step += 1
-            state.epoch_seconds += watch.lap()
-            if log.is_due():
+            state.seconds += watch.lap()
+            if self._log_due.is_due():
                 self._flush_losses()
                 self._progress.log_step(state)
             stop = self._hooks.stopping()
-            if state.step < self._steps and (stop or save.is_due()):  # the end of the epoch saves anyway
+            if state.step < end and (stop or self._save_due.is_due()):  # at the end the evaluation comes first
                 self._flush_losses()
                 self._save()
                 if stop:
                     self._stop()
         self._flush_losses()
-        state.epoch_seconds += watch.lap()
+        state.seconds += watch.lap()
 
-    def _take_step(self, batch: NDArray[int64]) -> None:
-        rows = self._read(batch)
-        self._set_learning_rate()
+    def _fall_on_a_plateau(self) -> None:
+        """Begin the fall when patience has run out."""
+        state = self._state
+        if not state.is_falling and state.evaluations_since_best >= self._settings.patience:
+            best = state.history[state.best - 1].step
+            epoch, most = self._passes.falling.steps, self._planned.steps
+            state.begin_fall(early_fall(state.step, best=best, epoch=epoch, most=most))
+
+    def _take_step(self) -> None:
+        state = self._state
+        position = self._passes.position(state.step, state.fall)
+        batch = self._passes.batch(position)
+        rows = self._read(position.reader, batch)
+        rate = learning_rate(state.step, total=self._planned.end, fall=state.fall, peak=self._settings.learning_rate)
+        set_learning_rate(self._optimizer, rate)
         self._optimizer.zero_grad(set_to_none=True)
         result = self._computation.add_gradients(rows)
         norm = torch.nn.utils.clip_grad_norm_(self._network.parameters(), _LARGEST_GRADIENT)
-        self._losses.add(result, norm, batch)
+        self._losses.add(result, norm, position.reader, batch)
         self._optimizer.step()
 
     def _stop(self) -> None:
@@ -160,78 +205,73 @@ class Loop:
             raise StopTraining
         newest = self._checkpointer.newest_step
         left = "there is no earlier checkpoint" if newest is None else f"the newest checkpoint is that of step {newest}"
-        raise SaveFailed(f"the state of step {self._state.global_step} could not be saved: {error}; {left}") from error
+        raise SaveFailed(f"the state of step {self._state.step} could not be saved: {error}; {left}") from error
 
-    def _read(self, batch: NDArray[int64]) -> Rows:
+    def _read(self, reader: Reader, batch: NDArray[int64]) -> Rows:
         begin = time.perf_counter()
-        rows = self._reader.read(batch)
+        rows = reader.read(batch)
         self._read_seconds += time.perf_counter() - begin
         self._reads += 1
+        self._state.rows += len(rows)
         return rows
 
-    def _set_learning_rate(self) -> None:
-        total = self._settings.epochs * self._steps
-        rate = learning_rate(self._state.global_step, total=total, peak=self._settings.learning_rate)
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
-
     def _flush_losses(self) -> None:
-        """Add the losses since the last flush to the epoch's. Raises NotFinite, naming the first bad step."""
+        """Add up the losses since the last flush. Raises NotFinite, naming the first bad step."""
         self._losses.flush(self._state, self._network.parameters())
 
-    def _validate(self) -> EpochResult:
-        """The result of the epoch whose steps are complete."""
+    def _evaluate(self) -> EvaluationResult:
+        """The result of the steps since the last evaluation."""
         state = self._state
         loss, metric = (None, None) if self._valid is None else self._measure(self._valid)
-        return EpochResult(
-            epoch=state.epoch,
+        return EvaluationResult(
+            step=state.step,
+            epoch=round(self._passes.epochs(state.step, state.fall), 4),
             loss=state.mean_loss,
             valid_loss=loss,
             valid_metric=metric,
-            seconds=round(state.epoch_seconds, 4),
-            samples_per_sec=round(self._rows / max(state.epoch_seconds, 1e-9), 1),
+            seconds=round(state.seconds, 4),
+            samples_per_sec=round(state.rows / max(state.seconds, 1e-9), 1),
         )
 
     def _measure(self, valid: Rows) -> tuple[float | None, float | None]:
-        """(loss, metric) on the validation rows; None where one is not finite. Raises NotFinite for their scores."""
+        """(loss, metric) on the validation rows; None where one is not finite. Raises NotFinite for their scores.
+
+        None, too, while the learning rate falls: then they are trained on, and a metric on them says nothing.
+        """
         self._network.eval()
         with torch.inference_mode():
             raw = self._computation.scores(valid)
             self._check_scores(raw)
+            if self._state.step > self._state.fall.begin:
+                return None, None
             loss: float | None = float(self._computation.loss(raw, valid))
             metric = self._hooks.metric(valid, self._hooks.finish(raw))
-        if metric is None and self._state.epoch == 1:
+        if metric is None and not self._state.history:
             self._hooks.warn(
                 f"the validation metric has no value on the {len(valid):,} validation rows, as where all labels are the"
-                " same: early stopping is off, and the model of the last epoch is kept"
+                " same: early stopping is off, and training takes all of its steps"
             )
         return self._finite("loss", loss), self._finite("metric", metric)
 
     def _check_scores(self, raw: Tensor) -> None:
         bad = (~torch.isfinite(raw.reshape(len(raw), -1))).any(1)
         if bool(bad.any()):
-            rows = bad.nonzero().flatten().cpu().numpy()
+            rows = bad.nonzero().flatten().cpu().numpy() + self._train_rows
             raise NotFinite(
-                f"the scores of {len(rows):,} of {len(raw):,} validation rows are not finite after epoch"
-                f" {self._state.epoch}",
+                f"the scores of {len(rows):,} of {len(raw):,} validation rows are not finite after step"
+                f" {self._state.step:,}",
                 rows=rows,
-                in_validation=True,
             )
 
     def _finite(self, name: str, value: float | None) -> float | None:
         """The value, or None and a warning if it is not finite."""
         if value is None or math.isfinite(value):
             return value
-        self._hooks.warn(f"the validation {name} of epoch {self._state.epoch} is {value}, and does not count")
+        self._hooks.warn(f"the validation {name} of step {self._state.step:,} is {value}, and does not count")
         return None
 
-    def _is_over(self) -> bool:
-        """Whether all epochs are complete, or `patience` epochs have passed without a better one."""
-        state, settings = self._state, self._settings
-        return state.epoch > self._epochs or state.epochs_since_best >= settings.patience
-
     def _save(self) -> None:
-        self._checkpointer.save(Checkpoint(step=self._state.global_step, state=self._state.state_dict()))
+        self._checkpointer.save(Checkpoint(step=self._state.step, state=self._state.state_dict()))
 
     def _resume(self) -> int | None:
         """Restore the newest checkpoint. Returns its step, or None without a checkpoint."""

@@ -19,25 +19,60 @@ Mass = Callable[[Rows], float]
 of a batch, each times its share of the mass, sum to the loss of the whole batch."""
 
 
-def listwise(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
-    """Softmax cross-entropy over each group (ListNet's top-one loss, Cao et al. 2007), mean over groups.
+TRUNCATION = 30
+"""Ranks from which a loss of NDCG is learnt, as in LightGBM."""
 
-    A group without a positive label has no order to learn, and is left out of the mean. The weight of a row multiplies
-    what its label adds to the loss, as an inverse propensity does (Joachims et al. 2017), so the group counts in the
-    mean as much as its labels weigh on average. The weight of a row without a positive label has no effect.
+
+def lambda_ndcg(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
+    """LambdaRank's bound on what NDCG lacks to 1 (Burges 2010; Wang et al. 2018, "LambdaLoss"), mean over groups.
+
+    Each pair of rows with other labels costs softplus of the difference of their scores, in the wrong order, times what
+    NDCG would lose if the two changed places. One of a pair is among the first TRUNCATION. The gain of a row is its
+    label, as in ratchet.metrics. A group without a positive label has no order to learn, and is left out of the mean.
+    The weight of a row multiplies its gain, as an inverse propensity does (Agarwal et al. 2019), so the group counts in
+    the mean as much as its labels weigh on average. The weight of a row without a positive label has no effect.
     """
     if group is None:
         raise ValueError("a ranking needs groups")
-    groups = int(group[-1]) + 1
-    highest = torch.full((groups,), -torch.inf, device=scores.device).scatter_reduce(0, group, scores.detach(), "amax")
-    shifted = scores - highest[group]
-    total = torch.zeros(groups, device=scores.device).index_add(0, group, shifted.exp())
-    relevance = torch.zeros(groups, device=scores.device).index_add(0, group, label)
-    share = label / torch.where(relevance > 0, relevance, 1.0)[group]
-    surprise = share * (total.log()[group] - shifted)
+    gain = label if weight is None else label * weight
+    ideal = _dcg(gain, gain, group)
+    order, rank = _ranked(scores.detach(), group)
+    score, gain, inside = scores[order], gain[order], group[order]
+    above = torch.arange(TRUNCATION, device=scores.device)
+    partner = torch.arange(len(order), device=scores.device).sub(rank).unsqueeze(1).add(above).clamp(max=len(order) - 1)
+    swapped = (_discount(above) - _discount(rank).unsqueeze(1)).abs() * (gain[partner] - gain.unsqueeze(1)).abs()
+    lead = score[partner] - score.unsqueeze(1)
+    cost = functional.softplus(torch.where(gain[partner] > gain.unsqueeze(1), -lead, lead)) * swapped
+    of_row = torch.where(above < rank.unsqueeze(1), cost, 0.0).sum(1) / torch.where(ideal > 0, ideal, 1.0)[inside]
+    counts = _weight_of_groups(label, weight, group)
+    return (of_row * counts[inside]).sum() / counts.sum().clamp(min=1e-12)
+
+
+def _ranked(scores: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
+    """(the rows by group and in it by falling score, the rank of each of them in its group, from 0)."""
+    falling = torch.argsort(scores, descending=True, stable=True)
+    order = falling[torch.argsort(group[falling], stable=True)]
+    sizes = torch.zeros_like(group).index_add(0, group, torch.ones_like(group))
+    return order, torch.arange(len(group), device=group.device) - (torch.cumsum(sizes, 0) - sizes)[group[order]]
+
+
+def _discount(rank: Tensor) -> Tensor:
+    return 1 / torch.log2(rank.float() + 2)
+
+
+def _dcg(gain: Tensor, by: Tensor, group: Tensor) -> Tensor:
+    """The discounted gain of each group, if its rows are ranked by `by`; as many entries as there are rows."""
+    order, rank = _ranked(by, group)
+    return torch.zeros_like(gain).index_add(0, group[order], gain[order] * _discount(rank))
+
+
+def _weight_of_groups(label: Tensor, weight: Tensor | None, group: Tensor) -> Tensor:
+    """What each group counts in the mean: 1 if it has a positive label, or the mean weight of its labels."""
+    relevance = torch.zeros_like(label).index_add(0, group, label)
     if weight is None:
-        return surprise.sum() / (relevance > 0).sum().clamp(min=1)
-    return (surprise * weight).sum() / (share * weight).sum().clamp(min=1e-12)
+        return (relevance > 0).to(label.dtype)
+    share = label / torch.where(relevance > 0, relevance, 1.0)[group]
+    return torch.zeros_like(label).index_add(0, group, share * weight)
 
 
 def _mean(losses: Tensor, weight: Tensor | None) -> Tensor:
@@ -60,7 +95,7 @@ def multiclass(scores: Tensor, label: Tensor, weight: Tensor | None, _group: Ten
 
 
 LOSSES: dict[str, Loss] = {
-    "ranking": listwise,
+    "ranking": lambda_ndcg,
     "binary": binary,
     "regression": regression,
     "multiclass": multiclass,
@@ -77,15 +112,12 @@ def _mass_of_weights(rows: Rows) -> float:
 
 
 def _mass_of_groups(rows: Rows) -> float:
-    """The number of groups with a positive label, or the sum of their weights, as in `listwise`."""
+    """The number of groups with a positive label, or the sum of their weights, as in `lambda_ndcg`."""
     if rows.sizes is None:
         raise ValueError("a ranking needs groups")
     group = torch.repeat_interleave(torch.arange(len(rows.sizes)), rows.sizes)
-    label = rows.label.double()
-    relevance = torch.zeros(len(rows.sizes), dtype=torch.float64).index_add(0, group, label)
-    if rows.weight is None:
-        return float((relevance > 0).sum())
-    return float((rows.weight * label / torch.where(relevance > 0, relevance, 1.0)[group]).sum())
+    weight = None if rows.weight is None else rows.weight.double()
+    return float(_weight_of_groups(rows.label.double(), weight, group).sum())
 
 
 MASSES: dict[str, Mass] = {

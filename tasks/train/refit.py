@@ -70,10 +70,10 @@ def _train(ctx: StageContext, features: FeatureSet, measured: TrainedModel) -> T
 
 def _compare(ctx: StageContext, features: FeatureSet, made: Training, result: StageResult) -> Refit:
     measured = summaries.trained(result)
-    losses = [epoch.loss for epoch in measured.epochs[: measured.best_epoch]]
+    losses = [each.loss for each in measured.evaluations]
     found = Refit(
         of=measured.digest,
-        loss=made.summary.epochs[-1].loss,
+        loss=made.summary.evaluations[-1].loss,
         measured_loss=losses[-1],
         metric=ctx.spec.metric,
         score=_score(ctx, made, features, made.network),

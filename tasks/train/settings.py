@@ -4,17 +4,28 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What a training did, for one that repeats it on other rows: epochs at the level, and epochs of the fall."""
+
+    level: float
+    fall: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of one training.
 
-    batch_size: rows of a step, at least: groups stay whole. checkpoint_every_s: seconds between two checkpoints inside
-    an epoch; each epoch also ends with one. lower_is_better: the direction of the valid metric. accumulation: number of
-    micro-batches that a step is computed in, to need less memory; their gradients sum to those of the whole batch.
-    last_epoch: the epoch after which training ends, if that is before `epochs`, over which the learning rate falls.
+    steps, epochs: what a training takes at most, whichever is less. evaluations: of an epoch, at most. batch_size: rows
+    of a step, at least: groups stay whole. patience: evaluations without a better metric after which the learning rate
+    falls. checkpoint_every_s: seconds between two checkpoints inside an epoch; each epoch also ends with one.
+    lower_is_better: the direction of the valid metric. accumulation: number of micro-batches that a step is computed
+    in, to need less memory; their gradients sum to those of the whole batch. recipe: of a training to repeat.
     """
 
     objective: str
+    steps: int
     epochs: int
+    evaluations: int
     batch_size: int
     learning_rate: float
     weight_decay: float
@@ -23,4 +34,4 @@ class Settings:
     checkpoint_every_s: float
     lower_is_better: bool
     accumulation: int = 1
-    last_epoch: int | None = None
+    recipe: Recipe | None = None

@@ -3,27 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
-from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ratchet.contracts import summaries
 from ratchet.contracts.gate import lower_is_better
-from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.step_rows import auto_batch_size
-from ratchet.contracts.summaries import Epoch, FeatureSet, TrainedModel
+from ratchet.contracts.summaries import Evaluation, FeatureSet, TrainedModel
 from ratchet.metrics.metrics import Rows as MetricRows
 from ratchet.model.custom import custom_body
-from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
+from ratchet.model.description import Description
 from ratchet.model.fitted_state import FittedState
 from ratchet.model.networks import Network, finish
 from ratchet.model.own_metric import PipelineMetrics
-from ratchet.model.saving import code_digest, digest_of_model, dump
+from ratchet.model.saving import digest_of_model, dump
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
+from tasks.train.building import describe, fit
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss, locate_errors
 from tasks.train.data import Rows
@@ -32,7 +30,7 @@ from tasks.train.endings import convert_endings
 from tasks.train.loop import Hooks, Loop, TrainResult
 from tasks.train.losses import Loss, Mass
 from tasks.train.memory import convert_memory_errors
-from tasks.train.settings import Settings
+from tasks.train.settings import Recipe, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import refuse_step_sizes, rows_of
 from tasks.train.trial import try_own_code
@@ -77,9 +75,9 @@ def train_model(
     try_own_code(description, ctx.folder, device, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
     network = fit(Network(description, custom_body(description, ctx.folder)), state)
     with ctx.phase("read"):
-        train = read(ctx, network, features, features.split.train)
+        both = read(ctx, network, features, features.split.train, features.split.valid)
+        train, valid = both.split(rows_of(features, "train"))
         network.preprocess.flagged.copy_(train.numeric.isnan().any(0))
-        valid = read(ctx, network, features, features.split.valid) if rows_of(features, "valid") else None
     settings = _settings(ctx, len(train), measured)
     checkpointer = Checkpointer(
         StoreCheckpointFolder(ctx.store, ctx.request), keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning
@@ -88,13 +86,14 @@ def train_model(
         ctx.phase("train"),
         convert_memory_errors(settings.batch_size, settings.accumulation),
         locate_errors(ctx.folder, ctx.spec.train.model.kind),
-        convert_endings(description, network, features, train=train, valid=valid),
+        convert_endings(description, network, features, both),
     ):
         loop = Loop(
             network.to(device),
             settings,
             train=train,
-            valid=valid,
+            valid=valid if len(valid) else None,
+            both=both,
             loss=loss,
             mass=mass,
             checkpointer=checkpointer,
@@ -114,41 +113,6 @@ def train_model(
     )
 
 
-def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: FittedState) -> Description:
-    """What the model is. folder: the pipeline's, which holds its own code."""
-    columns, settings = spec.columns, spec.train.model
-    sizes = [len(ids) for ids in fitted.vocabulary]
-    return Description(
-        objective=spec.train.objective,
-        numeric=tuple(NumericColumn(name=name, transform=columns[name].transform) for name in features.numeric),
-        categorical=tuple(
-            CategoricalColumn(name=name, type=columns[name].type, vocabulary=size)
-            for name, size in zip(features.categorical, sizes, strict=True)
-        ),
-        derived={name: column.type for name, column in columns.items() if column.derived},
-        architecture=Architecture(
-            kind=settings.kind,
-            embedding_dim=settings.embedding_dim,
-            hidden=settings.hidden,
-            cross_layers=settings.cross_layers,
-            dropout=settings.dropout,
-        ),
-        code=code_digest(folder),
-        classes=len(columns[spec.label].allowed or ()) if spec.train.objective == "multiclass" else 1,
-    )
-
-
-def fit(network: Network, fitted: FittedState) -> Network:
-    """Put the values that were fitted on the training days into the model's buffers."""
-    preprocess = network.preprocess
-    preprocess.mean.copy_(torch.from_numpy(fitted.mean))
-    preprocess.scale.copy_(torch.from_numpy(fitted.std))
-    preprocess.vocabulary.copy_(torch.from_numpy(np.concatenate([*fitted.vocabulary, np.zeros(0, np.int64)])))
-    network.label_mean.fill_(fitted.label_mean)
-    network.label_scale.fill_(fitted.label_std)
-    return network
-
-
 def _settings(ctx: StageContext, rows: int, measured: TrainedModel | None) -> Settings:
     train, accumulation = ctx.spec.train, ctx.request.accumulation
     batch_size = auto_batch_size(rows) if train.batch_size == "auto" else train.batch_size
@@ -163,7 +127,9 @@ def _settings(ctx: StageContext, rows: int, measured: TrainedModel | None) -> Se
         )
     return Settings(
         objective=train.objective,
+        steps=train.steps,
         epochs=train.epochs,
+        evaluations=train.evaluations,
         batch_size=batch_size,
         learning_rate=train.learning_rate,
         weight_decay=train.weight_decay,
@@ -172,7 +138,7 @@ def _settings(ctx: StageContext, rows: int, measured: TrainedModel | None) -> Se
         checkpoint_every_s=train.checkpoint.every,
         lower_is_better=lower_is_better(ctx.spec.metric),
         accumulation=accumulation,
-        last_epoch=measured.best_epoch if measured else None,
+        recipe=Recipe(level=measured.level, fall=measured.fall) if measured else None,
     )
 
 
@@ -230,8 +196,10 @@ def _summary(
         digest=digest,
         objective=settings.objective,
         split=features.split,
-        epochs=tuple(Epoch(**asdict(epoch)) for epoch in result.history),
-        best_epoch=result.best_epoch,
+        evaluations=tuple(Evaluation(**asdict(each)) for each in result.history),
+        best=result.best,
+        level=round(result.recipe.level, 6),
+        fall=round(result.recipe.fall, 6),
         batch_size=settings.batch_size,
         accumulation=settings.accumulation,
         parameters=sum(parameter.numel() for parameter in network.parameters()),
@@ -241,16 +209,17 @@ def _summary(
 
 
 def _metrics(result: TrainResult, rows: int, checkpointer: Checkpointer) -> dict[str, float]:
-    best = next(epoch for epoch in result.history if epoch.epoch == result.best_epoch)
-    seconds = sum(epoch.seconds for epoch in result.history)
+    best = result.history[result.best - 1]
+    seconds = sum(each.seconds for each in result.history)
     metrics = {
-        "training_throughput_samples_per_sec": rows * len(result.history) / max(seconds, 1e-9),
+        "training_throughput_samples_per_sec": rows * result.history[-1].epoch / max(seconds, 1e-9),
         "data_loading_latency_ms": result.loading * 1000,
         "checkpoint_duration_ms": _mean_ms(checkpointer.durations),
         "checkpoint_stall_ms": _mean_ms(checkpointer.stalls),
         "checkpoint_failures": float(checkpointer.failures),
         "train_loss": best.loss,
-        "epochs": float(len(result.history)),
+        "epochs": result.history[-1].epoch,
+        "steps": float(result.history[-1].step),
     }
     return metrics if best.valid_metric is None else {**metrics, "valid_metric": best.valid_metric}
 

@@ -17,17 +17,23 @@ from torch.optim import Optimizer
 
 from ratchet.model.networks import Network
 from tasks.train.random_states import generator_states, restore_generators
+from tasks.train.schedule import Fall
+
+FORMAT = 2
+"""Of a checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpochResult:
-    """One line of the history; the fields are those of contracts.summaries.Epoch.
+class EvaluationResult:
+    """One line of the history; the fields are those of contracts.summaries.Evaluation.
 
-    loss: of the steps, each weighed by its mass. valid_loss, valid_metric: None without validation days, or without a
-    finite value. seconds: of the training steps and their checkpoints, without validation.
+    step: completed steps of all epochs. epoch: passes over the training rows up to there. loss: of the steps since the
+    evaluation before, each weighed by its mass. valid_loss, valid_metric: None without validation days, or without a
+    finite value. seconds: of those steps and their checkpoints, without validation.
     """
 
-    epoch: int
+    step: int
+    epoch: float
     loss: float
     valid_loss: float | None
     valid_metric: float | None
@@ -39,93 +45,100 @@ class EpochResult:
 class TrainState:
     """Where a training is. `state_dict` and `load_state_dict` include model, optimizer, best weights and RNG.
 
-    steps_per_epoch: a property of the data, not saved. epoch: the epoch in progress, from 1. step: its completed steps.
-    epoch_loss: sum of the losses of those steps, each times its mass. epoch_mass: the sum of their masses.
-    epoch_seconds: their time. best: the weights of `best_epoch`, empty before the first epoch is complete. trace: of
-    each completed step of all epochs its loss and the norm of its gradient, in turn.
+    fall: the part in which the learning rate falls. step: completed steps. loss: sum of the losses of the steps since
+    the last evaluation, each times its mass. mass: the sum of their masses. rows, seconds: those
+    that they have read, and their time. best: the number of
+    the best evaluation, from 1, and 0 before the first. best_weights: those of it, until the fall begins. trace: of
+    each completed step its loss and the norm of its gradient, in turn.
     """
 
     network: Network
     optimizer: Optimizer
-    steps_per_epoch: int
-    epoch: int = 1
+    fall: Fall
     step: int = 0
-    epoch_loss: float = 0.0
-    epoch_mass: float = 0.0
-    epoch_seconds: float = 0.0
-    history: list[EpochResult] = field(default_factory=list)
-    best_epoch: int = 0
-    best: dict[str, Tensor] = field(default_factory=dict)
+    loss: float = 0.0
+    mass: float = 0.0
+    rows: int = 0
+    seconds: float = 0.0
+    history: list[EvaluationResult] = field(default_factory=list)
+    best: int = 0
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
     trace: "array[float]" = field(default_factory=lambda: array("f"))
 
     @property
-    def global_step(self) -> int:
-        """Completed steps of all epochs."""
-        return (self.epoch - 1) * self.steps_per_epoch + self.step
+    def is_complete(self) -> bool:
+        """Whether all steps are taken."""
+        return self.step >= self.fall.end
+
+    @property
+    def is_falling(self) -> bool:
+        """Whether the next step is one in which the learning rate falls."""
+        return self.step >= self.fall.begin
 
     @property
     def mean_loss(self) -> float:
-        """The loss of the epoch so far; 0 if nothing has counted."""
-        return self.epoch_loss / self.epoch_mass if self.epoch_mass else 0.0
+        """The loss since the last evaluation; 0 if nothing has counted."""
+        return self.loss / self.mass if self.mass else 0.0
 
     @property
-    def epochs_since_best(self) -> int:
-        """Completed epochs after the best one; 0 while no epoch has a finite validation metric."""
+    def evaluations_since_best(self) -> int:
+        """Evaluations after the best one; 0 while none has a finite validation metric."""
         measured = any(_is_measured(result.valid_metric) for result in self.history)
-        return len(self.history) - self.best_epoch if measured else 0
+        return len(self.history) - self.best if measured else 0
 
-    def finish_epoch(self, result: EpochResult, *, lower_is_better: bool) -> None:
-        """Add a result to the history, copy the weights if they are the best so far, and move to the next epoch."""
-        if not self.best or self._is_best(result, lower_is_better=lower_is_better):
-            self.best_epoch = self.epoch
-            self.best = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+    @property
+    def last_step(self) -> int:
+        """The step of the last evaluation; 0 before the first."""
+        return self.history[-1].step if self.history else 0
+
+    def finish_evaluation(self, result: EvaluationResult, *, lower_is_better: bool) -> None:
+        """Add a result to the history, and copy the weights if they are the best so far and the fall is to come."""
+        may_win = result.step <= self.fall.begin and self._is_best(result, lower_is_better=lower_is_better)
+        if may_win or not self.best:
+            self.best = len(self.history) + 1
+            self.best_weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
         self.history.append(result)
-        self.epoch += 1
-        self.step, self.epoch_loss, self.epoch_mass, self.epoch_seconds = 0, 0.0, 0.0, 0.0
+        self.loss, self.mass, self.rows, self.seconds = 0.0, 0.0, 0, 0.0
 
-    def load_best(self) -> None:
-        """Put the weights of the best epoch into the network."""
-        self.network.load_state_dict(self.best)
+    def begin_fall(self, fall: Fall) -> None:
+        """Go back to the best weights, and take an early fall from there."""
+        self.network.load_state_dict(self.best_weights)
+        self.fall, self.best_weights = fall, {}
 
     def state_dict(self) -> dict[str, Any]:
         """All fields by their stored names: tensors, and values that JSON can hold. Names and order are the format."""
         return {
-            "epoch": self.epoch,
+            "format": FORMAT,
             "step": self.step,
-            "epoch_loss": self.epoch_loss.hex(),
-            "epoch_seconds": self.epoch_seconds,
+            "loss": self.loss.hex(),
+            "mass": self.mass.hex(),
+            "rows": self.rows,
+            "seconds": self.seconds,
             "history": [asdict(result) for result in self.history],
-            "best_epoch": self.best_epoch,
+            "best": self.best,
+            "fall": asdict(self.fall),
             **{f"model.{name}": tensor for name, tensor in self.network.state_dict().items()},
-            **{f"best.{name}": tensor for name, tensor in self.best.items()},
+            **{f"best.{name}": tensor for name, tensor in self.best_weights.items()},
             **_optimizer_tensors(self.optimizer),
             **generator_states(),
-            "epoch_mass": self.epoch_mass.hex(),
             "trace": torch.from_numpy(np.array(self.trace, np.float32)),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned: also the network, the optimizer and the random generators.
-
-        A state of before has no masses: the loss of its epoch is then that of the steps that follow.
-        """
-        device = next(self.network.parameters()).device
+        """Restore what `state_dict` returned: also the network, the optimizer and the random generators."""
         self.network.load_state_dict(_section(state, "model"))
-        self.best = {name: tensor.to(device) for name, tensor in _section(state, "best").items()}
+        self.best_weights = _section(state, "best")
         _load_optimizer(self.optimizer, _section(state, "optimizer"))
         restore_generators(state)
-        self.epoch, self.step = state["epoch"], state["step"]
-        self.epoch_seconds = state["epoch_seconds"]
-        self.epoch_mass = float.fromhex(state.get("epoch_mass", "0"))
-        self.epoch_loss = float.fromhex(state["epoch_loss"]) if self.epoch_mass else 0.0
-        self.history = [EpochResult(**result) for result in state["history"]]
-        unknown = torch.full((2 * self.global_step,), math.nan)  # a state of before has no trace
-        self.trace = array("f", state.get("trace", unknown).tolist())
-        self.best_epoch = state["best_epoch"]
+        self.step, self.rows, self.seconds = state["step"], state["rows"], state["seconds"]
+        self.loss, self.mass = float.fromhex(state["loss"]), float.fromhex(state["mass"])
+        self.history = [EvaluationResult(**result) for result in state["history"]]
+        self.best, self.fall = state["best"], Fall(**state["fall"])
+        self.trace = array("f", state["trace"].tolist())
 
-    def _is_best(self, result: EpochResult, *, lower_is_better: bool) -> bool:
-        """Without a finite validation metric the last epoch is the best; one that is not finite never wins."""
-        best = next(each for each in self.history if each.epoch == self.best_epoch).valid_metric
+    def _is_best(self, result: EvaluationResult, *, lower_is_better: bool) -> bool:
+        """Without a finite validation metric the last evaluation is the best; one that is not finite never wins."""
+        best = self.history[self.best - 1].valid_metric if self.best else None
         if not _is_measured(result.valid_metric) or not _is_measured(best):
             return _is_measured(result.valid_metric) or not _is_measured(best)
         return result.valid_metric < best if lower_is_better else result.valid_metric > best

@@ -1,4 +1,4 @@
-"""The losses of the steps of an epoch, added up and checked every now and then: to read one makes the host wait.
+"""The losses of steps, added up and checked every now and then: to read one makes the host wait.
 
 A change here violates the promise of the project when the sum depends on the times of the flushes, or when a state
 whose loss, gradient or weights are not finite can be saved.
@@ -21,32 +21,36 @@ from tasks.train.state import TrainState
 class NotFinite(ArithmeticError):
     """A loss, a gradient, a weight or a validation score is infinite or not a number.
 
-    rows: numbers of the rows that it was computed from, in the training rows, or in the validation rows if
-    `in_validation`; None if they are not known.
+    rows: the places of the rows that it was computed from, where the rows for validation follow those for training;
+    None if they are not known.
     """
 
-    def __init__(self, message: str, *, rows: NDArray[int64] | None = None, in_validation: bool = False) -> None:
+    def __init__(self, message: str, *, rows: NDArray[int64] | None = None) -> None:
         super().__init__(message)
-        self.rows, self.in_validation = rows, in_validation
+        self.rows = rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
     result: BatchLoss
     norm: Tensor
+    reader: Reader
     batch: NDArray[int64]
+
+    @property
+    def rows(self) -> NDArray[int64]:
+        return self.reader.row_numbers(self.batch)
 
 
 class StepLosses:
-    """Collects the losses of steps, and adds them to the epoch's."""
+    """Collects the losses of steps, and adds them to those since the last evaluation."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self) -> None:
         self._steps: list[_Step] = []
 
-    def add(self, result: BatchLoss, norm: Tensor, batch: NDArray[int64]) -> None:
-        """Collect a step. norm: of its gradient, before it is clipped. batch: its chunks."""
-        self._steps.append(_Step(result=result, norm=norm, batch=batch))
+    def add(self, result: BatchLoss, norm: Tensor, reader: Reader, batch: NDArray[int64]) -> None:
+        """Collect a step. norm: of its gradient, before it is clipped. batch: its chunks in the reader."""
+        self._steps.append(_Step(result=result, norm=norm, reader=reader, batch=batch))
 
     def flush(self, state: TrainState, weights: Iterable[Tensor]) -> None:
         """Add what was collected to the state and to its trace. Raises NotFinite, naming the first bad step."""
@@ -57,15 +61,14 @@ class StepLosses:
         norms = torch.stack([step.norm for step in steps]).double().cpu()
         first = state.step - len(steps) + 1
         for number, (loss, norm, step) in enumerate(zip(losses.tolist(), norms.tolist(), steps, strict=True)):
-            where = f"at epoch {state.epoch}, step {first + number} of {state.steps_per_epoch}"
+            where = f"at step {first + number:,}"
             if not math.isfinite(loss):
-                raise NotFinite(f"the loss is {loss} {where}", rows=self._reader.row_numbers(step.batch))
+                raise NotFinite(f"the loss is {loss} {where}", rows=step.rows)
             if not math.isfinite(norm):  # a finite loss can have a gradient that is not
-                raise NotFinite(f"the gradient is {norm} {where}", rows=self._reader.row_numbers(step.batch))
-            state.epoch_loss += loss * step.result.mass  # one by one: the sum must not depend on the flushes
-            state.epoch_mass += step.result.mass
+                raise NotFinite(f"the gradient is {norm} {where}", rows=step.rows)
+            state.loss += loss * step.result.mass  # one by one: the sum must not depend on the flushes
+            state.mass += step.result.mass
             state.trace.extend((loss, norm))
         sums = torch.stack([weight.detach().sum() for weight in weights])
         if not bool(torch.isfinite(sums).all()):
-            place = f"epoch {state.epoch}, step {state.step} of {state.steps_per_epoch}"
-            raise NotFinite(f"a weight is not finite after {place}")
+            raise NotFinite(f"a weight is not finite after step {state.step:,}")

@@ -52,7 +52,7 @@ def test_package_inits_stay_empty() -> None:
             assert init.read_bytes() == b"", init
 
 
-ADAPTER = {"__init__", "stage", "endings", "extremes", "step_sizes", "days", "refit", "refit_service"}
+ADAPTER = {"__init__", "stage", "building", "endings", "extremes", "step_sizes", "days", "refit", "refit_service"}
 """The files of train that connect the loop with a stage's documents."""
 
 

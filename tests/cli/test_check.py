@@ -24,7 +24,7 @@ def test_a_good_file_is_fine(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == [
         "search-ranking: fine (8 columns, ranking, ndcg@10)",
         "  training reads 28 of 30 days (1 held out, 1 for validation), 2 numeric columns and 2 categorical columns",
-        "  an epoch has about 40 steps for 10,000 rows, 245 steps for 1,000,000 rows; at most 3 epochs",
+        "  an epoch has about 40 steps for 10,000 rows, 245 steps for 1,000,000 rows; at most 3 epochs and 8,000 steps",
     ]
 
 
@@ -260,7 +260,7 @@ def test_explain_fills_in_every_default(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["check", str(RANKING), "--explain", "--set", "train.epochs=7"]) == 0
     filled = yaml.safe_load(capsys.readouterr().out)
     assert filled["train"]["epochs"] == 7
-    assert filled["train"]["patience"] == 2
+    assert filled["train"]["patience"] == 10
     assert filled["stages"]["register"]["retries"] == 5
 
 

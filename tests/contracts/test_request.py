@@ -91,18 +91,22 @@ def test_a_summary_comes_back_as_the_document_that_it_was() -> None:
     assert summaries.features(_result(features)) == features
     assert features.of(split.train) == features.days
     assert features.of(()) == ()
-    epoch = summaries.Epoch(epoch=1, loss=1, seconds=1, samples_per_sec=1)
+    evaluation = summaries.Evaluation(step=8, epoch=1, loss=1, seconds=1, samples_per_sec=1)
     trained = summaries.TrainedModel(
         digest=digest(b""),
         objective="binary",
         split=split,
-        epochs=(epoch,),
-        best_epoch=1,
+        evaluations=(evaluation,),
+        best=1,
         batch_size=8,
         parameters=1,
         rows=3,
     )
     assert summaries.trained(_result(trained)) == trained
+    given = trained.model_dump(mode="json", exclude={"evaluations", "best"})
+    line = {"epoch": 1, "loss": 1.0, "seconds": 1.0, "samples_per_sec": 1.0}
+    before = summaries.TrainedModel.model_validate({**given, "epochs": [line], "best_epoch": 1})
+    assert (before.best, before.evaluations[0].step, before.evaluations[0].epoch) == (1, 0, 1)
     gain = summaries.Interval(value=0.1, low=0.0, high=0.2)
     judged = summaries.Judgement(
         verdict="promote", reason="better", explanation="", metric="auc", baseline_kind="constant", baseline=None,

@@ -57,4 +57,4 @@ def test_docker_stop_in_the_middle_of_an_epoch_loses_no_step_and_changes_no_bit(
         whole = trained(made.train(undisturbed))
         assert whole.resumed_from is None
         assert resumed.digest == whole.digest
-        assert [epoch.loss for epoch in resumed.epochs] == [epoch.loss for epoch in whole.epochs]
+        assert [each.loss for each in resumed.evaluations] == [each.loss for each in whole.evaluations]

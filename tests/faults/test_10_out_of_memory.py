@@ -65,6 +65,6 @@ def test_a_step_that_does_not_fit_is_halved_until_it_does_and_the_next_night_beg
         made.prepare(roomy)
         whole = trained(made.train(roomy))
         assert whole.accumulation == 1
-        for one, other in zip(whole.epochs, document.epochs, strict=True):
+        for one, other in zip(whole.evaluations, document.evaluations, strict=True):
             assert other.loss == pytest.approx(one.loss, rel=1e-3)
             assert other.valid_metric == pytest.approx(one.valid_metric, rel=1e-2)

@@ -59,10 +59,10 @@ def test_a_day_becomes_arrays_sorted_by_group_without_its_unlabelled_rows(world:
     assert made["categorical"][4, 1] == 0
 
 
-def test_the_fit_uses_only_the_training_days(world: World) -> None:
+def test_the_fit_uses_the_days_for_training_and_validation_alone(world: World) -> None:
     dear = {**day_rows(), "price": [1e6] * 12, "country": ["XX"] * 12}
     world.put(D1, day_rows())
-    world.put(D2, dear)
+    world.put(D2, day_rows())
     world.put(D3, dear)
     published = encoded(world)
     fitted = FittedState.from_bytes(read_bytes(world.store, published.result.outputs["fitted"]))

@@ -14,10 +14,11 @@ def described(kind: str = "dcn", classes: int = 1, sizes: tuple[int, ...] = (3, 
         objective="multiclass" if classes > 1 else "binary",
         numeric=(NumericColumn(name="price", transform="log1p"), NumericColumn(name="rating", transform=None)),
         categorical=tuple(
-            CategoricalColumn(name=f"c{place}", type="string", vocabulary=size) for place, size in enumerate(sizes)
+            CategoricalColumn(name=f"c{place}", type="string", vocabulary=size, dimension=4)
+            for place, size in enumerate(sizes)
         ),
         derived={},
-        architecture=Architecture(kind=kind, embedding_dim=4, hidden=(8, 4), cross_layers=2, dropout=0.1),
+        architecture=Architecture(kind=kind, hidden=(8, 4), cross_layers=2, dropout=0.1),
         classes=classes,
     )
 

@@ -39,15 +39,19 @@ def described(draw: st.DrawFn) -> Description:
         objective=objective,
         numeric=tuple(NumericColumn(name=f"n{i}", transform="log1p" if logarithmic else None) for i in range(numeric)),
         categorical=tuple(
-            CategoricalColumn(name=f"c{i}", type="string", vocabulary=4) for i in range(draw(st.integers(0, 3)))
+            CategoricalColumn(name=f"c{i}", type="string", vocabulary=4, dimension=draw(st.sampled_from((2, 4))))
+            for i in range(draw(st.integers(0, 3)))
         ),
         derived={},
         architecture=Architecture(
             kind=draw(st.sampled_from(["linear", "mlp", "dcn"])),
-            embedding_dim=draw(st.integers(1, 9)),
             hidden=tuple(draw(st.lists(WIDTHS, max_size=2))),
             cross_layers=draw(st.integers(1, 3)),
             dropout=0.1,
+            bins=(bins := draw(st.integers(0, 50))),
+            number_dim=draw(st.integers(1, 9)) if bins else 0,
+            masked=0.1,
+            skip=draw(st.booleans()),
         ),
         classes=OBJECTIVES[objective],
     )
@@ -58,6 +62,9 @@ def made(description: Description, folder: Path, seed: int) -> ScoringModel:
     network = Network(description)
     network.preprocess.vocabulary.copy_(torch.arange(4).repeat(len(description.categorical)))
     network.preprocess.scale.uniform_(0.1, 3)
+    if network.numbers is not None:
+        ends = torch.randn(len(description.numeric), description.architecture.bins + 1).double().sort(1).values
+        network.numbers.fit(tuple(ends))
     return ScoringModel(description, network, folder, "")
 
 

@@ -30,9 +30,9 @@ ROWS = pd.DataFrame({"price": [1.0, None, 1e9, 4.0], "country": ["DE", None, "FR
 DESCRIBED = Description(
     objective="binary",
     numeric=(NumericColumn(name="price", transform="log1p"), NumericColumn(name="dear", transform=None)),
-    categorical=(CategoricalColumn(name="country", type="string", vocabulary=2),),
+    categorical=(CategoricalColumn(name="country", type="string", vocabulary=2, dimension=4),),
     derived={"dear": "bool"},
-    architecture=Architecture(kind="dcn", embedding_dim=4, hidden=(8,), cross_layers=1, dropout=0.0),
+    architecture=Architecture(kind="dcn", hidden=(8,), cross_layers=1, dropout=0.0),
 )
 FEATURES = "def derive(df):\n    df['dear'] = df['price'] > 2\n    return df\n"
 MODULE = """

@@ -11,7 +11,7 @@ from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Check, Epoch, Judgement, Snapshot, Split, TrainedModel, Validation
+from ratchet.contracts.summaries import Check, Evaluation, Judgement, Snapshot, Split, TrainedModel, Validation
 from ratchet.store.memory import MemoryStore
 from tasks.report.headline import headline
 from tasks.report.page import RunFacts, metric_table, render
@@ -151,8 +151,8 @@ def test_a_run_without_any_result_has_a_page(facts: RunFacts) -> None:
 
 def test_a_single_epoch_without_validation_is_drawn(facts: RunFacts) -> None:
     assert facts.trained is not None
-    epoch = Epoch(epoch=1, loss=0.5, seconds=1, samples_per_sec=10)
-    page = render(changed(facts, trained=facts.trained.model_copy(update={"epochs": (epoch,), "best_epoch": 1})))
+    only = Evaluation(step=8, epoch=1, loss=0.5, seconds=1, samples_per_sec=10)
+    page = render(changed(facts, trained=facts.trained.model_copy(update={"evaluations": (only,), "best": 1})))
     assert "Loss by epoch" in page
     assert "Metric by epoch" not in page
 

@@ -51,7 +51,7 @@ def test_a_first_build_has_nothing_before_it(store: MemoryStore) -> None:
 def test_a_build_is_explained_by_what_differs_from_the_newest_one(store: MemoryStore) -> None:
     publish(training(store, plan()))
     changed = training(store, plan({"train.epochs": 9})).request
-    assert why_built(store, changed) == "config.train.epochs: 3 -> 9"
+    assert why_built(store, changed) == "config.train.epochs: 40 -> 9"
 
 
 def test_of_many_differences_four_are_shown(store: MemoryStore) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.networks import Network, finish
 from tasks.train.checkpoint import Checkpointer
-from tasks.train.data import Rows
+from tasks.train.data import Rows, join
 from tasks.train.loop import Hooks, Loop
 from tasks.train.losses import LOSSES, MASSES
 from tasks.train.settings import Settings
@@ -66,19 +66,23 @@ def rows(objective: str, count: int = 2000, *, seed: int = 0, weighted: bool = F
     )
 
 
-def network(objective: str, kind: str = "mlp", *, seed: int = 0, dropout: float = 0.0) -> Network:
+def network(objective: str, kind: str = "mlp", *, seed: int = 0, dropout: float = 0.0, masked: float = 0.01) -> Network:
     """A small network for such rows."""
     torch.manual_seed(seed)
     made = Network(
         Description(
             objective=objective,
             numeric=(NumericColumn(name="a", transform=None), NumericColumn(name="b", transform=None)),
-            categorical=(CategoricalColumn(name="c", type="int64", vocabulary=10),),
+            categorical=(CategoricalColumn(name="c", type="int64", vocabulary=10, dimension=4),),
             derived={},
-            architecture=Architecture(kind=kind, embedding_dim=4, hidden=(16,), cross_layers=2, dropout=dropout),
+            architecture=Architecture(
+                kind=kind, hidden=(16,), cross_layers=2, dropout=dropout, bins=8, number_dim=3, masked=masked, skip=True
+            ),
             classes=CLASSES if objective == "multiclass" else 1,
         )
     )
+    if made.numbers is not None:
+        made.numbers.fit((torch.linspace(-2, 2, 9, dtype=torch.float64),) * 2)
     if objective == "regression":
         made.label_mean.fill_(100.0)
         made.label_scale.fill_(40.0)
@@ -88,7 +92,7 @@ def network(objective: str, kind: str = "mlp", *, seed: int = 0, dropout: float 
 def settings(objective: str, **changes: Any) -> Settings:
     """Settings for a training of a fraction of a second."""
     given = {
-        "objective": objective, "epochs": 3, "batch_size": 128, "learning_rate": 1e-2, "weight_decay": 1e-5, "seed": 0,
+        "objective": objective, "steps": 10**6, "epochs": 3, "evaluations": 1, "batch_size": 128, "learning_rate": 1e-2, "weight_decay": 1e-5, "seed": 0,
         "patience": 5, "checkpoint_every_s": 1e9, "lower_is_better": True, **changes,
     }  # fmt: skip
     return Settings(**given)
@@ -119,11 +123,14 @@ def loop(
         return float((predicted.double() - measured.label.double()).square().mean())
 
     logged = [] if warnings is None else warnings
+    given = train or rows(objective)
+    parts = [given] if valid is None else [given, valid]
     return Loop(
         made,
         settings(objective, **changes),
-        train=train or rows(objective),
+        train=given,
         valid=valid,
+        both=join(parts, np.arange(sum(map(len, parts)))),
         loss=LOSSES[objective],
         mass=MASSES[objective],
         checkpointer=Checkpointer(folder or MemoryFolder(), keep=2, warn=logged.append),

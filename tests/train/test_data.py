@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.contracts.step_rows import auto_batch_size, step_rows
-from tasks.train.data import Reader, Rows, join
+from tasks.train.data import Reader, Rows, join, shuffled
 
 
 def numbered(count: int, sizes: list[int] | None) -> Rows:
@@ -74,21 +74,77 @@ def test_batches_have_the_batch_size_to_within_a_chunk() -> None:
     assert all(120 <= size <= 136 for size in sizes[:-1])
 
 
-def test_join_concatenates_days() -> None:
-    joined = join([numbered(3, [1, 2]), numbered(2, [2])], 5)
-    assert joined.label.tolist() == [0, 1, 2, 0, 1]
+def test_join_puts_each_row_at_its_place() -> None:
+    joined = join([numbered(3, [1, 2]), numbered(2, [2])], np.array([4, 2, 3, 0, 1]))
+    assert joined.label.tolist() == [0, 1, 1, 2, 0]
     assert joined.sizes is not None
-    assert joined.sizes.tolist() == [1, 2, 2]
+    assert joined.sizes.tolist() == [2, 2, 1]
     assert joined.weight is not None
-    assert joined.weight.tolist() == [0, 1, 2, 0, 1]
-    plain = join([replace(numbered(3, None), weight=None)], 3)
+    assert joined.weight.tolist() == joined.label.tolist()
+    assert joined.number is not None
+    assert joined.number.tolist() == [3, 4, 1, 2, 0]
+    plain = join([replace(numbered(3, None), weight=None)], np.arange(3))
     assert plain.sizes is None
     assert plain.weight is None
 
 
-def test_join_refuses_days_with_another_number_of_rows() -> None:
-    with pytest.raises(ValueError, match="3 rows instead of 4"):
-        join([numbered(3, None)], 4)
+@pytest.mark.parametrize("places", [2, 4])
+def test_join_refuses_days_with_another_number_of_rows(places: int) -> None:
+    with pytest.raises(ValueError, match=f"3 rows (or more )?instead of {places}"):
+        join([numbered(3, None)], np.arange(places))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(0, 9))
+def test_shuffled_rows_keep_their_groups_whole_and_in_order(sizes: list[int], seed: int) -> None:
+    rows = numbered(sum(sizes), sizes)
+    joined = join([rows], shuffled(len(rows), np.array(sizes), seed))
+    assert joined.sizes is not None
+    ends = np.cumsum(sizes)
+    begin = 0
+    for size in joined.sizes.tolist():
+        group = joined.label[begin : begin + size].int().tolist()
+        assert group == list(range(group[0], group[0] + size))
+        assert group[-1] + 1 in ends
+        begin += size
+    assert sorted(joined.label.tolist()) == list(range(len(rows)))
+
+
+def test_the_order_of_shuffled_rows_depends_on_the_seed_alone() -> None:
+    assert np.array_equal(shuffled(100, None, 1), shuffled(100, None, 1))
+    assert not np.array_equal(shuffled(100, None, 1), shuffled(100, None, 2))
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=20), st.data())
+def test_split_cuts_where_a_group_ends(sizes: list[int], data: st.DataObject) -> None:
+    rows = numbered(sum(sizes), sizes)
+    groups = data.draw(st.integers(0, len(sizes)))
+    first, rest = rows.split(sum(sizes[:groups]))
+    assert first.sizes is not None
+    assert rest.sizes is not None
+    assert (first.sizes.tolist(), rest.sizes.tolist()) == (sizes[:groups], sizes[groups:])
+    assert torch.equal(torch.cat([first.label, rest.label]), rows.label)
+    assert [len(part) for part in numbered(5, None).split(2)] == [2, 3]
+
+
+@pytest.mark.parametrize("sizes", [None, [10] * 2000])
+def test_a_batch_is_as_good_as_independent_rows_whatever_the_order_of_the_source(sizes: list[int] | None) -> None:
+    """The source is sorted by day and label. A batch of its chunks of 64 rows is worth a 50th of its rows."""
+    draw = np.random.default_rng(0)
+    day = np.repeat(np.arange(20), 1000)
+    label = draw.normal(size=20_000) + day % 7
+    order = np.lexsort((label, day))
+    rows = replace(numbered(20_000, sizes), label=torch.from_numpy(label[order]))
+    joined = join([rows], shuffled(20_000, None if sizes is None else np.array(sizes), 0))
+    unit = rows.label.numpy() if sizes is None else rows.label.numpy().reshape(-1, 10).mean(1)
+
+    def design_effect(given: Rows) -> float:
+        reader = Reader(given, batch_size=640, seed=0)
+        means = [float(reader.read(batch).label.mean()) for epoch in range(20) for batch in reader.epoch(epoch)]
+        return float(np.var(means) / (unit.var() / (640 / (20_000 / len(unit)))))
+
+    assert design_effect(joined) < 1.15
+    if sizes is None:
+        assert design_effect(rows) > 10
 
 
 @given(st.integers(1, 300), st.integers(1, 64))

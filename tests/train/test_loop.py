@@ -69,27 +69,66 @@ def test_a_complete_training_is_not_trained_again() -> None:
     loop("binary", net=first, folder=folder).run()
     trained = loop("binary", net=second, folder=folder).run()
     assert bits(first) == bits(second)
-    assert len(trained.history) == 3
+    assert (len(trained.history), trained.history[-1].step) == (3, 48)
 
 
-def test_the_best_epoch_is_kept_and_patience_ends_the_training() -> None:
+def test_on_a_plateau_the_rate_falls_from_the_best_weights() -> None:
+    """The metric is best at the third evaluation; two more are the patience."""
+    values = iter([0.5, 0.4, 0.3, 0.35, 0.36])
+    trained = loop(
+        "binary", epochs=60, patience=2, valid=rows("binary", 300, seed=7), metric=lambda *_: next(values)
+    ).run()
+    assert [done.step for done in trained.history[:5]] == [64, 80, 96, 112, 128]  # 49 steps are the warm-up
+    assert trained.best == 3
+    assert [done.valid_metric for done in trained.history[5:]] == [None] * (len(trained.history) - 5)
+    assert trained.history[-1].step == 128 + 48
+    assert trained.recipe.level == 6
+    assert trained.recipe.fall == pytest.approx(48 / 18)  # an epoch of all rows has 18 steps
+
+
+def test_the_fall_trains_on_the_rows_for_validation_too() -> None:
+    """They are all the rows that say what the label depends on."""
+    silent = rows("binary", 1000)
+    silent.label.copy_((torch.arange(1000) % 2).float())
+    telling = rows("binary", 1000, seed=5)
     made = network("binary")
-    noise = rows("binary", 60)
-    trained = loop("binary", net=made, train=noise, valid=rows("binary", 500, seed=7), epochs=60, learning_rate=0.1,
-                   batch_size=16, patience=2).run()  # fmt: skip
-    metrics = [done.valid_metric for done in trained.history]
-    assert len(metrics) < 60
-    assert metrics.index(min(value for value in metrics if value is not None)) == trained.best_epoch - 1
-    assert len(metrics) == trained.best_epoch + 2
+    loop("binary", net=made, train=silent, valid=telling, epochs=20).run()
+    held = rows("binary", seed=1)
+    with torch.inference_mode():
+        raw = made.eval().scores(held.numeric, held.places)
+    assert torch.corrcoef(torch.stack([raw, held.label]))[0, 1] > 0.3
 
 
-def test_without_validation_days_the_last_epoch_is_the_best() -> None:
-    assert loop("binary").run().best_epoch == 3
+def test_an_epoch_has_several_evaluations_where_it_has_the_steps_for_them() -> None:
+    found = loop("binary", epochs=2, batch_size=16, evaluations=4).run()
+    assert [done.step for done in found.history] == [32, 63, 94, 125, 157, 188, 219, 250]
+    assert found.history[-1].epoch == 2
+    few = loop("binary", epochs=2, batch_size=128, evaluations=4).run()
+    assert [done.step for done in few.history] == [16, 32]
+
+
+def test_the_number_of_steps_is_a_limit_too() -> None:
+    assert loop("binary", epochs=10, steps=20).run().history[-1].step == 20
+
+
+def test_without_validation_days_all_steps_are_taken() -> None:
+    found = loop("binary").run()
+    assert (found.history[-1].step, found.history[-1].epoch) == (48, 3)
+    assert (found.recipe.level, found.recipe.fall) == (2, 1)
+
+
+def test_a_training_that_repeats_another_on_its_rows_is_the_same_training() -> None:
+    first, second = network("binary"), network("binary")
+    torch.manual_seed(1)
+    found = loop("binary", net=first).run()
+    torch.manual_seed(1)
+    loop("binary", net=second, recipe=found.recipe).run()
+    assert bits(first) == bits(second)
 
 
 def test_the_loss_of_an_epoch_is_the_mean_over_its_rows_whatever_the_sizes_of_its_steps() -> None:
     data = rows("binary", 2 * 128 + 3)
-    still = network("binary", "linear")
+    still = network("binary", "linear", masked=0.0)
     trained = loop("binary", net=still, train=data, epochs=1, batch_size=128, learning_rate=1e-30).run()
     scores = still.scores(data.numeric, data.places).detach()
     assert trained.history[0].loss == pytest.approx(float(LOSSES["binary"](scores, data.label, None, None)), rel=1e-5)
@@ -99,20 +138,20 @@ def test_the_loss_of_an_epoch_is_the_mean_over_its_rows_whatever_the_sizes_of_it
 def test_a_validation_metric_that_is_not_finite_never_wins_and_is_reported(bad: float) -> None:
     values = iter([bad, 0.5, 0.4, bad])
     logged: list[str] = []
-    trained = loop("binary", epochs=4, valid=rows("binary", 100), metric=lambda *_: next(values), warnings=logged).run()
-    assert trained.best_epoch == 3
-    assert [done.valid_metric for done in trained.history] == [None, 0.5, 0.4, None]
-    assert [line for line in logged if "validation metric of epoch 1" in line]
+    trained = loop("binary", epochs=5, valid=rows("binary", 100), metric=lambda *_: next(values), warnings=logged).run()
+    assert trained.best == 3
+    assert [done.valid_metric for done in trained.history[:4]] == [None, 0.5, 0.4, None]
+    assert [line for line in logged if "validation metric of step 16" in line]
 
 
 def test_validation_rows_that_have_no_metric_are_reported_once() -> None:
     """As those of one class: early stopping must not be off in silence."""
     logged: list[str] = []
     trained = loop("binary", valid=rows("binary", 300, seed=1), metric=lambda *_: None, warnings=logged).run()
-    assert (trained.best_epoch, len(trained.history)) == (3, 3)
+    assert trained.history[-1].step == 2 * 16 + 18
     assert logged == [
         "the validation metric has no value on the 300 validation rows, as where all labels are the same: early"
-        " stopping is off, and the model of the last epoch is kept"
+        " stopping is off, and training takes all of its steps"
     ]
 
 
@@ -122,12 +161,11 @@ def test_validation_scores_that_are_not_finite_end_the_training() -> None:
     made.preprocess.numbers = lambda numeric: torch.cat([numeric, torch.zeros_like(numeric)], dim=1)  # type: ignore[method-assign]
     valid.numeric[[3, 7]] = torch.nan
     with pytest.raises(
-        NotFinite, match="the scores of 2 of 100 validation rows are not finite after epoch 1"
+        NotFinite, match="the scores of 2 of 100 validation rows are not finite after step 16"
     ) as caught:
         loop("binary", net=made, valid=valid).run()
-    assert caught.value.in_validation
     assert caught.value.rows is not None
-    assert caught.value.rows.tolist() == [3, 7]
+    assert caught.value.rows.tolist() == [2003, 2007]
 
 
 def test_wild_rows_of_a_wide_table_do_not_drown_the_others() -> None:
@@ -150,7 +188,7 @@ def test_wild_rows_of_a_wide_table_do_not_drown_the_others() -> None:
             numeric=tuple(NumericColumn(name=f"n{place}", transform=None) for place in range(columns)),
             categorical=(),
             derived={},
-            architecture=Architecture(kind="dcn", embedding_dim=4, hidden=(256, 128), cross_layers=2, dropout=0.0),
+            architecture=Architecture(kind="dcn", hidden=(256, 128), cross_layers=2, dropout=0.0),
         )
     )
     trained = loop("regression", net=wide, train=data, epochs=4, batch_size=256, learning_rate=1e-2).run()
@@ -160,7 +198,7 @@ def test_wild_rows_of_a_wide_table_do_not_drown_the_others() -> None:
 def test_the_error_of_a_loss_that_is_not_finite_names_the_rows_of_its_step() -> None:
     poisoned = rows("binary")
     poisoned.label[1000] = torch.inf
-    with pytest.raises(NotFinite, match=r"step \d+ of 16") as caught:
+    with pytest.raises(NotFinite, match=r"the loss is (nan|inf) at step \d+$") as caught:
         loop("binary", train=poisoned).run()
     assert caught.value.rows is not None
     assert 1000 in caught.value.rows
@@ -174,6 +212,6 @@ def test_a_loss_that_is_not_finite_ends_the_training_before_it_is_saved() -> Non
     made = network("binary")
     made.preprocess.forward = None  # type: ignore[assignment]  # the loop does not call it
     made.preprocess.numbers = lambda numeric: torch.cat([numeric, torch.zeros_like(numeric)], dim=1)  # type: ignore[method-assign]
-    with pytest.raises(NotFinite, match=r"the loss is (nan|inf) at epoch 1, step \d+ of 16"):
+    with pytest.raises(NotFinite, match=r"the loss is (nan|inf) at step \d+$"):
         loop("binary", net=made, train=poisoned, folder=folder).run()
     assert not folder.files

@@ -1,20 +1,34 @@
 """Each loss equals its definition, computed the slow way."""
 
+from itertools import combinations
+from math import exp, log1p, log2
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.train.data import Rows
-from tasks.train.losses import LOSSES, MASSES, listwise
+from tasks.train.losses import LOSSES, MASSES, TRUNCATION, lambda_ndcg
 
 
-def slow_listwise(scores: list[list[float]], labels: list[list[float]]) -> float:
+def slow_lambda(groups: list[list[tuple[float, float]]]) -> float:
+    """Pair by pair, from the ranks of a stable sort."""
     losses = []
-    for group, target in zip(scores, labels, strict=True):
-        if sum(target):
-            logs = torch.log_softmax(torch.tensor(group, dtype=torch.float64), 0)
-            losses.append(-sum(w * float(log) for w, log in zip(target, logs, strict=True)) / sum(target))
+    for group in groups:
+        order = sorted(range(len(group)), key=lambda row: -group[row][0])
+        gains = sorted((label for _, label in group), reverse=True)
+        ideal = sum(gain / log2(rank + 2) for rank, gain in enumerate(gains))
+        if not ideal:
+            continue
+        total = 0.0
+        for one, other in combinations(range(len(group)), 2):
+            (score, label), (second, less) = group[order[one]], group[order[other]]
+            if one < TRUNCATION and label != less:
+                lead = (score - second) * (1 if label > less else -1)
+                swap = abs(1 / log2(one + 2) - 1 / log2(other + 2)) * abs(label - less)
+                total += (log1p(exp(-abs(lead))) + max(-lead, 0.0)) * swap / ideal
+        losses.append(total)
     return sum(losses) / max(len(losses), 1)
 
 
@@ -40,18 +54,33 @@ def flat(groups: list[list[tuple[float, float]]], weight: list[float] | None = N
 def loss_of(rows: Rows) -> torch.Tensor:
     assert rows.sizes is not None
     group = torch.repeat_interleave(torch.arange(len(rows.sizes)), rows.sizes)
-    return listwise(rows.numeric[:, 0], rows.label, rows.weight, group)
+    return lambda_ndcg(rows.numeric[:, 0], rows.label, rows.weight, group)
 
 
 @given(GROUPS)
-def test_the_listwise_loss_is_cross_entropy_over_each_group(groups: list[list[tuple[float, float]]]) -> None:
-    scores = torch.tensor([score for group in groups for score, _ in group])
-    labels = torch.tensor([label for group in groups for _, label in group])
-    group = torch.repeat_interleave(torch.arange(len(groups)), torch.tensor([len(rows) for rows in groups]))
-    expected = slow_listwise(
-        [[score for score, _ in rows] for rows in groups], [[label for _, label in rows] for rows in groups]
-    )
-    assert float(listwise(scores, labels, None, group)) == pytest.approx(expected, abs=1e-4)
+def test_the_loss_of_a_ranking_is_what_ndcg_loses_by_each_pair_times_softplus(
+    groups: list[list[tuple[float, float]]],
+) -> None:
+    exact = [[(float(torch.tensor(score)), label) for score, label in group] for group in groups]
+    assert float(loss_of(flat(groups))) == pytest.approx(slow_lambda(exact), abs=1e-4)
+
+
+def test_pairs_beyond_the_truncation_cost_nothing() -> None:
+    draw = torch.Generator().manual_seed(0)
+    group = [(float(score), float(place % 3 == 0)) for place, score in enumerate(torch.randn(90, generator=draw))]
+    assert float(loss_of(flat([group]))) == pytest.approx(slow_lambda([group]), rel=1e-4)
+
+
+def test_a_better_order_costs_less_and_the_gradient_leads_to_it() -> None:
+    bad = flat([[(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0)]])
+    good = flat([[(0.0, 0.0), (1.0, 1.0), (-1.0, 0.0)]])
+    assert float(loss_of(good)) < float(loss_of(bad))
+    bad.numeric.requires_grad_()
+    loss_of(bad).backward()  # type: ignore[no-untyped-call]  # torch has no types here
+    assert bad.numeric.grad is not None
+    first, second, third = bad.numeric.grad[:, 0].tolist()
+    assert second < 0 < first
+    assert third >= 0
 
 
 @given(GROUPS, st.data())
@@ -66,19 +95,18 @@ def test_a_query_of_weight_two_counts_as_that_query_twice(
     assert MASSES["ranking"](weighted) == pytest.approx(MASSES["ranking"](counted))
 
 
-def test_the_weight_of_a_row_multiplies_what_its_label_adds_to_the_loss() -> None:
-    """As an inverse propensity: clicks of weight 3 and 1 are three clicks and one, each beside all rows of its query."""
+def test_the_weight_of_a_row_multiplies_its_gain() -> None:
+    """As an inverse propensity: a click of weight 3 is a gain of 3, and the query counts as its labels weigh."""
     scores = [0.3, -1.0, 2.0]
-    both = [[(score, label) for score, label in zip(scores, (1.0, 1.0, 0.0), strict=True)]]
-    clicks = [[(score, float(row == click)) for row, score in enumerate(scores)] for click in (0, 0, 0, 1)]
-    found = loss_of(flat(both, [3.0, 1.0, 99.0]))  # the weight of a row without a click has no effect
-    assert float(found) == pytest.approx(float(loss_of(flat(clicks))), rel=1e-6)
-    assert MASSES["ranking"](flat(both, [3.0, 1.0, 99.0])) == 2.0
+    weighted = flat([[(score, label) for score, label in zip(scores, (1.0, 1.0, 0.0), strict=True)]], [3.0, 1.0, 99.0])
+    gains = flat([[(score, gain) for score, gain in zip(scores, (3.0, 1.0, 0.0), strict=True)]])
+    assert float(loss_of(weighted)) == pytest.approx(float(loss_of(gains)), rel=1e-6)
+    assert MASSES["ranking"](weighted) == 2.0  # the weight of a row without a click has no effect
 
 
 def test_a_ranking_without_groups_is_a_bug() -> None:
     with pytest.raises(ValueError, match="needs groups"):
-        listwise(torch.zeros(2), torch.zeros(2), None, None)
+        lambda_ndcg(torch.zeros(2), torch.zeros(2), None, None)
 
 
 @pytest.mark.parametrize("objective", ["binary", "regression", "multiclass"])

@@ -48,9 +48,9 @@ def test_no_batch_has_a_single_row(sizes: list[int] | None) -> None:
 def test_a_network_that_normalises_by_batch_is_trained_whatever_the_number_of_rows() -> None:
     for count in range(31, 36):
         made = network("binary")
-        made.body = nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 1))
+        made.body = nn.Sequential(nn.BatchNorm1d(14), nn.Linear(14, 1))
         trained = loop("binary", net=made, train=rows("binary", count), batch_size=16, epochs=4).run()
-        assert len(trained.history) == 4
+        assert trained.history[-1].epoch == 4
 
 
 @pytest.mark.parametrize("count", [12_800, 12_799, 25_599, 25_600, 100_000, 204_800, 10**7])

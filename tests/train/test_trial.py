@@ -43,9 +43,9 @@ def tried(
     description = Description(
         objective=objective,
         numeric=(NumericColumn(name="price", transform="log1p"), NumericColumn(name="rating", transform=None)),
-        categorical=(CategoricalColumn(name="shop", type="string", vocabulary=100_000),),
+        categorical=(CategoricalColumn(name="shop", type="string", vocabulary=100_000, dimension=4),),
         derived={},
-        architecture=Architecture(kind="model.py:Mine", embedding_dim=4, hidden=(), cross_layers=1, dropout=0),
+        architecture=Architecture(kind="model.py:Mine", hidden=(), cross_layers=1, dropout=0),
         classes=classes,
     )
     value, mass = load_loss(objective, "model.py:Mine", folder)

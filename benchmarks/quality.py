@@ -1,0 +1,232 @@
+"""quality: the metric of our defaults against that of LightGBM's defaults, on days that neither has seen.
+
+LightGBM gets the rows of the validation days too, as it needs none. Both run on one thread. No setting differs between
+sets, and no set is in the suite. Beside them: `kind: linear`, a constant, and the mean label of the best column.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cache
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+import torch
+
+from benchmarks import tasksets
+from benchmarks.measure import Result
+from benchmarks.peers import boost, column_mean, constant
+from benchmarks.tasksets import TaskSet
+from ratchet.contracts.gate import lower_is_better
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.step_rows import auto_batch_size
+from ratchet.contracts.summaries import FeatureSet, Split
+from ratchet.model.networks import Network, finish
+from tasks.features.day import EncodedDay, categorical, encode_day, numeric
+from tasks.features.fitting import fit as fit_days
+from tasks.features.statistics import merge
+from tasks.train.building import describe, fit
+from tasks.train.checkpoint import Checkpointer
+from tasks.train.data import Rows, join, shuffled
+from tasks.train.days import rows_of
+from tasks.train.loop import Hooks, Loop
+from tasks.train.losses import LOSSES, MASSES
+from tasks.train.settings import Settings
+from tasks.train.startup import prepare
+
+_FIRST = date(2026, 3, 1)
+_QUICK = ("friedman1", "payments", "relative", "flights 06-12")
+_SEEDS = 5
+_ALLOWED = {"ranking": 1.0, "binary": 0.99, "regression": 1.05}
+"""Of our metric / LightGBM's: at least, at least, at most."""
+_FRIEDMAN = 1.07
+"""The RMSE on friedman1, whose noise is 1, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """A metric on the days that were held out, and how long it took to train."""
+
+    value: float
+    seconds: float
+
+
+class _Nowhere:
+    """A checkpoint folder that keeps nothing."""
+
+    def put(self, name: str, data: bytes) -> None:
+        pass
+
+    def get(self, name: str) -> bytes:
+        raise FileNotFoundError(name)
+
+    def names(self) -> Iterable[str]:
+        return ()
+
+    def remove(self, name: str) -> None:
+        pass
+
+
+def run(*, full: bool) -> Result:
+    """All sets with five seeds for --full, else four sets with one."""
+    names = tasksets.names() if full else tuple(name for name in _QUICK if name in tasksets.names())
+    slowest, friedman = 0.0, 0.0
+    missed: dict[str, float] = {}
+    ratios: dict[str, list[float]] = {}
+    for name in names:
+        task = tasksets.task_set(name)
+        ours = [train(task, seed=seed) for seed in range(_SEEDS if full else 1)]
+        value, seconds = statistics.fmean(one.value for one in ours), max(one.seconds for one in ours)
+        boosted, linear = boost(task), train(task, seed=0, kind="linear")
+        slowest, friedman = max(slowest, seconds), value if name == "friedman1" else friedman
+        ratios.setdefault(name.split()[0], []).append(value / boosted)
+        print(
+            f"{name}: {task.metric} {value:.4f} in {seconds:.0f} s; LightGBM {boosted:.4f}: {value / boosted:.4f};"
+            f" linear {linear.value:.4f}, constant {constant(task):.4f}, mean of a column {column_mean(task):.4f}",
+            flush=True,
+        )
+    for name, found in ratios.items():
+        task = tasksets.task_set(next(each for each in names if each.split()[0] == name))
+        ratio, allowed = statistics.fmean(found), _ALLOWED[task.objective]
+        missed[name] = ratio / allowed if task.objective == "regression" else allowed / ratio
+    if friedman:
+        missed["friedman1, absolute"] = friedman / _FRIEDMAN
+    worst = max(missed, key=lambda name: missed[name])
+    return Result(
+        name="quality",
+        ratio=missed[worst],
+        goal=1.0,
+        unit="of what is allowed",
+        ours=missed[worst],
+        peer=1.0,
+        peer_name=f"LightGBM {lightgbm.__version__}, defaults; worst set: {worst}",
+        rows=(
+            ("sets; seeds", f"{len(names)}; {_SEEDS if full else 1}"),
+            ("slowest training, one thread", f"{slowest:.0f} s"),
+            *((name, f"{share:.4f} of what is allowed") for name, share in missed.items()),
+        ),
+    )
+
+
+def train(task: TaskSet, *, seed: int, kind: str | None = None) -> Trained:
+    """Train by the defaults on all but the tested days, the newest of them for early stopping."""
+    model = {} if kind is None else {"kind": kind}
+    spec = _spec(task, {"model": model, "seed": seed})
+    days, held = _encoded(task.name)[: -task.tested], _encoded(task.name)[-task.tested :]
+    prepare(seed=seed, cpus=1, gpus=0)
+    begin = time.perf_counter()
+    network = _network(spec, days)
+    valid = spec.train.valid_days
+    both = _join([days[:-valid], days[-valid:]], network, seed)
+    first, rest = both.split(sum(day.rows for day in days[:-valid]))
+    network.preprocess.flagged.copy_(first.numeric.isnan().any(0))
+    Loop(
+        network,
+        _settings(spec, task, len(first)),
+        train=first,
+        valid=rest,
+        both=both,
+        loss=LOSSES[task.objective],
+        mass=MASSES[task.objective],
+        checkpointer=Checkpointer(_Nowhere(), keep=1, warn=print),
+        hooks=Hooks(
+            progress=lambda *_: None,
+            warn=print,
+            stopping=lambda: False,
+            metric=lambda rows, scores: metric(task, rows, scores),
+            finish=lambda raw: finish(network, task.objective, raw),
+        ),
+    ).run()
+    seconds = time.perf_counter() - begin
+    tested = _join([held], network, seed)
+    with torch.inference_mode():
+        scores = finish(network.eval(), task.objective, network.scores(tested.numeric, tested.places))
+    value = metric(task, tested, scores)
+    if value is None:
+        raise ValueError(f"{task.name}: {task.metric} has no value")
+    return Trained(value=value, seconds=seconds)
+
+
+def _spec(task: TaskSet, changed: dict[str, object]) -> PipelineSpec:
+    return PipelineSpec.model_validate(
+        {
+            "name": task.name.replace(" ", "-"),
+            "source": {"kind": "files", "uri": "rows/{date}.parquet", "window_days": len(task.days)},
+            "columns": task.columns,
+            "train": {"objective": task.objective, **changed},
+            "evaluate": {"metric": task.metric},
+        }
+    )
+
+
+@cache
+def _encoded(name: str) -> tuple[EncodedDay, ...]:
+    task = tasksets.task_set(name)
+    spec, found = _spec(task, {}), []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "day.parquet"
+        for number, day in enumerate(task.days):
+            day.to_parquet(path)
+            found.append(encode_day(path, spec, lambda rows: rows, day=_FIRST + timedelta(days=number)))
+    return tuple(found)
+
+
+def _network(spec: PipelineSpec, days: Sequence[EncodedDay]) -> Network:
+    fitted = fit_days(
+        [merge(column) for column in zip(*(day.numeric for day in days), strict=True)],
+        [day.arrays["categories"].astype(np.int64) for day in days],
+        [day.arrays["quantiles"].astype(np.float64) for day in days],
+        merge(day.label for day in days),
+        categorical=len(categorical(spec)),
+        min_count=spec.train.model.min_count,
+    )
+    features = FeatureSet(
+        numeric=numeric(spec),
+        categorical=tuple(categorical(spec)),
+        days=(),
+        split=Split(train=(), valid=(), holdout=()),
+    )
+    with tempfile.TemporaryDirectory() as empty:
+        return fit(Network(describe(spec, Path(empty), features, fitted)), fitted)
+
+
+def _join(parts: Sequence[Sequence[EncodedDay]], network: Network, seed: int) -> Rows:
+    places, begin = [], 0
+    for part in parts:
+        count = sum(day.rows for day in part)
+        sizes = [np.diff(day.arrays["group"].astype(np.int64)) for day in part if "group" in day.arrays]
+        places.append(shuffled(count, np.concatenate(sizes) if sizes else None, seed) + begin)
+        begin += count
+    arrays = (
+        {name: array for name, array in day.arrays.items() if name not in {"categories", "quantiles"}}
+        for part in parts
+        for day in part
+    )
+    return join((rows_of(each, network) for each in arrays), np.concatenate(places))
+
+
+def _settings(spec: PipelineSpec, task: TaskSet, rows: int) -> Settings:
+    given = spec.train
+    return Settings(
+        objective=given.objective,
+        steps=given.steps,
+        epochs=given.epochs,
+        evaluations=given.evaluations,
+        batch_size=auto_batch_size(rows),
+        learning_rate=given.learning_rate,
+        weight_decay=given.weight_decay,
+        seed=given.seed,
+        patience=given.patience,
+        checkpoint_every_s=1e9,
+        lower_is_better=lower_is_better(task.metric),
+    )
+
+
+def metric(task: TaskSet, rows: Rows, scores: torch.Tensor) -> float | None:
+    """The set's metric of final scores; None where it has no value."""
+    offsets = None if rows.sizes is None else np.append(0, np.cumsum(rows.sizes.numpy()))
+    return task.measure(rows.label.double().numpy(), offsets, scores.double().numpy())

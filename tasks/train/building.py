@@ -1,0 +1,68 @@
+"""From the pipeline's file and what was fitted to a network that has not been trained."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.summaries import FeatureSet
+from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
+from ratchet.model.fitted_state import FittedState
+from ratchet.model.networks import Network
+from ratchet.model.saving import code_digest
+
+_SHORTEST, _LONGEST = 2, 32
+
+
+def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: FittedState) -> Description:
+    """What the model is. folder: the pipeline's, which holds its own code."""
+    columns, settings = spec.columns, spec.train.model
+    plain = ":" in settings.kind or settings.kind == "linear"  # no layers of ours before or beside its own
+    bins = 0 if plain else max((len(ends) - 1 for ends in fitted.edges), default=0)
+    sizes = [len(ids) for ids in fitted.vocabulary]
+    return Description(
+        objective=spec.train.objective,
+        numeric=tuple(NumericColumn(name=name, transform=columns[name].transform) for name in features.numeric),
+        categorical=tuple(
+            CategoricalColumn(
+                name=name,
+                type=columns[name].type,
+                vocabulary=size,
+                dimension=dimension(size) if settings.embedding_dim == "auto" else settings.embedding_dim,
+            )
+            for name, size in zip(features.categorical, sizes, strict=True)
+        ),
+        derived={name: column.type for name, column in columns.items() if column.derived},
+        architecture=Architecture(
+            kind=settings.kind,
+            hidden=settings.hidden,
+            cross_layers=settings.cross_layers,
+            dropout=settings.dropout,
+            bins=max(bins, 0),
+            number_dim=settings.number_dim if bins > 0 else 0,
+            masked=0.0 if plain else settings.masked,
+            skip=not plain,
+        ),
+        code=code_digest(folder),
+        classes=len(columns[spec.label].allowed or ()) if spec.train.objective == "multiclass" else 1,
+    )
+
+
+def fit(network: Network, fitted: FittedState) -> Network:
+    """Put the values that were fitted on the training days into the model's buffers."""
+    preprocess = network.preprocess
+    preprocess.mean.copy_(torch.from_numpy(fitted.mean))
+    preprocess.scale.copy_(torch.from_numpy(fitted.std))
+    preprocess.vocabulary.copy_(torch.from_numpy(np.concatenate([*fitted.vocabulary, np.zeros(0, np.int64)])))
+    if network.numbers is not None:
+        network.numbers.fit(tuple(torch.from_numpy(ends) for ends in fitted.edges))
+    network.label_mean.fill_(fitted.label_mean)
+    network.label_scale.fill_(fitted.label_std)
+    return network
+
+
+def dimension(vocabulary: int) -> int:
+    """The length of the vectors of a column: about 1.6 n^0.56 for n categories, as a power of two from 2 to 32."""
+    wanted = 1.6 * max(vocabulary, 1) ** 0.56
+    return int(min(max(2 ** round(np.log2(wanted)), _SHORTEST), _LONGEST))
