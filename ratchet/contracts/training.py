@@ -68,8 +68,10 @@ class Train(Document):
 
     objective: Objective = Field(description="What the model predicts. It decides the loss.")
     model: Model = Field(default_factory=Model)
-    steps: int = Field(8_000, ge=1, description="The largest number of steps. Early stopping may end sooner.")
-    epochs: int = Field(40, ge=1, le=10_000, description="The largest number of epochs. Early stopping may end sooner.")
+    steps: int = Field(8_000, ge=1, description="The largest number of steps. A plateau may end training sooner.")
+    epochs: int = Field(
+        40, ge=1, le=10_000, description="The largest number of epochs. A plateau may end training sooner."
+    )
     evaluations: int = Field(
         4, ge=1, le=1000, description="The evaluations on the validation days in an epoch, at most."
     )
@@ -80,18 +82,26 @@ class Train(Document):
         "least fifty steps, but no less than 256 and no more than 4096: below 12,800 rows it is 256, and an epoch has "
         "fewer steps.",
     )
-    learning_rate: float = Field(1e-3, gt=0, le=10, description="The learning rate of AdamW.")
-    weight_decay: float = Field(1e-2, ge=0, description="The weight decay of AdamW.")
+    learning_rate: float = Field(
+        1e-3,
+        gt=0,
+        le=10,
+        description="The learning rate of AdamW before its fall; vectors of categories have 3 times it.",
+    )
+    weight_decay: float = Field(1e-2, ge=0, description="The weight decay of AdamW, on matrices alone.")
     seed: int = Field(0, ge=0, lt=2**31, description="The seed of all random numbers.")
     valid_days: int = Field(
         1,
         ge=0,
-        description="Days before the held-out days that decide on early stopping. 0 switches it off: training has "
-        "these days too, all epochs run, and the model of the last one is kept. With few rows a day, early stopping "
-        "is chance: take 0, more days, or more patience.",
+        description="Days before the held-out days that say when the model no longer gets better; the last steps of "
+        "training learn from them too. 0 switches that off: all steps are taken. With few rows a day, a plateau is "
+        "chance: take 0, more days, or more patience.",
     )
     patience: int = Field(
-        10, ge=1, description="Training stops after this many evaluations without a better validation metric."
+        10,
+        ge=1,
+        description="After this many evaluations without a better validation metric training goes back to the best "
+        "weights, and the learning rate falls to 0 from there.",
     )
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
     refit: bool = Field(

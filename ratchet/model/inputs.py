@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ratchet.model.description import CategoricalColumn
 
+_LARGEST = torch.finfo(torch.float32).max
 _SPREAD = 0.05
 """Standard deviation of the vectors at the start."""
 
@@ -35,7 +36,7 @@ class Numbers(nn.Module):
         for column, ends in enumerate(edges):
             count = max(len(ends) - 1, 0)
             self.start[column, :count] = ends[:-1]
-            self.inverse[column, :count] = 1 / ends.diff()
+            self.inverse[column, :count] = (1 / ends.diff()).clamp(max=_LARGEST)  # infinity times 0 is no number
 
     def forward(self, standard: Tensor) -> Tensor:
         """Standardised numbers [rows, numeric], NaN for missing -> [rows, numeric * dimension].

@@ -31,7 +31,7 @@ class Passes:
 
     def __init__(self, train: Rows, both: Rows, *, batch_size: int, seed: int) -> None:
         self.level = Reader(train, batch_size=batch_size, seed=seed)
-        self.falling = Reader(both, batch_size=batch_size, seed=seed) if both is not train else self.level
+        self.falling = Reader(both, batch_size=batch_size, seed=seed) if len(both) > len(train) else self.level
         self._batches: tuple[tuple[bool, int], list[NDArray[int64]]] = ((False, 0), [])
 
     def position(self, step: int, fall: Fall) -> Position:

@@ -217,7 +217,7 @@ def _metrics(result: TrainResult, rows: int, checkpointer: Checkpointer) -> dict
         "checkpoint_duration_ms": _mean_ms(checkpointer.durations),
         "checkpoint_stall_ms": _mean_ms(checkpointer.stalls),
         "checkpoint_failures": float(checkpointer.failures),
-        "train_loss": best.loss,
+        "train_loss": result.history[-1].loss,
         "epochs": result.history[-1].epoch,
         "steps": float(result.history[-1].step),
     }
