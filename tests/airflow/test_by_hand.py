@@ -22,9 +22,7 @@ WITHOUT_ITEMS = {"item_id:  {role: categorical,": "item_id:  {role: ignore,"}
 _SMALLER = {
     **WITHOUT_ITEMS,
     "window_days: 30": "window_days: 4",
-    "batch_size: auto": "batch_size: 100",
-    "learning_rate: 1.0e-3": "learning_rate: 5.0e-3",  # so few steps have to pass the gate
-    "hidden: [256, 128]": "hidden: [32]",
+    "model: {kind: dcn}": "model: {kind: dcn, hidden: [32]}\n  epochs: 3\n  batch_size: 100",
     EXPECTATIONS: "",
     "promote: auto": "promote: approve, approvers: [admin]",
 }

@@ -31,7 +31,7 @@ _SMALLER = {
     NIGHTLY: JUST_NOW,
     "item_id:  {role: categorical,": "item_id:  {{role: ignore,",  # few days of it say less than their mean
     "window_days: 30": "window_days: 4",
-    "hidden: [256, 128]": "hidden: [32]",
+    "model: {kind: dcn}": "model: {{kind: dcn, hidden: [32]}}\n  epochs: 3",
     "to: [mlops]": "to: []",
     EXPECTATIONS: "",
     _EXAMPLE: "{name}",
@@ -44,9 +44,7 @@ source:
   window_days: 4
 """
 _SLOWER = {
-    "{kind: dcn, embedding_dim: 16, hidden: [32]}": '{kind: "model.py:Mine", embedding_dim: 4}',
-    "batch_size: auto": "batch_size: 100",
-    "learning_rate: 1.0e-3": "learning_rate: 1.0e-2",  # so few steps have to pass the gate
+    "{kind: dcn, hidden: [32]}": '{kind: "model.py:Mine", embedding_dim: 4}\n  batch_size: 100\n  learning_rate: 1.0e-2',
     "timeout: 4h}}": "timeout: 4h, grace: {grace}}}",
 }
 

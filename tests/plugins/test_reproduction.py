@@ -33,7 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pipeline.mkdir()
     text = (ROOT / "dags" / "pipelines" / PIPELINE / "pipeline.yaml").read_text(encoding="utf-8")
     for usual, changed in (
-        ("epochs: 3", "epochs: 3\n  refit: true"),
+        ("model: {kind: dcn}", "model: {kind: dcn}\n  refit: true"),
         ("item_id:  {role: categorical", "item_id:  {role: ignore"),
     ):
         assert usual in text

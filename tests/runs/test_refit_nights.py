@@ -83,8 +83,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     made.mkdir()
     text = (ROOT / "dags" / "pipelines" / PIPELINE / "pipeline.yaml").read_text(encoding="utf-8")
     for usual, changed in (
-        ("epochs: 3", "epochs: 3\n  refit: true"),
-        ("kind: dcn", "kind: model.py:Slow"),
+        ("model: {kind: dcn}", "model: {kind: model.py:Slow}\n  refit: true"),
         ("item_id:  {role: categorical", "item_id:  {role: ignore"),
     ):
         assert usual in text
