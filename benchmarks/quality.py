@@ -136,6 +136,7 @@ def train(task: TaskSet, *, seed: int, kind: str | None = None) -> Trained:
         hooks=Hooks(
             progress=lambda *_: None,
             warn=print,
+            begun=lambda *_: None,
             stopping=lambda: False,
             metric=lambda rows, scores: metric(task, rows, scores),
             finish=lambda raw: finish(network, task.objective, raw),

@@ -1,4 +1,4 @@
-"""The accumulation of a training that ran out of memory: a step is taken in micro-batches."""
+"""Micro-batches of a training that ran out of memory, and which of its steps were computed how."""
 
 from pydantic import Field
 
@@ -13,3 +13,12 @@ class Accumulation(Document):
 
     accumulation: int = Field(ge=1, le=MAX_ACCUMULATION, description="The number of micro-batches of a step.")
     run_id: str = Field(description="The run that ran out of memory with half as many micro-batches.")
+
+
+class Segment(Document):
+    """Steps of a training in a row that were computed in one way. A training that goes on elsewhere has several."""
+
+    begin: int = Field(ge=0, description="The completed steps at its begin.")
+    accumulation: int = Field(ge=1, le=MAX_ACCUMULATION, description="The number of micro-batches of a step.")
+    device: str = Field(description="The kind of device, as torch names it: cpu, cuda.")
+    threads: int = Field(ge=1, description="The threads of the CPU; how a sum is split over them decides its bits.")

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts import paths
-from ratchet.contracts.accumulation import MAX_ACCUMULATION
+from ratchet.contracts.accumulation import MAX_ACCUMULATION, Segment
 from ratchet.contracts.approval import Answer
 from ratchet.contracts.authority import Finding
 from ratchet.contracts.champion import Champion
@@ -16,6 +16,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.readers import Reader
 from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.result import Artifact, Sha256, StageResult
+from ratchet.contracts.resuming import resume_key
 from ratchet.contracts.stages import STAGES, Stage
 
 RunKind = Literal["scheduled", "manual", "backfill", "local", "reproduction"]
@@ -140,6 +141,9 @@ class StageRequest(Document):
     accumulation: int = Field(
         1, ge=1, le=MAX_ACCUMULATION, description="Only for train and refit: the number of micro-batches of a step."
     )
+    segments: tuple[Segment, ...] = Field(
+        (), description="Only for a reproduction: how the steps of the training were computed that it repeats."
+    )
     as_of: AsOf = Field("now", description="Only for ingest.")
     readers: tuple[Reader, ...] = Field(
         (), description="Only for ingest: what models in production read beside the columns of the pipeline."
@@ -155,6 +159,11 @@ class StageRequest(Document):
     authority: Finding | None = Field(None, description="Only for evaluate and register: see RunPlan.")
     fingerprint: Sha256
     parts: dict[str, str] = Field(description="The parts of the fingerprint.")
+
+    @property
+    def resume_key(self) -> str:
+        """Only for train and refit: what trainings share that may go on from each other's checkpoints."""
+        return resume_key(self.parts)
 
     @property
     def prefix(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from ratchet.contracts.accumulation import Segment
 from ratchet.contracts.champion import Champion
 from ratchet.contracts.document import Document
 from ratchet.contracts.judgements import (
@@ -180,7 +181,8 @@ class TrainedModel(Document):
     level: float = Field(0, ge=0, description="Epochs at the full learning rate, up to the weights that went on.")
     fall: float = Field(0, ge=0, description="Epochs in which the learning rate fell to nothing.")
     batch_size: int
-    accumulation: int = Field(1, ge=1, description="The number of micro-batches of a step of batch_size rows.")
+    accumulation: int = Field(1, ge=1, description="The number of micro-batches of a step at the end.")
+    segments: tuple[Segment, ...] = Field((), description="How its steps were computed, the first ones first.")
     parameters: int
     rows: int = Field(description="The training rows of an epoch.")
     resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt resumed from.")

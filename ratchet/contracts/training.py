@@ -58,6 +58,7 @@ class Checkpoint(Document):
     """How often training saves its state, in addition to the end of each epoch."""
 
     every: Duration = Field(20 * 60, description="The longest time between two checkpoints.")
+    steps: int | None = Field(None, ge=1, description="The largest number of steps between two checkpoints.")
     keep: int = Field(
         3, ge=1, le=100, description="The number of newest checkpoints to keep. The best model is kept in addition."
     )

@@ -15,6 +15,7 @@ from ratchet.contracts.fingerprint import digest_of, fingerprint
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.step_rows import step_rows
+from ratchet.contracts.summaries import TrainedModel
 from ratchet.store.base import Store
 
 
@@ -55,6 +56,15 @@ def remember_out_of_memory(store: Store, plan: RunPlan, error: OutOfMemory, *, u
         "raise resources.train.memory to compute it in fewer"
     )
     return error
+
+
+def remember_halved(store: Store, plan: RunPlan, trained: TrainedModel, *, used: int) -> None:
+    """Remember the micro-batches of a training that halved them by itself. used: those that it began with."""
+    while used < trained.accumulation:
+        doubled = double_micro_batches(store, plan, used=used)
+        if doubled is None:
+            return
+        used = doubled
 
 
 def double_micro_batches(store: Store, plan: RunPlan, *, used: int | None = None) -> int | None:

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from ratchet.contracts import paths
+from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import OutOfMemory, Preempted, RatchetError, Unavailable
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import Outcome
@@ -16,7 +16,7 @@ from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import TRAININGS, section
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
-from ratchet.runs.accumulation import remember_out_of_memory
+from ratchet.runs.accumulation import remember_halved, remember_out_of_memory
 from ratchet.runs.events import Event, parse
 from ratchet.runs.failures import failure_of
 from ratchet.runs.outcomes import outcome_of
@@ -184,6 +184,9 @@ class Attempt:
             raise self._with_log(error)
         if work.plan.kind != "reproduction":  # it is no build that a later run differs from
             work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
+            if work.request.stage in TRAININGS:
+                trained = summaries.trained(found.result)
+                remember_halved(work.store, work.plan, trained, used=work.request.accumulation)
         return outcome_of(found, cached=False, because=work.because)
 
     def _to_end(self, job: StageJob) -> RatchetError | None:

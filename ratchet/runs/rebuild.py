@@ -15,13 +15,14 @@ from datetime import UTC, datetime
 from functools import partial
 
 from ratchet.contracts import paths
+from ratchet.contracts.accumulation import Segment
 from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of, fingerprint
 from ratchet.contracts.reproduction import PART
 from ratchet.contracts.request import UPSTREAM, Input, Outcome, Promotion, RunPlan, StageRequest
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Validation
+from ratchet.contracts.stages import TRAININGS, Stage
+from ratchet.contracts.summaries import TrainedModel, Validation
 from ratchet.contracts.version_record import VersionRecord
 from ratchet.runners.runner import Runner
 from ratchet.runs.attempt import Attempt
@@ -30,6 +31,7 @@ from ratchet.runs.ingredients import computed
 from ratchet.runs.work import Work
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
+from ratchet.store.checkpoint_folder import delete_checkpoints
 from ratchet.store.publishing import find_result
 from ratchet.store.sealed import seal
 
@@ -106,9 +108,9 @@ class Rebuild:
             if found is not None and found.result.parts.get(PART) == self.run_id:
                 for entry in [*self._store.list(prefix)]:
                     self._store.delete(entry.key)
-        prefixes = {paths.checkpoints(self._record.pipeline, one.fingerprint) for one in self.results.values()}
-        for entry in [entry for prefix in prefixes for entry in self._store.list(prefix)]:
-            self._store.delete(entry.key)
+        for stage, result in self.results.items():
+            if stage in TRAININGS:
+                delete_checkpoints(self._store, self._record.pipeline, result)
 
     def _request(self, stage: Stage, inputs: Mapping[Stage, Input]) -> StageRequest:
         given = {name: inputs[name] for name in UPSTREAM[stage]}
@@ -131,13 +133,23 @@ class Rebuild:
             overrides=plan.overrides,
             started_by=plan.started_by,
             accumulation=self._micro_batches(stage),
+            segments=self._segments(stage),
             fingerprint=fingerprint(parts),
             parts=parts,
         )
 
     def _micro_batches(self, stage: Stage) -> int:
-        made = {"train": self._record.trained, "refit": self._record.refit}.get(stage)
+        made, segments = self._trained(stage), self._segments(stage)
+        if segments:
+            return segments[0].accumulation
         return made.accumulation if made else 1
+
+    def _segments(self, stage: Stage) -> tuple[Segment, ...]:
+        made = self._trained(stage)
+        return made.segments if made else ()
+
+    def _trained(self, stage: Stage) -> TrainedModel | None:
+        return {"train": self._record.trained, "refit": self._record.refit}.get(stage)
 
     def _keep(self, stage: Stage, summary: Document) -> Input:
         """What a stage has found, as the record has it, where the stages of this run read it."""

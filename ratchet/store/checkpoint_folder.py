@@ -1,41 +1,33 @@
-"""The checkpoints of a training in the store: a folder that only the current attempt may write."""
+"""The checkpoints of trainings in the store: each training writes a folder of its own.
 
-from collections.abc import Iterable
+Trainings with one resume key compute the same, though perhaps elsewhere or in other micro-batches: each of them reads
+the folders of all.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from pydantic import ValidationError
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.fingerprint import differences
 from ratchet.contracts.request import StageRequest
+from ratchet.contracts.result import StageResult
+from ratchet.contracts.resuming import CheckpointOrigin, resume_key
 from ratchet.store.base import Store
 from ratchet.store.lease import holder_of
 
+_ORIGIN = "origin.json"
+_MOST_READ = 20
+"""Folders that are looked at to say why a training begins with step 0."""
+_SHOWN = 3
 
-class StoreCheckpointFolder:
-    """A folder of the store that holds the checkpoints of one fingerprint.
 
-    Refuses to write for an attempt that another has replaced: a frozen attempt that wakes up must not write between the
-    checkpoints of its successor.
-    """
+class ReadFolder:
+    """A folder of checkpoints that another training may write."""
 
-    def __init__(self, store: Store, request: StageRequest) -> None:
-        self._store = store
-        self._attempt = request.attempt
-        self._prefix = paths.checkpoints(request.spec.name, request.fingerprint)
-        self._lease = paths.lease(request.spec.name, request.stage, request.fingerprint)
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file durably; replace the old one. Raises RatchetError if another attempt holds the lease."""
-        holder = holder_of(self._store, self._lease)
-        if holder is not None and holder.attempt != self._attempt:
-            raise RatchetError(
-                f"attempt {holder.attempt} has replaced this one, {self._attempt}",
-                remedy=f"wait for attempt {holder.attempt}",
-            )
-        key = f"{self._prefix}/{name}"
-        entry = self._store.head(key)
-        if not self._store.replace(key, data, expected=entry.etag if entry else None):
-            raise RatchetError(
-                f"{key}: another training writes under the same fingerprint", remedy="stop one of the two trainings"
-            )
+    def __init__(self, store: Store, prefix: str) -> None:
+        self._store, self._prefix = store, prefix
 
     def get(self, name: str) -> bytes:
         """Read a file. Raises FileNotFoundError."""
@@ -45,6 +37,93 @@ class StoreCheckpointFolder:
         """List all files."""
         return [paths.last(entry.key) for entry in self._store.list(self._prefix)]
 
+
+class StoreCheckpointFolder(ReadFolder):
+    """The folder of the training that a request asks for.
+
+    Refuses to write for an attempt that another has replaced: a frozen attempt that wakes up must not write between the
+    checkpoints of its successor.
+    """
+
+    def __init__(self, store: Store, request: StageRequest) -> None:
+        name, stage = request.spec.name, request.stage
+        super().__init__(store, paths.checkpoints(name, stage, request.resume_key, request.fingerprint))
+        self._request = request
+        self._lease = paths.lease(name, stage, request.fingerprint)
+        self._has_origin = False
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file durably; replace the old one. Raises RatchetError if another attempt holds the lease."""
+        request = self._request
+        holder = holder_of(self._store, self._lease)
+        if holder is not None and holder.attempt != request.attempt:
+            raise RatchetError(
+                f"attempt {holder.attempt} has replaced this one, {request.attempt}",
+                remedy=f"wait for attempt {holder.attempt}",
+            )
+        if not self._has_origin:
+            origin = CheckpointOrigin(run_id=request.run_id, data_date=request.data_date, parts=request.parts)
+            self._replace(_ORIGIN, origin.model_dump_json().encode())
+            self._has_origin = True
+        self._replace(name, data)
+
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
         self._store.delete(f"{self._prefix}/{name}")
+
+    def others(self) -> Sequence[ReadFolder]:
+        """The folders of other trainings with the same resume key."""
+        return [
+            ReadFolder(self._store, prefix) for prefix in _folders(self._store, self._shared) if prefix != self._prefix
+        ]
+
+    def why_fresh(self) -> str:
+        """Why a training of this date begins with step 0 although another has checkpoints; empty if there is none."""
+        request = self._request
+        root = paths.trainings(request.spec.name, request.stage)
+        origins = sorted(
+            (entry for entry in self._store.list(root) if paths.last(entry.key) == _ORIGIN),
+            key=lambda entry: entry.modified_ns,
+            reverse=True,
+        )
+        for entry in origins[:_MOST_READ]:
+            try:
+                origin = CheckpointOrigin.model_validate_json(self._store.read(entry.key))
+            except (FileNotFoundError, ValidationError):
+                continue
+            changed = differences(origin.parts, request.parts)
+            if origin.data_date == request.data_date and changed:
+                more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+                return f"run {origin.run_id} computed something else: {'; '.join(changed[:_SHOWN])}{more}"
+        return ""
+
+    @property
+    def _shared(self) -> str:
+        request = self._request
+        return paths.resumable(request.spec.name, request.stage, request.resume_key)
+
+    def _replace(self, name: str, data: bytes) -> None:
+        key = f"{self._prefix}/{name}"
+        entry = self._store.head(key)
+        if not self._store.replace(key, data, expected=entry.etag if entry else None):
+            raise RatchetError(
+                f"{key}: another training writes under the same fingerprint", remedy="stop one of the two trainings"
+            )
+
+
+def delete_checkpoints(store: Store, pipeline: str, result: StageResult) -> None:
+    """Delete what a published training does not need any more, also of others with its resume key that do not run."""
+    prefix = paths.resumable(pipeline, result.stage, resume_key(result.parts))
+    for folder in _folders(store, prefix):
+        fingerprint = paths.last(folder)
+        lease = paths.lease(pipeline, result.stage, fingerprint)
+        if fingerprint != result.fingerprint and holder_of(store, lease) is not None:
+            continue
+        keys = [entry.key for entry in store.list(folder)]
+        for key in sorted(keys, key=lambda key: not key.endswith(".json")):  # a document first: then it does not exist
+            store.delete(key)
+
+
+def _folders(store: Store, prefix: str) -> list[str]:
+    """The prefixes of the folders below one, each once."""
+    return list(dict.fromkeys(entry.key.rpartition("/")[0] for entry in store.list(prefix)))

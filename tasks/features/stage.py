@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from datetime import date
 
-import numpy as np
-
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.summaries import Check, FeatureSet, Validation
 from ratchet.model.fitted_state import FittedState
 from ratchet.pages.words import count
+from ratchet.runtime.arrays import read_array
 from ratchet.runtime.context import Finished, StageContext
-from ratchet.store.artifacts import fetch
 from tasks.features.day import categorical, numeric
 from tasks.features.days import CATEGORIES, QUANTILES, KeptDay, encode_days
 from tasks.features.fitting import fit
@@ -115,8 +113,8 @@ def _name_unlabelled(ctx: StageContext, days: Sequence[KeptDay]) -> None:
 def _fit(ctx: StageContext, days: Sequence[KeptDay], learnt: Sequence[date]) -> FittedState:
     """Fit on some days. learnt: those of them whose rows are trained on from the start."""
     numbers = [merge(column) for column in zip(*(day.numeric for day in days), strict=True)]
-    counts = [np.load(fetch(ctx.store, day.categories, ctx.disk), mmap_mode="r") for day in days]
-    quantiles = [np.load(fetch(ctx.store, day.quantiles, ctx.disk), mmap_mode="r") for day in days]
+    counts = [read_array(ctx.store, day.categories, ctx.disk, mapped=True) for day in days]
+    quantiles = [read_array(ctx.store, day.quantiles, ctx.disk, mapped=True) for day in days]
     first = [place for place, day in enumerate(days) if day.day.day in learnt]
     refuse_unlearnable(
         ctx.spec,

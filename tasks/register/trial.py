@@ -10,6 +10,7 @@ import numpy as np
 
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.result import StageResult
+from ratchet.runtime.arrays import read_array
 from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
 
@@ -26,7 +27,7 @@ def try_packed(store: Store, evaluated: StageResult, packed: Path, scratch: Path
             "an evaluate result has no rows to try the packed model with", remedy="evaluate again with --rebuild"
         )
     rows = read_written(fetch(store, evaluated.outputs["asked"], scratch))
-    expected = np.load(fetch(store, evaluated.outputs["answers"], scratch), allow_pickle=False)
+    expected = read_array(store, evaluated.outputs["answers"], scratch)
     with ModelProcess(packed, packed, scratch) as served:
         found = served.score(rows)
     if found.shape == expected.shape and np.array_equal(found, expected, equal_nan=True):

@@ -24,12 +24,8 @@ from torch import Tensor
 _DOCUMENT = re.compile(r"^step-(\d{10})\.json$")
 
 
-class CheckpointFolder(Protocol):
-    """Stores whole files by plain name. A file is durable when `put` returns."""
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file."""
-        ...
+class ReadFolder(Protocol):
+    """Files by plain name."""
 
     def get(self, name: str) -> bytes:
         """Read a file. Raises FileNotFoundError."""
@@ -39,8 +35,20 @@ class CheckpointFolder(Protocol):
         """List all files."""
         ...
 
+
+class CheckpointFolder(ReadFolder, Protocol):
+    """Stores whole files by plain name. A file is durable when `put` returns."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file."""
+        ...
+
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
+        ...
+
+    def others(self) -> Iterable[ReadFolder]:
+        """The folders of other trainings that compute the same."""
         ...
 
 
@@ -101,29 +109,21 @@ class Checkpointer:
         return error
 
     def newest(self) -> Checkpoint | None:
-        """The newest whole checkpoint. Damaged ones are logged and skipped."""
-        for step in sorted(self._steps(), reverse=True):
+        """The newest whole checkpoint, of this training or another that computes the same. Damaged ones are skipped."""
+        folders = (self._folder, *self._folder.others())
+        found = [(step, -place) for place, folder in enumerate(folders) for step in _steps(folder)]
+        for step, place in sorted(found, reverse=True):
+            folder = folders[-place]
             try:
-                checkpoint = self._read(step)
+                checkpoint = _read(folder, step)
             except (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError) as error:
-                self._unreadable.add(step)
+                if folder is self._folder:
+                    self._unreadable.add(step)
                 self._warn(f"the checkpoint of step {step} is damaged ({error}); training uses the one before it")
             else:
                 self.newest_step = step
                 return checkpoint
         return None
-
-    def _steps(self) -> list[int]:
-        return [int(found.group(1)) for name in self._folder.names() if (found := _DOCUMENT.match(name))]
-
-    def _read(self, step: int) -> Checkpoint:
-        document = json.loads(self._folder.get(_document(step)))
-        data = self._folder.get(_tensors(step))
-        if _digest_of_json(document["progress"]) != document["progress_sha256"]:
-            raise ValueError("its document does not match its digest")
-        if hashlib.sha256(data).hexdigest() != document["tensors_sha256"]:
-            raise ValueError("its tensors do not match their digest")
-        return Checkpoint(step=step, state={**document["progress"], **load_tensors(data)})
 
     def _write(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any], begin: float) -> None:
         data = save_tensors(tensors)
@@ -142,13 +142,27 @@ class Checkpointer:
         """Keep the newest ones that can be read."""
         self._unreadable.discard(step)
         try:
-            found = sorted(self._steps())
+            found = sorted(_steps(self._folder))
             readable = [each for each in found if each not in self._unreadable]
             for old in (*readable[: -self._keep], *self._unreadable.intersection(found)):
                 self._folder.remove(_document(old))
                 self._folder.remove(_tensors(old))
         except Exception as error:  # noqa: BLE001 - whatever it is, the state of this step is saved
             self._warn(f"old checkpoints could not be removed, and use up the store: {error}")
+
+
+def _steps(folder: ReadFolder) -> list[int]:
+    return [int(found.group(1)) for name in folder.names() if (found := _DOCUMENT.match(name))]
+
+
+def _read(folder: ReadFolder, step: int) -> Checkpoint:
+    document = json.loads(folder.get(_document(step)))
+    data = folder.get(_tensors(step))
+    if _digest_of_json(document["progress"]) != document["progress_sha256"]:
+        raise ValueError("its document does not match its digest")
+    if hashlib.sha256(data).hexdigest() != document["tensors_sha256"]:
+        raise ValueError("its tensors do not match their digest")
+    return Checkpoint(step=step, state={**document["progress"], **load_tensors(data)})
 
 
 def _document(step: int) -> str:

@@ -1,20 +1,29 @@
 """Raw outputs, the loss and its gradients for rows, computed in micro-batches to bound the memory.
 
+What runs out of memory is computed again at once, in twice as many micro-batches; so is everything after it.
+
 A change here violates the promise of the project when a step in micro-batches differs from that of the
 whole batch by more than rounding.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from ratchet.contracts.accumulation import MAX_ACCUMULATION
 from ratchet.contracts.step_rows import CHUNK_ROWS
 from ratchet.model.networks import Network
+from ratchet.runtime.user_code import lacks_memory
 from tasks.train.data import Rows
 from tasks.train.losses import Loss, Mass
+from tasks.train.memory import out_of_memory
+from tasks.train.random_states import Generators
 from tasks.train.settings import Settings
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,19 +35,44 @@ class BatchLoss:
 
 
 class Computation:
-    """Rows are read from the host's memory; results stay on the network's device."""
+    """Rows are read from the host's memory; results stay on the network's device.
+
+    accumulation: the number of micro-batches of a step. device: the network's. halved: called when it has been doubled.
+    """
 
     def __init__(self, network: Network, settings: Settings, *, loss: Loss, mass: Mass) -> None:
+        self.accumulation = settings.accumulation
+        self.halved: Callable[[], None] = lambda: None
         self._network = network
         self._loss, self._mass = loss, mass
         self._standardise = settings.objective == "regression"
-        self._parts = settings.accumulation
-        self._chunk_rows = max(max(settings.batch_size, CHUNK_ROWS) // settings.accumulation, 1)
-        self._device = next(network.parameters()).device
+        self._batch_size = settings.batch_size
+        self.device = next(network.parameters()).device
 
     def add_gradients(self, batch: Rows) -> BatchLoss:
         """Sum the gradients of a step over its micro-batches. Returns the loss of the whole batch, to rounding."""
-        parts = batch.parts(self._parts)
+        return self._halving(lambda: self._add_gradients(batch))
+
+    def _halving(self, compute: Callable[[], T]) -> T:
+        """What `compute` returns, with as many micro-batches as it takes. Raises OutOfMemory where none is enough."""
+        while True:
+            generators = Generators()
+            try:
+                return compute()
+            except (MemoryError, RuntimeError) as error:
+                if not lacks_memory(error):
+                    raise
+                if self.accumulation >= MAX_ACCUMULATION:
+                    raise out_of_memory(error, self._batch_size, self.accumulation) from error
+            self._network.zero_grad(set_to_none=True)  # here, where the error holds no tensors any more
+            generators.restore()
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            self.accumulation *= 2
+            self.halved()
+
+    def _add_gradients(self, batch: Rows) -> BatchLoss:
+        parts = batch.parts(self.accumulation)
         masses = [self._mass(part) for part in parts]
         if len(parts) == 1:
             return BatchLoss(loss=self._backward(batch, 1.0), mass=masses[0])
@@ -46,7 +80,7 @@ class Computation:
         return BatchLoss(loss=torch.stack(losses).sum(), mass=sum(masses))
 
     def _backward(self, part: Rows, share: float) -> Tensor:
-        rows = part.to(self._device)
+        rows = part.to(self.device)
         loss = self.loss(self._network.scores(rows.numeric, rows.places), rows)
         if share != 1.0:
             loss = loss * share
@@ -55,24 +89,28 @@ class Computation:
 
     def scores(self, rows: Rows) -> Tensor:
         """Raw outputs for any number of rows, computed in chunks of a micro-batch."""
-        chunks = [slice(begin, begin + self._chunk_rows) for begin in range(0, len(rows), self._chunk_rows)]
+        return self._halving(lambda: self._scores(rows))
+
+    def _scores(self, rows: Rows) -> Tensor:
+        count = max(max(self._batch_size, CHUNK_ROWS) // self.accumulation, 1)
+        chunks = [slice(begin, begin + count) for begin in range(0, len(rows), count)]
         return torch.cat(
             [
-                self._network.scores(rows.numeric[chunk].to(self._device), rows.places[chunk].to(self._device))
+                self._network.scores(rows.numeric[chunk].to(self.device), rows.places[chunk].to(self.device))
                 for chunk in chunks
             ]
         )
 
     def loss(self, scores: Tensor, rows: Rows) -> Tensor:
         """The loss of raw outputs for the rows that they belong to."""
-        label = rows.label.to(self._device)
-        weight = None if rows.weight is None else rows.weight.to(self._device)
+        label = rows.label.to(self.device)
+        weight = None if rows.weight is None else rows.weight.to(self.device)
         if self._standardise:
             label = ((label.double() - self._network.label_mean) / self._network.label_scale).float()
         group = None
         if rows.sizes is not None:
-            sizes = rows.sizes.to(self._device)
-            group = torch.repeat_interleave(torch.arange(len(sizes), device=self._device), sizes)
+            sizes = rows.sizes.to(self.device)
+            group = torch.repeat_interleave(torch.arange(len(sizes), device=self.device), sizes)
         return self._loss(scores, label, weight, group)
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.summaries import FeatureDay, FeatureSet
 from ratchet.model.networks import Network
+from ratchet.runtime.arrays import read_array
 from ratchet.runtime.context import StageContext
-from ratchet.store.artifacts import fetch
 from tasks.train.data import Rows, join, shuffled
 
 
@@ -32,8 +32,7 @@ def read(ctx: StageContext, network: Network, features: FeatureSet, *parts: Sequ
 
 
 def _array(ctx: StageContext, day: FeatureDay, name: str) -> NDArray[np.generic]:
-    found: NDArray[np.generic] = np.load(fetch(ctx.store, day.arrays[name], ctx.disk), allow_pickle=False)
-    return found
+    return read_array(ctx.store, day.arrays[name], ctx.disk)
 
 
 def _read_day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:

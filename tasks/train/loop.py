@@ -24,7 +24,8 @@ from tasks.train.optimizer import make_optimizer, set_learning_rate
 from tasks.train.passes import Passes
 from tasks.train.progress import Progress, ProgressHook
 from tasks.train.schedule import Fall, early_fall, learning_rate, planned_fall, warm_up
-from tasks.train.settings import Recipe, Settings
+from tasks.train.segments import Segments
+from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.state import EvaluationResult, TrainState
 from tasks.train.step_losses import NotFinite, StepLosses
 from tasks.train.timing import Interval, Stopwatch
@@ -49,13 +50,15 @@ class SaveFailed(Exception):
 class Hooks:
     """What the loop calls.
 
-    progress: receives the progress lines. warn: receives warnings. stopping: returns whether there is a notice to stop.
-    metric: the valid metric of (rows, final scores), None where it has no value. finish: turns raw outputs into final
-    scores.
+    progress: receives the progress lines. warn: receives warnings. begun: receives the step of the checkpoint that
+    training goes on from, or None, and how the steps up to there were computed. stopping: returns whether there is a
+    notice to stop. metric: the valid metric of (rows, final scores), None where it has no value. finish: turns raw
+    outputs into final scores.
     """
 
     progress: ProgressHook
     warn: Callable[[str], None]
+    begun: Callable[[int | None, tuple[Segment, ...]], None]
     stopping: Callable[[], bool]
     metric: Callable[[Rows, Tensor], float | None]
     finish: Callable[[Tensor], Tensor]
@@ -67,7 +70,7 @@ class TrainResult:
 
     best: the number of the best evaluation, from 1. recipe: to repeat the training. epochs: passes over the rows.
     resumed_from: the step at which this attempt resumed, if any. loading: mean seconds to read a batch. trace: float32
-    [steps, 2], the loss of each step and the norm of its gradient.
+    [steps, 2], the loss of each step and the norm of its gradient. segments: how the steps were computed.
     """
 
     history: tuple[EvaluationResult, ...]
@@ -76,6 +79,7 @@ class TrainResult:
     resumed_from: int | None
     loading: float
     trace: NDArray[float32]
+    segments: tuple[Segment, ...]
 
 
 class Loop:
@@ -108,6 +112,7 @@ class Loop:
             network, learning_rate=settings.learning_rate, weight_decay=settings.weight_decay
         )
         self._state = TrainState(network=network, optimizer=self._optimizer, fall=self._planned)
+        self._segments = Segments(self._state, self._computation, settings.segments, warn=hooks.warn)
         self._progress = Progress(hooks.progress)
         self._losses = StepLosses()
         self._log_due, self._save_due = Interval(_LOG_EVERY_S), Interval(settings.checkpoint_every_s)
@@ -117,6 +122,7 @@ class Loop:
         """Train. Raises NotFinite, and on a notice to stop StopTraining or SaveFailed."""
         resumed_from = self._resume()
         state = self._state
+        self._segments.begin()
         while not state.is_complete:
             self._train_until(self._next_evaluation())
             result = self._evaluate()
@@ -133,6 +139,7 @@ class Loop:
             resumed_from=resumed_from,
             loading=self._read_seconds / max(self._reads, 1),
             trace=np.array(state.trace, np.float32).reshape(-1, 2),
+            segments=tuple(state.segments),
         )
 
     def _planned_fall(self) -> Fall:
@@ -162,6 +169,7 @@ class Loop:
         self._network.train()
         watch = Stopwatch()
         while state.step < end:
+            self._segments.repeat()
             self._take_step()
             state.step += 1
             state.seconds += watch.lap()
@@ -169,13 +177,17 @@ class Loop:
                 self._flush_losses()
                 self._progress.log_step(state)
             stop = self._hooks.stopping()
-            if state.step < end and (stop or self._save_due.is_due()):  # at the end the evaluation comes first
+            if state.step < end and (stop or self._is_save_due()):  # at the end the evaluation comes first
                 self._flush_losses()
                 self._save()
                 if stop:
                     self._stop()
         self._flush_losses()
         state.seconds += watch.lap()
+
+    def _is_save_due(self) -> bool:
+        steps = self._settings.checkpoint_steps
+        return self._save_due.is_due() or (steps is not None and self._state.step % steps == 0)
 
     def _fall_on_a_plateau(self) -> None:
         """Begin the fall when patience has run out."""
@@ -276,7 +288,8 @@ class Loop:
     def _resume(self) -> int | None:
         """Restore the newest checkpoint. Returns its step, or None without a checkpoint."""
         checkpoint = self._checkpointer.newest()
-        if checkpoint is None:
-            return None
-        self._state.load_state_dict(checkpoint.state)
-        return checkpoint.step
+        if checkpoint is not None:
+            self._state.load_state_dict(checkpoint.state)
+        step = checkpoint.step if checkpoint else None
+        self._hooks.begun(step, tuple(self._state.segments))
+        return step

@@ -15,10 +15,15 @@ def convert_memory_errors(batch_size: int, accumulation: int) -> Iterator[None]:
     except Exception as error:
         if not lacks_memory(error):
             raise
-        split = f", in {accumulation} micro-batches" if accumulation > 1 else ""
-        cause = str(error).partition("\n")[0].partition(". See ")[0] or type(error).__name__
-        raise OutOfMemory(
-            f"train ran out of memory in a step of {batch_size:,} rows{split}: {cause:.200}",
-            remedy="wait for the next try, which computes the step in twice as many micro-batches; to avoid the error, "
-            "raise resources.train.memory or take a larger GPU, lower train.batch_size, or make train.model smaller",
-        ) from error
+        raise out_of_memory(error, batch_size, accumulation) from error
+
+
+def out_of_memory(error: Exception, batch_size: int, accumulation: int) -> OutOfMemory:
+    """The error for one of torch's. batch_size: rows of a step. accumulation: its micro-batches."""
+    split = f", in {accumulation} micro-batches" if accumulation > 1 else ""
+    cause = str(error).partition("\n")[0].partition(". See ")[0] or type(error).__name__
+    return OutOfMemory(
+        f"train ran out of memory in a step of {batch_size:,} rows{split}: {cause:.200}",
+        remedy="wait for the next try, which computes the step in twice as many micro-batches; to avoid the error, "
+        "raise resources.train.memory or take a larger GPU, lower train.batch_size, or make train.model smaller",
+    )

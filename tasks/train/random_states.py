@@ -22,6 +22,23 @@ def seed_generators(seed: int) -> None:
     np.random.seed(seed)
 
 
+class Generators:
+    """The states of torch's generators at one moment, for a computation that may have to be repeated.
+
+    Not those of Python and NumPy: to read them takes 65 us, a tenth of a small step, and Ratchet draws from torch's.
+    """
+
+    def __init__(self) -> None:
+        self._cpu = torch.get_rng_state()
+        self._cuda = torch.cuda.get_rng_state() if _has_cuda() else None
+
+    def restore(self) -> None:
+        """Put them back to that moment."""
+        torch.set_rng_state(self._cpu)
+        if self._cuda is not None:
+            torch.cuda.set_rng_state(self._cuda)
+
+
 def generator_states() -> dict[str, Any]:
     """The states by their stored names: tensors, and values that JSON can hold. The GPU's only if it is in use."""
     cuda = {_CUDA: torch.cuda.get_rng_state()} if _has_cuda() else {}

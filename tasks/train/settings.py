@@ -12,14 +12,29 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Steps in a row that are computed in one way; the fields are those of contracts.accumulation.Segment.
+
+    begin: the completed steps at its begin. accumulation: micro-batches of a step. device: as torch names its kind.
+    threads: of the CPU.
+    """
+
+    begin: int
+    accumulation: int
+    device: str
+    threads: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of one training.
 
     steps, epochs: what a training takes at most, whichever is less. evaluations: of an epoch, at most. batch_size: rows
     of a step, at least: groups stay whole. patience: evaluations without a better metric after which the learning rate
-    falls. checkpoint_every_s: seconds between two checkpoints inside an epoch; each epoch also ends with one.
-    lower_is_better: the direction of the valid metric. accumulation: number of micro-batches that a step is computed
-    in, to need less memory; their gradients sum to those of the whole batch. recipe: of a training to repeat.
+    falls. checkpoint_every_s, checkpoint_steps: seconds and steps between two checkpoints inside an epoch, at most;
+    each epoch also ends with one. lower_is_better: the direction of the valid metric. accumulation: number of
+    micro-batches that a step is computed in at first, to need less memory; their gradients sum to those of the whole
+    batch. recipe: of a training to repeat on other rows. segments: of a training to repeat to the bit.
     """
 
     objective: str
@@ -33,5 +48,7 @@ class Settings:
     patience: int
     checkpoint_every_s: float
     lower_is_better: bool
+    checkpoint_steps: int | None = None
     accumulation: int = 1
     recipe: Recipe | None = None
+    segments: tuple[Segment, ...] = ()

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from ratchet.contracts import summaries
+from ratchet.contracts.accumulation import Segment as SegmentRecord
 from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Evaluation, FeatureSet, TrainedModel
@@ -30,7 +31,7 @@ from tasks.train.endings import convert_endings
 from tasks.train.loop import Hooks, Loop, TrainResult
 from tasks.train.losses import Loss, Mass
 from tasks.train.memory import convert_memory_errors
-from tasks.train.settings import Recipe, Settings
+from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import refuse_step_sizes, rows_of
 from tasks.train.trial import try_own_code
@@ -79,9 +80,8 @@ def train_model(
         train, valid = both.split(rows_of(features, "train"))
         network.preprocess.flagged.copy_(train.numeric.isnan().any(0))
     settings = _settings(ctx, len(train), measured)
-    checkpointer = Checkpointer(
-        StoreCheckpointFolder(ctx.store, ctx.request), keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning
-    )
+    folder = StoreCheckpointFolder(ctx.store, ctx.request)
+    checkpointer = Checkpointer(folder, keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning)
     with (
         ctx.phase("train"),
         convert_memory_errors(settings.batch_size, settings.accumulation),
@@ -97,7 +97,7 @@ def train_model(
             loss=loss,
             mass=mass,
             checkpointer=checkpointer,
-            hooks=_hooks(ctx, network),
+            hooks=_hooks(ctx, network, folder),
         )
         result = loop.run()
     _report_failed_saves(ctx, checkpointer)
@@ -136,9 +136,11 @@ def _settings(ctx: StageContext, rows: int, measured: TrainedModel | None) -> Se
         seed=train.seed,
         patience=train.patience,
         checkpoint_every_s=train.checkpoint.every,
+        checkpoint_steps=train.checkpoint.steps,
         lower_is_better=lower_is_better(ctx.spec.metric),
         accumulation=accumulation,
         recipe=Recipe(level=measured.level, fall=measured.fall) if measured else None,
+        segments=tuple(Segment(**each.model_dump()) for each in ctx.request.segments),
     )
 
 
@@ -152,15 +154,28 @@ def metric_of(measures: PipelineMetrics, name: str, rows: Rows, scores: Tensor) 
     return measures.value(name, measured, scores.double().cpu().numpy())
 
 
-def _hooks(ctx: StageContext, network: Network) -> Hooks:
+def _hooks(ctx: StageContext, network: Network, folder: StoreCheckpointFolder) -> Hooks:
     measures = PipelineMetrics(ctx.spec, ctx.folder)
     return Hooks(
         progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
         warn=ctx.log.warning,
+        begun=lambda step, segments: _say_how_it_begins(ctx, folder, step, segments),
         stopping=ctx.stopping.is_set,
         metric=lambda rows, scores: metric_of(measures, ctx.spec.metric, rows, scores),
         finish=lambda raw: finish(network, ctx.spec.train.objective, raw),
     )
+
+
+def _say_how_it_begins(
+    ctx: StageContext, folder: StoreCheckpointFolder, step: int | None, segments: Sequence[Segment]
+) -> None:
+    if step is None:
+        if why := folder.why_fresh():
+            ctx.log.event("fresh", f"begins with step 0, not from the checkpoint of another training: {why}")
+        return
+    before, now = segments[-1].accumulation, ctx.request.accumulation
+    other = "" if before == now else f"; a step is computed in {now} micro-batches now, and in {before} up to there"
+    ctx.log.event("resumed", f"goes on from the checkpoint of step {step:,}{other}", step=step)
 
 
 def _report_failed_saves(ctx: StageContext, checkpointer: Checkpointer) -> None:
@@ -201,7 +216,8 @@ def _summary(
         level=round(result.recipe.level, 6),
         fall=round(result.recipe.fall, 6),
         batch_size=settings.batch_size,
-        accumulation=settings.accumulation,
+        accumulation=result.segments[-1].accumulation,
+        segments=tuple(SegmentRecord(**asdict(each)) for each in result.segments),
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         rows=rows,
         resumed_from=result.resumed_from,

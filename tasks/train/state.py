@@ -7,7 +7,7 @@ when a checkpoint of an earlier release cannot be loaded.
 import math
 from array import array
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -18,8 +18,9 @@ from torch.optim import Optimizer
 from ratchet.model.networks import Network
 from tasks.train.random_states import generator_states, restore_generators
 from tasks.train.schedule import Fall
+from tasks.train.settings import Segment
 
-FORMAT = 2
+FORMAT = 3
 """Of a checkpoint."""
 
 
@@ -49,7 +50,7 @@ class TrainState:
     the last evaluation, each times its mass. mass: the sum of their masses. rows, seconds: those
     that they have read, and their time. best: the number of
     the best evaluation, from 1, and 0 before the first. best_weights: those of it, until the fall begins. trace: of
-    each completed step its loss and the norm of its gradient, in turn.
+    each completed step its loss and the norm of its gradient, in turn. segments: how the steps were computed.
     """
 
     network: Network
@@ -64,6 +65,7 @@ class TrainState:
     best: int = 0
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     trace: "array[float]" = field(default_factory=lambda: array("f"))
+    segments: list[Segment] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
@@ -105,6 +107,13 @@ class TrainState:
         self.network.load_state_dict(self.best_weights)
         self.fall, self.best_weights = fall, {}
 
+    def begin_segment(self, segment: Segment) -> None:
+        """Note how the steps from `segment.begin` on are computed, if it is in another way than those before."""
+        while self.segments and self.segments[-1].begin >= segment.begin:
+            self.segments.pop()
+        if not self.segments or replace(self.segments[-1], begin=segment.begin) != segment:
+            self.segments.append(segment)
+
     def state_dict(self) -> dict[str, Any]:
         """All fields by their stored names: tensors, and values that JSON can hold. Names and order are the format."""
         return {
@@ -117,6 +126,7 @@ class TrainState:
             "history": [asdict(result) for result in self.history],
             "best": self.best,
             "fall": asdict(self.fall),
+            "segments": [asdict(segment) for segment in self.segments],
             **{f"model.{name}": tensor for name, tensor in self.network.state_dict().items()},
             **{f"best.{name}": tensor for name, tensor in self.best_weights.items()},
             **_optimizer_tensors(self.optimizer),
@@ -134,6 +144,7 @@ class TrainState:
         self.loss, self.mass = float.fromhex(state["loss"]), float.fromhex(state["mass"])
         self.history = [EvaluationResult(**result) for result in state["history"]]
         self.best, self.fall = state["best"], Fall(**state["fall"])
+        self.segments = [Segment(**segment) for segment in state["segments"]]
         self.trace = array("f", state["trace"].tolist())
 
     def _is_best(self, result: EvaluationResult, *, lower_is_better: bool) -> bool:

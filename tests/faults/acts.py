@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+import torch
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import CorruptArtifact
@@ -17,11 +20,17 @@ from ratchet.store.file import FileStore
 from ratchet.store.ledger import Change, Record, append, records, repair_head
 from ratchet.store.publishing import Transaction, find_result, verify
 from ratchet.store.sealed import seal
+from tasks.train.checkpoint import Checkpoint
+from tests.faults import miniature_training
 from tests.production.registered import MODEL, registered
 from tests.production.registered import promote as record
 
 FINGERPRINT = "f" * 64
 PREFIX = paths.published("example", "train", FINGERPRINT)
+STOPPED = 10
+"""Steps after which a training receives a notice to stop."""
+SECOND_STOP = {2 * STOPPED - 4, 2 * STOPPED}
+"""Where its next attempt may have saved: at the end of its first epoch, and at the second notice."""
 ROWS = bytes(range(256)) * 100
 
 
@@ -166,6 +175,69 @@ def nothing(folder: Path) -> None:
     """A store that is not there yet."""
 
 
+def checkpoint(folder: Path, step: int = 2) -> int:
+    """Save a state; the number of saves that failed."""
+    checkpointer = miniature_training.checkpointer(folder)
+    checkpointer.save(_state(step))
+    checkpointer.close()
+    return checkpointer.failures
+
+
+def begin_checkpoint(folder: Path) -> None:
+    """A state that is saved."""
+    assert checkpoint(folder, 1) == 0
+
+
+def checkpoint_fails(folder: Path) -> None:
+    """Save a state, and find that it failed; what called it goes on."""
+    assert checkpoint(folder) == 1
+
+
+def check_saved(folder: Path) -> bool:
+    """Whether the new state is saved; else the old one is, whole, and the new one can still be."""
+    before = _saved(folder)
+    assert checkpoint(folder) == 0
+    assert _saved(folder) == 2
+    return before == 2
+
+
+def _saved(folder: Path) -> int:
+    """The step of the newest checkpoint, which is whole."""
+    found = miniature_training.checkpointer(folder).newest()
+    assert found is not None
+    assert found.state["step"] == found.step
+    assert torch.equal(found.state["weights"], _state(found.step).state["weights"])
+    return found.step
+
+
+def _state(step: int) -> Checkpoint:
+    return Checkpoint(step=step, state={"step": step, "weights": torch.full((100,), float(step))})
+
+
+def begin_stop(folder: Path) -> None:
+    """A training that was stopped, and saved its state."""
+    assert miniature_training.stop(folder, STOPPED) == "saved"
+
+
+def stop(folder: Path) -> None:
+    """Resume it, and stop it again in the middle of an epoch."""
+    assert miniature_training.stop(folder, STOPPED) == "saved"
+
+
+def check_stopped(folder: Path) -> bool:
+    """Whether the second stop was saved; the training ends with its bits in any case."""
+    found, digest = miniature_training.whole(folder)
+    assert digest == _undisturbed()
+    assert found.resumed_from in {STOPPED, *SECOND_STOP}
+    return found.resumed_from in SECOND_STOP
+
+
+@cache
+def _undisturbed() -> str:
+    with TemporaryDirectory() as folder:
+        return miniature_training.whole(Path(folder))[1]
+
+
 ACTS: dict[str, Callable[[Path], object]] = {
     "publish": publish,
     "promote": promote,
@@ -174,7 +246,11 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "rollback": take_back,
     "follow": follow,
     "replace": replace,
+    "checkpoint": checkpoint,
+    "checkpoint-fails": checkpoint_fails,
+    "stop": stop,
 }
+OF_TRAININGS = {"checkpoint", "checkpoint-fails", "stop"}
 BEGIN: dict[str, Callable[[Path], None]] = {
     "publish": nothing,
     "promote": begin_ledger,
@@ -183,6 +259,9 @@ BEGIN: dict[str, Callable[[Path], None]] = {
     "rollback": begin_two,
     "follow": begin_follow,
     "replace": begin_replace,
+    "checkpoint": begin_checkpoint,
+    "checkpoint-fails": begin_checkpoint,
+    "stop": begin_stop,
 }
 CHECK: dict[str, Callable[[Path], bool]] = {
     "publish": check_published,
@@ -192,6 +271,8 @@ CHECK: dict[str, Callable[[Path], bool]] = {
     "rollback": lambda folder: _check_recorded(folder, ["1", "2"], ["1", "2", "1"]),
     "replace": check_replaced,
     "follow": check_followed,
+    "checkpoint": check_saved,
+    "stop": check_stopped,
 }
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts import paths
 from ratchet.contracts.errors import OutOfMemory
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.runs.outcomes import outcomes
@@ -23,6 +24,23 @@ from torch import nn
 class Mine(nn.Sequential):
     def __init__(self, inputs):
         super().__init__(nn.Linear(inputs, 32768), nn.ReLU(), nn.Linear(32768, 1))
+"""
+# Fits at first; after 20 steps, more than 90 rows need 16 MiB each.
+GROWING = """
+import torch
+from torch import nn
+
+class Mine(nn.Sequential):
+    def __init__(self, inputs):
+        super().__init__(nn.Linear(inputs, 8), nn.ReLU(), nn.Linear(8, 1))
+        self.ticks = 0
+
+    def forward(self, x):
+        if self.training and len(x) > 24:  # not the few made-up rows of the trial
+            self.ticks += 1
+            if self.ticks > 20 and len(x) > 90:
+                torch.ones(len(x), 2**22)
+        return super().forward(x)
 """
 MEMORY = {"resources.train.memory": "1000m"}
 
@@ -68,3 +86,20 @@ def test_a_step_that_does_not_fit_is_halved_until_it_does_and_the_next_night_beg
         for one, other in zip(whole.evaluations, document.evaluations, strict=True):
             assert other.loss == pytest.approx(one.loss, rel=1e-3)
             assert other.valid_metric == pytest.approx(one.valid_metric, rel=1e-2)
+
+
+def test_a_retry_after_an_out_of_memory_failure_goes_on_from_the_checkpoint_and_leaves_none(
+    tmp_path: Path, stage_image: str
+) -> None:
+    with trainings(tmp_path, stage_image, model=GROWING, rows_per_day=ROWS) as made:
+        given = {"train.batch_size": 128, "train.epochs": 2, "train.checkpoint.steps": 5}
+        plan = made.plan("growing", **given, **MEMORY)
+        made.prepare(plan)
+        assert isinstance(attempt(made, plan), OutOfMemory)
+        assert any("/step-" in entry.key for entry in made.store.list(paths.trainings("faulty", "train")))
+        ended = attempt(made, plan)
+        assert isinstance(ended, Outcome)
+        document = trained(ended)
+        assert document.resumed_from == 20
+        assert [(each.begin, each.accumulation) for each in document.segments] == [(0, 1), (20, 2)]
+        assert list(made.store.list("checkpoints")) == []

@@ -153,7 +153,7 @@ def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and
     assert (states["run"], states["train"]) == ("failed", "skipped")  # Airflow's word for what a run's end cut off
     faulted.until(lambda: faulted.containers(PIPELINE, training) == [], seconds=90)
     store = open_store(str(faulted.services.store))
-    assert any(entry.key.endswith(".json") for entry in store.list(f"checkpoints/{PIPELINE}"))
+    assert any("/step-" in entry.key for entry in store.list(f"checkpoints/{PIPELINE}"))
     log = faulted.log(PIPELINE, training, "train", attempt=2)
     assert "Server indicated the task shouldn't be running anymore" in log
     (alert,) = faulted.until(lambda: [sent for sent in faulted.alerts() if sent["title"].endswith(": run failed")])

@@ -12,7 +12,7 @@ from ratchet.model.networks import Network, finish
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.data import Rows, join
 from tasks.train.loop import Hooks, Loop
-from tasks.train.losses import LOSSES, MASSES
+from tasks.train.losses import LOSSES, MASSES, Loss
 from tasks.train.settings import Settings
 
 CLASSES = 3
@@ -23,6 +23,7 @@ class MemoryFolder:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
+        self.siblings: list[MemoryFolder] = []
 
     def put(self, name: str, data: bytes) -> None:
         self.files[name] = data
@@ -38,6 +39,9 @@ class MemoryFolder:
 
     def remove(self, name: str) -> None:
         self.files.pop(name, None)
+
+    def others(self) -> "Iterable[MemoryFolder]":
+        return self.siblings
 
 
 def rows(objective: str, count: int = 2000, *, seed: int = 0, weighted: bool = False) -> Rows:
@@ -108,14 +112,18 @@ def loop(
     stop_after: int | None = None,
     metric: Callable[[Rows, Tensor], float | None] | None = None,
     warnings: list[str] | None = None,
+    loss: Loss | None = None,
+    checkpointer: Checkpointer | None = None,
+    stopping: Callable[[], bool] | None = None,
     progress: Callable[[str, int, int, dict[str, float]], None] = lambda *_: None,
     **changes: Any,
 ) -> Loop:
-    """A training. stop_after: the steps after which it receives a notice to stop. metric: if not the squared error."""
+    """A training. stop_after: the steps after which it receives a notice to stop. metric: if not the squared error. loss: if not that
+    of the objective."""
     made = net or network(objective)
     polls = iter(range(1, 10**9))
 
-    def stopping() -> bool:
+    def notice() -> bool:
         return stop_after is not None and next(polls) >= stop_after
 
     def error(measured: Rows, scores: Tensor) -> float | None:
@@ -131,13 +139,14 @@ def loop(
         train=given,
         valid=valid,
         both=join(parts, np.arange(sum(map(len, parts)))),
-        loss=LOSSES[objective],
+        loss=loss or LOSSES[objective],
         mass=MASSES[objective],
-        checkpointer=Checkpointer(folder or MemoryFolder(), keep=2, warn=logged.append),
+        checkpointer=checkpointer or Checkpointer(folder or MemoryFolder(), keep=2, warn=logged.append),
         hooks=Hooks(
             progress=progress,
             warn=logged.append,
-            stopping=stopping,
+            begun=lambda *_: None,
+            stopping=stopping or notice,
             metric=metric or error,
             finish=lambda raw: finish(made, objective, raw),
         ),

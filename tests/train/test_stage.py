@@ -347,18 +347,51 @@ def test_micro_batches_give_the_model_of_the_whole_batch(tmp_path: Path, objecti
         'RuntimeError("[enforce fail] DefaultCPUAllocator: can\'t allocate memory: you tried to allocate 9 bytes")',
     ],
 )
-def test_an_out_of_memory_error_names_the_rows_and_micro_batches_of_the_step(tmp_path: Path, error: str) -> None:
+def test_a_step_that_runs_out_of_memory_goes_on_in_smaller_micro_batches_and_the_result_says_so(
+    tmp_path: Path, error: str
+) -> None:
     text = OWN_LOSS.replace("LIMIT", "90").replace("ERROR", error)
     trainings = prepare(tmp_path, "binary", model=text)
     trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4}, batch_size=256)
-    with pytest.raises(OutOfMemory, match=r"train ran out of memory in a step of 256 rows") as caught:
-        trainings.train(run="1")
-    assert caught.value.code == 137
-    assert "resources.train.memory" in caught.value.remedy
-    with pytest.raises(OutOfMemory, match=r"in a step of 256 rows, in 2 micro-batches: \S+"):
-        trainings.train(run="2", accumulation=2)
-    fitting = summaries.trained(trainings.train(run="4", accumulation=4).result)
-    assert (fitting.batch_size, fitting.accumulation) == (256, 4)
+    trained = summaries.trained(trainings.train().result)
+    assert (trained.batch_size, trained.accumulation) == (256, 4)
+    assert [(each.begin, each.accumulation) for each in trained.segments] == [(0, 4)]
+    assert [event["message"].partition(": ")[0] for event in trainings.events("warning")] == [
+        "memory ran out after step 0"
+    ] * 2
+
+
+def test_a_retry_with_other_resources_goes_on_and_a_training_of_something_else_says_why_it_does_not(
+    tmp_path: Path, stopped_after: Any
+) -> None:
+    trainings = prepare(tmp_path, "binary")
+
+    def train(accumulation: int, **parts: str) -> PublishedResult:
+        given = {
+            "run": "0",
+            "config.train.seed": "0",
+            "config.resources.train.cpus": "1",
+            "accumulation": str(accumulation),
+            **parts,
+        }
+        return trainings.nights.run("train", inputs=trainings.inputs, parts=given, accumulation=accumulation)
+
+    stopped_after(5)
+    with pytest.raises(Preempted):
+        train(1)
+    stopped_after(None)
+    resumed = summaries.trained(train(2, **{"config.resources.train.cpus": "2"}).result)
+    assert resumed.resumed_from == 6
+    assert [(each.begin, each.accumulation) for each in resumed.segments] == [(0, 1), (6, 2)]
+    (event,) = trainings.events("resumed")
+    assert event["message"] == (
+        "goes on from the checkpoint of step 6; a step is computed in 2 micro-batches now, and in 1 up to there"
+    )
+    other = summaries.trained(train(1, **{"config.train.seed": "1"}).result)
+    assert (other.resumed_from, len(other.segments)) == (None, 1)
+    (event,) = trainings.events("fresh")
+    assert "begins with step 0, not from the checkpoint of another training: run " in event["message"]
+    assert "config.train.seed: 0 -> 1" in event["message"]
 
 
 def test_the_error_quotes_the_first_sentences_of_the_gpu_s_error(tmp_path: Path) -> None:
@@ -369,8 +402,10 @@ def test_the_error_quotes_the_first_sentences_of_the_gpu_s_error(tmp_path: Path)
     trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4})
     with pytest.raises(OutOfMemory) as caught:
         trainings.train()
+    assert caught.value.code == 137
+    assert "resources.train.memory" in caught.value.remedy
     assert caught.value.cause == (
-        "train ran out of memory in a step of 128 rows: CUDA out of memory. Tried to allocate 2.00 GiB"
+        "train ran out of memory in a step of 128 rows, in 64 micro-batches: CUDA out of memory. Tried to allocate 2.00 GiB"
     )
 
 
@@ -508,7 +543,11 @@ def test_an_attempt_that_was_replaced_cannot_save_a_checkpoint(tmp_path: Path) -
     with pytest.raises(RatchetError, match="attempt current has replaced this one, late"):
         StoreCheckpointFolder(shop.store, late).put("step-0000000003.json", b"{}")
     assert hold.release()
-    assert list(StoreCheckpointFolder(shop.store, current).names()) == ["step-0000000001.json", "step-0000000002.json"]
+    assert list(StoreCheckpointFolder(shop.store, current).names()) == [
+        "origin.json",
+        "step-0000000001.json",
+        "step-0000000002.json",
+    ]
 
 
 def test_a_network_that_does_not_fit_is_refused_before_a_day_is_read(tmp_path: Path) -> None:

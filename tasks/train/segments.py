@@ -1,0 +1,50 @@
+"""How the steps of a training are computed: noted while it runs, and repeated where a training is repeated to the bit.
+
+A change here violates the promise of the project when the same steps, computed in the same segments on a CPU, end with
+other bits.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from tasks.train.computation import Computation
+from tasks.train.settings import Segment
+from tasks.train.state import TrainState
+
+
+class Segments:
+    """repeated: those of the training to repeat, the first ones first; empty if it is none."""
+
+    def __init__(
+        self, state: TrainState, computation: Computation, repeated: Sequence[Segment], *, warn: Callable[[str], None]
+    ) -> None:
+        self._state, self._computation, self._warn = state, computation, warn
+        self._left = list(repeated)
+        computation.halved = self._halved
+
+    def begin(self) -> None:
+        """Note how the next steps are computed."""
+        self._state.begin_segment(
+            Segment(
+                begin=self._state.step,
+                accumulation=self._computation.accumulation,
+                device=self._computation.device.type,
+                threads=torch.get_num_threads(),
+            )
+        )
+
+    def repeat(self) -> None:
+        """Before a step: compute it as the training did that is repeated."""
+        while self._left and self._left[0].begin <= self._state.step:
+            segment = self._left.pop(0)
+            self._computation.accumulation = segment.accumulation
+            torch.set_num_threads(segment.threads)
+            self.begin()
+
+    def _halved(self) -> None:
+        self.begin()
+        self._warn(
+            f"memory ran out after step {self._state.step:,}: what did not fit is computed again, and from here on a"
+            f" step is computed in {self._computation.accumulation} micro-batches"
+        )

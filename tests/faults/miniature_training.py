@@ -1,0 +1,149 @@
+"""A training of a second or two whose checkpoints are in a store: what is killed at any step, or while it saves.
+
+`python -m tests.faults.miniature_training FOLDER KILLS SEED` trains to the end in a child for each attempt, and kills
+each child with SIGKILL after a random number of steps, KILLS times. It prints what test_01 reads.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+
+import torch
+
+from ratchet.contracts.fingerprint import fingerprint
+from ratchet.contracts.request import StageRequest
+from ratchet.store.checkpoint_folder import StoreCheckpointFolder
+from ratchet.store.file import FileStore
+from tasks.train.checkpoint import Checkpointer
+from tasks.train.loop import Loop, StopTraining, TrainResult
+from tests.shop import Shop
+from tests.train.miniature import bits, loop, network, rows
+
+_TRAINING = {"epochs": 60, "evaluations": 2, "patience": 12, "learning_rate": 3e-3}
+"""It ends with a plateau and a fall, so that each part of a training is resumed."""
+_STEPS = 4
+"""Between two checkpoints."""
+
+
+def store_of(folder: Path) -> FileStore:
+    """The store of a test's folder."""
+    return FileStore(folder / "store")
+
+
+def request(folder: Path) -> StageRequest:
+    """The same request in each process; it is made once."""
+    stored = folder / "request.json"
+    if stored.exists():
+        return StageRequest.model_validate_json(stored.read_text(encoding="utf-8"))
+    store = store_of(folder)
+    store.prepare()
+    made = Shop.make(store, folder / "scratch").request("train", attempt="one")
+    parts = {"made": "miniature"}
+    made = made.model_copy(update={"parts": parts, "fingerprint": fingerprint(parts)})
+    stored.write_text(made.model_dump_json(by_alias=True), encoding="utf-8")
+    return made
+
+
+def checkpointer(folder: Path, asked: StageRequest | None = None) -> Checkpointer:
+    """Saves below the folder."""
+    files = StoreCheckpointFolder(store_of(folder), asked or request(folder))
+    return Checkpointer(files, keep=2, warn=lambda _: None)
+
+
+def training(
+    folder: Path, asked: StageRequest, *, each_step: Callable[[], bool] = lambda: False, saves_at_steps: bool = True
+) -> tuple[Loop, Callable[[], str]]:
+    """The training, and a function that gives the digest of its weights.
+
+    each_step: called after each step; true is a notice to stop. saves_at_steps: whether it saves inside an epoch too.
+    """
+    torch.set_num_threads(1)
+    made = network("binary", dropout=0.2)
+    torch.manual_seed(0)
+    one = loop(
+        "binary",
+        net=made,
+        valid=rows("binary", 300, seed=5),
+        checkpointer=checkpointer(folder, asked),
+        stopping=each_step,
+        **{**_TRAINING, "checkpoint_steps": _STEPS if saves_at_steps else None},
+    )
+    return one, lambda: sha256(b"".join(bits(made).values())).hexdigest()
+
+
+def whole(folder: Path) -> tuple[TrainResult, str]:
+    """The training, not disturbed: its result, and the digest of its weights. It begins in the middle if it can."""
+    one, digest = training(folder, request(folder))
+    return one.run(), digest()
+
+
+def killed_again_and_again(folder: Path, kills: int, draw: Random) -> tuple[int, str]:
+    """How often the training was killed before it ended, at most `kills` times, and the digest of its weights."""
+    asked = request(folder)
+    killed = 0
+    while True:
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            _train(folder, asked, write)
+        os.close(write)
+        steps = draw.randint(1, 12) if killed < kills else 10**9
+        with os.fdopen(read, "rb", buffering=0) as told:
+            answer = _after(told.read, steps)
+            if not answer:
+                os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if answer:
+            return killed, answer
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        killed += 1
+
+
+def _after(read: Callable[[int], bytes], steps: int) -> str:
+    """The digest of the weights if the training ends within so many steps, otherwise nothing. A step is a full stop."""
+    answer = b""
+    while (byte := read(1)) and steps:
+        answer, steps = (answer, steps - 1) if byte == b"." else (answer + byte, steps)
+    return answer.decode()
+
+
+def _train(folder: Path, asked: StageRequest, write: int) -> None:
+    def each_step() -> bool:
+        os.write(write, b".")
+        return False
+
+    code = 1
+    try:
+        one, digest = training(folder, asked, each_step=each_step)
+        one.run()
+        os.write(write, digest().encode())
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def stop(folder: Path, steps: int) -> str:
+    """Train, with a notice to stop after so many steps; how it ended."""
+    left = iter(range(steps - 1, -1, -1))
+    one, _ = training(folder, request(folder), each_step=lambda: next(left) == 0, saves_at_steps=False)
+    try:
+        one.run()
+    except StopTraining:
+        return "saved"
+    return "ended"
+
+
+def main() -> None:
+    folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    result, digest = whole(folder / "whole")
+    killed, survived = killed_again_and_again(folder / "killed", kills, Random(seed))
+    json.dump({"steps": result.history[-1].step, "digest": digest, "killed": killed, "survived": survived}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
