@@ -70,6 +70,9 @@ class _Nowhere:
     def remove(self, name: str) -> None:
         pass
 
+    def others(self) -> "Iterable[_Nowhere]":
+        return ()
+
 
 def run(*, full: bool) -> Result:
     """All sets with five seeds for --full, else four sets with one."""

@@ -3,9 +3,7 @@
 from pydantic import Field
 
 from ratchet.contracts.document import Document
-
-MAX_ACCUMULATION = 64
-"""The largest number of micro-batches of a step. If it is not enough, the size of the batch is not the problem."""
+from ratchet.contracts.step_rows import MAX_ACCUMULATION
 
 
 class Accumulation(Document):

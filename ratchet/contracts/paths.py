@@ -205,19 +205,9 @@ def built(pipeline: str, stage: str, fingerprint: str) -> str:
     return f"{builds(pipeline, stage)}/{segment(fingerprint)}"
 
 
-def trainings(pipeline: str, stage: str) -> str:
-    """The prefix of the checkpoints of all trainings of a stage."""
-    return join("checkpoints", pipeline, stage)
-
-
-def resumable(pipeline: str, stage: str, resume_key: str) -> str:
-    """The prefix of the checkpoints of all trainings with one resume key."""
-    return f"{trainings(pipeline, stage)}/{segment(resume_key)}"
-
-
-def checkpoints(pipeline: str, stage: str, resume_key: str, fingerprint: str) -> str:
-    """The prefix of a training's own checkpoints."""
-    return f"{resumable(pipeline, stage, resume_key)}/{segment(fingerprint)}"
+def checkpoints(pipeline: str, stage: str, *training: str) -> str:
+    """The prefix of the checkpoints of a stage's trainings. training: first its resume key, then its fingerprint."""
+    return join("checkpoints", pipeline, stage, *training)
 
 
 def lease(pipeline: str, stage: str, fingerprint: str) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.contracts import paths
-from ratchet.contracts.accumulation import MAX_ACCUMULATION, Segment
+from ratchet.contracts.accumulation import Segment
 from ratchet.contracts.approval import Answer
 from ratchet.contracts.authority import Finding
 from ratchet.contracts.champion import Champion
@@ -18,6 +18,7 @@ from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.resuming import resume_key
 from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.step_rows import MAX_ACCUMULATION
 
 RunKind = Literal["scheduled", "manual", "backfill", "local", "reproduction"]
 """What made a run. A reproduction rebuilds a version from its record, and is no run of its date."""

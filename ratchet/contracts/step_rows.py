@@ -5,6 +5,8 @@ from typing import Literal
 CHUNK_ROWS = 64
 """Rows that stay together in every epoch, unless a batch has fewer. To copy a chunk of rows is several times faster
 than to gather single rows; a batch consists of many chunks from all training days."""
+MAX_ACCUMULATION = 64
+"""The largest number of micro-batches of a step. If it is not enough, the size of the batch is not the problem."""
 
 
 def auto_batch_size(rows: int) -> int:

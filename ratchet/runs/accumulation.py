@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from ratchet.contracts import paths, summaries
-from ratchet.contracts.accumulation import MAX_ACCUMULATION, Accumulation
+from ratchet.contracts.accumulation import Accumulation
 from ratchet.contracts.errors import ConfigurationError, OutOfMemory, RatchetError
 from ratchet.contracts.fingerprint import digest_of, fingerprint
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.step_rows import step_rows
+from ratchet.contracts.step_rows import MAX_ACCUMULATION, step_rows
 from ratchet.contracts.summaries import TrainedModel
 from ratchet.store.base import Store
 

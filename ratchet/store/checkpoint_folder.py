@@ -80,7 +80,7 @@ class StoreCheckpointFolder(ReadFolder):
     def why_fresh(self) -> str:
         """Why a training of this date begins with step 0 although another has checkpoints; empty if there is none."""
         request = self._request
-        root = paths.trainings(request.spec.name, request.stage)
+        root = paths.checkpoints(request.spec.name, request.stage)
         origins = sorted(
             (entry for entry in self._store.list(root) if paths.last(entry.key) == _ORIGIN),
             key=lambda entry: entry.modified_ns,
@@ -100,7 +100,7 @@ class StoreCheckpointFolder(ReadFolder):
     @property
     def _shared(self) -> str:
         request = self._request
-        return paths.resumable(request.spec.name, request.stage, request.resume_key)
+        return paths.checkpoints(request.spec.name, request.stage, request.resume_key)
 
     def _replace(self, name: str, data: bytes) -> None:
         key = f"{self._prefix}/{name}"
@@ -113,7 +113,7 @@ class StoreCheckpointFolder(ReadFolder):
 
 def delete_checkpoints(store: Store, pipeline: str, result: StageResult) -> None:
     """Delete what a published training does not need any more, also of others with its resume key that do not run."""
-    prefix = paths.resumable(pipeline, result.stage, resume_key(result.parts))
+    prefix = paths.checkpoints(pipeline, result.stage, resume_key(result.parts))
     for folder in _folders(store, prefix):
         fingerprint = paths.last(folder)
         lease = paths.lease(pipeline, result.stage, fingerprint)

@@ -7,9 +7,9 @@ from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.summaries import Check, FeatureSet, Validation
+from ratchet.model.arrays import read_array
 from ratchet.model.fitted_state import FittedState
 from ratchet.pages.words import count
-from ratchet.runtime.arrays import read_array
 from ratchet.runtime.context import Finished, StageContext
 from tasks.features.day import categorical, numeric
 from tasks.features.days import CATEGORIES, QUANTILES, KeptDay, encode_days

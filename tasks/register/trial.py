@@ -10,7 +10,7 @@ import numpy as np
 
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.result import StageResult
-from ratchet.runtime.arrays import read_array
+from ratchet.model.arrays import read_array
 from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
 

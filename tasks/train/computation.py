@@ -13,8 +13,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from ratchet.contracts.accumulation import MAX_ACCUMULATION
-from ratchet.contracts.step_rows import CHUNK_ROWS
+from ratchet.contracts.step_rows import CHUNK_ROWS, MAX_ACCUMULATION
 from ratchet.model.networks import Network
 from ratchet.runtime.user_code import lacks_memory
 from tasks.train.data import Rows

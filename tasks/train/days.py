@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.summaries import FeatureDay, FeatureSet
+from ratchet.model.arrays import read_array
 from ratchet.model.networks import Network
-from ratchet.runtime.arrays import read_array
 from ratchet.runtime.context import StageContext
 from tasks.train.data import Rows, join, shuffled
 

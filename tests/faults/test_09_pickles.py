@@ -12,10 +12,10 @@ import pytest
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.result import Artifact
+from ratchet.model.arrays import read_array
 from ratchet.model.description import DESCRIPTION, WEIGHTS
 from ratchet.model.files import lay_out
 from ratchet.model.scoring import load
-from ratchet.runtime.arrays import read_array
 from ratchet.store.memory import MemoryStore
 from tasks.train.loop import StopTraining
 from tests.shop import Shop

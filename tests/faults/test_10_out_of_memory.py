@@ -96,7 +96,7 @@ def test_a_retry_after_an_out_of_memory_failure_goes_on_from_the_checkpoint_and_
         plan = made.plan("growing", **given, **MEMORY)
         made.prepare(plan)
         assert isinstance(attempt(made, plan), OutOfMemory)
-        assert any("/step-" in entry.key for entry in made.store.list(paths.trainings("faulty", "train")))
+        assert any("/step-" in entry.key for entry in made.store.list(paths.checkpoints("faulty", "train")))
         ended = attempt(made, plan)
         assert isinstance(ended, Outcome)
         document = trained(ended)

@@ -71,7 +71,7 @@ def test_the_run_tells_parameters_metrics_by_epoch_and_where_it_all_came_from(sh
     assert run.data.params["train.epochs"] == "2"
     assert run.data.metrics["candidate.ndcg_at_10"] > 0.7
     history = client(shop).get_metric_history(done.mlflow_run_id, "valid.loss")
-    assert [(point.step, round(point.value, 2)) for point in history] == [(1, 0.63), (2, 0.54)]
+    assert [(point.step, round(point.value, 2)) for point in history] == [(100, 0.63), (200, 0.54)]
     assert run.data.metrics["training_throughput_samples_per_sec"] == 12_345.0
     assert run.data.tags["ratchet.snapshot_version"] == "3"
     assert run.data.tags["ratchet.verdict"] == "promote"

@@ -1,0 +1,14 @@
+"""SIGKILL at every system call while a training that received a notice to stop saves its state: no bit is lost."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.strace import STRACE, killed_at_every_call, started_zygote
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+def test_a_kill_at_any_call_of_the_last_save_changes_no_bit_of_the_final_weights(tmp_path: Path) -> None:
+    with started_zygote(tmp_path) as zygote:
+        assert set(killed_at_every_call("stop", zygote, tmp_path)) == {False, True}
