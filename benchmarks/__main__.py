@@ -6,7 +6,19 @@ from importlib import import_module
 
 from benchmarks.measure import Result
 
-NAMES = ("parse", "hop", "rerun", "logs", "backfill", "notices", "gate", "evaluate", "quality", "independence")
+NAMES = (
+    "parse",
+    "hop",
+    "rerun",
+    "logs",
+    "backfill",
+    "notices",
+    "gate",
+    "evaluate",
+    "quality",
+    "independence",
+    "embedding",
+)
 
 
 def main() -> int:

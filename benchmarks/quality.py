@@ -7,7 +7,7 @@ sets, and no set is in the suite. Beside them: `kind: linear`, a constant, and t
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
@@ -19,6 +19,7 @@ import torch
 
 from benchmarks import tasksets
 from benchmarks.measure import Result
+from benchmarks.nowhere import Nowhere
 from benchmarks.peers import boost, column_mean, constant
 from benchmarks.tasksets import TaskSet
 from ratchet.contracts.gate import lower_is_better
@@ -55,25 +56,6 @@ class Trained:
     seconds: float
 
 
-class _Nowhere:
-    """A checkpoint folder that keeps nothing."""
-
-    def put(self, name: str, data: bytes) -> None:
-        pass
-
-    def get(self, name: str) -> bytes:
-        raise FileNotFoundError(name)
-
-    def names(self) -> Iterable[str]:
-        return ()
-
-    def remove(self, name: str) -> None:
-        pass
-
-    def others(self) -> "Iterable[_Nowhere]":
-        return ()
-
-
 def run(*, full: bool) -> Result:
     """All sets with five seeds for --full, else four sets with one."""
     names = tasksets.names() if full else tuple(name for name in _QUICK if name in tasksets.names())
@@ -89,7 +71,8 @@ def run(*, full: bool) -> Result:
         ratios.setdefault(name.split()[0], []).append(value / boosted)
         print(
             f"{name}: {task.metric} {value:.4f} in {seconds:.0f} s; LightGBM {boosted:.4f}: {value / boosted:.4f};"
-            f" mlp {mlp.value:.4f}, linear {linear.value:.4f}, constant {constant(task):.4f}, mean of a column {column_mean(task):.4f}",
+            f" mlp {mlp.value:.4f}, linear {linear.value:.4f},"
+            f" constant {constant(task):.4f}, mean of a column {column_mean(task):.4f}",
             flush=True,
         )
     for name, found in ratios.items():
@@ -135,7 +118,7 @@ def train(task: TaskSet, *, seed: int, kind: str | None = None) -> Trained:
         both=both,
         loss=LOSSES[task.objective],
         mass=MASSES[task.objective],
-        checkpointer=Checkpointer(_Nowhere(), keep=1, warn=print),
+        checkpointer=Checkpointer(Nowhere(), keep=1, warn=print),
         hooks=Hooks(
             progress=lambda *_: None,
             warn=print,

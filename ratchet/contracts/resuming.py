@@ -16,7 +16,12 @@ def resume_key(parts: Mapping[str, str]) -> str:
     A change here violates the promise of the project when a training goes on from one of other mathematics, or when a
     retry with other resources begins with step 0.
     """
-    return digest_of({name: value for name, value in parts.items() if not name.startswith(_NOT_OF_THE_MATHEMATICS)})
+    return digest_of(mathematics(parts))
+
+
+def mathematics(parts: Mapping[str, str]) -> dict[str, str]:
+    """Those parts of a training's fingerprint that its resume key has."""
+    return {name: value for name, value in parts.items() if not name.startswith(_NOT_OF_THE_MATHEMATICS)}
 
 
 class CheckpointOrigin(Document):

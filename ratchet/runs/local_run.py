@@ -146,7 +146,7 @@ def _delete_checkpoints(store: Store, plan: RunPlan, outcome: Outcome, on_event:
     if outcome.stage not in TRAININGS or outcome.result is None:
         return
     try:
-        delete_checkpoints(store, plan.spec.name, outcome.result)
+        delete_checkpoints(store, plan.spec.name, plan.run_id, outcome.result)
     except RatchetError as error:
         message = f"checkpoints that nothing needs were not deleted: {error.cause}"
         on_event(Event(name="warning", level="warning", message=message))

@@ -92,6 +92,8 @@ class Rebuild:
             on_stage(stage, outcome.model_copy(update={"seconds": round(time.monotonic() - began, 3)}))
             inputs[stage] = Input(manifest=outcome.manifest, content=outcome.result.content)
             self.results[stage] = outcome.result
+            if stage in TRAININGS:
+                delete_checkpoints(self._store, self._record.pipeline, self.run_id, outcome.result)
         return self.results
 
     def interrupt(self) -> None:
@@ -108,9 +110,6 @@ class Rebuild:
             if found is not None and found.result.parts.get(PART) == self.run_id:
                 for entry in [*self._store.list(prefix)]:
                     self._store.delete(entry.key)
-        for stage, result in self.results.items():
-            if stage in TRAININGS:
-                delete_checkpoints(self._store, self._record.pipeline, result)
 
     def _request(self, stage: Stage, inputs: Mapping[Stage, Input]) -> StageRequest:
         given = {name: inputs[name] for name in UPSTREAM[stage]}

@@ -13,7 +13,7 @@ from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.fingerprint import differences
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.resuming import CheckpointOrigin, resume_key
+from ratchet.contracts.resuming import CheckpointOrigin, mathematics, resume_key
 from ratchet.store.base import Store
 from ratchet.store.lease import holder_of
 
@@ -91,7 +91,7 @@ class StoreCheckpointFolder(ReadFolder):
                 origin = CheckpointOrigin.model_validate_json(self._store.read(entry.key))
             except (FileNotFoundError, ValidationError):
                 continue
-            changed = differences(origin.parts, request.parts)
+            changed = differences(mathematics(origin.parts), mathematics(request.parts))
             if origin.data_date == request.data_date and changed:
                 more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
                 return f"run {origin.run_id} computed something else: {'; '.join(changed[:_SHOWN])}{more}"
@@ -111,17 +111,29 @@ class StoreCheckpointFolder(ReadFolder):
             )
 
 
-def delete_checkpoints(store: Store, pipeline: str, result: StageResult) -> None:
-    """Delete what a published training does not need any more, also of others with its resume key that do not run."""
-    prefix = paths.checkpoints(pipeline, result.stage, resume_key(result.parts))
-    for folder in _folders(store, prefix):
-        fingerprint = paths.last(folder)
-        lease = paths.lease(pipeline, result.stage, fingerprint)
-        if fingerprint != result.fingerprint and holder_of(store, lease) is not None:
-            continue
-        keys = [entry.key for entry in store.list(folder)]
-        for key in sorted(keys, key=lambda key: not key.endswith(".json")):  # a document first: then it does not exist
-            store.delete(key)
+def delete_checkpoints(store: Store, pipeline: str, run_id: str, result: StageResult) -> None:
+    """Delete what a published training does not need any more: its own checkpoints, and those of its run's other tries.
+
+    Another run that computes the same keeps its own: it may wait for its next try.
+    """
+    shared = paths.checkpoints(pipeline, result.stage, resume_key(result.parts))
+    for folder in _folders(store, shared):
+        if paths.last(folder) == result.fingerprint or _run_of(store, folder) == run_id:
+            _delete(store, folder)
+
+
+def _run_of(store: Store, folder: str) -> str | None:
+    """The run that wrote a folder, if that is known."""
+    try:
+        return CheckpointOrigin.model_validate_json(store.read(f"{folder}/{_ORIGIN}")).run_id
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def _delete(store: Store, folder: str) -> None:
+    keys = [entry.key for entry in store.list(folder)]
+    for key in sorted(keys, key=lambda key: not key.endswith(".json")):  # a document first: then it does not exist
+        store.delete(key)
 
 
 def _folders(store: Store, prefix: str) -> list[str]:

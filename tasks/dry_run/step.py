@@ -21,7 +21,7 @@ from tasks.features.fitting import fit as fit_days
 from tasks.train.building import describe, fit
 from tasks.train.custom_code import load_loss, locate_errors
 from tasks.train.data import Rows
-from tasks.train.optimizer import make_optimizer
+from tasks.train.optimizer import Optimizers
 from tasks.train.startup import prepare
 from tasks.train.trial import try_own_code, try_step
 
@@ -105,7 +105,7 @@ def _step(spec: PipelineSpec, folder: Path, description: Description, fitted: Fi
     for name, gradient in gradients.items():
         if not wrong and not bool(gradient.isfinite().all()):
             wrong = f"the gradient of {name.removeprefix('body.')} is not finite"
-    make_optimizer(network, learning_rate=spec.train.learning_rate, weight_decay=spec.train.weight_decay).step()
+    Optimizers(network, learning_rate=spec.train.learning_rate, weight_decay=spec.train.weight_decay).step()
     if not wrong and not all(bool(weight.isfinite().all()) for weight in network.parameters()):
         wrong = "a weight is not finite after the step"
     if wrong:

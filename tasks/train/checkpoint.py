@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+_LISTINGS = 3
 _DOCUMENT = re.compile(r"^step-(\d{10})\.json$")
 
 
@@ -57,10 +58,12 @@ class Checkpoint:
     """A saved state.
 
     step: completed steps of all epochs. state: what `TrainState.state_dict` returned, that is tensors and JSON values.
+    is_own: whether this training wrote it, not another that computes the same.
     """
 
     step: int
     state: Mapping[str, Any]
+    is_own: bool = True
 
 
 class Checkpointer:
@@ -110,20 +113,30 @@ class Checkpointer:
 
     def newest(self) -> Checkpoint | None:
         """The newest whole checkpoint, of this training or another that computes the same. Damaged ones are skipped."""
-        folders = (self._folder, *self._folder.others())
-        found = [(step, -place) for place, folder in enumerate(folders) for step in _steps(folder)]
-        for step, place in sorted(found, reverse=True):
-            folder = folders[-place]
-            try:
-                checkpoint = _read(folder, step)
-            except (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError) as error:
-                if folder is self._folder:
-                    self._unreadable.add(step)
-                self._warn(f"the checkpoint of step {step} is damaged ({error}); training uses the one before it")
-            else:
-                self.newest_step = step
-                return checkpoint
+        for _ in range(_LISTINGS):  # another training may replace its checkpoints meanwhile
+            folders = (self._folder, *self._folder.others())
+            found = [(step, -place) for place, folder in enumerate(folders) for step in _steps(folder)]
+            gone = False
+            for step, place in sorted(found, reverse=True):
+                try:
+                    checkpoint = replace(_read(folders[-place], step), is_own=not place)
+                except FileNotFoundError as error:
+                    gone = gone or bool(place)
+                    self._skip(step, error, is_own=not place)
+                except (ValueError, KeyError, TypeError, SafetensorError) as error:
+                    self._skip(step, error, is_own=not place)
+                else:
+                    self.newest_step = step
+                    return checkpoint
+            if not gone:
+                break
         return None
+
+    def _skip(self, step: int, error: Exception, *, is_own: bool) -> None:
+        if is_own:
+            self._unreadable.add(step)
+        state = "gone" if isinstance(error, FileNotFoundError) and not is_own else "damaged"
+        self._warn(f"the checkpoint of step {step} is {state} ({error}); training uses the one before it")
 
     def _write(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any], begin: float) -> None:
         data = save_tensors(tensors)

@@ -8,6 +8,7 @@ whole batch by more than rounding.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import TypeVar
 
 import torch
@@ -18,11 +19,15 @@ from ratchet.model.networks import Network
 from ratchet.runtime.user_code import lacks_memory
 from tasks.train.data import Rows
 from tasks.train.losses import Loss, Mass
-from tasks.train.memory import out_of_memory
+from tasks.train.memory import does_not_fit
 from tasks.train.random_states import Generators
 from tasks.train.settings import Settings
 
 T = TypeVar("T")
+_FEWEST_ROWS = 2
+"""Rows of a micro-batch, on average at least: a batch norm cannot train on one."""
+_ROWS_OF_LOSS = 65_536
+"""Rows whose loss is computed at once where it needs no gradient: LambdaLoss takes 850 bytes for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +58,25 @@ class Computation:
         return self._halving(lambda: self._add_gradients(batch))
 
     def _halving(self, compute: Callable[[], T]) -> T:
-        """What `compute` returns, with as many micro-batches as it takes. Raises OutOfMemory where none is enough."""
+        """What `compute` returns, with as many micro-batches as it takes.
+
+        Raises ConfigurationError where none is enough: it would fail in the same way the next time.
+        """
         while True:
             generators = Generators()
+            buffers = [buffer.clone() for buffer in self._network.body.buffers()]  # such as those of a batch norm
             try:
                 return compute()
             except (MemoryError, RuntimeError) as error:
                 if not lacks_memory(error):
                     raise
-                if self.accumulation >= MAX_ACCUMULATION:
-                    raise out_of_memory(error, self._batch_size, self.accumulation) from error
+                if 2 * self.accumulation > min(MAX_ACCUMULATION, self._batch_size // _FEWEST_ROWS):
+                    raise does_not_fit(error, self._batch_size, self.accumulation) from error
             self._network.zero_grad(set_to_none=True)  # here, where the error holds no tensors any more
             generators.restore()
+            with torch.no_grad():
+                for buffer, before in zip(self._network.body.buffers(), buffers, strict=True):
+                    buffer.copy_(before)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
             self.accumulation *= 2
@@ -89,6 +101,17 @@ class Computation:
     def scores(self, rows: Rows) -> Tensor:
         """Raw outputs for any number of rows, computed in chunks of a micro-batch."""
         return self._halving(lambda: self._scores(rows))
+
+    def mean_loss(self, scores: Tensor, rows: Rows) -> float:
+        """The loss of raw outputs for any number of rows, computed in parts."""
+        return self._halving(lambda: self._mean_loss(scores, rows))
+
+    def _mean_loss(self, scores: Tensor, rows: Rows) -> float:
+        parts = rows.parts(-(-len(rows) * self.accumulation // _ROWS_OF_LOSS))
+        masses = [self._mass(part) for part in parts]
+        split = torch.split(scores, [len(part) for part in parts])
+        losses = [float(self.loss(some, part)) for some, part in zip(split, parts, strict=True)]
+        return losses[0] if len(losses) == 1 else sum(map(mul, losses, _shares(masses)))
 
     def _scores(self, rows: Rows) -> Tensor:
         count = max(max(self._batch_size, CHUNK_ROWS) // self.accumulation, 1)

@@ -20,7 +20,7 @@ from tasks.train.checkpoint import Checkpoint, Checkpointer
 from tasks.train.computation import Computation
 from tasks.train.data import Reader, Rows
 from tasks.train.losses import Loss, Mass
-from tasks.train.optimizer import make_optimizer, set_learning_rate
+from tasks.train.optimizer import Optimizers
 from tasks.train.passes import Passes
 from tasks.train.progress import Progress, ProgressHook
 from tasks.train.schedule import Fall, early_fall, learning_rate, planned_fall, warm_up
@@ -51,9 +51,9 @@ class Hooks:
     """What the loop calls.
 
     progress: receives the progress lines. warn: receives warnings. begun: receives the step of the checkpoint that
-    training goes on from, or None, and how the steps up to there were computed. stopping: returns whether there is a
-    notice to stop. metric: the valid metric of (rows, final scores), None where it has no value. finish: turns raw
-    outputs into final scores.
+    training goes on from, or None, and how steps are computed up to there and from there on. stopping: returns whether
+    there is a notice to stop. metric: the valid metric of (rows, final scores), None where it has no value. finish:
+    turns raw outputs into final scores.
     """
 
     progress: ProgressHook
@@ -107,28 +107,33 @@ class Loop:
         self._computation = Computation(network, settings, loss=loss, mass=mass)
         self._passes = Passes(train, both, batch_size=settings.batch_size, seed=settings.seed)
         self._epoch_steps = self._passes.level.steps
-        self._planned = self._planned_fall()
-        self._optimizer = make_optimizer(
-            network, learning_rate=settings.learning_rate, weight_decay=settings.weight_decay
+        self._longest = planned_fall(
+            steps=settings.steps,
+            epochs=settings.epochs,
+            level_epoch=self._epoch_steps,
+            fall_epoch=self._passes.falling.steps,
         )
+        self._planned = self._planned_fall()
+        self._optimizer = Optimizers(network, learning_rate=settings.learning_rate, weight_decay=settings.weight_decay)
         self._state = TrainState(network=network, optimizer=self._optimizer, fall=self._planned)
         self._segments = Segments(self._state, self._computation, settings.segments, warn=hooks.warn)
         self._progress = Progress(hooks.progress)
         self._losses = StepLosses()
         self._log_due, self._save_due = Interval(_LOG_EVERY_S), Interval(settings.checkpoint_every_s)
-        self._read_seconds, self._reads = 0.0, 0
+        self._read_seconds, self._reads, self._saved_step = 0.0, 0, 0
 
     def run(self) -> TrainResult:
         """Train. Raises NotFinite, and on a notice to stop StopTraining or SaveFailed."""
         resumed_from = self._resume()
         state = self._state
         self._segments.begin()
+        self._hooks.begun(resumed_from, tuple(state.segments))
         while not state.is_complete:
             self._train_until(self._next_evaluation())
             result = self._evaluate()
             state.finish_evaluation(result, lower_is_better=self._settings.lower_is_better)
             self._fall_on_a_plateau()
-            if state.is_complete or self._passes.position(state.step, state.fall).step == 0:
+            if state.is_complete or self._is_save_due() or self._passes.position(state.step, state.fall).step == 0:
                 self._save()
             self._progress.log_evaluation(result, state)
         self._checkpointer.close()
@@ -139,18 +144,16 @@ class Loop:
             resumed_from=resumed_from,
             loading=self._read_seconds / max(self._reads, 1),
             trace=np.array(state.trace, np.float32).reshape(-1, 2),
-            segments=tuple(state.segments),
+            segments=tuple(segment for segment in state.segments if segment.begin < state.step),
         )
 
     def _planned_fall(self) -> Fall:
         """The fall if all steps are used up, or that of the training to repeat."""
         recipe = self._settings.recipe
-        level_epoch, fall_epoch = self._passes.level.steps, self._passes.falling.steps
         if recipe is None:
-            steps, epochs = self._settings.steps, self._settings.epochs
-            return planned_fall(steps=steps, epochs=epochs, level_epoch=level_epoch, fall_epoch=fall_epoch)
-        level = round(recipe.level * level_epoch)
-        return Fall(begin=level, steps=max(round(recipe.fall * fall_epoch), 1), level=level)
+            return self._longest
+        level = round(recipe.level * self._epoch_steps)
+        return Fall(begin=level, steps=max(round(recipe.fall * self._passes.falling.steps), 1), level=level)
 
     def _recipe(self) -> Recipe:
         fall = self._state.fall
@@ -160,7 +163,7 @@ class Loop:
         """The completed steps at the next evaluation; during the warm-up there is none."""
         state = self._state
         count = max(1, min(self._settings.evaluations, self._epoch_steps // _STEPS_OF_EVALUATION))
-        begin = max(state.step, min(warm_up(self._planned.end), state.fall.begin) - 1)
+        begin = max(state.step, min(warm_up(self._longest.end), state.fall.begin) - 1)
         return self._passes.next_evaluation(begin, state.fall, count)
 
     def _train_until(self, end: int) -> None:
@@ -174,7 +177,7 @@ class Loop:
             state.step += 1
             state.seconds += watch.lap()
             if self._log_due.is_due():
-                self._flush_losses()
+                self._losses.flush(state, self._optimizer.layers)  # to read large tables would take a tenth of the time
                 self._progress.log_step(state)
             stop = self._hooks.stopping()
             if state.step < end and (stop or self._is_save_due()):  # at the end the evaluation comes first
@@ -187,7 +190,7 @@ class Loop:
 
     def _is_save_due(self) -> bool:
         steps = self._settings.checkpoint_steps
-        return self._save_due.is_due() or (steps is not None and self._state.step % steps == 0)
+        return self._save_due.is_due() or (steps is not None and self._state.step - self._saved_step >= steps)
 
     def _fall_on_a_plateau(self) -> None:
         """Begin the fall when patience has run out."""
@@ -202,11 +205,11 @@ class Loop:
         position = self._passes.position(state.step, state.fall)
         batch = self._passes.batch(position)
         rows = self._read(position.reader, batch)
-        rate = learning_rate(state.step, total=self._planned.end, fall=state.fall, peak=self._settings.learning_rate)
-        set_learning_rate(self._optimizer, rate)
-        self._optimizer.zero_grad(set_to_none=True)
+        rate = learning_rate(state.step, total=self._longest.end, fall=state.fall, peak=self._settings.learning_rate)
+        self._optimizer.set_learning_rate(rate)
+        self._optimizer.zero_grad()
         result = self._computation.add_gradients(rows)
-        norm = torch.nn.utils.clip_grad_norm_(self._network.parameters(), _LARGEST_GRADIENT)
+        norm = self._optimizer.clip(_LARGEST_GRADIENT)
         self._losses.add(result, norm, position.reader, batch)
         self._optimizer.step()
 
@@ -228,7 +231,7 @@ class Loop:
         return rows
 
     def _flush_losses(self) -> None:
-        """Add up the losses since the last flush. Raises NotFinite, naming the first bad step."""
+        """Add up the losses since the last flush, and check all weights. Raises NotFinite, naming the bad step."""
         self._losses.flush(self._state, self._network.parameters())
 
     def _evaluate(self) -> EvaluationResult:
@@ -256,7 +259,7 @@ class Loop:
             self._check_scores(raw)
             if self._state.step > self._state.fall.begin:
                 return None, None
-            loss: float | None = float(self._computation.loss(raw, valid))
+            loss: float | None = self._computation.mean_loss(raw, valid)
             metric = self._hooks.metric(valid, self._hooks.finish(raw))
         if metric is None and not self._state.history:
             self._hooks.warn(
@@ -283,6 +286,7 @@ class Loop:
         return None
 
     def _save(self) -> None:
+        self._saved_step = self._state.step
         self._checkpointer.save(Checkpoint(step=self._state.step, state=self._state.state_dict()))
 
     def _resume(self) -> int | None:
@@ -290,6 +294,6 @@ class Loop:
         checkpoint = self._checkpointer.newest()
         if checkpoint is not None:
             self._state.load_state_dict(checkpoint.state)
-        step = checkpoint.step if checkpoint else None
-        self._hooks.begun(step, tuple(self._state.segments))
-        return step
+            self._saved_step = checkpoint.step
+            self._segments.resume(halved_by_itself=checkpoint.is_own)
+        return checkpoint.step if checkpoint else None

@@ -34,6 +34,16 @@ class Segments:
             )
         )
 
+    def resume(self, *, halved_by_itself: bool) -> None:
+        """After a checkpoint was loaded, before `begin`.
+
+        halved_by_itself: whether it is of this training, so that more micro-batches than it began with are those that
+        it took to fit.
+        """
+        if halved_by_itself and self._state.segments:
+            last = self._state.segments[-1].accumulation
+            self._computation.accumulation = max(self._computation.accumulation, last)
+
     def repeat(self) -> None:
         """Before a step: compute it as the training did that is repeated."""
         while self._left and self._left[0].begin <= self._state.step:

@@ -173,8 +173,10 @@ def _say_how_it_begins(
         if why := folder.why_fresh():
             ctx.log.event("fresh", f"begins with step 0, not from the checkpoint of another training: {why}")
         return
-    before, now = segments[-1].accumulation, ctx.request.accumulation
-    other = "" if before == now else f"; a step is computed in {now} micro-batches now, and in {before} up to there"
+    other = ""
+    if len(segments) > 1 and segments[-1].begin == step and not ctx.request.segments:
+        now, before = segments[-1].accumulation, segments[-2].accumulation
+        other = f"; a step is computed in {now} micro-batches now, and in {before} up to there" if now != before else ""
     ctx.log.event("resumed", f"goes on from the checkpoint of step {step:,}{other}", step=step)
 
 

@@ -13,9 +13,9 @@ from typing import Any, TypeGuard
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from ratchet.model.networks import Network
+from tasks.train.optimizer import Optimizers
 from tasks.train.random_states import generator_states, restore_generators
 from tasks.train.schedule import Fall
 from tasks.train.settings import Segment
@@ -54,7 +54,7 @@ class TrainState:
     """
 
     network: Network
-    optimizer: Optimizer
+    optimizer: Optimizers
     fall: Fall
     step: int = 0
     loss: float = 0.0
@@ -129,7 +129,7 @@ class TrainState:
             "segments": [asdict(segment) for segment in self.segments],
             **{f"model.{name}": tensor for name, tensor in self.network.state_dict().items()},
             **{f"best.{name}": tensor for name, tensor in self.best_weights.items()},
-            **_optimizer_tensors(self.optimizer),
+            **{f"optimizer.{name}": tensor for name, tensor in self.optimizer.tensors().items()},
             **generator_states(),
             "trace": torch.from_numpy(np.array(self.trace, np.float32)),
         }
@@ -138,7 +138,7 @@ class TrainState:
         """Restore what `state_dict` returned: also the network, the optimizer and the random generators."""
         self.network.load_state_dict(_section(state, "model"))
         self.best_weights = _section(state, "best")
-        _load_optimizer(self.optimizer, _section(state, "optimizer"))
+        self.optimizer.load(_section(state, "optimizer"))
         restore_generators(state)
         self.step, self.rows, self.seconds = state["step"], state["rows"], state["seconds"]
         self.loss, self.mass = float.fromhex(state["loss"]), float.fromhex(state["mass"])
@@ -162,21 +162,3 @@ def _is_measured(metric: float | None) -> TypeGuard[float]:
 def _section(state: Mapping[str, Any], name: str) -> dict[str, Tensor]:
     """The entries `<name>.<key>`, by key."""
     return {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}
-
-
-def _optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
-    """An optimizer's state as flat tensors, `optimizer.<parameter number>.<name>`."""
-    return {
-        f"optimizer.{number}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
-        for number, state in optimizer.state_dict()["state"].items()
-        for name, value in state.items()
-    }
-
-
-def _load_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Restore the moments and step counts. Learning rate and weight decay stay those of the optimizer."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -5,7 +5,7 @@ whose loss, gradient or weights are not finite can be saved.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -53,10 +53,19 @@ class StepLosses:
         self._steps.append(_Step(result=result, norm=norm, reader=reader, batch=batch))
 
     def flush(self, state: TrainState, weights: Iterable[Tensor]) -> None:
-        """Add what was collected to the state and to its trace. Raises NotFinite, naming the first bad step."""
-        if not self._steps:
-            return
+        """Add what was collected to the state and to its trace. Raises NotFinite, naming the first bad step.
+
+        weights: those to check. A gradient that is finite and clipped cannot make a weight infinite in a few steps, so
+        not all of them have to be checked each time; all have to be before they are saved.
+        """
         steps, self._steps = self._steps, []
+        if steps:
+            self._add(steps, state)
+        sums = torch.stack([weight.detach().sum() for weight in weights])
+        if not bool(torch.isfinite(sums).all()):
+            raise NotFinite(f"a weight is not finite after step {state.step:,}")
+
+    def _add(self, steps: Sequence[_Step], state: TrainState) -> None:
         losses = torch.stack([step.result.loss for step in steps]).double().cpu()
         norms = torch.stack([step.norm for step in steps]).double().cpu()
         first = state.step - len(steps) + 1
@@ -69,6 +78,3 @@ class StepLosses:
             state.loss += loss * step.result.mass  # one by one: the sum must not depend on the flushes
             state.mass += step.result.mass
             state.trace.extend((loss, norm))
-        sums = torch.stack([weight.detach().sum() for weight in weights])
-        if not bool(torch.isfinite(sums).all()):
-            raise NotFinite(f"a weight is not finite after step {state.step:,}")

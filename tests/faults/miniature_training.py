@@ -24,8 +24,8 @@ from tasks.train.loop import Loop, StopTraining, TrainResult
 from tests.shop import Shop
 from tests.train.miniature import bits, loop, network, rows
 
-_TRAINING = {"epochs": 60, "evaluations": 2, "patience": 12, "learning_rate": 3e-3}
-"""It ends with a plateau and a fall, so that each part of a training is resumed."""
+_TRAINING = {"batch_size": 32, "epochs": 20, "evaluations": 3, "patience": 9, "learning_rate": 2e-3}
+"""It has evaluations inside an epoch, a plateau and a fall, so that each part of a training is resumed."""
 _STEPS = 4
 """Between two checkpoints."""
 

@@ -3,12 +3,13 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 import torch
 
 from tasks.train.checkpoint import Checkpoint, Checkpointer
 from tasks.train.loop import SaveFailed, StopTraining
-from tests.train.miniature import MemoryFolder, bits, loop, network
+from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 
 def test_the_newest_checkpoints_are_kept() -> None:
@@ -19,6 +20,40 @@ def test_the_newest_checkpoints_are_kept() -> None:
         "step-0000000048.json",
     ]
     assert len(folder.files) == 4
+
+
+def test_no_more_steps_than_asked_for_are_between_two_checkpoints() -> None:
+    class Listening(MemoryFolder):
+        def put(self, name: str, data: bytes) -> None:
+            super().put(name, data)
+            if name.endswith(".json"):
+                steps.append(int(name[5:15]))
+
+    steps = [0]
+    given = {"batch_size": 20, "evaluations": 5, "checkpoint_steps": 20, "epochs": 2}
+    loop("binary", folder=Listening(), valid=rows("binary", 300), **given).run()  # type: ignore[arg-type]  # numbers
+    assert len(steps) > 10
+    assert max(np.diff(steps)) <= 20
+
+
+def test_a_checkpoint_that_another_training_removes_meanwhile_is_gone_and_its_next_one_is_used() -> None:
+    class Moving(MemoryFolder):
+        """Its training goes on once the first file is read."""
+
+        def get(self, name: str) -> bytes:
+            if "0000000020" in name:
+                self.files = later.files
+            return super().get(name)
+
+    own, other, later, warnings = MemoryFolder(), Moving(), MemoryFolder(), list[str]()
+    own.siblings.append(other)
+    for folder, steps in ((other, 20), (later, 24)):
+        with pytest.raises(StopTraining):
+            loop("binary", folder=folder, stop_after=steps).run()
+    for folder in (other, later):
+        folder.files = {name: data for name, data in folder.files.items() if "0000000016" not in name}
+    assert loop("binary", folder=own, warnings=warnings).run().resumed_from == 24
+    assert "the checkpoint of step 20 is gone" in warnings[0]
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "lose", "document"])

@@ -1,5 +1,7 @@
 """The loop learns, repeats itself to the bit, resumes to the bit, and never saves a state that is not finite."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from ratchet.model.networks import Network
 from tasks.train.data import Rows
 from tasks.train.loop import StopTraining
 from tasks.train.losses import LOSSES
+from tasks.train.settings import Recipe
 from tasks.train.step_losses import NotFinite
 from tests.train.miniature import CLASSES, MemoryFolder, bits, loop, network, rows
 
@@ -215,3 +218,13 @@ def test_a_loss_that_is_not_finite_ends_the_training_before_it_is_saved() -> Non
     with pytest.raises(NotFinite, match=r"the loss is (nan|inf) at step \d+$"):
         loop("binary", net=made, train=poisoned, folder=folder).run()
     assert not folder.files
+
+
+def test_a_training_that_is_repeated_on_other_rows_rises_as_the_measured_one_did() -> None:
+    def rate_after_ten(**changes: Any) -> float:
+        one = loop("binary", steps=2000, epochs=40, stop_after=10, **changes)
+        with pytest.raises(StopTraining):
+            one.run()
+        return float(one._optimizer.parts[0].param_groups[0]["lr"])
+
+    assert rate_after_ten(recipe=Recipe(level=2.0, fall=1.0)) == rate_after_ten() < 1e-2

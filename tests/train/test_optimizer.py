@@ -1,20 +1,117 @@
-"""Which parameters decay, and which have a rate of their own."""
+"""Which parameters decay, which have a rate of their own, and of which only the rows of a step move."""
 
-from tasks.train.optimizer import make_optimizer, set_learning_rate
-from tests.train.miniature import network
+import pytest
+import torch
+
+from ratchet.model.networks import Network
+from tasks.train import optimizer
+from tasks.train.loop import StopTraining
+from tasks.train.optimizer import Optimizers
+from tasks.train.step_losses import NotFinite
+from tests.train.miniature import MemoryFolder, bits, loop, network, rows
+
+TABLE = "embedding.tables.4.weight"
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every table is a large one."""
+    monkeypatch.setattr(optimizer, "LARGE", 1)
+
+
+def step(made: Network, *, accumulation: int = 1) -> Optimizers:
+    """Gradients of a hundred rows that have the categories 1 to 3 alone, not clipped."""
+    few = rows("binary", 100)
+    few.places.copy_(few.places % 3 + 1)
+    made.train()
+    one = loop("binary", net=made, batch_size=100, accumulation=accumulation)
+    one._computation.add_gradients(few)
+    return one._optimizer
 
 
 def test_matrices_decay_and_biases_and_vectors_do_not() -> None:
     made = network("binary")
-    optimizer = make_optimizer(made, learning_rate=0.1, weight_decay=0.5)
-    set_learning_rate(optimizer, 0.01)
+    optimizers = Optimizers(made, learning_rate=0.1, weight_decay=0.5)
+    optimizers.set_learning_rate(0.01)
     names = {id(weight): name for name, weight in made.named_parameters()}
     groups = {
         names[id(weight)]: (group["weight_decay"], group["lr"], group["eps"])
-        for group in optimizer.param_groups
+        for part in optimizers.parts
+        for group in part.param_groups
         for weight in group["params"]
     }
     assert set(groups) == set(names.values())
     assert groups["body.deep.0.weight"] == groups["numbers.columns.weight"] == (0.5, 0.01, 1e-8)
     assert groups["body.deep.0.bias"] == (0.0, 0.01, 1e-8)
-    assert groups["embedding.tables.4.weight"] == (0.0, 0.03, 1e-3)
+    assert groups[TABLE] == (0.0, 0.03, 1e-3)
+
+
+def test_clipping_is_that_of_torch() -> None:
+    ours, theirs = network("binary", masked=0.0), network("binary", masked=0.0)
+    norm = step(ours).clip(0.01)
+    step(theirs)
+    assert torch.equal(norm, torch.nn.utils.clip_grad_norm_(theirs.parameters(), 0.01))
+    assert norm > 0.01
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        assert torch.equal(one.grad, other.grad)
+
+
+def test_only_the_rows_of_a_step_move_in_a_large_table(large: None) -> None:
+    made = network("binary", masked=0.0)
+    before = made.state_dict()[TABLE].clone()
+    optimizers = step(made)
+    optimizers.clip(5.0)
+    optimizers.step()
+    assert (made.state_dict()[TABLE] != before).any(1).nonzero().flatten().tolist() == [1, 2, 3]
+    assert not any(weight is dict(made.named_parameters())[TABLE] for weight in optimizers.layers)
+
+
+@pytest.mark.parametrize("accumulation", [1, 4])
+def test_the_gradient_of_a_large_table_is_that_of_a_small_one(
+    accumulation: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = network("binary", masked=0.0), network("binary", masked=0.0)
+    norm = step(small).clip(0.01)
+    monkeypatch.setattr(optimizer, "LARGE", 1)
+    torch.testing.assert_close(step(large, accumulation=accumulation).clip(0.01), norm)
+    expected, found = (dict(made.named_parameters())[TABLE].grad for made in (small, large))
+    assert found is not None
+    assert found.is_sparse
+    torch.testing.assert_close(found.to_dense(), expected)
+
+
+def test_a_training_with_a_large_table_learns_as_one_with_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    def losses() -> list[float]:
+        return [each.loss for each in loop("binary", net=network("binary"), epochs=6).run().history]
+
+    small = losses()
+    monkeypatch.setattr(optimizer, "LARGE", 1)
+    assert losses() == pytest.approx(small, rel=0.02)
+
+
+def test_a_training_with_a_large_table_resumes_to_the_same_bits(large: None) -> None:
+    whole, resumed = network("binary", dropout=0.2), network("binary", dropout=0.2, seed=9)
+    torch.manual_seed(0)
+    loop("binary", net=whole).run()
+    folder = MemoryFolder()
+    stopped = network("binary", dropout=0.2)
+    torch.manual_seed(0)
+    with pytest.raises(StopTraining):
+        loop("binary", net=stopped, folder=folder, stop_after=20).run()
+    loop("binary", net=resumed, folder=folder).run()
+    assert bits(resumed) == bits(whole)
+
+
+def test_an_infinite_weight_of_a_large_table_is_never_saved(large: None) -> None:
+    made, folder = network("binary", masked=0.0), MemoryFolder()
+
+    def poison() -> bool:
+        """Make a row infinite that no step reads."""
+        made.state_dict()[TABLE][0] = torch.inf
+        return False
+
+    with pytest.raises(NotFinite, match="a weight is not finite after step 3"):
+        loop("binary", net=made, folder=folder, stopping=poison, checkpoint_steps=3).run()
+    assert folder.files == {}

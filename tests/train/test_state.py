@@ -5,7 +5,7 @@ from math import inf, nan
 import pytest
 import torch
 
-from tasks.train.optimizer import make_optimizer
+from tasks.train.optimizer import Optimizers
 from tasks.train.schedule import Fall
 from tasks.train.state import EvaluationResult, TrainState
 from tests.train.miniature import bits, network
@@ -15,7 +15,7 @@ FALL = Fall(begin=48, steps=10, level=48)
 
 def state(*, seed: int = 0) -> TrainState:
     net = network("binary", seed=seed, dropout=0.2)
-    return TrainState(network=net, optimizer=make_optimizer(net, learning_rate=0.1, weight_decay=0.1), fall=FALL)
+    return TrainState(network=net, optimizer=Optimizers(net, learning_rate=0.1, weight_decay=0.1), fall=FALL)
 
 
 def result(step: int, metric: float | None) -> EvaluationResult:
