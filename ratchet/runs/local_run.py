@@ -19,6 +19,7 @@ from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
 from ratchet.runs.history import plan_of
 from ratchet.runs.leftovers import read_leftovers
+from ratchet.runs.live_metrics import live_metrics
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.replanning import source_changed
 from ratchet.runs.stage_record import StageRecord
@@ -133,8 +134,9 @@ def attempt_stage(
     with StageRecord(store, plan, stage) as record:
         settled = settle(store, plan, stage, name, on_event=on_event)
         if isinstance(settled, Work):
-            record.attempt = Attempt(settled, runner, on_event=on_event, fresh=fresh)
-            settled = record.attempt.compute()
+            with live_metrics(plan, stage, on_event) as hear:
+                record.attempt = Attempt(settled, runner, on_event=hear, fresh=fresh)
+                settled = record.attempt.compute()
         _delete_checkpoints(store, plan, settled, on_event)
         left = read_leftovers(store, plan, settled, runner, name=name, on_event=on_event)
         record.last_lines, record.log = left

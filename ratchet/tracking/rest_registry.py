@@ -1,51 +1,24 @@
-"""The registry of an MLflow server, by its public REST API (MLflow documentation, "REST API", version 2.0).
+"""The registry of an MLflow server, by its REST API."""
 
-It asks with the login that MLflow's own client would use: of the address, of the environment, or of a file.
-"""
-
-import configparser
-import os
-from http import HTTPStatus
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
 
-import requests
-
-from ratchet.contracts.environment import environment, variable
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import Unavailable
 from ratchet.tracking.registry import CHAMPION, DIGEST, LEDGER, RECORDED, Version
+from ratchet.tracking.rest import RestClient
 
-_API = "api/2.0/mlflow"
-_TIMEOUT_S = (5, 15)
-"""To connect, and between two bytes of an answer."""
 _PAGE = 100
-_NOT_THERE = frozenset({"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"})
-_LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
 
 
 class RestRegistry:
     """See Registry."""
 
     def __init__(self, uri: str) -> None:
-        parts = urlsplit(uri)
-        plain = parts._replace(netloc=parts.netloc.rpartition("@")[2])
-        self.address = urlunsplit(plain).rstrip("/")
-        self._session = requests.Session()
-        token = os.environ.get("MLFLOW_TRACKING_TOKEN")
-        login = _login(parts.username, parts.password)
-        if login:
-            self._session.auth = login
-        elif token:
-            self._session.headers["Authorization"] = f"Bearer {token}"
-        if os.environ.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in {"true", "1"}:
-            self._session.verify = False
-        elif certificate := os.environ.get("MLFLOW_TRACKING_SERVER_CERT_PATH"):
-            self._session.verify = certificate
+        self._client = RestClient(uri)
+        self.address = self._client.address
 
     def champion(self, model: str) -> Version | None:
         """See Registry."""
-        found = self._ask("GET", "registered-models/alias", {"name": model, "alias": CHAMPION})
+        found = self._client.ask("GET", "registered-models/alias", {"name": model, "alias": CHAMPION})
         return _version(found["model_version"]) if found else None
 
     def find(self, model: str, digest: str) -> tuple[Version, ...]:
@@ -58,20 +31,20 @@ class RestRegistry:
 
     def version(self, model: str, number: str) -> Version | None:
         """See Registry."""
-        found = self._ask("GET", "model-versions/get", {"name": model, "version": number})
+        found = self._client.ask("GET", "model-versions/get", {"name": model, "version": number})
         return _version(found["model_version"]) if found else None
 
     def mark(self, model: str, version: Version, record: int) -> None:
         """See Registry."""
         tag = {"name": model, "version": version.number, "key": LEDGER, "value": str(record)}
-        if self._ask("POST", "model-versions/set-tag", tag) is None:
+        if self._client.ask("POST", "model-versions/set-tag", tag) is None:
             raise Unavailable(f"MLflow at {self.address} has lost version {version.number} of {model}")
 
     def point(self, model: str, version: Version, record: int) -> None:
         """See Registry."""
         self.mark(model, version, record)
         alias = {"name": model, "alias": CHAMPION, "version": version.number}
-        self._ask("POST", "registered-models/alias", alias)
+        self._client.ask("POST", "registered-models/alias", alias)
 
     def _search(self, condition: str) -> tuple[Version, ...]:
         """All versions that a condition is true of, page by page."""
@@ -79,63 +52,11 @@ class RestRegistry:
         page = ""
         while True:
             given = {"filter": condition, "max_results": _PAGE, **({"page_token": page} if page else {})}
-            answer = self._ask("GET", "model-versions/search", given) or {}
+            answer = self._client.ask("GET", "model-versions/search", given) or {}
             found += map(_version, answer.get("model_versions", ()))
             page = answer.get("next_page_token", "")
             if not page:
                 return tuple(sorted(found, key=lambda version: int(version.number)))
-
-    def _ask(self, method: str, path: str, given: dict[str, Any]) -> dict[str, Any] | None:
-        """The answer; None for what is not there."""
-        url = f"{self.address}/{_API}/{path}"
-        how: dict[str, Any] = {"params": given} if method == "GET" else {"json": given}
-        remedy = "check that MLflow runs at this address and can be reached from here; run again if no retry follows"
-        try:
-            answer = self._session.request(method, url, timeout=_TIMEOUT_S, **how)
-        except requests.RequestException as error:
-            cause = type(error).__name__
-            raise Unavailable(f"MLflow at {self.address} does not answer: {cause}", remedy=remedy) from None
-        if answer.ok:
-            return _document(answer, self.address, remedy)
-        if answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            raise ConfigurationError(
-                f"MLflow at {self.address} refuses the login ({answer.status_code})",
-                remedy=f"set {' and '.join(_LOGIN)}, or {variable('mlflow_credentials')}",
-            )
-        if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR and _code(answer) in _NOT_THERE:
-            return None
-        raise Unavailable(f"MLflow at {self.address} answers {answer.status_code} to {path}", remedy=remedy)
-
-
-def _document(answer: requests.Response, address: str, remedy: str) -> dict[str, Any]:
-    try:
-        return dict(answer.json())
-    except ValueError:
-        raise Unavailable(f"MLflow at {address} answers with something that is no JSON", remedy=remedy) from None
-
-
-def _code(answer: requests.Response) -> str:
-    try:
-        return str(answer.json().get("error_code", ""))
-    except (ValueError, AttributeError):
-        return ""
-
-
-def _login(name: str | None, password: str | None) -> tuple[str, str] | None:
-    """The login of the address, of the environment, of the installation's file, or of MLflow's own file."""
-    if name:
-        return unquote(name), unquote(password or "")
-    given = tuple(os.environ.get(name, "") for name in _LOGIN)
-    if all(given):
-        return given[0], given[1]
-    for place in (environment().mlflow_credentials, Path.home() / ".mlflow" / "credentials"):
-        parser = configparser.ConfigParser(interpolation=None)
-        try:
-            parser.read_string(place.read_text(encoding="utf-8") if place else "")
-            return parser.get("mlflow", _LOGIN[0].lower()), parser.get("mlflow", _LOGIN[1].lower())
-        except (OSError, UnicodeDecodeError, configparser.Error):
-            continue
-    return None
 
 
 def _version(found: dict[str, Any]) -> Version:

@@ -5,7 +5,6 @@ a CPU), or when a state is saved whose loss or weights are not finite.
 """
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,6 +28,7 @@ from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.state import EvaluationResult, TrainState
 from tasks.train.step_losses import NotFinite, StepLosses
 from tasks.train.timing import Interval, Stopwatch
+from tasks.train.vitals import Vitals
 
 _LOG_EVERY_S = 1.0
 _STEPS_OF_EVALUATION = 20
@@ -120,7 +120,8 @@ class Loop:
         self._progress = Progress(hooks.progress)
         self._losses = StepLosses()
         self._log_due, self._save_due = Interval(_LOG_EVERY_S), Interval(settings.checkpoint_every_s)
-        self._read_seconds, self._reads, self._saved_step = 0.0, 0, 0
+        self._vitals = Vitals(self._optimizer, checkpointer, self._computation.device)
+        self._saved_step = 0
 
     def run(self) -> TrainResult:
         """Train. Raises NotFinite, and on a notice to stop StopTraining or SaveFailed."""
@@ -135,14 +136,14 @@ class Loop:
             self._fall_on_a_plateau()
             if state.is_complete or self._is_save_due() or self._passes.position(state.step, state.fall).step == 0:
                 self._save()
-            self._progress.log_evaluation(result, state)
+            self._progress.log_evaluation(result, state, self._vitals.fields(state))
         self._checkpointer.close()
         return TrainResult(
             history=tuple(state.history),
             best=state.best,
             recipe=self._recipe(),
             resumed_from=resumed_from,
-            loading=self._read_seconds / max(self._reads, 1),
+            loading=self._vitals.loading,
             trace=np.array(state.trace, np.float32).reshape(-1, 2),
             segments=tuple(segment for segment in state.segments if segment.begin < state.step),
         )
@@ -178,7 +179,7 @@ class Loop:
             state.seconds += watch.lap()
             if self._log_due.is_due():
                 self._losses.flush(state, self._optimizer.layers)  # to read large tables would take a tenth of the time
-                self._progress.log_step(state)
+                self._progress.log_step(state, self._vitals.fields(state))
             stop = self._hooks.stopping()
             if state.step < end and (stop or self._is_save_due()):  # at the end the evaluation comes first
                 self._flush_losses()
@@ -223,10 +224,8 @@ class Loop:
         raise SaveFailed(f"the state of step {self._state.step} could not be saved: {error}; {left}") from error
 
     def _read(self, reader: Reader, batch: NDArray[int64]) -> Rows:
-        begin = time.perf_counter()
-        rows = reader.read(batch)
-        self._read_seconds += time.perf_counter() - begin
-        self._reads += 1
+        with self._vitals.reading():
+            rows = reader.read(batch)
         self._state.rows += len(rows)
         return rows
 

@@ -51,9 +51,11 @@ class Optimizers:
         self._parameters = [weight for weight in network.parameters() if weight.requires_grad]
         self.layers = [weight for weight in self._parameters if not any(weight is table for table in large)]
         """All parameters but the large tables."""
+        self.rate = learning_rate
 
     def set_learning_rate(self, rate: float) -> None:
         """Set the learning rate of the layers, and the others by it."""
+        self.rate = rate
         for part in self.parts:
             for group in part.param_groups:
                 group["lr"] = rate * group["factor"]
