@@ -1,0 +1,91 @@
+"""A made-up table, the default network for it, and a training that saves nothing: what benchmarks of a step measure."""
+
+import numpy as np
+import torch
+
+from benchmarks.nowhere import Nowhere
+from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
+from ratchet.model.networks import Network
+from tasks.train.building import dimension
+from tasks.train.checkpoint import Checkpoint, Checkpointer
+from tasks.train.data import Rows
+from tasks.train.loop import Hooks, Loop
+from tasks.train.losses import LOSSES, MASSES
+from tasks.train.settings import Settings
+
+BATCH = 4096
+RATE, DECAY = 1e-3, 1e-2
+_NUMBERS, _CLICKED = 8, 0.1
+
+
+class _Unsaved(Checkpointer):
+    """Saves nothing: a table of ten million vectors takes gigabytes."""
+
+    def __init__(self) -> None:
+        super().__init__(Nowhere(), keep=1, warn=print)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Nothing."""
+
+
+def made_up_network(ids: int) -> Network:
+    """One column of ids beside eight numbers."""
+    return Network(
+        Description(
+            objective="binary",
+            numeric=tuple(NumericColumn(name=f"x{number}", transform=None) for number in range(_NUMBERS)),
+            categorical=(CategoricalColumn(name="id", type="int64", vocabulary=ids, dimension=dimension(ids)),),
+            derived={},
+            architecture=Architecture(
+                kind="dcn", hidden=(256, 128), cross_layers=2, dropout=0.2, bins=0, number_dim=0, masked=0.01, skip=True
+            ),
+            classes=1,
+        )
+    )
+
+
+def made_up_rows(ids: int, count: int) -> Rows:
+    """Rows for it, whose ids are drawn uniformly."""
+    draw = np.random.default_rng(0)
+    return Rows(
+        numeric=torch.from_numpy(draw.normal(size=(count, _NUMBERS)).astype(np.float32)),
+        places=torch.from_numpy(draw.integers(1, ids + 1, size=(count, 1))),
+        label=torch.from_numpy((draw.random(count) < _CLICKED).astype(np.float32)),
+        weight=None,
+        sizes=None,
+    )
+
+
+def seconds_of_a_step(network: Network, rows: Rows) -> float:
+    """Mean seconds of a step in one epoch of the training loop."""
+    result = Loop(
+        network,
+        Settings(
+            objective="binary",
+            steps=len(rows),
+            epochs=1,
+            evaluations=1,
+            batch_size=BATCH,
+            learning_rate=RATE,
+            weight_decay=DECAY,
+            seed=0,
+            patience=1,
+            checkpoint_every_s=1e9,
+            lower_is_better=True,
+        ),
+        train=rows,
+        valid=None,
+        both=rows,
+        loss=LOSSES["binary"],
+        mass=MASSES["binary"],
+        checkpointer=_Unsaved(),
+        hooks=Hooks(
+            progress=lambda *_: None,
+            warn=print,
+            begun=lambda *_: None,
+            stopping=lambda: False,
+            metric=lambda *_: None,
+            finish=lambda raw: raw,
+        ),
+    ).run()
+    return sum(each.seconds for each in result.history) / result.history[-1].step
