@@ -19,6 +19,7 @@ from ratchet.runners.runner import Runner
 from ratchet.runs.accumulation import remember_halved, remember_out_of_memory
 from ratchet.runs.events import Event, parse
 from ratchet.runs.failures import failure_of
+from ratchet.runs.live_metrics import live_metrics
 from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.stage_job import StageJob, find_begun
 from ratchet.runs.try_log import TryLog
@@ -58,6 +59,10 @@ class Attempt:
         earlier: the name of an attempt whose container is followed, if it still exists. Raises the RatchetError that
         says why the stage failed.
         """
+        with live_metrics(self.work.plan, self.work.request.stage, self._on_event) as self._on_event:
+            return self._compute(earlier)
+
+    def _compute(self, earlier: str | None) -> Outcome:
         while True:
             begun = self._begin(earlier, succeeds=not self.lost)
             if isinstance(begun, PublishedResult):

@@ -8,8 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from threading import Event as Signal
 from threading import Lock, Thread
+from types import TracebackType
+from typing import Self
 
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import RunPlan
@@ -19,14 +22,24 @@ from ratchet.runs.work import OnEvent
 from ratchet.tracking.live_run import LiveRun, Point
 
 EVERY_S = 5.0
+_LAST_S = {True: 5.0, False: 1.0}
+"""For the last write, by whether the training has ended well; else somebody may wait for the process to end."""
 _MOST_KEPT = 100_000
 """Values that are kept while MLflow does not answer: about three hours of a line a second."""
 _NAMES = {
-    "samples_per_sec": "training_throughput_samples_per_sec",
+    "loss": "loss",
     "valid_loss": "valid.loss",
     "valid_metric": "valid.metric",
+    "samples_per_sec": "training_throughput_samples_per_sec",
+    **{
+        name: name
+        for name in (
+            *("epoch", "learning_rate", "gradient_norm", "waiting_pct", "data_loading_latency_ms"),
+            *("checkpoint_duration_ms", "memory_mib", "gpu_utilization_pct"),
+        )
+    },
 }
-_NO_METRICS = frozenset({"done", "total", "step", "steps", "eta", "seconds"})
+"""The metric in MLflow for each field of a progress line that is one."""
 
 
 @contextmanager
@@ -36,8 +49,7 @@ def live_metrics(plan: RunPlan, stage: Stage, on_event: OnEvent) -> Iterator[OnE
     if stage not in TRAININGS or not uri.startswith(("http://", "https://")) or plan.kind == "reproduction":
         yield on_event
         return
-    run = LiveRun(uri, pipeline=plan.spec.name, training=f"{plan.run_id} {stage}")
-    writer = _Writer(run, on_event)
+    writer = _Writer(partial(LiveRun, uri, pipeline=plan.spec.name, training=f"{plan.run_id} {stage}"), on_event)
     done = False
     try:
         yield writer.hear
@@ -46,16 +58,33 @@ def live_metrics(plan: RunPlan, stage: Stage, on_event: OnEvent) -> Iterator[OnE
         writer.close(done=done)
 
 
+class _Caught:
+    """Ends an exception at the end of its block, and keeps it."""
+
+    error: Exception | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self.error = error if isinstance(error, Exception) else None
+        return self.error is not None
+
+
 class _Writer:
     """Writes to MLflow in a thread of its own, and keeps what MLflow did not take for the next time."""
 
-    def __init__(self, run: LiveRun, on_event: OnEvent) -> None:
-        self._run, self._on_event = run, on_event
+    def __init__(self, make: Callable[[], LiveRun], on_event: OnEvent) -> None:
+        self._make, self._on_event = make, on_event
+        self._run: LiveRun | None = None
         self._points: list[Point] = []
         self._dropped = 0
         self._lock, self._closing = Lock(), Signal()
+        self._done = False
         self._thread: Thread | None = None
-        self._error: RatchetError | None = None
+        self._error: Exception | None = None
 
     def hear(self, event: Event) -> None:
         """Pass an event on, and keep its values."""
@@ -68,44 +97,53 @@ class _Writer:
             self._dropped += max(len(self._points) - _MOST_KEPT, 0)
             del self._points[:-_MOST_KEPT]
         if self._thread is None:
-            self._thread = Thread(target=self._write_again_and_again, name="live-metrics", daemon=True)
+            self._thread = Thread(target=self._write_to_the_end, name="live-metrics", daemon=True)
             self._thread.start()
 
     def close(self, *, done: bool) -> None:
-        """Write what is left, once, and end the run. Says what could not be written."""
+        """Write what is left, within seconds, and end the run. Says what could not be written."""
+        self._done = done
         self._closing.set()
         if self._thread is None:
             return
-        self._thread.join()
-        if self._write():
-            self._try(lambda: self._run.finish(done=done))
-        lost = len(self._points) + self._dropped
-        if lost and self._error is not None:
-            message = f"{lost:,} values of the training's progress are not in MLflow: {self._error.cause}"
+        self._thread.join(_LAST_S[done])
+        with self._lock:
+            lost = len(self._points) + self._dropped
+        if lost:
+            message = f"{lost:,} values of the training's progress are not in MLflow: {self._why()}"
             self._on_event(Event(name="warning", level="warning", message=message))
 
-    def _write_again_and_again(self) -> None:
+    def _why(self) -> str:
+        if self._error is None:
+            return "there were too many, or it is slow"
+        return self._error.cause if isinstance(self._error, RatchetError) else type(self._error).__name__
+
+    def _write_to_the_end(self) -> None:
         while not self._closing.wait(EVERY_S):
             self._write()
+        if self._write():
+            with _Caught():
+                self._opened().finish(done=self._done)
 
     def _write(self) -> bool:
         """Whether MLflow has taken all values so far."""
         with self._lock:
             points = list(self._points)
-        if points and not self._try(lambda: self._run.write(points)):
+        with _Caught() as caught:
+            if points:
+                self._opened().write(points)
+        self._error = caught.error
+        if caught.error is not None:
             return False
         with self._lock:
             written = set(points)
             self._points = [point for point in self._points if point not in written]
         return True
 
-    def _try(self, act: Callable[[], None]) -> bool:
-        try:
-            act()
-        except RatchetError as error:
-            self._error = error
-            return False
-        return True
+    def _opened(self) -> LiveRun:
+        if self._run is None:
+            self._run = self._make()
+        return self._run
 
 
 def _points(event: Event) -> Iterator[Point]:
@@ -114,9 +152,10 @@ def _points(event: Event) -> Iterator[Point]:
     if event.name != "progress" or not isinstance(step, int):
         return
     milliseconds = _milliseconds(event.time)
-    for name, value in event.fields.items():
-        if name not in _NO_METRICS and isinstance(value, int | float) and math.isfinite(value):
-            yield Point(name=_NAMES.get(name, name), value=float(value), milliseconds=milliseconds, step=step)
+    for name, metric in _NAMES.items():
+        value = event.fields.get(name)
+        if isinstance(value, float) and math.isfinite(value):
+            yield Point(name=metric, value=value, milliseconds=milliseconds, step=step)
 
 
 def _milliseconds(text: str) -> int:

@@ -19,14 +19,12 @@ from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
 from ratchet.runs.history import plan_of
 from ratchet.runs.leftovers import read_leftovers
-from ratchet.runs.live_metrics import live_metrics
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.replanning import source_changed
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.work import OnEvent, Work, settle
 from ratchet.store.address import address
 from ratchet.store.base import Store
-from ratchet.store.checkpoint_folder import delete_checkpoints
 from ratchet.store.opening import open_store
 
 _MOST_INGESTS = 5
@@ -134,24 +132,11 @@ def attempt_stage(
     with StageRecord(store, plan, stage) as record:
         settled = settle(store, plan, stage, name, on_event=on_event)
         if isinstance(settled, Work):
-            with live_metrics(plan, stage, on_event) as hear:
-                record.attempt = Attempt(settled, runner, on_event=hear, fresh=fresh)
-                settled = record.attempt.compute()
-        _delete_checkpoints(store, plan, settled, on_event)
+            record.attempt = Attempt(settled, runner, on_event=on_event, fresh=fresh)
+            settled = record.attempt.compute()
         left = read_leftovers(store, plan, settled, runner, name=name, on_event=on_event)
         record.last_lines, record.log = left
         return record.end(settled)
-
-
-def _delete_checkpoints(store: Store, plan: RunPlan, outcome: Outcome, on_event: OnEvent) -> None:
-    """Delete the checkpoints of a training whose result is published. An error is a warning: the result is there."""
-    if outcome.stage not in TRAININGS or outcome.result is None:
-        return
-    try:
-        delete_checkpoints(store, plan.spec.name, plan.run_id, outcome.result)
-    except RatchetError as error:
-        message = f"checkpoints that nothing needs were not deleted: {error.cause}"
-        on_event(Event(name="warning", level="warning", message=message))
 
 
 def _run_stage(plan: RunPlan, stage: Stage, runner: Runner, on_event: OnEvent) -> Outcome:

@@ -1,19 +1,21 @@
 """The record of how a stage of a run ended. Every orchestrator writes it through this one class."""
 
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import Outcome, RunPlan
-from ratchet.contracts.stages import Stage
+from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.production.shadow import judges_in_shadow, keep_winner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.day_records import JUDGES, record_day
 from ratchet.runs.history import first_judged
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.base import Store
+from ratchet.store.checkpoint_folder import delete_checkpoints
 
 _RULES = frozenset({"validate", "columns"})
 """The parts of a pipeline file with the rules for rows."""
@@ -57,7 +59,14 @@ class StageRecord:
             entry = self._store.head(key)
             data = outcome.model_dump_json(by_alias=True).encode()
             self._store.replace(key, data, expected=entry.etag if entry else None)
+            self._delete_checkpoints(outcome)
         return outcome
+
+    def _delete_checkpoints(self, outcome: Outcome) -> None:
+        """What cannot be deleted stays: the result is there, and is recorded."""
+        if outcome.stage in TRAININGS and outcome.result is not None:
+            with suppress(RatchetError):
+                delete_checkpoints(self._store, self._plan.spec.name, self._plan.run_id, outcome.result)
 
     def _record_winner(self, outcome: Outcome) -> None:
         """Here and not in register, whose result another run may share: each chain has its own winners."""

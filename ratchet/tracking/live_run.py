@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ratchet.contracts.errors import Unavailable
 from ratchet.tracking.rest import RestClient
 
 TAG = "ratchet.training"
@@ -23,19 +24,15 @@ class Point(NamedTuple):
 class LiveRun:
     """The run of one training, which is created when it is first written to; the next try goes on with it.
 
-    Every call raises Unavailable or ConfigurationError where MLflow cannot be written to.
+    Every call raises Unavailable or ConfigurationError where MLflow cannot be written to, and as it is with libraries,
+    perhaps another error.
     """
 
     def __init__(self, uri: str, *, pipeline: str, training: str) -> None:
         """training: what the run is named and found by, such as `<run id> train`."""
         self._client = RestClient(uri)
-        self._experiment, self._training = f"{pipeline}.training", training
+        self._experiment, self._training = f"{pipeline}.training", training.replace("'", "")
         self._id: str | None = None
-
-    @property
-    def address(self) -> str:
-        """The server's, for messages."""
-        return self._client.address
 
     def write(self, points: Sequence[Point]) -> None:
         """Write values; writing one twice changes nothing that MLflow shows."""
@@ -45,7 +42,9 @@ class LiveRun:
                 {"key": point.name, "value": point.value, "timestamp": point.milliseconds, "step": point.step}
                 for point in points[begin : begin + _MOST_METRICS]
             ]
-            self._client.ask("POST", "runs/log-batch", {"run_id": run, "metrics": metrics})
+            if self._client.ask("POST", "runs/log-batch", {"run_id": run, "metrics": metrics}) is None:
+                self._id = None
+                raise Unavailable(f"MLflow at {self._client.address} refuses metrics of run {run}: was it deleted?")
 
     def finish(self, *, done: bool) -> None:
         """End the run."""
@@ -55,23 +54,32 @@ class LiveRun:
     def _find(self) -> str:
         if self._id is None:
             experiment = self._experiment_id()
-            quoted = self._training.replace("'", "")
-            asked = {"experiment_ids": [experiment], "filter": f"tags.`{TAG}` = '{quoted}'", "max_results": 1}
+            condition = f"tags.`{TAG}` = '{self._training}'"
+            asked = {"experiment_ids": [experiment], "filter": condition, "max_results": 1}
             found = (self._client.ask("POST", "runs/search", asked) or {}).get("runs")
-            run = found[0] if found else self._create(experiment)
-            self._id = str(run["info"]["run_id"])
+            self._id = self._go_on(found[0]["info"]) if found else self._create(experiment)
         return self._id
 
-    def _create(self, experiment: str) -> dict[str, dict[str, str]]:
+    def _go_on(self, run: dict[str, str]) -> str:
+        """The id of the run of an earlier try, which is under way again."""
+        if run["status"] != "RUNNING":
+            self._client.ask("POST", "runs/update", {"run_id": run["run_id"], "status": "RUNNING"})
+        return run["run_id"]
+
+    def _create(self, experiment: str) -> str:
         asked = {
             "experiment_id": experiment,
             "run_name": self._training,
             "start_time": int(time.time() * 1000),
             "tags": [{"key": TAG, "value": self._training}],
         }
-        answer = self._client.ask("POST", "runs/create", asked) or {}
-        made: dict[str, dict[str, str]] = answer["run"]
-        return made
+        answer = self._client.ask("POST", "runs/create", asked)
+        if answer is None:
+            raise Unavailable(
+                f"MLflow at {self._client.address} makes no run in the experiment {self._experiment}: was it deleted?",
+                remedy=f"restore the experiment {self._experiment}",
+            )
+        return str(answer["run"]["info"]["run_id"])
 
     def _experiment_id(self) -> str:
         name = {"experiment_name": self._experiment}

@@ -74,6 +74,8 @@ class Optimizers:
                 gradients.append(weight.grad.values())
             elif weight.grad is not None:
                 gradients.append(weight.grad)
+        if not gradients:
+            return torch.zeros(())
         norm = torch.nn.utils.get_total_norm(gradients)
         scale = torch.clamp(largest / (norm + 1e-6), max=1.0)
         torch._foreach_mul_(gradients, scale)

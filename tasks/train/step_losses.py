@@ -61,8 +61,8 @@ class StepLosses:
         steps, self._steps = self._steps, []
         if steps:
             self._add(steps, state)
-        sums = torch.stack([weight.detach().sum() for weight in weights])
-        if not bool(torch.isfinite(sums).all()):
+        sums = [weight.detach().sum() for weight in weights]
+        if sums and not bool(torch.isfinite(torch.stack(sums)).all()):
             raise NotFinite(f"a weight is not finite after step {state.step:,}")
 
     def _add(self, steps: Sequence[_Step], state: TrainState) -> None:

@@ -3,7 +3,7 @@
 import resource
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 
@@ -65,9 +65,7 @@ class Vitals:
 
 def _gpu_utilization(device: torch.device) -> float | None:
     """Percent of the last second in which the GPU computed, by NVML; None without a GPU or without NVML's library."""
-    if device.type != "cuda":
-        return None
-    try:
-        return float(torch.cuda.utilization(device))
-    except (ModuleNotFoundError, RuntimeError):
-        return None
+    if device.type == "cuda":
+        with suppress(Exception):  # NVML's errors have no common base that can be named without its library
+            return float(torch.cuda.utilization(device))
+    return None

@@ -5,8 +5,10 @@ from datetime import date
 from urllib.error import HTTPError
 
 import pytest
+from mlflow.tracking import MlflowClient
 
-from ratchet.contracts import summaries
+from ratchet.contracts import paths, summaries
+from ratchet.contracts.resuming import resume_key
 from ratchet.samples.clicks import write
 from ratchet.store.ledger import champion
 from ratchet.store.opening import open_store
@@ -33,6 +35,19 @@ def test_the_scheduled_night_is_green_and_its_model_is_in_production(airflow: In
 
 def test_the_log_of_a_task_has_the_progress_of_its_container(airflow: Installation, night: Night) -> None:
     assert "%]" in airflow.log(PIPELINE, night[0], "train")
+
+
+def test_the_training_of_the_night_is_in_mlflow_and_has_left_no_checkpoint(airflow: Installation, night: Night) -> None:
+    client = MlflowClient(airflow.services.mlflow_url)
+    experiment = client.get_experiment_by_name(f"{PIPELINE}.training")
+    assert experiment is not None
+    plan, result = airflow.plan(PIPELINE, night[0]), airflow.outcomes(PIPELINE, night[0])["train"].result
+    (run,) = client.search_runs([experiment.experiment_id], f"tags.`ratchet.training` = '{plan.run_id} train'")
+    assert run.info.status == "FINISHED"
+    assert {"loss", "gradient_norm", "learning_rate", "waiting_pct"} <= set(run.data.metrics)
+    assert result is not None
+    prefix = paths.checkpoints(PIPELINE, "train", resume_key(result.parts))
+    assert list(open_store(str(airflow.services.store)).list(prefix)) == []
 
 
 def test_xcom_carries_addresses_and_nothing_else(airflow: Installation, night: Night) -> None:

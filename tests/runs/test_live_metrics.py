@@ -64,9 +64,10 @@ def test_metrics_are_there_while_the_training_runs_and_the_next_try_adds_to_them
     with live_metrics.live_metrics(plan(mlflow_server, "one"), "train", heard.append) as hear:
         hear(progress(1, loss=0.7, samples_per_sec=100.0, gradient_norm=float("nan")))
         hear(Event(name="info", level="info", message="hello"))
+        hear(Event(name="progress", level="info", message="mine", fields={"step": 3, "own": 4.0, "loss": 10**400}))
         until(lambda: has(mlflow_server, "one train", loss=0.7, training_throughput_samples_per_sec=100.0), seconds=60)
         assert found(mlflow_server, "one train").info.status == "RUNNING"
-    assert [event.message for event in heard] == ["step 1", "hello"]
+    assert [event.message for event in heard] == ["step 1", "hello", "mine"]
     run = found(mlflow_server, "one train")
     assert run.info.status == "FINISHED"
     assert set(run.data.metrics) == {"loss", "training_throughput_samples_per_sec"}
@@ -77,6 +78,48 @@ def test_metrics_are_there_while_the_training_runs_and_the_next_try_adds_to_them
     assert (again.info.run_id, again.info.status) == (run.info.run_id, "FAILED")
     history = MlflowClient(mlflow_server).get_metric_history(run.info.run_id, "loss")
     assert [(point.step, point.value) for point in history] == [(1, 0.7), (2, 0.6)]
+
+
+def test_a_deleted_run_or_experiment_loses_no_value_in_silence(mlflow_server: str) -> None:
+    client = MlflowClient(mlflow_server)
+    heard: list[Event] = []
+    with live_metrics.live_metrics(plan(mlflow_server, "five"), "train", heard.append) as hear:
+        hear(progress(1, loss=0.7))
+        until(lambda: has(mlflow_server, "five train", loss=0.7), seconds=60)
+        client.delete_run(found(mlflow_server, "five train").info.run_id)
+        hear(progress(2, loss=0.6))
+        until(lambda: has(mlflow_server, "five train", loss=0.6), seconds=60)
+    name = f"{test_requests.plan().spec.name}.training"
+    experiment = client.get_experiment_by_name(name)
+    assert experiment is not None
+    client.delete_experiment(experiment.experiment_id)
+    try:
+        with live_metrics.live_metrics(plan(mlflow_server, "six"), "train", heard.append) as hear:
+            hear(progress(1, loss=0.7))
+    finally:
+        client.restore_experiment(experiment.experiment_id)
+    assert heard[-1].name == "warning"
+    assert f"makes no run in the experiment {name}: was it deleted?" in heard[-1].message
+
+
+def test_a_server_that_never_answers_holds_nobody_up() -> None:
+    heard: list[Event] = []
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        with live_metrics.live_metrics(plan(uri, "seven"), "train", heard.append) as hear:
+            hear(progress(1, loss=0.5))
+        assert time.monotonic() - began < 7
+    assert "1 values of the training's progress are not in MLflow" in heard[-1].message
+
+
+def test_an_address_that_is_none_fails_no_training() -> None:
+    heard: list[Event] = []
+    with live_metrics.live_metrics(plan("http://[bad", "eight"), "train", heard.append) as hear:
+        hear(progress(1, loss=0.5))
+    assert heard[-1].message == "1 values of the training's progress are not in MLflow: ValueError"
 
 
 def fail_after(uri: str, event: Event) -> None:
@@ -110,7 +153,7 @@ def test_a_training_ends_in_time_without_mlflow_and_says_what_is_missing() -> No
     began = time.monotonic()
     with live_metrics.live_metrics(plan("http://me:s3cret@127.0.0.1:9", "three"), "refit", heard.append) as hear:
         hear(progress(1, loss=0.5, learning_rate=1e-3))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 7
     assert [event.name for event in heard] == ["progress", "warning"]
     assert heard[-1].message == (
         "2 values of the training's progress are not in MLflow: MLflow at http://127.0.0.1:9 does not answer:"

@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 from ratchet.model.networks import Network
 from tasks.train import optimizer
 from tasks.train.loop import StopTraining
 from tasks.train.optimizer import Optimizers
+from tasks.train.rows_optimizer import RowsAdam
 from tasks.train.step_losses import NotFinite
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
@@ -115,3 +117,25 @@ def test_an_infinite_weight_of_a_large_table_is_never_saved(large: None) -> None
     with pytest.raises(NotFinite, match="a weight is not finite after step 3"):
         loop("binary", net=made, folder=folder, stopping=poison, checkpoint_steps=3).run()
     assert folder.files == {}
+
+
+def test_a_row_that_is_seen_late_moves_as_far_as_one_that_is_seen_early() -> None:
+    table = torch.nn.Embedding(2, 2, sparse=True)
+    rows_adam = RowsAdam(table.parameters(), lr=0.1, eps=1e-3, factor=1.0)
+    moved: dict[int, Tensor] = {}
+    for row in [0] * 500 + [1]:
+        before = table.weight.detach().clone()
+        rows_adam.zero_grad()
+        table(torch.tensor([row])).sum().backward()
+        rows_adam.step()
+        moved.setdefault(row, (before - table.weight.detach())[row])
+    assert torch.allclose(moved[0], torch.full((2,), 0.1), rtol=0.01)
+    assert torch.allclose(moved[1], moved[0], rtol=1e-4)
+
+
+def test_the_gradient_of_a_large_table_may_be_dense() -> None:
+    table = torch.nn.Embedding(3, 2)
+    before = table.weight.detach().clone()
+    table(torch.tensor([1, 1])).sum().backward()
+    RowsAdam(table.parameters(), lr=0.1, eps=1e-3, factor=1.0).step()
+    assert (table.weight != before).any(1).tolist() == [False, True, False]
