@@ -42,28 +42,28 @@ class LiveRun:
                 {"key": point.name, "value": point.value, "timestamp": point.milliseconds, "step": point.step}
                 for point in points[begin : begin + _MOST_METRICS]
             ]
-            if self._client.ask("POST", "runs/log-batch", {"run_id": run, "metrics": metrics}) is None:
+            if self._client.ask("POST", "/runs/log-batch", {"run_id": run, "metrics": metrics}) is None:
                 self._id = None
                 raise Unavailable(f"MLflow at {self._client.address} refuses metrics of run {run}: was it deleted?")
 
     def finish(self, *, done: bool) -> None:
         """End the run."""
         status = {"status": "FINISHED" if done else "FAILED", "end_time": int(time.time() * 1000)}
-        self._client.ask("POST", "runs/update", {"run_id": self._find(), **status})
+        self._client.ask("POST", "/runs/update", {"run_id": self._find(), **status})
 
     def _find(self) -> str:
         if self._id is None:
             experiment = self._experiment_id()
             condition = f"tags.`{TAG}` = '{self._training}'"
             asked = {"experiment_ids": [experiment], "filter": condition, "max_results": 1}
-            found = (self._client.ask("POST", "runs/search", asked) or {}).get("runs")
+            found = (self._client.ask("POST", "/runs/search", asked) or {}).get("runs")
             self._id = self._go_on(found[0]["info"]) if found else self._create(experiment)
         return self._id
 
     def _go_on(self, run: dict[str, str]) -> str:
         """The id of the run of an earlier try, which is under way again."""
         if run["status"] != "RUNNING":
-            self._client.ask("POST", "runs/update", {"run_id": run["run_id"], "status": "RUNNING"})
+            self._client.ask("POST", "/runs/update", {"run_id": run["run_id"], "status": "RUNNING"})
         return run["run_id"]
 
     def _create(self, experiment: str) -> str:
@@ -73,7 +73,7 @@ class LiveRun:
             "start_time": int(time.time() * 1000),
             "tags": [{"key": TAG, "value": self._training}],
         }
-        answer = self._client.ask("POST", "runs/create", asked)
+        answer = self._client.ask("POST", "/runs/create", asked)
         if answer is None:
             raise Unavailable(
                 f"MLflow at {self._client.address} makes no run in the experiment {self._experiment}: was it deleted?",
@@ -83,8 +83,8 @@ class LiveRun:
 
     def _experiment_id(self) -> str:
         name = {"experiment_name": self._experiment}
-        found = self._client.ask("GET", "experiments/get-by-name", name)
+        found = self._client.ask("GET", "/experiments/get-by-name", name)
         if found is None:
-            made = self._client.ask("POST", "experiments/create", {"name": self._experiment})
+            made = self._client.ask("POST", "/experiments/create", {"name": self._experiment})
             return str((made or {})["experiment_id"])
         return str(found["experiment"]["experiment_id"])

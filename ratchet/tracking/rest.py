@@ -44,7 +44,7 @@ class RestClient:
 
     def ask(self, method: str, path: str, given: dict[str, Any]) -> dict[str, Any] | None:
         """The answer; None for what is not there."""
-        url = f"{self.address}/{_API}/{path}"
+        url = f"{self.address}/{_API}/{path.removeprefix('/')}"
         how: dict[str, Any] = {"params": given} if method == "GET" else {"json": given}
         remedy = "check that MLflow runs at this address and can be reached from here; run again if no retry follows"
         try:

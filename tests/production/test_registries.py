@@ -19,6 +19,7 @@ from ratchet.tracking.file_registry import FileRegistry
 from ratchet.tracking.memory_registry import MemoryRegistry
 from ratchet.tracking.mlflow import track
 from ratchet.tracking.registry import Registry
+from ratchet.tracking.rest import RestClient
 from ratchet.tracking.rest_registry import RestRegistry
 from ratchet.tracking.use_registry import use_registry
 from tests.production.registered import MODEL, NAMES, database, register, registered, tagged
@@ -137,16 +138,16 @@ def test_a_server_s_login_comes_from_the_address_the_environment_or_a_file(
     for name in ("USERNAME", "PASSWORD", "TOKEN"):
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    asked = RestRegistry("http://me:p%40ss@127.0.0.1:9/mlflow/")
+    asked = RestClient("http://me:p%40ss@127.0.0.1:9/mlflow/")
     assert (asked.address, asked._session.auth) == ("http://127.0.0.1:9/mlflow", ("me", "p@ss"))
-    assert RestRegistry("http://127.0.0.1:9")._session.auth is None
+    assert RestClient("http://127.0.0.1:9")._session.auth is None
     given = tmp_path / "login"
     given.write_text("[mlflow]\nmlflow_tracking_username = ann\nmlflow_tracking_password = 50%\n")
     monkeypatch.setenv("RATCHET_MLFLOW_CREDENTIALS", str(given))
-    assert RestRegistry("http://127.0.0.1:9")._session.auth == ("ann", "50%")
+    assert RestClient("http://127.0.0.1:9")._session.auth == ("ann", "50%")
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "bob")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
-    assert RestRegistry("http://127.0.0.1:9")._session.auth == ("bob", "secret")
+    assert RestClient("http://127.0.0.1:9")._session.auth == ("bob", "secret")
 
 
 def test_a_server_that_refuses_the_login_is_named_and_its_password_is_not(httpd: Callable[[int, bytes], str]) -> None:
