@@ -12,7 +12,7 @@ from ratchet.contracts.request import Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.stages import REGULAR
 from ratchet.contracts.summaries import FeatureDay, FeatureSet, Split
-from ratchet.runs.accumulation import double_micro_batches
+from ratchet.runs.accumulation import double_micro_batches, remember_halved
 from ratchet.runs.requests import compose
 from ratchet.store.memory import MemoryStore
 from tests.runs.test_requests import DAY, OUTCOMES, outcome, plan
@@ -60,6 +60,17 @@ def test_the_next_try_and_the_next_night_take_twice_as_many_and_share_no_fingerp
     assert composed(store, plan(run_id="tomorrow")).accumulation == 4
     others = {stage: compose(store, made, stage, OUTCOMES, "a") for stage in REGULAR if stage != "train"}
     assert {request.accumulation for request in others.values()} == {1}
+
+
+def test_a_training_that_halved_its_steps_by_itself_lets_the_next_night_begin_with_what_fitted() -> None:
+    store, made = fresh(), plan()
+    result = OUTCOMES["train"].result
+    assert result is not None
+    remember_halved(store, made, result, used=1)
+    assert composed(store, made).accumulation == 1
+    halved = result.model_copy(update={"summary": {**result.summary, "accumulation": 8}})
+    remember_halved(store, made, halved, used=1)
+    assert composed(store, plan(run_id="tomorrow")).accumulation == 8
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,10 @@ from ratchet.contracts.request import RunPlan
 from ratchet.contracts.stages import Stage
 from ratchet.runs import live_metrics
 from ratchet.runs.events import Event
+from ratchet.runs.history import runs_of
+from ratchet.store.opening import open_store
 from tests.runs import test_requests
-from tests.runs.nights import run, sample
+from tests.runs.nights import DAY, run, sample
 from tests.waiting import until
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("servers")]
@@ -185,7 +187,8 @@ def test_a_night_has_its_training_in_mlflow(mlflow_server: str, tmp_path: Path) 
     client = MlflowClient(mlflow_server)
     experiment = client.get_experiment_by_name("search-ranking.training")
     assert experiment is not None
-    (one,) = client.search_runs([experiment.experiment_id])
+    (night,) = runs_of(open_store(str(tmp_path / "store")), "search-ranking", DAY)
+    (one,) = client.search_runs([experiment.experiment_id], f"tags.`ratchet.training` = '{night} train'")
     assert one.info.status == "FINISHED"
     assert {
         *("training_throughput_samples_per_sec", "data_loading_latency_ms", "checkpoint_duration_ms", "memory_mib"),
