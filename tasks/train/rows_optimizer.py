@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
+
+from tasks.train.startup import WithoutCompiler
 
 
-class RowsAdam(Optimizer):
+class RowsAdam(WithoutCompiler):
     """RMSprop on the rows that have a gradient. The second moment of a number begins with the square of its first one.
 
     So a number's first update is that of Adam in its first step, whenever its row is seen first: Adam's own correction

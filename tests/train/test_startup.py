@@ -42,6 +42,7 @@ def test_adamw_takes_the_steps_of_torchs_adamw_to_the_bit() -> None:
 def test_preparing_and_a_first_step_do_not_import_torchs_compiler() -> None:
     program = """
 import sys, torch
+from tasks.train.rows_optimizer import RowsAdam
 from tasks.train.startup import AdamW, prepare
 prepare(seed=0, cpus=1, gpus=0)
 weight = torch.nn.Parameter(torch.ones(1))
@@ -50,6 +51,12 @@ weight.sum().backward()
 optimizer.step()
 optimizer.load_state_dict(optimizer.state_dict())
 optimizer.zero_grad()
+table = torch.nn.Embedding(3, 2, sparse=True)
+rows = RowsAdam(table.parameters(), lr=0.1, eps=1e-3, factor=1.0)
+rows.zero_grad()
+table(torch.tensor([1])).sum().backward()
+rows.step()
+rows.load_state_dict(rows.state_dict())
 print(*(name for name in ("torch._dynamo", "torch._inductor") if name in sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
