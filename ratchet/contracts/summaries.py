@@ -177,7 +177,7 @@ class TrainedModel(Document):
     objective: str
     split: Split
     evaluations: tuple[Evaluation, ...]
-    best: int = Field(ge=1, description="The number of the evaluation whose weights are the model, from 1.")
+    best: int = Field(ge=1, description="The number of the best evaluation before the fall, from 1.")
     level: float = Field(0, ge=0, description="Epochs at the full learning rate, up to the weights that went on.")
     fall: float = Field(0, ge=0, description="Epochs in which the learning rate fell to nothing.")
     batch_size: int

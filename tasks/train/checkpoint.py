@@ -114,29 +114,31 @@ class Checkpointer:
     def newest(self) -> Checkpoint | None:
         """The newest whole checkpoint, of this training or another that computes the same. Damaged ones are skipped."""
         for _ in range(_LISTINGS):  # another training may replace its checkpoints meanwhile
-            folders = (self._folder, *self._folder.others())
-            found = [(step, -place) for place, folder in enumerate(folders) for step in _steps(folder)]
-            gone = False
-            for step, place in sorted(found, reverse=True):
+            replaced = False
+            for step, is_own, folder in self._newest_first():
                 try:
-                    checkpoint = replace(_read(folders[-place], step), is_own=not place)
-                except FileNotFoundError as error:
-                    gone = gone or bool(place)
-                    self._skip(step, error, is_own=not place)
-                except (ValueError, KeyError, TypeError, SafetensorError) as error:
-                    self._skip(step, error, is_own=not place)
+                    checkpoint = replace(_read(folder, step), is_own=is_own)
+                except (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError) as error:
+                    gone = isinstance(error, FileNotFoundError) and not is_own
+                    replaced = replaced or gone
+                    self._skip(step, f"{'gone' if gone else 'damaged'} ({error})", is_own=is_own)
                 else:
                     self.newest_step = step
                     return checkpoint
-            if not gone:
+            if not replaced:
                 break
         return None
 
-    def _skip(self, step: int, error: Exception, *, is_own: bool) -> None:
+    def _newest_first(self) -> list[tuple[int, bool, ReadFolder]]:
+        """(step, whether it is this training's own, folder) of each checkpoint; at one step the own one first."""
+        folders = [(True, self._folder), *((False, folder) for folder in self._folder.others())]
+        found = [(step, is_own, folder) for is_own, folder in folders for step in _steps(folder)]
+        return sorted(found, key=lambda each: each[:2], reverse=True)
+
+    def _skip(self, step: int, state: str, *, is_own: bool) -> None:
         if is_own:
             self._unreadable.add(step)
-        state = "gone" if isinstance(error, FileNotFoundError) and not is_own else "damaged"
-        self._warn(f"the checkpoint of step {step} is {state} ({error}); training uses the one before it")
+        self._warn(f"the checkpoint of step {step} is {state}; training uses the one before it")
 
     def _write(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any], begin: float) -> None:
         data = save_tensors(tensors)

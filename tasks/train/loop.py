@@ -68,9 +68,9 @@ class Hooks:
 class TrainResult:
     """The result of a training; the network holds the last weights.
 
-    best: the number of the best evaluation, from 1. recipe: to repeat the training. epochs: passes over the rows.
-    resumed_from: the step at which this attempt resumed, if any. loading: mean seconds to read a batch. trace: float32
-    [steps, 2], the loss of each step and the norm of its gradient. segments: how the steps were computed.
+    best: the number of the best evaluation, from 1. recipe: to repeat the training. resumed_from: the step at which
+    this attempt resumed, if any. loading: mean seconds to read a batch. trace: float32 [steps, 2], the loss of each
+    step and the norm of its gradient. segments: how the steps were computed.
     """
 
     history: tuple[EvaluationResult, ...]

@@ -24,7 +24,10 @@ class Optimizers:
     """AdamW for layers and small tables, and RowsAdam for the large tables, if there are any."""
 
     def __init__(self, network: nn.Module, *, learning_rate: float, weight_decay: float) -> None:
-        """Decay is for matrices alone: not for biases and scales, and not for the vectors of categories."""
+        """Decay is for matrices alone: not for biases and scales, and not for the vectors of categories.
+
+        From here on, backward gives a large table a sparse gradient.
+        """
         tables = [
             module
             for embeddings in network.modules()

@@ -41,7 +41,7 @@ from tasks.train.trial import try_own_code
 class Training:
     """A training that has ended; its model is in the outputs. settings, loss and mass: those that it was computed with.
 
-    network: on its device, with the weights of the best epoch.
+    network: on its device, with the last weights.
     """
 
     network: Network
@@ -64,7 +64,7 @@ def train_model(
     """Train on the days of the split of `features`, or resume; the model is then in the outputs.
 
     fitted: the output of the features stage with what was fitted on these days. measured: a training whose recipe is
-    repeated: its batch size, and as many epochs as its best one. Raises Preempted on a notice to stop, after saving.
+    repeated: its batch size, and as many epochs of each part. Raises Preempted on a notice to stop, after saving.
     """
     resources = ctx.spec.resources["train"]
     refuse_step_sizes(ctx.spec, features)

@@ -1,7 +1,6 @@
 """The state of a training: everything that a run needs to resume and end with the bits of an uninterrupted one.
 
-A change here violates the promise of the project when a value that the next step depends on is not in `state_dict`, or
-when a checkpoint of an earlier release cannot be loaded.
+A change here violates the promise of the project when a value that the next step depends on is not in `state_dict`.
 """
 
 import math
@@ -47,10 +46,10 @@ class TrainState:
     """Where a training is. `state_dict` and `load_state_dict` include model, optimizer, best weights and RNG.
 
     fall: the part in which the learning rate falls. step: completed steps. loss: sum of the losses of the steps since
-    the last evaluation, each times its mass. mass: the sum of their masses. rows, seconds: those
-    that they have read, and their time. best: the number of
-    the best evaluation, from 1, and 0 before the first. best_weights: those of it, until the fall begins. trace: of
-    each completed step its loss and the norm of its gradient, in turn. segments: how the steps were computed.
+    the last evaluation, each times its mass. mass: the sum of their masses. rows, seconds: those that they have read,
+    and their time. best: the number of the best evaluation, from 1, and 0 before the first. best_weights: those of it,
+    until the fall begins. trace: of each completed step its loss and the norm of its gradient, in turn. segments: how
+    the steps were computed.
     """
 
     network: Network

@@ -30,8 +30,15 @@ def test_no_more_steps_than_asked_for_are_between_two_checkpoints() -> None:
                 steps.append(int(name[5:15]))
 
     steps = [0]
-    given = {"batch_size": 20, "evaluations": 5, "checkpoint_steps": 20, "epochs": 2}
-    loop("binary", folder=Listening(), valid=rows("binary", 300), **given).run()  # type: ignore[arg-type]  # numbers
+    loop(
+        "binary",
+        folder=Listening(),
+        valid=rows("binary", 300),
+        batch_size=20,
+        evaluations=5,
+        checkpoint_steps=20,
+        epochs=2,
+    ).run()
     assert len(steps) > 10
     assert max(np.diff(steps)) <= 20
 
