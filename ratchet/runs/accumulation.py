@@ -13,9 +13,9 @@ from ratchet.contracts.accumulation import Accumulation
 from ratchet.contracts.errors import ConfigurationError, OutOfMemory, RatchetError
 from ratchet.contracts.fingerprint import digest_of, fingerprint
 from ratchet.contracts.request import Outcome, RunPlan
-from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.step_rows import MAX_ACCUMULATION, step_rows
+from ratchet.contracts.summaries import TrainedModel
 from ratchet.store.base import Store
 
 
@@ -58,10 +58,9 @@ def remember_out_of_memory(store: Store, plan: RunPlan, error: OutOfMemory, *, u
     return error
 
 
-def remember_halved(store: Store, plan: RunPlan, result: StageResult, *, used: int) -> None:
+def remember_halved(store: Store, plan: RunPlan, trained: TrainedModel, *, used: int) -> None:
     """Remember the micro-batches of a training that halved them by itself. used: those that it began with."""
-    fitted = summaries.trained(result).accumulation if result.summary else 1
-    while used < fitted:
+    while used < trained.accumulation:
         doubled = double_micro_batches(store, plan, used=used)
         if doubled is None:
             return

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from ratchet.contracts import paths
+from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import OutOfMemory, Preempted, RatchetError, Unavailable
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import Outcome
@@ -190,7 +190,8 @@ class Attempt:
         if work.plan.kind != "reproduction":  # it is no build that a later run differs from
             work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
             if work.request.stage in TRAININGS:
-                remember_halved(work.store, work.plan, found.result, used=work.request.accumulation)
+                trained = summaries.trained(found.result)
+                remember_halved(work.store, work.plan, trained, used=work.request.accumulation)
         return outcome_of(found, cached=False, because=work.because)
 
     def _to_end(self, job: StageJob) -> RatchetError | None:

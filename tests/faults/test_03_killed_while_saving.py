@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.strace import STRACE, killed_at_every_call, started_zygote
+from tests.faults.strace import killed_at_every_call, needs_strace, started_zygote
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+@needs_strace
 def test_a_kill_at_any_call_of_the_last_save_changes_no_bit_of_the_final_weights(tmp_path: Path) -> None:
     with started_zygote(tmp_path) as zygote:
         assert set(killed_at_every_call("stop", zygote, tmp_path)) == {False, True}

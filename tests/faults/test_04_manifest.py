@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.strace import STRACE, Zygote, killed_at_every_call, started_zygote
+from tests.faults.strace import Zygote, killed_at_every_call, needs_strace, started_zygote
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +14,7 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
         yield started
 
 
-@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+@needs_strace
 @pytest.mark.parametrize("act", ["publish", "replace"])
 def test_a_kill_at_any_call_leaves_the_old_state_or_the_new(act: str, zygote: Zygote, tmp_path: Path) -> None:
     # Kills hit before and after the one call that makes the difference.

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.faults.acts import BEGIN, CHECK
-from tests.faults.strace import STRACE, changing_calls, started_zygote
+from tests.faults.strace import changing_calls, needs_strace, started_zygote
 
 _FAILED = re.compile(r"fsync\((\d+)\) += -1 EIO")
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+@needs_strace
 def test_a_failed_fsync_is_a_failed_save_and_the_checkpoint_before_it_stays(tmp_path: Path) -> None:
     with started_zygote(tmp_path) as zygote:
         whole = tmp_path / "whole"

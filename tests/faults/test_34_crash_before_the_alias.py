@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.strace import STRACE, Zygote, killed_at_every_call, started_zygote
+from tests.faults.strace import Zygote, killed_at_every_call, needs_strace, started_zygote
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +14,7 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
         yield started
 
 
-@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+@needs_strace
 def test_a_crash_between_record_and_alias_is_mended_by_the_next_look(zygote: Zygote, tmp_path: Path) -> None:
     # Kills hit before and after the call that commits the alias.
     assert set(killed_at_every_call("follow", zygote, tmp_path)) == {False, True}

@@ -9,7 +9,7 @@ from ratchet.runs.requests import compose
 from ratchet.runs.work import Work
 from ratchet.store.base import Store
 from ratchet.store.publishing import Transaction
-from tests.runs.test_requests import OUTCOMES
+from tests.runs.test_requests import OUTCOMES, TRAINED
 
 
 def keep_plan(store: Store, made: RunPlan) -> RunPlan:
@@ -38,7 +38,7 @@ def training(store: Store, made: RunPlan, attempt: str = "a") -> Work:
 
 
 def publish(work: Work, attempt: str = "another", **parts: str) -> PublishedResult:
-    """Publish some result of the work, and mark it as built."""
+    """Publish some result of a training, and mark it as built."""
     transaction = Transaction(work.store, work.request.prefix, attempt)
     transaction.add_bytes("weights", b"0123456789")
     found = transaction.commit(
@@ -46,6 +46,7 @@ def publish(work: Work, attempt: str = "another", **parts: str) -> PublishedResu
         fingerprint=work.request.fingerprint,
         parts={**work.request.parts, **parts},
         content=digest(b"weights"),
+        summary=TRAINED,
         timings={"fit": 90.0, "load": 30.0},
     )
     work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")

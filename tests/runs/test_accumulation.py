@@ -11,11 +11,11 @@ from ratchet.contracts.fingerprint import digest, fingerprint
 from ratchet.contracts.request import Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.stages import REGULAR
-from ratchet.contracts.summaries import FeatureDay, FeatureSet, Split
+from ratchet.contracts.summaries import FeatureDay, FeatureSet, Split, TrainedModel
 from ratchet.runs.accumulation import double_micro_batches, remember_halved
 from ratchet.runs.requests import compose
 from ratchet.store.memory import MemoryStore
-from tests.runs.test_requests import DAY, OUTCOMES, outcome, plan
+from tests.runs.test_requests import DAY, OUTCOMES, TRAINED, outcome, plan
 
 RANKING = {"train.objective": "ranking", "columns.x.role": "group", "columns.x.type": "int64", "columns.x.min": 0}
 
@@ -64,12 +64,10 @@ def test_the_next_try_and_the_next_night_take_twice_as_many_and_share_no_fingerp
 
 def test_a_training_that_halved_its_steps_by_itself_lets_the_next_night_begin_with_what_fitted() -> None:
     store, made = fresh(), plan()
-    result = OUTCOMES["train"].result
-    assert result is not None
-    remember_halved(store, made, result, used=1)
+    trained = TrainedModel.model_validate(TRAINED)
+    remember_halved(store, made, trained, used=1)
     assert composed(store, made).accumulation == 1
-    halved = result.model_copy(update={"summary": {**result.summary, "accumulation": 8}})
-    remember_halved(store, made, halved, used=1)
+    remember_halved(store, made, trained.model_copy(update={"accumulation": 8}), used=1)
     assert composed(store, plan(run_id="tomorrow")).accumulation == 8
 
 
