@@ -58,19 +58,28 @@ def made_up_rows(ids: int, count: int) -> Rows:
 
 def seconds_of_a_step(network: Network, rows: Rows) -> float:
     """Mean seconds of a step in one epoch of the training loop."""
-    result = Loop(
+    result = training(network, rows, checkpointer=_Unsaved(), batch_size=BATCH).run()
+    return sum(each.seconds for each in result.history) / result.history[-1].step
+
+
+def training(
+    network: Network, rows: Rows, *, checkpointer: Checkpointer, batch_size: int, checkpoint_steps: int | None = None
+) -> Loop:
+    """One epoch of the training loop. checkpoint_steps: steps between two saves; at the end there is one more."""
+    return Loop(
         network,
         Settings(
             objective="binary",
             steps=len(rows),
             epochs=1,
             evaluations=1,
-            batch_size=BATCH,
+            batch_size=batch_size,
             learning_rate=RATE,
             weight_decay=DECAY,
             seed=0,
             patience=1,
             checkpoint_every_s=1e9,
+            checkpoint_steps=checkpoint_steps,
             lower_is_better=True,
         ),
         train=rows,
@@ -78,7 +87,7 @@ def seconds_of_a_step(network: Network, rows: Rows) -> float:
         both=rows,
         loss=LOSSES["binary"],
         mass=MASSES["binary"],
-        checkpointer=_Unsaved(),
+        checkpointer=checkpointer,
         hooks=Hooks(
             progress=lambda *_: None,
             warn=print,
@@ -87,5 +96,4 @@ def seconds_of_a_step(network: Network, rows: Rows) -> float:
             metric=lambda *_: None,
             finish=lambda raw: raw,
         ),
-    ).run()
-    return sum(each.seconds for each in result.history) / result.history[-1].step
+    )

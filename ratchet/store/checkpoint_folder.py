@@ -4,7 +4,11 @@ Trainings with one resume key compute the same, though perhaps elsewhere or in o
 the folders of all.
 """
 
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import ValidationError
 
@@ -24,18 +28,39 @@ _SHOWN = 3
 
 
 class ReadFolder:
-    """A folder of checkpoints that another training may write."""
+    """A folder of checkpoints that another training may write. disk: a folder for a file at a time."""
 
-    def __init__(self, store: Store, prefix: str) -> None:
-        self._store, self._prefix = store, prefix
+    def __init__(self, store: Store, prefix: str, disk: Path) -> None:
+        self._store, self._prefix, self._disk = store, prefix, disk
 
     def get(self, name: str) -> bytes:
         """Read a file. Raises FileNotFoundError."""
         return self._store.read(f"{self._prefix}/{name}")
 
+    @contextmanager
+    def fetch(self, name: str) -> Iterator[Path]:
+        """A file on a disk of this machine, while the block runs. Raises FileNotFoundError."""
+        key = f"{self._prefix}/{name}"
+        local = self._store.local(key)
+        if local is not None:
+            yield local
+            return
+        with self._temporary() as copy:
+            self._store.download(key, copy)
+            yield copy
+
     def names(self) -> Iterable[str]:
         """List all files."""
         return [paths.last(entry.key) for entry in self._store.list(self._prefix)]
+
+    @contextmanager
+    def _temporary(self) -> Iterator[Path]:
+        """A name for a file on the disk, which is deleted at the end of the block."""
+        path = self._disk / f"part-{secrets.token_hex(8)}"
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
 
 
 class StoreCheckpointFolder(ReadFolder):
@@ -45,36 +70,40 @@ class StoreCheckpointFolder(ReadFolder):
     checkpoints of its successor.
     """
 
-    def __init__(self, store: Store, request: StageRequest) -> None:
+    def __init__(self, store: Store, request: StageRequest, disk: Path) -> None:
         name, stage = request.spec.name, request.stage
-        super().__init__(store, paths.checkpoints(name, stage, request.resume_key, request.fingerprint))
+        super().__init__(store, paths.checkpoints(name, stage, request.resume_key, request.fingerprint), disk)
         self._request = request
         self._lease = paths.lease(name, stage, request.fingerprint)
         self._has_origin = False
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file durably; replace the old one. Raises RatchetError if another attempt holds the lease."""
-        request = self._request
-        holder = holder_of(self._store, self._lease)
-        if holder is not None and holder.attempt != request.attempt:
-            raise RatchetError(
-                f"attempt {holder.attempt} has replaced this one, {request.attempt}",
-                remedy=f"wait for attempt {holder.attempt}",
-            )
-        if not self._has_origin:
-            origin = CheckpointOrigin(run_id=request.run_id, data_date=request.data_date, parts=request.parts)
-            self._replace(_ORIGIN, origin.model_dump_json().encode())
-            self._has_origin = True
+        """Write a small file durably; replace the old one. Raises RatchetError if another attempt holds the lease."""
+        self._begin_to_write()
         self._replace(name, data)
 
+    def write(self, name: str, content: Callable[[BinaryIO], None]) -> None:
+        """Write a large file durably, with the bytes that `content` writes: first on the disk, then in the store.
+
+        Raises RatchetError if another attempt holds the lease.
+        """
+        with self._temporary() as path:
+            with path.open("xb") as file:
+                content(file)
+            self._begin_to_write()
+            self._store.upload(path, f"{self._prefix}/{name}")
+
     def remove(self, name: str) -> None:
-        """Remove a file if it exists."""
+        """Remove a file if it exists. Raises RatchetError if another attempt holds the lease."""
+        self._check_lease()
         self._store.delete(f"{self._prefix}/{name}")
 
     def others(self) -> Sequence[ReadFolder]:
         """The folders of other trainings with the same resume key."""
         return [
-            ReadFolder(self._store, prefix) for prefix in _folders(self._store, self._shared) if prefix != self._prefix
+            ReadFolder(self._store, prefix, self._disk)
+            for prefix in _folders(self._store, self._shared)
+            if prefix != self._prefix
         ]
 
     def why_fresh(self) -> str:
@@ -101,6 +130,23 @@ class StoreCheckpointFolder(ReadFolder):
     def _shared(self) -> str:
         request = self._request
         return paths.checkpoints(request.spec.name, request.stage, request.resume_key)
+
+    def _begin_to_write(self) -> None:
+        self._check_lease()
+        if not self._has_origin:
+            request = self._request
+            origin = CheckpointOrigin(run_id=request.run_id, data_date=request.data_date, parts=request.parts)
+            self._replace(_ORIGIN, origin.model_dump_json().encode())
+            self._has_origin = True
+
+    def _check_lease(self) -> None:
+        request = self._request
+        holder = holder_of(self._store, self._lease)
+        if holder is not None and holder.attempt != request.attempt:
+            raise RatchetError(
+                f"attempt {holder.attempt} has replaced this one, {request.attempt}",
+                remedy=f"wait for attempt {holder.attempt}",
+            )
 
     def _replace(self, name: str, data: bytes) -> None:
         key = f"{self._prefix}/{name}"

@@ -1,7 +1,9 @@
 """Checkpoints of a training, written so that a crash at any moment leaves a whole one.
 
-A checkpoint is a file of tensors (safetensors) and a JSON document with the rest of the state and the sha256 of both.
-The document is written last: without it the checkpoint does not exist. Nothing is pickled.
+A checkpoint is a JSON document and files of tensors (safetensors) of bounded size. The document holds the rest of the
+state and the sha256 of everything. It is written last: without it the checkpoint does not exist. Nothing is pickled,
+and no file is written twice. The best weights have files of their own: each is written in two copies, and the
+checkpoints that follow use one and the other in turn.
 
 A change here violates the promise of the project when a training resumes from a damaged checkpoint, or when the last
 good one can be lost while another is written.
@@ -10,47 +12,28 @@ good one can be lost while another is written.
 import hashlib
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from tasks.train.checkpoint_files import DAMAGE, CheckpointFolder, ReadFolder, Stored, load, store
+from tasks.train.parts import PART_BYTES
+from tasks.train.staging import Staging
+
+FORMAT = 4
+BEST = "best."
+"""The names of the best weights begin with it."""
+_COPIES = 2
+"""Of the best weights: so one that is damaged costs the newest checkpoint, and not the one before it."""
 _LISTINGS = 3
 _DOCUMENT = re.compile(r"^step-(\d{10})\.json$")
-
-
-class ReadFolder(Protocol):
-    """Files by plain name."""
-
-    def get(self, name: str) -> bytes:
-        """Read a file. Raises FileNotFoundError."""
-        ...
-
-    def names(self) -> Iterable[str]:
-        """List all files."""
-        ...
-
-
-class CheckpointFolder(ReadFolder, Protocol):
-    """Stores whole files by plain name. A file is durable when `put` returns."""
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Remove a file if it exists."""
-        ...
-
-    def others(self) -> Iterable[ReadFolder]:
-        """The folders of other trainings that compute the same."""
-        ...
+_FILE = re.compile(r"^(?:step|best)-(\d{10})\.(?:json$|.*safetensors$)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,43 +41,68 @@ class Checkpoint:
     """A saved state.
 
     step: completed steps of all epochs. state: what `TrainState.state_dict` returned, that is tensors and JSON values.
-    is_own: whether this training wrote it, not another that computes the same.
+    moving: the names of tensors that may change before the next update of the weights. is_own: whether this training
+    wrote it, not another that computes the same.
     """
 
     step: int
     state: Mapping[str, Any]
+    moving: AbstractSet[str] = frozenset()
     is_own: bool = True
 
 
 class Checkpointer:
     """Saves in the background, one checkpoint at a time, and keeps the newest `keep`.
 
-    A save that fails is logged through `warn`, and training continues. stalls: seconds that the loop waited for each
-    save. durations: seconds from the start of each save until it was durable. failures: saves that failed.
-    newest_step: of the newest checkpoint that this process has read or made durable.
+    A save that begins while the one before is being written waits for it: so a training loses one interval at most. A
+    save that fails is logged through `warn`, and training continues. part_bytes: of a file of tensors, at most. stalls:
+    seconds that the loop waited for each save. durations: seconds from the start of each save until it was durable.
+    failures: saves that failed. waits: saves that waited for the one before. newest_step: of the newest checkpoint that
+    this process has read or made durable.
     """
 
-    def __init__(self, folder: CheckpointFolder, *, keep: int, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        folder: CheckpointFolder,
+        *,
+        keep: int,
+        warn: Callable[[str], None],
+        part_bytes: int = PART_BYTES,
+    ) -> None:
         self._folder = folder
         self._keep = keep
         self._warn = warn
+        self._part_bytes = part_bytes
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
+        self._staging = Staging()
+        self._token = secrets.token_hex(4)
+        self._best = list[Stored]()
+        self._files: dict[int, frozenset[str]] = {}
+        self._unreadable: set[int] = set()
         self.stalls: list[float] = []
         self.durations: list[float] = []
-        self.failures = 0
+        self.failures = self.waits = 0
         self.newest_step: int | None = None
-        self._unreadable: set[int] = set()
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Copy the state, and write the copy while training continues."""
+        """Copy and write the state while training continues. Call `wait_for_copy` before its weights change."""
         begin = perf_counter()
+        self.waits += self._pending is not None and not self._pending.done()
         self.wait()
-        tensors, values = _split(checkpoint.state)
-        tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-        values = json.loads(json.dumps(values))
-        self._pending = self._pool.submit(self._write, checkpoint.step, tensors, values, begin)
+        tensors = {name: value for name, value in checkpoint.state.items() if isinstance(value, Tensor)}
+        progress = json.dumps({name: value for name, value in checkpoint.state.items() if name not in tensors})
+        best = {name: tensors.pop(name) for name in list(tensors) if name.startswith(BEST)}
+        self._staging.begin(tensors, moving=checkpoint.moving)
+        self._pending = self._pool.submit(self._write, checkpoint.step, best, progress, begin)
         self.stalls.append(perf_counter() - begin)
+
+    def wait_for_copy(self) -> None:
+        """Before the weights change: let the copy of the last save end."""
+        if self._pending is not None:
+            begin = perf_counter()
+            self._staging.wait()
+            self.stalls[-1] += perf_counter() - begin
 
     def wait(self) -> BaseException | None:
         """Wait for the save in progress. Returns its error, which is logged, not raised; None if it is durable."""
@@ -117,14 +125,16 @@ class Checkpointer:
             replaced = False
             for step, is_own, folder in self._newest_first():
                 try:
-                    checkpoint = replace(_read(folder, step), is_own=is_own)
-                except (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError) as error:
+                    checkpoint, best = _read(folder, step)
+                except DAMAGE as error:
                     gone = isinstance(error, FileNotFoundError) and not is_own
                     replaced = replaced or gone
-                    self._skip(step, f"{'gone' if gone else 'damaged'} ({error})", is_own=is_own)
+                    other = "of another release" if isinstance(error, _OtherRelease) else "damaged"
+                    self._skip(step, f"{'gone' if gone else other} ({error})", is_own=is_own)
                 else:
                     self.newest_step = step
-                    return checkpoint
+                    self._best = [best] if is_own else []
+                    return replace(checkpoint, is_own=is_own)
             if not replaced:
                 break
         return None
@@ -132,7 +142,7 @@ class Checkpointer:
     def _newest_first(self) -> list[tuple[int, bool, ReadFolder]]:
         """(step, whether it is this training's own, folder) of each checkpoint; at one step the own one first."""
         folders = [(True, self._folder), *((False, folder) for folder in self._folder.others())]
-        found = [(step, is_own, folder) for is_own, folder in folders for step in _steps(folder)]
+        found = [(step, is_own, folder) for is_own, folder in folders for step in _steps(folder.names())]
         return sorted(found, key=lambda each: each[:2], reverse=True)
 
     def _skip(self, step: int, state: str, *, is_own: bool) -> None:
@@ -140,58 +150,87 @@ class Checkpointer:
             self._unreadable.add(step)
         self._warn(f"the checkpoint of step {step} is {state}; training uses the one before it")
 
-    def _write(self, step: int, tensors: dict[str, Tensor], values: dict[str, Any], begin: float) -> None:
-        data = save_tensors(tensors)
-        document = {
-            "progress": values,
-            "progress_sha256": _digest_of_json(values),
-            "tensors_sha256": hashlib.sha256(data).hexdigest(),
+    def _write(self, step: int, best: Mapping[str, Tensor], progress: str, begin: float) -> None:
+        state = self._store(f"step-{step:010d}", self._staging.finish())
+        self._best = [copy for copy in self._best if copy.holds(best)]
+        if len(self._best) < min(self._keep, _COPIES):
+            self._best.append(self._store(f"best-{step:010d}", best))
+        else:
+            self._best.append(self._best.pop(0))
+        self._staging.check()
+        content = {
+            "step": step,
+            "progress": json.loads(progress),
+            "state": state.document,
+            "best": self._best[-1].document,
         }
-        self._folder.put(_tensors(step), data)
-        self._folder.put(_document(step), json.dumps(document).encode())
+        document = {"format": FORMAT, "content": content, "sha256": _digest_of_json(content)}
+        self._folder.put(_name(step), json.dumps(document).encode())
         self.durations.append(perf_counter() - begin)
         self.newest_step = step
+        self._files[step] = _files_of(content)
         self._remove_old(step)
 
+    def _store(self, name: str, tensors: Mapping[str, Tensor]) -> Stored:
+        return store(self._folder, name, tensors, writer=self._token, most=self._part_bytes)
+
     def _remove_old(self, step: int) -> None:
-        """Keep the newest ones that can be read."""
+        """Keep the newest ones that can be read, with their files, and remove the rest, also that of crashed saves."""
         self._unreadable.discard(step)
         try:
-            found = sorted(_steps(self._folder))
-            readable = [each for each in found if each not in self._unreadable]
-            for old in (*readable[: -self._keep], *self._unreadable.intersection(found)):
-                self._folder.remove(_document(old))
-                self._folder.remove(_tensors(old))
+            names = {name for name in self._folder.names() if _FILE.match(name)}
+            kept = self._kept(names)
+            for name in sorted(names - kept, key=lambda name: (not name.endswith(".json"), name)):  # documents first
+                self._folder.remove(name)
         except Exception as error:  # noqa: BLE001 - whatever it is, the state of this step is saved
             self._warn(f"old checkpoints could not be removed, and use up the store: {error}")
 
+    def _kept(self, names: Iterable[str]) -> set[str]:
+        """The names of the files of the newest checkpoints that can be read."""
+        known, self._files = self._files, {}
+        for step in sorted(_steps(names), reverse=True):
+            if step not in self._unreadable and len(self._files) < self._keep:
+                try:
+                    self._files[step] = known.get(step) or _files_of(_document(self._folder, step))
+                except DAMAGE:
+                    self._unreadable.add(step)
+        return set[str]().union(*self._files.values())
 
-def _steps(folder: ReadFolder) -> list[int]:
-    return [int(found.group(1)) for name in folder.names() if (found := _DOCUMENT.match(name))]
+
+class _OtherRelease(ValueError):
+    """A document of another format."""
 
 
-def _read(folder: ReadFolder, step: int) -> Checkpoint:
-    document = json.loads(folder.get(_document(step)))
-    data = folder.get(_tensors(step))
-    if _digest_of_json(document["progress"]) != document["progress_sha256"]:
+def _steps(names: Iterable[str]) -> list[int]:
+    return [int(found.group(1)) for name in names if (found := _DOCUMENT.match(name))]
+
+
+def _read(folder: ReadFolder, step: int) -> tuple[Checkpoint, Stored]:
+    """A checkpoint, and its best weights. Raises one of DAMAGE."""
+    content = _document(folder, step)
+    state, best = (load(folder, content[name]) for name in ("state", "best"))
+    return Checkpoint(step=step, state={**content["progress"], **state.tensors, **best.tensors}), best
+
+
+def _document(folder: ReadFolder, step: int) -> dict[str, Any]:
+    """The content of a document. Raises one of DAMAGE."""
+    document = json.loads(folder.get(_name(step)))
+    if "format" not in document or document["format"] != FORMAT:
+        raise _OtherRelease(f"it is not of format {FORMAT}")
+    content: dict[str, Any] = document["content"]
+    if content["step"] != step or _digest_of_json(content) != document["sha256"]:
         raise ValueError("its document does not match its digest")
-    if hashlib.sha256(data).hexdigest() != document["tensors_sha256"]:
-        raise ValueError("its tensors do not match their digest")
-    return Checkpoint(step=step, state={**document["progress"], **load_tensors(data)})
+    return content
 
 
-def _document(step: int) -> str:
+def _files_of(content: Mapping[str, Any]) -> frozenset[str]:
+    """All files of a checkpoint."""
+    tensors = (each["name"] for stored in ("state", "best") for each in content[stored]["files"])
+    return frozenset((_name(content["step"]), *tensors))
+
+
+def _name(step: int) -> str:
     return f"step-{step:010d}.json"
-
-
-def _tensors(step: int) -> str:
-    return f"step-{step:010d}.safetensors"
-
-
-def _split(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """(tensors, JSON values) of a state."""
-    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
-    return tensors, {name: value for name, value in state.items() if name not in tensors}
 
 
 def _digest_of_json(values: Mapping[str, Any]) -> str:

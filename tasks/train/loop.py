@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ratchet.model.networks import Network
-from tasks.train.checkpoint import Checkpoint, Checkpointer
+from tasks.train.checkpoint import Checkpointer
 from tasks.train.computation import Computation
 from tasks.train.data import Reader, Rows
 from tasks.train.losses import Loss, Mass
@@ -212,6 +212,7 @@ class Loop:
         result = self._computation.add_gradients(rows)
         norm = self._optimizer.clip(_LARGEST_GRADIENT)
         self._losses.add(result, norm, position.reader, batch)
+        self._checkpointer.wait_for_copy()
         self._optimizer.step()
 
     def _stop(self) -> None:
@@ -286,7 +287,7 @@ class Loop:
 
     def _save(self) -> None:
         self._saved_step = self._state.step
-        self._checkpointer.save(Checkpoint(step=self._state.step, state=self._state.state_dict()))
+        self._checkpointer.save(self._state.checkpoint())
 
     def _resume(self) -> int | None:
         """Restore the newest checkpoint. Returns its step, or None without a checkpoint."""

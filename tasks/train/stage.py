@@ -80,7 +80,7 @@ def train_model(
         train, valid = both.split(rows_of(features, "train"))
         network.preprocess.flagged.copy_(train.numeric.isnan().any(0))
     settings = _settings(ctx, len(train), measured)
-    folder = StoreCheckpointFolder(ctx.store, ctx.request)
+    folder = StoreCheckpointFolder(ctx.store, ctx.request, ctx.disk)
     checkpointer = Checkpointer(folder, keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning)
     with (
         ctx.phase("train"),
@@ -235,6 +235,7 @@ def _metrics(result: TrainResult, rows: int, checkpointer: Checkpointer) -> dict
         "checkpoint_duration_ms": _mean_ms(checkpointer.durations),
         "checkpoint_stall_ms": _mean_ms(checkpointer.stalls),
         "checkpoint_failures": float(checkpointer.failures),
+        "checkpoint_waits": float(checkpointer.waits),
         "train_loss": result.history[-1].loss,
         "epochs": result.history[-1].epoch,
         "steps": float(result.history[-1].step),

@@ -14,13 +14,11 @@ import torch
 from torch import Tensor
 
 from ratchet.model.networks import Network
+from tasks.train.checkpoint import BEST, Checkpoint
 from tasks.train.optimizer import Optimizers
 from tasks.train.random_states import generator_states, restore_generators
 from tasks.train.schedule import Fall
 from tasks.train.settings import Segment
-
-FORMAT = 3
-"""Of a checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +111,15 @@ class TrainState:
         if not self.segments or replace(self.segments[-1], begin=segment.begin) != segment:
             self.segments.append(segment)
 
+    def checkpoint(self) -> Checkpoint:
+        """The state to save. Only the update of the weights changes parameters and the optimizer's state."""
+        updated = {id(parameter) for parameter in self.network.parameters() if parameter.requires_grad}
+        moving = (name for name, each in self.network.state_dict(keep_vars=True).items() if id(each) not in updated)
+        return Checkpoint(step=self.step, state=self.state_dict(), moving={f"model.{name}" for name in moving})
+
     def state_dict(self) -> dict[str, Any]:
         """All fields by their stored names: tensors, and values that JSON can hold. Names and order are the format."""
         return {
-            "format": FORMAT,
             "step": self.step,
             "loss": self.loss.hex(),
             "mass": self.mass.hex(),
@@ -127,7 +130,7 @@ class TrainState:
             "fall": asdict(self.fall),
             "segments": [asdict(segment) for segment in self.segments],
             **{f"model.{name}": tensor for name, tensor in self.network.state_dict().items()},
-            **{f"best.{name}": tensor for name, tensor in self.best_weights.items()},
+            **{f"{BEST}{name}": tensor for name, tensor in self.best_weights.items()},
             **{f"optimizer.{name}": tensor for name, tensor in self.optimizer.tensors().items()},
             **generator_states(),
             "trace": torch.from_numpy(np.array(self.trace, np.float32)),

@@ -51,7 +51,7 @@ def request(folder: Path) -> StageRequest:
 
 def checkpointer(folder: Path, asked: StageRequest | None = None) -> Checkpointer:
     """Saves below the folder."""
-    files = StoreCheckpointFolder(store_of(folder), asked or request(folder))
+    files = StoreCheckpointFolder(store_of(folder), asked or request(folder), folder)
     return Checkpointer(files, keep=2, warn=lambda _: None)
 
 

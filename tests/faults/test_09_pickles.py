@@ -74,8 +74,10 @@ def test_a_checkpoint_that_is_a_pickle_is_damaged_and_the_one_before_it_is_used(
         loop("binary", folder=folder, stop_after=20).run()
     data = pickle.dumps(trap)
     document = json.loads(folder.files["step-0000000020.json"])
-    document["tensors_sha256"] = sha256(data).hexdigest()
-    folder.files["step-0000000020.safetensors"] = data
+    (file,) = document["content"]["state"]["files"]
+    folder.files[file["name"]] = data
+    file["sha256"] = sha256(data).hexdigest()
+    document["sha256"] = sha256(json.dumps(document["content"], sort_keys=True).encode()).hexdigest()
     folder.files["step-0000000020.json"] = json.dumps(document).encode()
     assert loop("binary", folder=folder, warnings=warnings).run().resumed_from == 16
     assert "the checkpoint of step 20 is damaged" in warnings[0]

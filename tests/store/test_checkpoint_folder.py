@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
@@ -31,9 +32,13 @@ def request(shop: Shop, *, run: str = "r1", **parts: str) -> StageRequest:
     return made.model_copy(update={"run_id": run, "parts": given, "fingerprint": fingerprint(given)})
 
 
+def folder_of(store: Store, asked: StageRequest) -> StoreCheckpointFolder:
+    return StoreCheckpointFolder(store, asked, Path(gettempdir()))
+
+
 def save(store: Store, asked: StageRequest, step: int = 1) -> StoreCheckpointFolder:
-    folder = StoreCheckpointFolder(store, asked)
-    folder.put(f"step-{step:010d}.safetensors", b"")
+    folder = folder_of(store, asked)
+    folder.write(f"step-{step:010d}.part-1-of-1.ab.safetensors", lambda output: None)
     folder.put(f"step-{step:010d}.json", b"{}")
     return folder
 
@@ -77,8 +82,8 @@ def test_a_published_training_leaves_none_of_its_run_and_keeps_those_of_another_
 def test_why_a_training_does_not_resume_names_what_its_mathematics_differ_in(store: Store, shop: Shop) -> None:
     save(store, request(shop))
     cpus = {"config__resources__train__cpus": "4", "accumulation": "2"}
-    fresh = StoreCheckpointFolder(store, request(shop, config__train__seed="5", **cpus))
+    fresh = folder_of(store, request(shop, config__train__seed="5", **cpus))
     assert fresh.why_fresh() == "run r1 computed something else: config.train.seed: 0 -> 5"
-    assert StoreCheckpointFolder(store, request(shop, **cpus)).why_fresh() == ""
+    assert folder_of(store, request(shop, **cpus)).why_fresh() == ""
     empty = MemoryStore(store.uri + "-empty")
-    assert StoreCheckpointFolder(empty, request(shop)).why_fresh() == ""
+    assert folder_of(empty, request(shop)).why_fresh() == ""

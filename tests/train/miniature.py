@@ -1,7 +1,11 @@
 """A training in miniature: rows that can be learnt from, a network for them, and a checkpoint folder in memory."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -33,6 +37,19 @@ class MemoryFolder:
             return self.files[name]
         except KeyError:
             raise FileNotFoundError(name) from None
+
+    def write(self, name: str, content: Callable[[BinaryIO], None]) -> None:
+        buffer = BytesIO()
+        content(buffer)
+        self.put(name, buffer.getvalue())
+
+    @contextmanager
+    def fetch(self, name: str) -> Iterator[Path]:
+        data = self.get(name)
+        with TemporaryDirectory() as folder:
+            path = Path(folder, name)
+            path.write_bytes(data)
+            yield path
 
     def names(self) -> Iterable[str]:
         return list(self.files)

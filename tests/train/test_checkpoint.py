@@ -1,25 +1,72 @@
 """A checkpoint is whole or is not used; saving never ends a training."""
 
+import json
 import threading
 import time
+from hashlib import sha256
+from math import inf
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save as save_tensors
 
 from tasks.train.checkpoint import Checkpoint, Checkpointer
 from tasks.train.loop import SaveFailed, StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 
-def test_the_newest_checkpoints_are_kept() -> None:
+def files_of(folder: MemoryFolder, step: int) -> set[str]:
+    """The files that a checkpoint consists of."""
+    name = f"step-{step:010d}.json"
+    content = json.loads(folder.files[name])["content"]
+    return {name, *(each["name"] for stored in ("state", "best") for each in content[stored]["files"])}
+
+
+def steps_of(folder: MemoryFolder) -> list[int]:
+    return sorted(int(name[5:15]) for name in folder.files if name.startswith("step-") and name.endswith(".json"))
+
+
+def test_of_many_checkpoints_the_newest_are_kept_with_their_files_and_each_best_is_written_twice() -> None:
+    class Counting(MemoryFolder):
+        def put(self, name: str, data: bytes) -> None:
+            super().put(name, data)
+            written.append(name)
+            most.append(len(self.files))
+
+    written, most, folder = list[str](), list[int](), Counting()
+    trained = loop("binary", folder=folder, valid=rows("binary", 300), checkpoint_every_s=0, epochs=6).run()
+    assert steps_of(folder) == [trained.history[-1].step - 1, trained.history[-1].step]
+    assert set(folder.files) == set().union(*(files_of(folder, step) for step in steps_of(folder)))
+    best = [name for name in written if name.startswith("best-")]
+    assert len(set(best)) == len(best)
+    metrics = [each.valid_metric for each in trained.history if each.valid_metric is not None]
+    assert len(best) == 2 * sum(metric < min(metrics[:place], default=inf) for place, metric in enumerate(metrics))
+    assert len(written) > 100
+    assert max(most) <= 3 * 3
+
+
+def test_what_a_crashed_save_has_left_is_removed_by_the_next_one() -> None:
     folder = MemoryFolder()
-    loop("binary", folder=folder, checkpoint_every_s=0).run()
-    assert sorted(name for name in folder.files if name.endswith(".json")) == [
-        "step-0000000047.json",
-        "step-0000000048.json",
+    for name in ("step-0000000001.part-1-of-2.aa.safetensors", "best-0000000001.part-1-of-1.aa.safetensors"):
+        folder.put(name, b"half")
+    folder.put("origin.json", b"{}")
+    loop("binary", folder=folder).run()
+    assert set(folder.files) - {"origin.json"} == set().union(*(files_of(folder, step) for step in steps_of(folder)))
+    assert "origin.json" in folder.files
+
+
+def test_a_checkpoint_of_an_earlier_release_is_named_and_training_begins_with_step_0() -> None:
+    folder, logged, made = MemoryFolder(), list[str](), network("binary")
+    tensors = save_tensors({"weights": torch.ones(3)})
+    document = {"progress": {"format": 3, "step": 30}, "tensors_sha256": sha256(tensors).hexdigest()}
+    folder.files = {"step-0000000030.safetensors": tensors, "step-0000000030.json": json.dumps(document).encode()}
+    assert loop("binary", net=made, folder=folder, warnings=logged).run().resumed_from is None
+    assert logged == [
+        "the checkpoint of step 30 is of another release (it is not of format 4); training uses the one before it"
     ]
-    assert len(folder.files) == 4
+    assert steps_of(folder) == [32, 48]
+    assert "step-0000000030.safetensors" not in folder.files
 
 
 def test_no_more_steps_than_asked_for_are_between_two_checkpoints() -> None:
@@ -58,7 +105,7 @@ def test_a_checkpoint_that_another_training_removes_meanwhile_is_gone_and_its_ne
         with pytest.raises(StopTraining):
             loop("binary", folder=folder, stop_after=steps).run()
     for folder in (other, later):
-        folder.files = {name: data for name, data in folder.files.items() if "0000000016" not in name}
+        folder.files = {name: data for name, data in folder.files.items() if not name.startswith("step-0000000016")}
     assert loop("binary", folder=own, warnings=warnings).run().resumed_from == 24
     assert "the checkpoint of step 20 is gone" in warnings[0]
 
@@ -66,25 +113,43 @@ def test_a_checkpoint_that_another_training_removes_meanwhile_is_gone_and_its_ne
 @pytest.mark.parametrize("damage", ["flip", "cut", "lose", "document"])
 def test_a_training_resumes_from_the_checkpoint_before_a_damaged_one(damage: str) -> None:
     folder = MemoryFolder()
-    logged: list[str] = []
     whole = network("binary")
     loop("binary", net=whole).run()
+    cut = Checkpointer(folder, keep=2, warn=pytest.fail, part_bytes=500)
+    with pytest.raises(StopTraining):
+        loop("binary", checkpointer=cut, stop_after=40, checkpoint_every_s=0).run()
+    document = "step-0000000040.json"
+    names = [document] if damage == "document" else sorted(files_of(folder, 40) - files_of(folder, 39) - {document})
+    assert damage == "document" or len(names) > 3
+    files = dict(folder.files)
+    for name in names:
+        folder.files, logged = dict(files), []
+        data = bytearray(files[name])
+        data[len(data) // 2] ^= 1
+        if damage == "lose":
+            del folder.files[name]
+        elif damage == "document":
+            folder.files[name] = files[name].replace(b'"step": 40', b'"step": 39')
+        else:
+            folder.files[name] = bytes(data) if damage == "flip" else bytes(data[:-9])
+        again = network("binary", seed=4)
+        trained = loop("binary", net=again, folder=folder, warnings=logged).run()
+        assert trained.resumed_from == 39
+        assert "is damaged" in logged[0]
+        assert bits(again) == bits(whole)
+
+
+def test_a_flipped_bit_in_the_best_weights_costs_no_more_than_the_newest_checkpoint() -> None:
+    whole = network("binary")
+    loop("binary", net=whole).run()
+    folder = MemoryFolder()
     with pytest.raises(StopTraining):
         loop("binary", folder=folder, stop_after=40, checkpoint_every_s=0).run()
-    newest = max(name for name in folder.files if name.endswith(".safetensors"))
-    data = bytearray(folder.files[newest])
-    data[len(data) // 2] ^= 1
-    document = newest.replace(".safetensors", ".json")
-    if damage == "lose":
-        del folder.files[newest]
-    elif damage == "document":
-        folder.files[document] = folder.files[document].replace(b'"step": 40', b'"step": 39')
-    else:
-        folder.files[newest] = bytes(data) if damage == "flip" else bytes(data[:-9])
-    again = network("binary", seed=4)
-    trained = loop("binary", net=again, folder=folder, warnings=logged).run()
-    assert trained.resumed_from == 39
-    assert "is damaged" in logged[0]
+    (name,) = (name for name in files_of(folder, 40) if name.startswith("best-"))
+    folder.files[name] = folder.files[name][:-1] + bytes([folder.files[name][-1] ^ 1])
+    logged, again = list[str](), network("binary", seed=4)
+    assert loop("binary", net=again, folder=folder, warnings=logged).run().resumed_from == 39
+    assert f"{name} does not match its digest" in logged[0]
     assert bits(again) == bits(whole)
 
 
@@ -99,20 +164,18 @@ def test_a_state_that_was_saved_outlives_damaged_checkpoints_of_later_steps(keep
     for step in (10, 20, 30):
         checkpointer.save(Checkpoint(step=step, state={"step": step}))
     assert checkpointer.close() is None
-    assert sorted(name for name in folder.files if name.endswith(".json")) == [
-        f"step-{step:010d}.json" for step in (10, 20, 30)[-keep:]
-    ]
+    assert steps_of(folder) == [10, 20, 30][-keep:]
     again = Checkpointer(folder, keep=keep, warn=pytest.fail).newest()
     assert again is not None
     assert again.state == {"step": 30}
 
 
-def test_a_document_that_is_no_mapping_is_damaged() -> None:
+@pytest.mark.parametrize("document", [b"[1]", b'"format"', b'{"format": 4}', b"{", b'{"format": 4, "content": 1}'])
+def test_a_document_of_another_shape_counts_for_nothing(document: bytes) -> None:
     folder, logged = MemoryFolder(), list[str]()
-    folder.put("step-0000000007.json", b"[1]")
-    folder.put("step-0000000007.safetensors", b"")
+    folder.put("step-0000000007.json", document)
     assert Checkpointer(folder, keep=1, warn=logged.append).newest() is None
-    assert "the checkpoint of step 7 is damaged" in logged[0]
+    assert "the checkpoint of step 7 is" in logged[0]
 
 
 def test_a_checkpoint_is_saved_although_an_old_one_cannot_be_removed() -> None:
@@ -123,7 +186,7 @@ def test_a_checkpoint_is_saved_although_an_old_one_cannot_be_removed() -> None:
     folder, logged = Keeping(), list[str]()
     with pytest.raises(StopTraining):
         loop("binary", folder=folder, stop_after=40, checkpoint_every_s=0, warnings=logged).run()
-    assert max(folder.files) == "step-0000000040.safetensors"
+    assert steps_of(folder) == list(range(1, 41))
     assert set(logged) == {
         "old checkpoints could not be removed, and use up the store: step-0000000001.json: access denied"
     }
@@ -143,7 +206,7 @@ class Full(MemoryFolder):
 
 
 @pytest.mark.parametrize(
-    ("room", "left"), [(0, "there is no earlier checkpoint"), (2, "the newest checkpoint is that of step 16")]
+    ("room", "left"), [(0, "there is no earlier checkpoint"), (3, "the newest checkpoint is that of step 16")]
 )
 def test_a_training_that_cannot_save_its_state_at_a_notice_to_stop_says_so(room: int, left: str) -> None:
     with pytest.raises(SaveFailed, match=f"the state of step 20 could not be saved: no space left on device; {left}"):
@@ -175,3 +238,20 @@ def test_a_save_that_fails_is_logged_and_training_continues() -> None:
     assert len(trained.history) == 3
     assert len(logged) == 3
     assert "no space left on device" in logged[0]
+
+
+def test_a_save_waits_for_the_one_before_and_that_is_counted() -> None:
+    class Slow(MemoryFolder):
+        def put(self, name: str, data: bytes) -> None:
+            threading.Timer(0.05, released.set).start()
+            assert released.wait(60)
+            super().put(name, data)
+
+    released, folder = threading.Event(), Slow()
+    checkpointer = Checkpointer(folder, keep=2, warn=pytest.fail)
+    for step in (1, 2):
+        checkpointer.save(Checkpoint(step=step, state={"weights": torch.ones(3)}))
+    assert checkpointer.close() is None
+    assert checkpointer.waits == 1
+    assert checkpointer.stalls[1] > 0.03
+    assert steps_of(folder) == [1, 2]

@@ -535,15 +535,15 @@ def test_an_attempt_that_was_replaced_cannot_save_a_checkpoint(tmp_path: Path) -
     shop = Shop.make(open_store((tmp_path / "store").as_uri()), tmp_path / "scratch")
     shop.store.prepare()
     late, current = (shop.request("train", attempt=name) for name in ("late", "current"))
-    StoreCheckpointFolder(shop.store, late).put("step-0000000001.json", b"{}")
+    StoreCheckpointFolder(shop.store, late, tmp_path).put("step-0000000001.json", b"{}")
     key = paths.lease(late.spec.name, "train", late.fingerprint)
     hold = Waiter(shop.store, key, new_lease(current.run_id, "current")).take()
     assert hold is not None
-    StoreCheckpointFolder(shop.store, current).put("step-0000000002.json", b"{}")
+    StoreCheckpointFolder(shop.store, current, tmp_path).put("step-0000000002.json", b"{}")
     with pytest.raises(RatchetError, match="attempt current has replaced this one, late"):
-        StoreCheckpointFolder(shop.store, late).put("step-0000000003.json", b"{}")
+        StoreCheckpointFolder(shop.store, late, tmp_path).put("step-0000000003.json", b"{}")
     assert hold.release()
-    assert list(StoreCheckpointFolder(shop.store, current).names()) == [
+    assert list(StoreCheckpointFolder(shop.store, current, tmp_path).names()) == [
         "origin.json",
         "step-0000000001.json",
         "step-0000000002.json",
