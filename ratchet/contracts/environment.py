@@ -21,7 +21,7 @@ SOURCE_SECRETS = f"{PREFIX}SOURCE_"
 """What the variables begin with that an `sql` source may read without being listed; no message shows their values."""
 SOURCE_ADDRESSES = f"{PREFIX}DATA"
 """The variable that every source may read, and, with `_` behind it, what more of them begin with: addresses."""
-FOREIGN = ("AIRFLOW_", "AWS_", "MLFLOW_", ALERTS)
+FOREIGN = ("AIRFLOW_", "AWS_", "MLFLOW_", "WANDB_", ALERTS)
 """No source reads variables that begin with these, whatever is allowed: some are keys to this installation."""
 INTERNAL = "Ratchet sets it for the processes that it starts; no person does."
 """Marks the fields that are no settings of a person."""
@@ -96,6 +96,21 @@ class Environment(BaseModel):
         alias="MLFLOW_TRACKING_URI",
         repr=False,  # it may hold a password
         description="The MLflow server. Default: runs and models are tracked in the store.",
+    )
+    wandb_mode: str | None = Field(
+        None,
+        alias="WANDB_MODE",
+        description="online, or offline: the metrics of a training go to Weights & Biases while it runs, too. Default: "
+        "online where WANDB_API_KEY is set, else not.",
+    )
+    wandb_api_key: str | None = Field(
+        None,
+        alias="WANDB_API_KEY",
+        repr=False,
+        description="The key of Weights & Biases, for its library. Default: none.",
+    )
+    wandb_project: str | None = Field(
+        None, alias="WANDB_PROJECT", description="The project in Weights & Biases. Default: the pipeline's name."
     )
     runner: Literal["docker", "process"] | None = Field(
         None,

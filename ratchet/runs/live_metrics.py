@@ -1,31 +1,38 @@
-"""The metrics of a training in MLflow, while it runs: read from its progress lines, as its container has no network.
+"""The metrics of a training in its trackers, while it runs: read from its progress lines.
 
-A change here violates the promise of the project when a training waits for MLflow, or fails because of it.
+Its container has no network. MLflow is a tracker where it is a server, Weights & Biases where its variables are set.
+
+A change here violates the promise of the project when a training waits for a tracker, or fails because of it.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
+from importlib.util import find_spec
 from threading import Event as Signal
 from threading import Lock, Thread
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.runs.events import Event
 from ratchet.runs.work import OnEvent
 from ratchet.tracking.live_run import LiveRun, Point
+from ratchet.tracking.wandb_run import WandbRun
 
 EVERY_S = 5.0
 _LAST_S = {True: 5.0, False: 1.0}
 """For the last write, by whether the training has ended well; else somebody may wait for the process to end."""
 _MOST_KEPT = 100_000
-"""Values that are kept while MLflow does not answer: about three hours of a line a second."""
+"""Values that are kept while a tracker does not answer: about three hours of a line a second."""
+_WANDB_MODES = frozenset({"online", "offline", "dryrun", "shared"})
+"""Of WANDB_MODE: those in which its library writes."""
 _NAMES = {
     "loss": "loss",
     "valid_loss": "valid.loss",
@@ -39,23 +46,56 @@ _NAMES = {
         )
     },
 }
-"""The metric in MLflow for each field of a progress line that is one."""
+"""The metric in a tracker for each field of a progress line that is one."""
 
 
 @contextmanager
 def live_metrics(plan: RunPlan, stage: Stage, on_event: OnEvent) -> Iterator[OnEvent]:
-    """Listen to the events of a training, and pass them on. Other stages, and others than servers, are left alone."""
-    uri = plan.tracking_uri or ""
-    if stage not in TRAININGS or not uri.startswith(("http://", "https://")) or plan.kind == "reproduction":
-        yield on_event
-        return
-    writer = _Writer(partial(LiveRun, uri, pipeline=plan.spec.name, training=f"{plan.run_id} {stage}"), on_event)
+    """Listen to the events of a training, and pass them on. Other stages, and repetitions, are left alone."""
+    trackers = _trackers(plan, stage, on_event) if stage in TRAININGS and plan.kind != "reproduction" else {}
+    writers = list[_Writer]()
+    for name, make in trackers.items():
+        writers.append(_Writer(name, make, writers[-1].hear if writers else on_event))
     done = False
     try:
-        yield writer.hear
+        yield writers[-1].hear if writers else on_event
         done = True
     finally:
-        writer.close(done=done)
+        for writer in writers:
+            writer.end(done=done)
+        for writer in writers:
+            writer.close()
+
+
+def _trackers(plan: RunPlan, stage: Stage, on_event: OnEvent) -> "dict[str, Callable[[], _Tracker]]":
+    """Those that are set up, by name."""
+    found: dict[str, Callable[[], _Tracker]] = {}
+    training = f"{plan.run_id} {stage}"
+    uri = plan.tracking_uri or ""
+    if uri.startswith(("http://", "https://")):
+        found["MLflow"] = partial(LiveRun, uri, pipeline=plan.spec.name, training=training)
+    settings = environment()
+    if settings.wandb_mode in _WANDB_MODES or (settings.wandb_api_key and not settings.wandb_mode):
+        if find_spec("wandb") is None:
+            message = "the metrics of the training are not in Weights & Biases: install its library, ratchet[wandb]"
+            on_event(Event(name="warning", level="warning", message=message))
+        else:
+            found["Weights & Biases"] = partial(
+                WandbRun, project=settings.wandb_project or plan.spec.name, training=training
+            )
+    return found
+
+
+class _Tracker(Protocol):
+    """The run of a training in a tracker. Every call may raise any error."""
+
+    def write(self, points: Sequence[Point]) -> None:
+        """Write values, perhaps again."""
+        ...
+
+    def finish(self, *, done: bool) -> None:
+        """End the run."""
+        ...
 
 
 class _Caught:
@@ -74,11 +114,11 @@ class _Caught:
 
 
 class _Writer:
-    """Writes to MLflow in a thread of its own, and keeps what MLflow did not take for the next time."""
+    """Writes to a tracker in a thread of its own, and keeps what it did not take for the next time."""
 
-    def __init__(self, make: Callable[[], LiveRun], on_event: OnEvent) -> None:
-        self._make, self._on_event = make, on_event
-        self._run: LiveRun | None = None
+    def __init__(self, tracker: str, make: Callable[[], _Tracker], on_event: OnEvent) -> None:
+        self._tracker, self._make, self._on_event = tracker, make, on_event
+        self._run: _Tracker | None = None
         self._points: list[Point] = []
         self._dropped = 0
         self._lock, self._closing = Lock(), Signal()
@@ -100,17 +140,20 @@ class _Writer:
             self._thread = Thread(target=self._write_to_the_end, name="live-metrics", daemon=True)
             self._thread.start()
 
-    def close(self, *, done: bool) -> None:
-        """Write what is left, within seconds, and end the run. Says what could not be written."""
+    def end(self, *, done: bool) -> None:
+        """Begin to write what is left, and to end the run."""
         self._done = done
         self._closing.set()
+
+    def close(self) -> None:
+        """Wait for that, for seconds. Says what could not be written."""
         if self._thread is None:
             return
-        self._thread.join(_LAST_S[done])
+        self._thread.join(_LAST_S[self._done])
         with self._lock:
             lost = len(self._points) + self._dropped
         if lost:
-            message = f"{lost:,} values of the training's progress are not in MLflow: {self._why()}"
+            message = f"{lost:,} values of the training's progress are not in {self._tracker}: {self._why()}"
             self._on_event(Event(name="warning", level="warning", message=message))
 
     def _why(self) -> str:
@@ -126,7 +169,7 @@ class _Writer:
                 self._opened().finish(done=self._done)
 
     def _write(self) -> bool:
-        """Whether MLflow has taken all values so far."""
+        """Whether the tracker has taken all values so far."""
         with self._lock:
             points = list(self._points)
         with _Caught() as caught:
@@ -140,7 +183,7 @@ class _Writer:
             self._points = [point for point in self._points if point not in written]
         return True
 
-    def _opened(self) -> LiveRun:
+    def _opened(self) -> _Tracker:
         if self._run is None:
             self._run = self._make()
         return self._run
