@@ -20,6 +20,7 @@ NAMES = (
     "embedding",
     "step",
     "checkpoint",
+    "warm",
 )
 
 

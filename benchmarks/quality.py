@@ -8,7 +8,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,7 @@ from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import FeatureSet, Split
+from ratchet.model.description import Description
 from ratchet.model.networks import Network, finish
 from tasks.features.day import EncodedDay, categorical, encode_day, numeric
 from tasks.features.fitting import fit as fit_days
@@ -38,6 +39,7 @@ from tasks.train.loop import Hooks, Loop
 from tasks.train.losses import LOSSES, MASSES
 from tasks.train.settings import Settings
 from tasks.train.startup import prepare
+from tasks.train.warm_start import shorten, warm_start
 
 _FIRST = date(2026, 3, 1)
 _QUICK = ("friedman1", "payments", "relative", "flights 06-12")
@@ -50,10 +52,18 @@ _FRIEDMAN = 1.07
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """A metric on the days that were held out, and how long it took to train."""
+    """A metric on the days that were held out, how long it took to train, and the model.
+
+    began: the metric before the first step. epochs: passes over the rows.
+    """
 
     value: float
     seconds: float
+    began: float
+    steps: int
+    epochs: float
+    description: Description = field(repr=False)
+    network: Network = field(repr=False)
 
 
 def run(*, full: bool) -> Result:
@@ -98,21 +108,36 @@ def run(*, full: bool) -> Result:
     )
 
 
-def train(task: TaskSet, *, seed: int, kind: str | None = None) -> Trained:
-    """Train by the defaults on all but the tested days, the newest of them for early stopping."""
+def train(
+    task: TaskSet, *, seed: int, kind: str | None = None, days: slice | None = None, parent: Trained | None = None
+) -> Trained:
+    """Train by the defaults on all but the tested days, the newest of them for early stopping.
+
+    days: to train on instead; the day after them is then tested. parent: whose weights it begins with; its epochs are
+    those of the last training without a parent.
+    """
     model = {} if kind is None else {"kind": kind}
     spec = _spec(task, {"model": model, "seed": seed})
-    days, held = _encoded(task.name)[: -task.tested], _encoded(task.name)[-task.tested :]
+    encoded = _encoded(task.name)
+    end = len(encoded) - task.tested if days is None else days.stop
+    chosen, held = encoded[days or slice(end)], encoded[end : None if days is None else end + 1]
     prepare(seed=seed, cpus=1, gpus=0)
     begin = time.perf_counter()
-    network = _network(spec, days)
+    network, description = _network(spec, chosen)
+    if parent is not None:
+        warm_start(network, description, parent.network.state_dict(), parent.description)
     valid = spec.train.valid_days
-    both = _join([days[:-valid], days[-valid:]], network, seed)
-    first, rest = both.split(sum(day.rows for day in days[:-valid]))
+    both = _join([chosen[:-valid], chosen[-valid:]], network, seed)
+    first, rest = both.split(sum(day.rows for day in chosen[:-valid]))
     network.preprocess.flagged.copy_(first.numeric.isnan().any(0))
-    Loop(
+    settings = _settings(spec, task, len(first))
+    if parent is not None:
+        settings = shorten(settings, epochs=parent.epochs, rows=len(both))
+    tested = _join([held], network, seed)
+    began = _score(task, network, tested)
+    result = Loop(
         network,
-        _settings(spec, task, len(first)),
+        settings,
         train=first,
         valid=rest,
         both=both,
@@ -129,13 +154,25 @@ def train(task: TaskSet, *, seed: int, kind: str | None = None) -> Trained:
         ),
     ).run()
     seconds = time.perf_counter() - begin
-    tested = _join([held], network, seed)
+    recipe = result.recipe
+    return Trained(
+        value=_score(task, network, tested),
+        seconds=seconds,
+        began=began,
+        steps=result.history[-1].step,
+        epochs=recipe.level + recipe.fall if parent is None else parent.epochs,
+        description=description,
+        network=network,
+    )
+
+
+def _score(task: TaskSet, network: Network, tested: Rows) -> float:
     with torch.inference_mode():
         scores = finish(network.eval(), task.objective, network.scores(tested.numeric, tested.places))
     value = metric(task, tested, scores)
     if value is None:
         raise ValueError(f"{task.name}: {task.metric} has no value")
-    return Trained(value=value, seconds=seconds)
+    return value
 
 
 def _spec(task: TaskSet, changed: dict[str, object]) -> PipelineSpec:
@@ -162,7 +199,7 @@ def _encoded(name: str) -> tuple[EncodedDay, ...]:
     return tuple(found)
 
 
-def _network(spec: PipelineSpec, days: Sequence[EncodedDay]) -> Network:
+def _network(spec: PipelineSpec, days: Sequence[EncodedDay]) -> tuple[Network, Description]:
     fitted = fit_days(
         [merge(column) for column in zip(*(day.numeric for day in days), strict=True)],
         [day.arrays["categories"].astype(np.int64) for day in days],
@@ -178,7 +215,8 @@ def _network(spec: PipelineSpec, days: Sequence[EncodedDay]) -> Network:
         split=Split(train=(), valid=(), holdout=()),
     )
     with tempfile.TemporaryDirectory() as empty:
-        return fit(Network(describe(spec, Path(empty), features, fitted)), fitted)
+        description = describe(spec, Path(empty), features, fitted)
+    return fit(Network(description), fitted), description
 
 
 def _join(parts: Sequence[Sequence[EncodedDay]], network: Network, seed: int) -> Rows:

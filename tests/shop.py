@@ -18,9 +18,10 @@ import torch
 from ratchet.contracts import bundle
 from ratchet.contracts.champion import Champion
 from ratchet.contracts.fingerprint import digest, digest_of
+from ratchet.contracts.parent import Parent, WarmStart
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import UPSTREAM, StageRequest
-from ratchet.contracts.result import PublishedResult
+from ratchet.contracts.result import Artifact, PublishedResult
 from ratchet.contracts.summaries import Evaluation, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.networks import Network
@@ -76,12 +77,13 @@ class Shop(World):
         z: float = 0.0,
         *,
         trained_on: tuple[int, ...] = (3, 2),
+        parent_on: tuple[int, int] | None = None,
         code: str = "",
         helpers: Mapping[str, str] | None = None,
     ) -> PublishedResult:
         """A published training: a line with these weights, trained on days so many before the data date.
 
-        code: of features.py. helpers: other files of the pipeline's folder, by name.
+        parent_on: the first and the last day, so many before the data date, of a model that it began with. code: of features.py. helpers: other files of the pipeline's folder, by name.
         """
         packed = _code(code, helpers or {})
         weights, description = line(self.spec, x, z)
@@ -90,8 +92,8 @@ class Shop(World):
         request = self.request(
             "train",
             inputs={"ingest": self.ingest},
-            parts={"made": digest_of([made, trained_on, digest(packed)])},
-            attempt=digest(f"{x} {z} {digest(packed)}".encode())[:8],
+            parts={"made": digest_of([made, trained_on, parent_on, digest(packed)])},
+            attempt=digest(f"{x} {z} {parent_on} {digest(packed)}".encode())[:8],
         )
         document = TrainedModel(
             digest=made,
@@ -102,6 +104,7 @@ class Shop(World):
             batch_size=256,
             parameters=10,
             rows=1000,
+            warm_start=self._warm_start(*parent_on) if parent_on else None,
         )
         with self.open(request) as ctx:
             ctx.transaction.add_bytes("weights", weights)
@@ -109,6 +112,15 @@ class Shop(World):
             ctx.transaction.add_bytes("code", packed)
             metrics = {"training_throughput_samples_per_sec": 12_345.0}
             return self.commit(ctx, Finished(content=made, summary=document, metrics=metrics))
+
+    def _warm_start(self, first: int, last: int) -> WarmStart:
+        since, until = (self.data_date - timedelta(days=back) for back in (first, last))
+        file = Artifact(key="parent", sha256=digest(b"parent"), bytes=6)
+        parent = Parent(
+            model="shop", version="7", digest=digest(b"parent"), data_date=until, weights=file, description=file,
+            since=since, until=until, epochs=2,
+        )  # fmt: skip
+        return WarmStart(parent=parent, parameters=10, of_parameters=10, rows=0, of_rows=0)
 
     def against(self, champion: Champion | None) -> Self:
         """The same shop with this champion."""

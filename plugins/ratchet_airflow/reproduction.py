@@ -18,6 +18,7 @@ from ratchet_airflow.retries import LOST_DELAY, UnavailableRetryPolicy
 if TYPE_CHECKING:
     from ratchet.contracts.request import Outcome
     from ratchet.contracts.stages import Stage
+    from ratchet.contracts.version_record import VersionRecord
     from ratchet.runs.events import Event
     from ratchet.runs.rebuild import Rebuild
 
@@ -62,7 +63,9 @@ class ReproduceOperator(BaseOperator):
             on_begin=self._begin,
             on_stage=self._log_stage,
             on_event=self._log_event,
+            on_version=self._log_version,
             tolerance=float(asked["tolerance"]),
+            chain=bool(asked.get("chain", False)),
         )
         lines = in_words(said)
         for line in lines:
@@ -78,6 +81,9 @@ class ReproduceOperator(BaseOperator):
 
     def _begin(self, rebuild: "Rebuild") -> None:
         self._rebuild = rebuild
+
+    def _log_version(self, record: "VersionRecord") -> None:
+        self.log.info("version %s, data of %s", record.version, record.data_date)
 
     def _log_stage(self, stage: "Stage", outcome: "Outcome | None") -> None:
         self.log.info("%s %s", stage, "begins" if outcome is None else f"ended after {outcome.seconds:.1f} s")
@@ -107,6 +113,12 @@ def build() -> DAG:
                 maximum=1,
                 title="Tolerance",
                 description_md="The largest relative difference of weights, scores and metric that is no failure.",
+            ),
+            "chain": Param(
+                default=False,
+                type="boolean",
+                title="Whole chain",
+                description_md="Build the versions that it began with too, not only those whose weights are gone.",
             ),
         },
     )

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from contextlib import ExitStack
 from typing import Any
 
 from ratchet.cli.display import Display
@@ -11,7 +12,11 @@ from ratchet.cli.pipelines import add_store
 from ratchet.cli.user import user_at_host
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.reproduction import TOLERANCE
+from ratchet.contracts.request import Outcome
+from ratchet.contracts.stages import Stage
+from ratchet.contracts.version_record import VersionRecord
 from ratchet.runners.choice import choose_image, choose_runner
+from ratchet.runs.events import Event
 from ratchet.runs.ingredients import computed
 from ratchet.runs.reproduction import in_words, reproduce
 from ratchet.store.opening import open_store
@@ -48,6 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"(default: {TOLERANCE:g})",
     )
     parser.add_argument(
+        "--chain",
+        action="store_true",
+        help="build the versions that it began with again too (train.init: champion); without this, only those whose "
+        "weights are gone",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print the answer as JSON on standard output, and nothing else"
     )
     parser.set_defaults(run=_run)
@@ -68,16 +79,31 @@ def _reproduce(options: argparse.Namespace) -> int:
     record = read_record(store, model, version)
     runner, how = choose_runner(options.runner)
     image, named = choose_image(runner, gpu=record.spec.resources["train"].gpus > 0)
-    with Display(f"{options.version}:", record.data_date, how + named, computed(record)) as display:
+    with ExitStack() as displays:
+        shown: list[Display] = []
+
+        def show(one: VersionRecord) -> None:
+            displays.close()
+            title = f"{one.model}@{one.version}:"
+            shown.append(displays.enter_context(Display(title, one.data_date, how + named, computed(one))))
+
+        def on_stage(stage: Stage, outcome: Outcome | None) -> None:
+            shown[-1].stage(stage, outcome)
+
+        def on_event(stage: Stage, event: Event) -> None:
+            shown[-1].event(stage, event)
+
         said = reproduce(
             store,
             record,
             runner,
             image=image,
             started_by=user_at_host(),
-            on_stage=display.stage,
-            on_event=display.event,
+            on_version=show,
+            on_stage=on_stage,
+            on_event=on_event,
             tolerance=options.tolerance,
+            chain=options.chain,
         )
     if options.json:
         answer: dict[str, Any] = said.model_dump(mode="json")

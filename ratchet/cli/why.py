@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from ratchet.cli.pipelines import add_store
-from ratchet.contracts import paths
+from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES
@@ -56,6 +56,8 @@ def _lines(outcome: Outcome, store: Store) -> Iterator[str]:
     first, *more = outcome.because.splitlines() or [""]
     yield f"{outcome.stage:<9} {state:<8} {outcome.seconds:7.1f} s  {first}".rstrip()
     yield from (f"{_INDENT}{line}" for line in more)
+    if outcome.stage == "train" and outcome.result and (begun := summaries.trained(outcome.result).warm_start):
+        yield f"{_INDENT}began with {begun.parent.title}: {begun.in_words}"
     if outcome.state == "failed" and outcome.log:
         yield f"{_INDENT}log {address(store, outcome.log)}"
 

@@ -36,6 +36,14 @@ CODES: dict[Likeness, ReproductionCode] = {
 }
 
 
+class RebuiltParent(Document):
+    """A version that was built again before one that began with it."""
+
+    version: str
+    likeness: Likeness
+    run_id: str
+
+
 class Reproduction(Document):
     """A rebuild of a version. Stored with its run. The differences are relative, None where they cannot be measured."""
 
@@ -47,6 +55,7 @@ class Reproduction(Document):
     differs: tuple[str, ...] = Field(
         (), description="Ingredients that are not what they were: code, libraries, device."
     )
+    parents: tuple[RebuiltParent, ...] = Field((), description="What was built again before it, the oldest first.")
     weights_differ: float | None = Field(None, description="The largest difference of a tensor, by its largest value.")
     scores_differ: float | None = Field(None, description="The largest difference of a score, by the largest score.")
     metric_differs: float | None = Field(None, description="Of the pipeline's metric on the held-out days.")

@@ -12,6 +12,7 @@ from ratchet.contracts.authority import Finding
 from ratchet.contracts.champion import Champion
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.document import Document
+from ratchet.contracts.parent import Parent
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.readers import Reader
 from ratchet.contracts.repetition import Repetition
@@ -86,6 +87,10 @@ class RunPlan(Document):
     champion: Champion | None = Field(
         description="The reference of the drift check; evaluate finds its baseline later, when there is a candidate."
     )
+    parent: Parent | None = Field(
+        None, description="The model that training begins with, where train.init is champion."
+    )
+    fresh: str = Field("", description="Why training begins fresh although train.init is champion.")
     store: str
     tracking_uri: str | None
     pins: Pins
@@ -145,6 +150,8 @@ class StageRequest(Document):
     segments: tuple[Segment, ...] = Field(
         (), description="Only for a reproduction: how the steps of the training were computed that it repeats."
     )
+    parent: Parent | None = Field(None, description="Only for train and refit: the model that training begins with.")
+    fresh: str = Field("", description="Only for train, refit and report: see RunPlan.")
     as_of: AsOf = Field("now", description="Only for ingest.")
     readers: tuple[Reader, ...] = Field(
         (), description="Only for ingest: what models in production read beside the columns of the pipeline."

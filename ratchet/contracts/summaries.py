@@ -21,6 +21,7 @@ from ratchet.contracts.judgements import (
     SliceJudgement,
     Verdict,
 )
+from ratchet.contracts.parent import WarmStart
 from ratchet.contracts.readers import Reader
 from ratchet.contracts.refit import Refit
 from ratchet.contracts.registration import Registration
@@ -186,7 +187,14 @@ class TrainedModel(Document):
     parameters: int
     rows: int = Field(description="The training rows of an epoch.")
     resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt resumed from.")
+    warm_start: WarmStart | None = Field(None, description="The model that it began with; None if all was fresh.")
     refit: Refit | None = Field(None, description="Only for refit; all days of its split are training days.")
+
+    def has_seen(self, days: tuple[date, ...]) -> tuple[date, ...]:
+        """The days among some that it, or a model that it began with, was trained or tuned on."""
+        own = {*self.split.train, *self.split.valid}
+        before = set(self.warm_start.parent.has_seen(days)) if self.warm_start else set()
+        return tuple(day for day in days if day in own | before)
 
     @model_validator(mode="before")
     @classmethod

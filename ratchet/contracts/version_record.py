@@ -3,8 +3,7 @@
 It names files of the store by their digests, and repeats what manifests and plans say, so that a version can be rebuilt
 and explained when these are gone. The source is no part of it: its days are files of the snapshot.
 
-A training begins with random weights. One that begins with those of another version has to name that version here, and
-`ratchet reproduce` has to rebuild from it.
+A training begins with random weights, or with those of another version: `parent` names it, with the files of its model.
 """
 
 from datetime import date, datetime
@@ -16,6 +15,7 @@ from ratchet.contracts.authority import Approval
 from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.document import Document
 from ratchet.contracts.gate import Gate
+from ratchet.contracts.parent import Parent
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Pins, Promotion, RunKind
 from ratchet.contracts.result import Artifact, Sha256
@@ -83,6 +83,11 @@ class VersionRecord(Document):
     judgement: Judgement = Field(description="The verdict with its figures.")
     scores: Artifact | None = Field(description="What candidate and baseline gave each held-out row.")
     stages: dict[Stage, RecordedStage]
+
+    @property
+    def parent(self) -> Parent | None:
+        """The model that its training began with, and its refit too."""
+        return self.trained.warm_start.parent if self.trained.warm_start else None
 
     @model_validator(mode="before")
     @classmethod

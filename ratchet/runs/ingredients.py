@@ -30,7 +30,7 @@ def gone(store: Store, record: VersionRecord) -> list[str]:
     for day in record.snapshot.days:
         if day.day not in excluded:
             needed[f"the snapshot's rows of {day.day} ({day.file.key})"] = day.file
-    return [f"{name} {lack}" for name, artifact in needed.items() if (lack := _lack(store, artifact))]
+    return [f"{name} {found}" for name, artifact in needed.items() if (found := lack(store, artifact))]
 
 
 def other_code(record: VersionRecord) -> list[str]:
@@ -58,7 +58,7 @@ def _unlike(then: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
     return sorted(name for name in {*then, *here} if then.get(name) != here.get(name))
 
 
-def _lack(store: Store, artifact: Artifact) -> str:
+def lack(store: Store, artifact: Artifact) -> str:
     """How a file is lacking: `is gone`, `is damaged`; empty if it is whole."""
     if store.head(artifact.key) is None:
         return "is gone"

@@ -21,6 +21,7 @@ from ratchet.production.reconcile import reconcile, sentences
 from ratchet.runs.chain import chain_of
 from ratchet.runs.day_records import day_states
 from ratchet.runs.history import first_judged
+from ratchet.runs.parents import find_parent
 from ratchet.runs.pins import pins
 from ratchet.runtime.source_reach import check_reach
 from ratchet.runtime.sources import list_days
@@ -91,6 +92,7 @@ def make_plan(
     if first is not None:
         then = {each.day: each for each in first.source}
         source = tuple(then.get(each.day, each) for each in source)
+    parent, fresh = find_parent(store, spec, data_date, "backfill" if chain else kind)
     plan = RunPlan(
         run_id=run_id,
         origin=origin,
@@ -117,6 +119,8 @@ def make_plan(
         if kind == "backfill"
         else chain,
         latest=latest,
+        parent=parent,
+        fresh=fresh,
         installation=ours,
         authority=authority,
         production=tuple(sentences(spec.model_name, production)),

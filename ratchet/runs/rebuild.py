@@ -18,6 +18,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.accumulation import Segment
 from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of, fingerprint
+from ratchet.contracts.parent import Parent
 from ratchet.contracts.reproduction import PART
 from ratchet.contracts.request import UPSTREAM, Input, Outcome, Promotion, RunPlan, StageRequest
 from ratchet.contracts.result import StageResult
@@ -43,10 +44,19 @@ _RECORDED = "recorded"
 class Rebuild:
     """A rebuild of a version. run_id: of its run. results: what the stages have published so far.
 
-    image: the digest of the stage image, None for processes.
+    image: the digest of the stage image, None for processes. parent: what its training begins with, if not with random
+    weights.
     """
 
-    def __init__(self, store: Store, record: VersionRecord, *, image: str | None, started_by: str = "") -> None:
+    def __init__(
+        self,
+        store: Store,
+        record: VersionRecord,
+        *,
+        image: str | None,
+        started_by: str = "",
+        parent: Parent | None = None,
+    ) -> None:
         now = datetime.now(UTC)
         self.run_id = f"reproduction-{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
         self.results: dict[Stage, StageResult] = {}
@@ -64,6 +74,7 @@ class Rebuild:
             source=(),
             promotion=Promotion(mode="never", reason="a reproduction moves nothing"),
             champion=None,
+            parent=parent,
             store=store.uri,
             tracking_uri=None,
             pins=record.pins.model_copy(update={"image": image or "process"}),
@@ -95,6 +106,11 @@ class Rebuild:
             if stage in TRAININGS:
                 delete_checkpoints(self._store, self._record.pipeline, self.run_id, outcome.result)
         return self.results
+
+    @property
+    def shipped(self) -> StageResult | None:
+        """The training whose model is the version's, once it is computed."""
+        return self.results.get("refit" if self._record.refit is not None else "train")
 
     def interrupt(self) -> None:
         """Send the stage that runs a notice to stop, and return at once. A signal's handler may call this."""
@@ -133,6 +149,7 @@ class Rebuild:
             started_by=plan.started_by,
             accumulation=self._micro_batches(stage),
             segments=self._segments(stage),
+            parent=plan.parent if stage in TRAININGS else None,
             fingerprint=fingerprint(parts),
             parts=parts,
         )

@@ -1,22 +1,27 @@
 """Whether a version can be built again from its record, and how like the rebuild is: what every caller of it does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import RatchetError
-from ratchet.contracts.reproduction import TOLERANCE, Likeness, Reproduction
+from ratchet.contracts.reproduction import TOLERANCE, Likeness, RebuiltParent, Reproduction
+from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.version_record import VersionRecord
 from ratchet.runners.devices import require_devices
 from ratchet.runners.runner import Runner
+from ratchet.runs.ancestors import ancestors, rebuilt
 from ratchet.runs.ingredients import gone, other_code, other_environment
 from ratchet.runs.likeness import Comparison, compare
 from ratchet.runs.rebuild import OnStage, OnStageEvent, Rebuild
 from ratchet.store.base import Store
 
 OnBegin = Callable[[Rebuild], None]
+OnVersion = Callable[[VersionRecord], None]
 _REPORT = "report.json"
+_OF_PARENT = set(RebuiltParent.model_fields)
+_ENOUGH: frozenset[Likeness] = frozenset({"bit-equal", "within-tolerance"})
 
 
 def reproduce(
@@ -28,21 +33,59 @@ def reproduce(
     started_by: str,
     on_stage: OnStage,
     on_event: OnStageEvent,
-    on_begin: OnBegin | None = None,
+    on_begin: OnBegin = lambda _: None,
+    on_version: OnVersion = lambda _: None,
     tolerance: float = TOLERANCE,
+    chain: bool = False,
 ) -> Reproduction:
     """Build a version again and compare. The answer is stored with the run, whatever it is.
 
-    image: the digest of the stage image, None for processes. A rebuild that is bit-equal is deleted after it was
-    compared; any other one stays, to look at. on_begin: is given the rebuild, for one who may have to interrupt it.
-    Raises the RatchetError that says why a stage failed.
+    A version that began with the weights of another one takes them by their digest; where they are gone, or with
+    `chain`, that version is built again and compared first, and so on. image: the digest of the stage image, None for
+    processes. A rebuild that is bit-equal is deleted after it was compared, and whoever began with it; any other one
+    stays, to look at. on_begin: is given each rebuild, for one who may have to interrupt it. on_version: is given each
+    record before its rebuild. Raises the RatchetError that says why a stage failed.
     """
-    rebuild = Rebuild(store, record, image=image, started_by=started_by)
-    if on_begin is not None:
-        on_begin(rebuild)
-    lacking, code = (*gone(store, record), *_no_device(record)), other_code(record)
+    older, lost = ancestors(store, record, whole=chain)
+    lacking = [lost] if lost else []
+    made: list[tuple[Rebuild, Reproduction]] = []
+    shipped: StageResult | None = None
+    try:
+        for one in (*older, record):
+            on_version(one)
+            rebuild = Rebuild(store, one, image=image, started_by=started_by, parent=rebuilt(one.parent, shipped))
+            on_begin(rebuild)
+            said = _compute(
+                store, one, rebuild, runner, on_stage, on_event,
+                lacking=lacking, parents=[before for _, before in made], tolerance=tolerance, started_by=started_by,
+            )  # fmt: skip
+            made.append((rebuild, said))
+            lacking = [] if said.likeness in _ENOUGH else [f"its parent, version {one.version}: {in_words(said)[0]}"]
+            shipped = rebuild.shipped
+    finally:
+        for rebuild, found in made:
+            if found.likeness == "bit-equal":
+                rebuild.discard()
+    return said
+
+
+def _compute(
+    store: Store,
+    record: VersionRecord,
+    rebuild: Rebuild,
+    runner: Runner,
+    on_stage: OnStage,
+    on_event: OnStageEvent,
+    *,
+    lacking: Sequence[str],
+    parents: Sequence[Reproduction],
+    tolerance: float,
+    started_by: str,
+) -> Reproduction:
+    """Build one version again, compare, and store the answer. lacking: what is known to be gone."""
+    lacking, code = [*lacking, *gone(store, record), *_no_device(record)], other_code(record)
     compared = Comparison(likeness="not-rebuilt")
-    differs = code
+    differs = [*code, *_unlike_parent(parents)]
     if not lacking:
         try:
             results = rebuild.run(runner, on_stage=on_stage, on_event=on_event)
@@ -51,13 +94,14 @@ def reproduce(
                 error.remedy = f"{error.remedy}; the cause may be that {'; '.join(code)}"
             raise
         compared = compare(store, record, results, tolerance=tolerance)
-        differs = [*code, *other_environment(record, results)]
+        differs += other_environment(record, results)
     said = Reproduction(
         model=record.model,
         version=record.version,
         run_id=rebuild.run_id,
-        gone=lacking,
+        gone=tuple(lacking),
         differs=tuple(differs),
+        parents=tuple(RebuiltParent.model_validate(one.model_dump(include=_OF_PARENT)) for one in parents),
         steps=_steps(record, compared.training),
         tolerance=tolerance,
         started_by=started_by,
@@ -66,9 +110,14 @@ def reproduce(
     )
     key = paths.kept(record.pipeline, rebuild.run_id, paths.REPRODUCTION, _REPORT)
     store.create(key, said.model_dump_json(by_alias=True, indent=1).encode())
-    if compared.likeness == "bit-equal":
-        rebuild.discard()
     return said
+
+
+def _unlike_parent(parents: Sequence[Reproduction]) -> list[str]:
+    """That it begins with other bits, where its parent was built again and is not bit-equal."""
+    if not parents or parents[-1].likeness != "within-tolerance":
+        return []
+    return [f"it begins with version {parents[-1].version} as built again, which is within tolerance"]
 
 
 def in_words(said: Reproduction) -> list[str]:
@@ -81,6 +130,7 @@ def in_words(said: Reproduction) -> list[str]:
         "not-rebuilt": f"not rebuilt: an ingredient of {name} is gone",
     }
     lines = [first[said.likeness], *(f"gone: {line}" for line in said.gone)]
+    lines += [f"its parent, version {one.version}, was built again first: {one.likeness}" for one in said.parents]
     if said.arrays_differ:
         lines.append(f"before the training: the encoded array {said.arrays_differ} has other bytes")
     if said.first_step is not None:

@@ -21,6 +21,7 @@ from ratchet.production.request_parts import live_parts, moved_parts, obstacle_p
 from ratchet.production.shadow import judges_in_shadow, shadow_baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts
 from ratchet.runs.answers import answers
+from ratchet.runs.parents import fair_parent
 from ratchet.runs.repetition import repetition
 from ratchet.runs.unmeasured import unmeasured_nights
 from ratchet.runtime.release import stage_code
@@ -110,9 +111,11 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     answered = _answers(store, plan, stage)
     parts |= _answer_parts(answered)
     micro_batches = 1
+    parent, fresh = fair_parent(plan, stage, outcomes.get("features"))
     if stage == "refit":
         parts["input.refitted"] = _result(outcomes, "features").outputs["refitted"].sha256
     if stage in TRAININGS:
+        parts |= {"parent": parent.digest} if parent else {}
         micro_batches = accumulation(store, plan, stage, parts)
         parts |= accumulation_parts(micro_batches)
     if stage == "report":
@@ -140,6 +143,8 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         overrides=plan.overrides,
         started_by=plan.started_by,
         accumulation=micro_batches,
+        parent=parent,
+        fresh=fresh,
         as_of=as_of,
         readers=others,
         days=days,

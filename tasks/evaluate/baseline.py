@@ -40,7 +40,8 @@ class Baseline:
     """scores: the champion's, None where it could not be asked, for the reason in `trouble` and `cause`.
 
     model: its process. columns: those of its own pipeline file, None where it did not record them. seen: the held-out
-    days that it was trained or tuned on. latency: milliseconds for a thousand rows, which are `batch`.
+    days that it, or a model that it began with, was trained or tuned on. latency: milliseconds for a thousand rows,
+    which are `batch`.
     """
 
     champion: Champion
@@ -65,14 +66,13 @@ def start(ctx: StageContext, champion: Champion, holdout: tuple[date, ...], ends
         result = read_manifest(ctx.store, maker(champion.manifests)).result
         if other := _other_target(ctx.spec, champion, result):
             return Baseline(champion=champion, trouble="other-target", cause=other)
-        split = summaries.trained(result).split
         package = _package(ctx.store, champion, ctx.scratch, ctx.log)
         folder = lay_out(ctx.store, result, ctx.scratch / "champion", ctx.scratch)
         return Baseline(
             champion=champion,
             model=ends.enter_context(ModelProcess(package, folder, ctx.disk)),
             columns=_columns(result),
-            seen=tuple(sorted({*split.train, *split.valid} & set(holdout))),
+            seen=summaries.trained(result).has_seen(holdout),
         )
 
     return _tried(Baseline(champion=champion), begin)

@@ -27,6 +27,7 @@ from tasks.evaluate.obstacles import (
     candidate_obstacle,
     is_sound,
     no_authority,
+    parent_obstacle,
     rescue,
     value_obstacle,
 )
@@ -77,6 +78,7 @@ def judge(
     ruling = (
         no_authority(night.authority)
         or unreadable
+        or parent_obstacle(night)
         or baseline_obstacle(case, baseline, candidate, night, spec)
         or value_obstacle(
             spec.metric,

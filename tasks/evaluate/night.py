@@ -7,6 +7,7 @@ from datetime import date
 from ratchet.contracts.authority import Finding
 from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.request import StageRequest
+from ratchet.contracts.summaries import TrainedModel
 from ratchet.metrics.metrics import Floats
 
 
@@ -33,7 +34,8 @@ class Night:
 
     repetition: which attempt at the held-out days this is. unmeasured: for how many nights before this one the champion
     could not be measured. tables: on a night without a champion. costs: where the gate limits them. authority: why
-    there is no verdict, whatever the scores are.
+    there is no verdict, whatever the scores are. seen: held-out days that the candidate knows of a model that it began
+    with.
     """
 
     data_date: date
@@ -43,9 +45,12 @@ class Night:
     tables: Sequence[Table] = ()
     costs: Costs | None = None
     authority: Finding | None = None
+    seen: tuple[date, ...] = ()
 
 
-def night_of(request: StageRequest, digest: str, *, tables: Sequence[Table], costs: Costs | None) -> Night:
+def night_of(
+    request: StageRequest, trained: TrainedModel, digest: str, *, tables: Sequence[Table], costs: Costs | None
+) -> Night:
     """The night of a request."""
     return Night(
         data_date=request.data_date,
@@ -55,4 +60,5 @@ def night_of(request: StageRequest, digest: str, *, tables: Sequence[Table], cos
         tables=tables,
         costs=costs,
         authority=request.authority,
+        seen=trained.has_seen(trained.split.holdout),
     )

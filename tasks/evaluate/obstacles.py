@@ -39,6 +39,19 @@ def candidate_obstacle(candidate: Floats) -> Ruling | None:
     return Ruling(verdict="reject", reason="candidate-unreadable", explanation=said)
 
 
+def parent_obstacle(night: Night) -> Ruling | None:
+    """The ruling on a candidate that began with a model which knows held-out days, else None."""
+    if not night.seen:
+        return None
+    days = ", ".join(map(str, night.seen[:5]))
+    return Ruling(
+        verdict="inconclusive",
+        reason="candidate-saw-holdout",
+        explanation=f"the candidate began with a model that was trained on held-out days ({days}), so the comparison is"
+        " not fair; to do: start a new run of this date",
+    )
+
+
 def baseline_obstacle(
     case: Case, baseline: Baseline | None, candidate: Floats, night: Night, spec: PipelineSpec
 ) -> Ruling | None:

@@ -64,7 +64,7 @@ def run(ctx: StageContext) -> Finished:
     with ctx.phase("compare"):
         days = () if baseline else trained.split.train
         simple = tuple(tables(ctx.store, spec, snapshot, days, held, ctx.disk))
-        night = night_of(ctx.request, digest, tables=simple, costs=costs)
+        night = night_of(ctx.request, trained, digest, tables=simple, costs=costs)
         judged, constant = judge(spec, seen, scores, baseline, night, ctx.folder)
         judged = judged.model_copy(update={"scores": sha256_of(np.ascontiguousarray(scores, "<f8").tobytes())})
         refused = service.refusal(scores, asked, served, sample, spec.register_, rounds=_rounds(ctx))

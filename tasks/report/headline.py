@@ -27,6 +27,7 @@ _REASONS = {
     "identical": "Rejected: production already has this model",
     "too-small-to-tell": "Undecided: too little data to tell",
     "baseline-saw-holdout": "Undecided: production was trained on the held-out rows",
+    "candidate-saw-holdout": "Undecided: the candidate began with a model that was trained on the held-out rows",
     "ledger-lost": "Undecided: the ledger of production is lost",
     "ledger-behind": "Undecided: records of production are lost",
     "ledger-damaged": "Undecided: the ledger of production is damaged",

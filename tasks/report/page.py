@@ -133,6 +133,7 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
         found.append(("Snapshot", f"{facts.snapshot.table} version {facts.snapshot.version}"))
     if facts.trained:
         found.append(("Measured model" if facts.refit else "Model", facts.trained.digest))
+    found += _beginning(facts)
     if facts.refit and facts.refit.refit:
         found += _refit(facts.refit, facts.refit.refit)
     if facts.registered:
@@ -165,6 +166,13 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
     if request.overrides:
         found.append(("Overrides", ", ".join(f"{key}={value}" for key, value in sorted(request.overrides.items()))))
     return found
+
+
+def _beginning(facts: RunFacts) -> list[tuple[str, str]]:
+    """The model that the training began with, where the pipeline asks for one."""
+    if facts.trained and (begun := facts.trained.warm_start):
+        return [("Began with", begun.parent.title), ("Copied from it", begun.in_words)]
+    return [("Began fresh", facts.request.fresh)] if facts.request.fresh else []
 
 
 def _refit(made: TrainedModel, compared: Refit) -> list[tuple[str, str]]:

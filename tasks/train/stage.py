@@ -31,10 +31,12 @@ from tasks.train.endings import convert_endings
 from tasks.train.loop import Hooks, Loop, TrainResult
 from tasks.train.losses import Loss, Mass
 from tasks.train.memory import convert_memory_errors
+from tasks.train.parent import begin_with_parent
 from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import refuse_step_sizes, rows_of
 from tasks.train.trial import try_own_code
+from tasks.train.warm_start import shorten
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +77,14 @@ def train_model(
     weighted, grouped = bool(ctx.spec.with_role("weight")), ctx.spec.group is not None
     try_own_code(description, ctx.folder, device, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
     network = fit(Network(description, custom_body(description, ctx.folder)), state)
+    begun = begin_with_parent(ctx, network, description)
     with ctx.phase("read"):
         both = read(ctx, network, features, features.split.train, features.split.valid)
         train, valid = both.split(rows_of(features, "train"))
         network.preprocess.flagged.copy_(train.numeric.isnan().any(0))
     settings = _settings(ctx, len(train), measured)
+    if begun is not None:
+        settings = shorten(settings, epochs=begun.parent.epochs, rows=len(both))
     folder = StoreCheckpointFolder(ctx.store, ctx.request, ctx.disk)
     checkpointer = Checkpointer(folder, keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning)
     with (
@@ -103,6 +108,7 @@ def train_model(
     _report_failed_saves(ctx, checkpointer)
     _save_trace(ctx, result)
     summary = _summary(_save(ctx, description, network), features, settings, network, result, rows=len(train))
+    summary = summary.model_copy(update={"warm_start": begun})
     return Training(
         network=network,
         settings=settings,

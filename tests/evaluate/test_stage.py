@@ -104,6 +104,18 @@ def test_another_model_with_the_same_scores_is_identical_too(shop: Shop) -> None
     assert (judged.verdict, judged.reason) == ("reject", "identical")
 
 
+def test_a_parent_of_either_model_that_has_seen_a_held_out_day_makes_the_comparison_unfair(shop: Shop) -> None:
+    fair, unfair = (9, 1), (9, 0)
+    judged = judge(shop, shop.train(1.0, parent_on=fair), shop.crown(shop.train(0.3, 1.0, parent_on=fair)))
+    assert (judged.verdict, judged.reason) == ("promote", "better")
+    judged = judge(shop, shop.train(1.0), shop.crown(shop.train(0.3, 1.0, parent_on=unfair)))
+    assert (judged.verdict, judged.reason) == ("inconclusive", "baseline-saw-holdout")
+    for champion in (shop.crown(shop.train(0.3, 1.0)), None):
+        judged = judge(shop, shop.train(1.0, parent_on=unfair), champion)
+        assert (judged.verdict, judged.reason) == ("inconclusive", "candidate-saw-holdout")
+        assert f"trained on held-out days ({shop.data_date})" in judged.explanation
+
+
 @pytest.mark.parametrize("trained_on", [(3, 0, 2), (3, 2, 0)])
 def test_a_champion_that_has_seen_a_held_out_day_is_named_and_never_replaced(
     shop: Shop, trained_on: tuple[int, ...]

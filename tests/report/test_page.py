@@ -184,6 +184,13 @@ def _registered(**values: object) -> Registration:
         ("reject", "slice-loss", None, "Rejected: the loss on a slice is too large", "bad"),
         ("inconclusive", "too-small-to-tell", None, "Undecided: too little data to tell", "warn"),
         ("inconclusive", "baseline-without-value", None, "Undecided: the metric has no value of a baseline", "warn"),
+        (
+            "inconclusive",
+            "candidate-saw-holdout",
+            None,
+            "Undecided: the candidate began with a model that was trained on the held-out rows",
+            "warn",
+        ),
         ("inconclusive", "baseline-missing", None, "Undecided: the model in production is missing", "warn"),
         ("inconclusive", "champion-unmeasurable", _registered(promoted=False, withheld="a person decides", command="ratchet promote shop@7"), "Stuck: the model in production cannot be measured, and a person has to decide", "warn"),
         ("reject", "a reason to come", None, "Rejected", "bad"),
