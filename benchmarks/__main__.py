@@ -19,6 +19,7 @@ NAMES = (
     "independence",
     "embedding",
     "step",
+    "loader",
     "checkpoint",
     "warm",
 )

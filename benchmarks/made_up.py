@@ -12,6 +12,7 @@ from tasks.train.data import Rows
 from tasks.train.loop import Hooks, Loop
 from tasks.train.losses import LOSSES, MASSES
 from tasks.train.settings import Settings
+from tasks.train.table import Layout, Table
 
 BATCH = 4096
 RATE, DECAY = 1e-3, 1e-2
@@ -54,6 +55,19 @@ def made_up_rows(ids: int, count: int) -> Rows:
         weight=None,
         sizes=None,
     )
+
+
+def made_up_table(count: int) -> Rows:
+    """Rows of five numbers, five categories and a label in a table, as training reads them."""
+    draw = np.random.default_rng(0)
+    layout = Layout(label=torch.float32, weighted=False, numeric=5, categorical=5)
+    words = np.empty((count, layout.width), np.int32)
+    rows = Rows.of(Table(words=torch.from_numpy(words), layout=layout), sizes=None)
+    rows.label.numpy()[:] = draw.random(count) < _CLICKED
+    for column in range(5):
+        rows.numeric.numpy()[:, column] = draw.standard_normal(count, np.float32)
+        rows.places.numpy()[:, column] = draw.integers(1, 1000, count, np.int32)
+    return rows
 
 
 def seconds_of_a_step(network: Network, rows: Rows) -> float:

@@ -1,5 +1,8 @@
 """Arrays of the store: verified, and never unpickled."""
 
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,3 +29,22 @@ def read_array(store: Store, artifact: Artifact, scratch: Path, *, mapped: bool 
             f"{store.uri}/{artifact.key} is no plain array: {error}", remedy="run again with --rebuild"
         ) from error
     return found
+
+
+def map_arrays(store: Store, artifacts: Iterable[Artifact], scratch: Path, *, threads: int) -> Iterator[NDArray[Any]]:
+    """The arrays of .npy files, in order, mapped: each is verified before it comes, some of them ahead, in threads.
+
+    Raises what `read_array` raises.
+    """
+    waiting: deque[Future[NDArray[Any]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for artifact in artifacts:
+                waiting.append(pool.submit(read_array, store, artifact, scratch, mapped=True))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

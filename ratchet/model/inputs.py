@@ -91,7 +91,7 @@ class Embeddings(nn.Module):
         self.register_load_state_dict_pre_hook(_name_table)  # type: ignore[no-untyped-call]  # torch has no types here
 
     def forward(self, places: Tensor) -> Tensor:
-        """`Preprocess.places`, int64 [rows, categorical] -> [rows, all dimensions], the shortest vectors first."""
+        """`Preprocess.places`, int32 [rows, categorical] -> [rows, all dimensions], the shortest vectors first."""
         if self.training and self._masked:
             unknown = torch.rand(places.shape, device=places.device) < self._masked
             places = torch.where(unknown, self.first, places)

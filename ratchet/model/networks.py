@@ -85,8 +85,11 @@ class Preprocess(nn.Module):
         return [begin + column for column, begin in enumerate(accumulate(sizes))]
 
     def places(self, ids: Tensor) -> Tensor:
-        """Stable ids, int64 [rows, categorical] -> rows of the embedding table; the first of a column is `unknown`."""
-        found = torch.empty_like(ids)
+        """Stable ids, int64 [rows, categorical] -> rows of the embedding table, int32 [rows, categorical].
+
+        The first row of a column is `unknown`. A row of int32 takes half the memory, and tables have fewer than 2^31.
+        """
+        found = torch.empty(ids.shape, dtype=torch.int32, device=ids.device)
         begin = 0
         for column, size in enumerate(self.sizes):
             known = self.vocabulary[begin : begin + size]

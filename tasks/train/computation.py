@@ -125,8 +125,8 @@ class Computation:
 
     def loss(self, scores: Tensor, rows: Rows) -> Tensor:
         """The loss of raw outputs for the rows that they belong to."""
-        label = rows.label.to(self.device)
-        weight = None if rows.weight is None else rows.weight.to(self.device)
+        label = rows.label.to(self.device).contiguous()  # sums of rows that lie apart are rounded in another way
+        weight = None if rows.weight is None else rows.weight.to(self.device).contiguous()
         if self._standardise:
             label = ((label.double() - self._network.label_mean) / self._network.label_scale).float()
         group = None

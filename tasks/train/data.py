@@ -3,8 +3,9 @@
 The order is a pure function of (seed, epoch, step, world size), so the reader has no state to save.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -13,16 +14,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ratchet.contracts.step_rows import CHUNK_ROWS
+from tasks.train.chunks import chunk_borders
+from tasks.train.table import Builder, Columns, Layout, MemoryBuilder, Table
+
+_HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """Consecutive rows.
 
-    numeric float32 [rows, k], standardised, NaN where missing; places int64 [rows, c]; label float32 (int64 for
+    numeric float32 [rows, k], standardised, NaN where missing; places int32 [rows, c]; label float32 (int64 for
     classes, float64 for a regression, on its own scale); weight float32, or None;
     sizes int64 [groups], rows of each group in order, or None without groups;
-    number int32, of each row in its days, one day after the other, or None where that is not known.
+    number int32, of each row in its days, one day after the other, or None where that is not known;
+    table: the words in whose memory the columns are, or None where they are apart.
     """
 
     numeric: Tensor
@@ -31,6 +37,23 @@ class Rows:
     weight: Tensor | None
     sizes: Tensor | None
     number: Tensor | None = None
+    table: Table | None = field(default=None, init=False, repr=False)  # so that `replace` makes rows without one
+
+    @classmethod
+    def of(cls, table: Table, *, sizes: Tensor | None, number: Tensor | None = None) -> "Rows":
+        """The rows of a table, in its memory."""
+        numeric, places, label, weight = table.layout.columns(table.words)
+        rows = cls(numeric=numeric, places=places, label=label, weight=weight, sizes=sizes, number=number)
+        object.__setattr__(rows, "table", table)
+        return rows
+
+    def packed(self) -> Table:
+        """The rows as a table; a copy, unless they have one."""
+        if self.table is not None:
+            return self.table
+        layout = layout_of(self)
+        words = layout.pack(Columns(self.numeric, self.places, self.label, self.weight))
+        return Table(words=torch.from_numpy(words), layout=layout)
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -42,6 +65,11 @@ class Rows:
         def move(tensor: Tensor | None) -> Tensor | None:
             return tensor if tensor is None else tensor.to(device, non_blocking=True)
 
+        if device == self.label.device and device == self.numeric.device:
+            return self
+        if self.table is not None:  # one transfer for all columns
+            words = self.table.words.to(device, non_blocking=True)
+            return Rows.of(Table(words=words, layout=self.table.layout), sizes=move(self.sizes))
         return Rows(
             numeric=self.numeric.to(device, non_blocking=True),
             places=self.places.to(device, non_blocking=True),
@@ -76,27 +104,56 @@ class Rows:
         sizes = None
         if self.sizes is not None and groups is not None:
             sizes = self.sizes[int(groups[number]) : int(groups[number + 1])]
+        in_days = None if self.number is None else self.number[span]
+        if self.table is not None:
+            return Rows.of(self.table.part(span), sizes=sizes, number=in_days)
         return Rows(
             numeric=self.numeric[span],
             places=self.places[span],
             label=self.label[span],
             weight=None if self.weight is None else self.weight[span],
             sizes=sizes,
-            number=None if self.number is None else self.number[span],
+            number=in_days,
         )
+
+
+def layout_of(rows: Rows) -> Layout:
+    """The layout of a table of such rows."""
+    return Layout(
+        label=rows.label.dtype,
+        weighted=rows.weight is not None,
+        numeric=rows.numeric.shape[1],
+        categorical=rows.places.shape[1],
+    )
 
 
 class Reader:
     """Reads batches of shuffled chunks of rows; groups stay whole.
 
+    device: that of the network. on_device: the words of the rows there, or None; then numbers and categories are
+    gathered there, and only labels and weights by the host.
+
     A change here violates the promise of the project when two epochs have another number of batches, or when a row is
     in no batch of an epoch or in two.
     """
 
-    def __init__(self, rows: Rows, *, batch_size: int, seed: int, chunk_rows: int = CHUNK_ROWS) -> None:
-        self._rows = rows
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        batch_size: int,
+        seed: int,
+        chunk_rows: int = CHUNK_ROWS,
+        device: torch.device = _HOST,
+        on_device: Tensor | None = None,
+    ) -> None:
+        self._table, self._sizes = rows.packed(), rows.sizes
+        self._on_device, self._device = on_device, device
+        self._head = None if on_device is None else self._table.head()
+        self._expected: tuple[NDArray[np.int64], Future[Rows]] | None = None
+        self._thread: ThreadPoolExecutor | None = None
         self._seed = seed
-        starts, self._groups = _chunks(rows, min(chunk_rows, batch_size))
+        starts, self._groups = chunk_borders(len(rows), rows.sizes, min(chunk_rows, batch_size))
         self._begin, self._end = starts[:-1], starts[1:]
         self._filled = np.minimum(self._end - self._begin, batch_size)
         self._total = int(self._filled.sum())
@@ -119,110 +176,100 @@ class Reader:
 
     def row_numbers(self, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the rows that `read` copies, in its order."""
-        spans = zip(self._begin[chunks].tolist(), self._end[chunks].tolist(), strict=True)
-        return np.concatenate([np.arange(begin, end) for begin, end in spans])
+        begin, counts = self._begin[chunks], (self._end - self._begin)[chunks]
+        first = np.cumsum(counts) - counts
+        return np.repeat(begin - first, counts) + np.arange(counts.sum())
+
+    def expect(self, chunks: NDArray[np.int64]) -> None:
+        """Begin to read chunks in the background, where to read them takes a disk or a transfer.
+
+        The next `read` waits for them if it asks for just these.
+        """
+        if self._table.file is None and self._device.type == "cpu" and self._on_device is None:
+            return  # a copy in memory is done in less time than another thread takes to begin
+        self._thread = self._thread or ThreadPoolExecutor(1, "reader")
+        self._expected = (chunks, self._thread.submit(self._gather, chunks))
 
     def read(self, chunks: NDArray[np.int64]) -> Rows:
         """Copy the rows of some chunks into consecutive rows."""
-        spans = [
-            slice(begin, end)
-            for begin, end in zip(self._begin[chunks].tolist(), self._end[chunks].tolist(), strict=True)
-        ]
+        expected, self._expected = self._expected, None
+        if expected is not None and np.array_equal(expected[0], chunks):
+            return expected[1].result()
+        return self._gather(chunks)
 
-        def gather(tensor: Tensor) -> Tensor:
-            return torch.cat([tensor[span] for span in spans])
+    def _gather(self, chunks: NDArray[np.int64]) -> Rows:
+        layout, sizes = self._table.layout, self._sizes_of(chunks)
+        if self._on_device is not None and self._head is not None:
+            numbers = torch.from_numpy(self.row_numbers(chunks))
+            head = self._head.layout.columns(self._head.words[numbers])
+            columns = layout.columns(self._on_device[numbers.to(self._on_device.device)])
+            return Rows(
+                numeric=columns.numeric, places=columns.places, label=head.label, weight=head.weight, sizes=sizes
+            )
+        # torch keeps pinned memory that is free, and gives it away when its transfer is complete
+        pinned = self._device.type == "cuda"
+        words = self._table.gather(self._begin[chunks], self._end[chunks], pinned=pinned)
+        return Rows.of(Table(words=words, layout=layout), sizes=sizes)
 
-        sizes = None
-        if self._rows.sizes is not None and self._groups is not None:
-            first, last = self._groups[chunks], self._groups[chunks + 1]
-            parts = zip(first.tolist(), last.tolist(), strict=True)
-            sizes = torch.cat([self._rows.sizes[begin:end] for begin, end in parts])
-        return Rows(
-            numeric=gather(self._rows.numeric),
-            places=gather(self._rows.places),
-            label=gather(self._rows.label),
-            weight=None if self._rows.weight is None else gather(self._rows.weight),
-            sizes=sizes,
-        )
-
-
-def _chunks(rows: Rows, chunk_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """(first row of each chunk and the end, first group of each chunk and the end or None).
-
-    Chunks are about as large as each other, at most `chunk_rows` unless a group is longer. A last row by itself joins
-    the chunk before it: it may become a batch, and layers that normalise by batch fail on one row.
-    """
-    count = -(-len(rows) // chunk_rows)
-    targets = -(-np.arange(1, count + 1) * len(rows) // count)
-    if rows.sizes is None:
-        starts = np.append(0, targets)
-        return _without_single(starts, starts, chunk_rows), None
-    ends = np.cumsum(rows.sizes.numpy())
-    last = np.unique(np.minimum(np.searchsorted(ends, targets), len(ends) - 1)) + 1  # the group after each chunk
-    starts, groups = np.append(0, ends[last - 1]), np.append(0, last)
-    return _without_single(starts, starts, chunk_rows), _without_single(groups, starts, chunk_rows)
+    def _sizes_of(self, chunks: NDArray[np.int64]) -> Tensor | None:
+        if self._sizes is None or self._groups is None:
+            return None
+        parts = zip(self._groups[chunks].tolist(), self._groups[chunks + 1].tolist(), strict=True)
+        return torch.cat([self._sizes[:0], *(self._sizes[begin:end] for begin, end in parts)])
 
 
-def _without_single(borders: NDArray[np.int64], starts: NDArray[np.int64], chunk_rows: int) -> NDArray[np.int64]:
-    """The borders without the last but one, if the last chunk has one row where others have more."""
-    single = chunk_rows > 1 and len(starts) > 2 and starts[-1] - starts[-2] == 1  # noqa: PLR2004 - another chunk
-    return np.delete(borders, -2) if single else borders
-
-
-def shuffled(count: int, sizes: NDArray[np.int64] | None, seed: int) -> NDArray[np.int64]:
+def shuffled(count: int, sizes: NDArray[np.int64] | None, seed: int) -> NDArray[np.int32]:
     """The new place of each of `count` rows in one random order. Groups stay whole, and so does the order in them.
 
     So the rows of a batch are as good as independent, whatever order the source has: blocks of rows that lie side by
     side come from all days. sizes: rows of each group, or None without groups.
     """
     draw = np.random.default_rng(seed)
+    rows = np.arange(count, dtype=np.int32)
     if sizes is None:
-        return draw.permutation(count)
+        return draw.permutation(rows)
     order = draw.permutation(len(sizes))
     begin = np.empty(len(sizes), np.int64)
     begin[order] = np.cumsum(sizes[order]) - sizes[order]
-    inside = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.repeat(begin, sizes) + inside
+    rows += np.repeat((begin - (np.cumsum(sizes) - sizes)).astype(np.int32), sizes)
+    return rows
 
 
-def join(days: Iterable[Rows], places: NDArray[np.int64]) -> Rows:
-    """The rows of days, each at its place. Memory holds a second copy of one day at a time.
+def join(
+    blocks: Iterable[Rows],
+    places: NDArray[np.int32],
+    *,
+    sizes: NDArray[np.int64] | None = None,
+    build: Callable[[Layout, int], Builder] = MemoryBuilder,
+) -> Rows:
+    """The rows of blocks, each at its place. Memory holds the table and one block.
 
-    Raises ValueError if the days have another number of rows than there are places.
+    sizes: rows of each group, in the order of the blocks; None if the blocks have them, or if there are no groups.
+    build: makes what builds a table of so many rows. Raises ValueError if the blocks have another number of rows than
+    there are places.
     """
-    joined: Rows | None = None
+    of_blocks: list[NDArray[np.int64]] = []
+    builder, layout, begin = None, None, 0
+    for block in blocks:
+        if builder is None or layout is None:
+            layout = layout_of(block)
+            builder = build(layout, len(places))
+        where = places[begin : begin + len(block)]
+        if len(where) < len(block):
+            raise ValueError(f"{begin + len(block)} rows or more instead of {len(places)}")
+        builder.add(layout.pack(Columns(block.numeric, block.places, block.label, block.weight)), where)
+        if block.sizes is not None:
+            of_blocks.append(block.sizes.numpy())
+        begin += len(block)
+    if builder is None or begin != len(places):
+        raise ValueError(f"{begin} rows instead of {len(places)}")
+    found = np.concatenate(of_blocks) if of_blocks else sizes
     numbers = np.empty(len(places), np.int32)
     numbers[places] = np.arange(len(places), dtype=np.int32)
-    sizes: list[NDArray[np.int64]] = []
-    begin = 0
-    for day in days:
-        joined = _allocate(day, len(places)) if joined is None else joined
-        where = places[begin : begin + len(day)]
-        if len(where) < len(day):
-            raise ValueError(f"{begin + len(day)} rows or more instead of {len(places)}")
-        for name in ("numeric", "places", "label", "weight"):
-            to, found = getattr(joined, name), getattr(day, name)
-            if to is not None:
-                to.numpy()[where] = found.numpy()
-        if day.sizes is not None:
-            sizes.append(day.sizes.numpy())
-        begin += len(day)
-    if joined is None or begin != len(places):
-        raise ValueError(f"{begin} rows instead of {len(places)}")
-    in_order = _in_order(np.concatenate(sizes), places) if sizes else None
-    return replace(joined, sizes=in_order, number=torch.from_numpy(numbers))
+    in_order = None if found is None else _in_order(found, places)
+    return Rows.of(builder.finish(), sizes=in_order, number=torch.from_numpy(numbers))
 
 
-def _in_order(sizes: NDArray[np.int64], places: NDArray[np.int64]) -> Tensor:
+def _in_order(sizes: NDArray[np.int64], places: NDArray[np.int32]) -> Tensor:
     """The sizes of groups in the order of the places of their first rows."""
     return torch.from_numpy(sizes[np.argsort(places[np.cumsum(sizes) - sizes])])
-
-
-def _allocate(like: Rows, count: int) -> Rows:
-    def empty(tensor: Tensor) -> Tensor:
-        return tensor.new_empty((count, *tensor.shape[1:]))
-
-    weight = None if like.weight is None else empty(like.weight)
-    return Rows(
-        numeric=empty(like.numeric), places=empty(like.places), label=empty(like.label), weight=weight, sizes=None
-    )

@@ -1,18 +1,36 @@
-"""Encoded days from the store as the rows of a network."""
+"""Encoded days from the store as the rows of a network, in one random order: in memory, or on a disk.
 
-from collections.abc import Mapping, Sequence
+A change here violates the promise of the project when the bits of a model depend on where its table is, or when a day
+is read without being compared with its digest.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.summaries import FeatureDay, FeatureSet
-from ratchet.model.arrays import read_array
+from ratchet.model.arrays import map_arrays
 from ratchet.model.networks import Network
 from ratchet.runtime.context import StageContext
 from tasks.train.data import Rows, join, shuffled
+from tasks.train.disk_table import DiskBuilder
+from tasks.train.table import Builder, Layout, MemoryBuilder
+
+IN_MEMORY = 0.5
+"""The share of resources.train.memory that a table may take: the rest is for weights, their moments, and a step."""
+_BLOCK_ROWS = 1 << 16
+"""Rows that are prepared at once."""
+_NUMBER_BYTES = 4
+"""Of each row, its number in its days."""
+_LABELS = {"multiclass": torch.int64, "regression": torch.float64}
 
 
 def read(ctx: StageContext, network: Network, features: FeatureSet, *parts: Sequence[date]) -> Rows:
@@ -21,25 +39,21 @@ def read(ctx: StageContext, network: Network, features: FeatureSet, *parts: Sequ
     Standardised by the network, which is in the host's memory. Each file is verified.
     """
     encoded = [features.of(tuple(days)) for days in parts]
-    places, begin = [], 0
-    for days in encoded:
-        count = sum(day.rows for day in days)
-        sizes = [np.diff(_array(ctx, day, "group")) for day in days if "group" in day.arrays]
-        in_part = shuffled(count, np.concatenate(sizes) if sizes else None, ctx.spec.train.seed)
-        places.append(in_part + begin)
-        begin += count
-    return join((_read_day(ctx, network, day) for days in encoded for day in days), np.concatenate(places))
-
-
-def _array(ctx: StageContext, day: FeatureDay, name: str) -> NDArray[np.generic]:
-    return read_array(ctx.store, day.arrays[name], ctx.disk)
-
-
-def _read_day(ctx: StageContext, network: Network, day: FeatureDay) -> Rows:
-    """One day's arrays, verified and loaded."""
-    if {"numeric", "categorical", "label"} - set(day.arrays):
-        raise RatchetError(f"{day.day}: arrays are missing", remedy="run features again with --rebuild")
-    return rows_of({name: _array(ctx, day, name) for name in day.arrays}, network)
+    days = [day for part in encoded for day in part]
+    for day in days:
+        if {"numeric", "categorical", "label"} - set(day.arrays):
+            raise RatchetError(f"{day.day}: arrays are missing", remedy="run features again with --rebuild")
+    build = _where(ctx, features, days)
+    sizes = _sizes(ctx, days)
+    places = np.empty(sum(day.rows for day in days), np.int32)
+    begin, group = 0, 0
+    for part in encoded:
+        count = sum(day.rows for day in part)
+        last = group if sizes is None else group + int(np.searchsorted(np.cumsum(sizes[group:]), count, side="right"))
+        in_part = None if sizes is None else sizes[group:last]
+        places[begin : begin + count] = shuffled(count, in_part, ctx.spec.train.seed) + np.int32(begin)
+        begin, group = begin + count, last
+    return join(_blocks(ctx, network, days), places, sizes=sizes, build=build)
 
 
 def rows_of(arrays: Mapping[str, NDArray[np.generic]], network: Network) -> Rows:
@@ -52,3 +66,66 @@ def rows_of(arrays: Mapping[str, NDArray[np.generic]], network: Network) -> Rows
         weight=tensors.get("weight"),
         sizes=tensors["group"].diff() if "group" in tensors else None,
     )
+
+
+def missing(rows: Rows) -> Tensor:
+    """Whether a number is missing in any row, by column. Reads blocks: the rows may be on a disk."""
+    parts = (rows.numeric[begin : begin + _BLOCK_ROWS].isnan().any(0) for begin in range(0, len(rows), _BLOCK_ROWS))
+    return torch.stack([rows.numeric.new_zeros(rows.numeric.shape[1], dtype=torch.bool), *parts]).any(0)
+
+
+def _where(ctx: StageContext, features: FeatureSet, days: Sequence[FeatureDay]) -> Callable[[Layout, int], Builder]:
+    """What builds the table. Logs where it is, and why."""
+    layout = Layout(
+        label=_LABELS.get(ctx.spec.train.objective, torch.float32),
+        weighted=any("weight" in day.arrays for day in days),
+        numeric=len(features.numeric),
+        categorical=len(features.categorical),
+    )
+    rows = sum(day.rows for day in days)
+    needed, most = rows * (layout.row_bytes + _NUMBER_BYTES), int(IN_MEMORY * ctx.spec.resources["train"].memory)
+    text = f"{rows:,} rows take {needed:,} bytes, and {IN_MEMORY:.0%} of resources.train.memory are {most:,}"
+    fits = needed <= most
+    if fits or _is_memory(ctx.disk):
+        left = "" if fits else f"; {ctx.disk} is in memory too: name a cache on a disk, or raise resources.train.memory"
+        ctx.log.event(
+            "table", f"the rows are in memory: {text}{left}", level="info" if fits else "warning", bytes=needed
+        )
+        return MemoryBuilder
+    ctx.log.event("table", f"the rows are on the disk of {ctx.disk}: {text}", bytes=needed)
+    return partial(DiskBuilder, folder=ctx.disk)
+
+
+def _is_memory(folder: Path) -> bool:
+    """Whether the files of a folder are in memory, as those of a container's /tmp."""
+    device = folder.stat().st_dev
+    name = f"{os.major(device)}:{os.minor(device)}"
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    kinds = {line.partition(" - ")[2].split(" ")[0] for line in lines if line.split(" ")[2] == name}
+    return bool(kinds & {"tmpfs", "ramfs"})
+
+
+def _sizes(ctx: StageContext, days: Sequence[FeatureDay]) -> NDArray[np.int64] | None:
+    """The rows of each group of all days, or None without groups."""
+    groups = [day.arrays["group"] for day in days if "group" in day.arrays]
+    sizes = [np.diff(array) for array in map_arrays(ctx.store, groups, ctx.disk, threads=_threads(ctx))]
+    return np.concatenate(sizes) if sizes else None
+
+
+def _blocks(ctx: StageContext, network: Network, days: Sequence[FeatureDay]) -> Iterator[Rows]:
+    """The rows of the days, block by block; files are verified ahead."""
+    names = [[name for name in day.arrays if name != "group"] for day in days]
+    files = [day.arrays[name] for day, of_day in zip(days, names, strict=True) for name in of_day]
+    arrays = map_arrays(ctx.store, files, ctx.disk, threads=_threads(ctx))
+    for of_day in names:
+        found = {name: next(arrays) for name in of_day}
+        for begin in range(0, len(found["label"]), _BLOCK_ROWS):
+            # copied: a mapped array cannot be written, and torch warns of that
+            yield rows_of(
+                {name: np.array(array[begin : begin + _BLOCK_ROWS]) for name, array in found.items()}, network
+            )
+
+
+def _threads(ctx: StageContext) -> int:
+    """Threads that verify files."""
+    return max(1, round(ctx.spec.resources["train"].cpus))

@@ -105,7 +105,7 @@ class Loop:
         self._valid, self._train_rows = valid, len(train)
         self._checkpointer, self._hooks = checkpointer, hooks
         self._computation = Computation(network, settings, loss=loss, mass=mass)
-        self._passes = Passes(train, both, batch_size=settings.batch_size, seed=settings.seed)
+        self._passes = Passes(train, both, settings, device=self._computation.device)
         self._epoch_steps = self._passes.level.steps
         self._longest = planned_fall(
             steps=settings.steps,
@@ -206,6 +206,7 @@ class Loop:
         position = self._passes.position(state.step, state.fall)
         batch = self._passes.batch(position)
         rows = self._read(position.reader, batch)
+        self._passes.expect(state.step + 1, state.fall)
         rate = learning_rate(state.step, total=self._longest.end, fall=state.fall, peak=self._settings.learning_rate)
         self._optimizer.set_learning_rate(rate)
         self._optimizer.zero_grad()

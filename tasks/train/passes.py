@@ -7,11 +7,14 @@ sets that is worth one to two per cent, as much as a second training on all days
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy import int64
 from numpy.typing import NDArray
 
 from tasks.train.data import Reader, Rows
+from tasks.train.device_table import on_device
 from tasks.train.schedule import Fall
+from tasks.train.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +29,17 @@ class Position:
 class Passes:
     """The order of the batches of a whole training: a pure function of the seed, the step and the fall.
 
-    both: the training rows and then those for validation.
+    both: the training rows and then those for validation. device: that of the network.
     """
 
-    def __init__(self, train: Rows, both: Rows, *, batch_size: int, seed: int) -> None:
-        self.level = Reader(train, batch_size=batch_size, seed=seed)
-        self.falling = Reader(both, batch_size=batch_size, seed=seed) if len(both) > len(train) else self.level
+    def __init__(self, train: Rows, both: Rows, settings: Settings, *, device: torch.device) -> None:
+        def reader(rows: Rows) -> Reader:
+            there = None if words is None else words[: len(rows)]
+            return Reader(rows, batch_size=settings.batch_size, seed=settings.seed, device=device, on_device=there)
+
+        words = on_device(both.table, device)
+        self.level = reader(train)
+        self.falling = reader(both) if len(both) > len(train) else self.level
         self._batches: tuple[tuple[bool, int], list[NDArray[int64]]] = ((False, 0), [])
 
     def position(self, step: int, fall: Fall) -> Position:
@@ -49,6 +57,12 @@ class Passes:
         if self._batches[0] != key:
             self._batches = (key, position.reader.epoch(position.epoch))
         return self._batches[1][position.step]
+
+    def expect(self, step: int, fall: Fall) -> None:
+        """Begin to read the rows of step `step`, from 0, if there is one."""
+        if step < fall.end:
+            position = self.position(step, fall)
+            position.reader.expect(self.batch(position))
 
     def epochs(self, step: int, fall: Fall) -> float:
         """Passes over the rows after `step` completed steps."""

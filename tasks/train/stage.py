@@ -26,7 +26,7 @@ from tasks.train.building import describe, fit
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss, locate_errors
 from tasks.train.data import Rows
-from tasks.train.days import read
+from tasks.train.days import missing, read
 from tasks.train.endings import convert_endings
 from tasks.train.loop import Hooks, Loop, TrainResult
 from tasks.train.losses import Loss, Mass
@@ -81,7 +81,7 @@ def train_model(
     with ctx.phase("read"):
         both = read(ctx, network, features, features.split.train, features.split.valid)
         train, valid = both.split(rows_of(features, "train"))
-        network.preprocess.flagged.copy_(train.numeric.isnan().any(0))
+        network.preprocess.flagged.copy_(missing(train))
     settings = _settings(ctx, len(train), measured)
     if begun is not None:
         settings = shorten(settings, epochs=begun.parent.epochs, rows=len(both))

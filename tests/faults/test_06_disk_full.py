@@ -1,11 +1,14 @@
 """A disk that fills up while a result is written: said plainly, nothing half-written visible, old results intact."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import Unavailable
@@ -13,6 +16,8 @@ from ratchet.contracts.fingerprint import digest
 from ratchet.store.file import FileStore
 from ratchet.store.publishing import Transaction, find_result, verify
 from ratchet.tracking.mlflow import Tracker, track
+from tasks.train.disk_table import DiskBuilder
+from tasks.train.table import Layout
 from tests.mlflow_server import prepare
 
 MIB = 1 << 20
@@ -116,3 +121,21 @@ def test_a_disk_that_is_full_for_mlflow_is_said_plainly_and_space_heals_it(
         track(store, None, tmp_path, write)
     filler.unlink()
     assert track(store, None, tmp_path, write)
+
+
+def test_a_table_of_a_training_that_finds_no_room_is_said_plainly_and_nothing_is_left(small_disk: Path) -> None:
+    layout = Layout(label=torch.float32, weighted=False, numeric=5, categorical=4)
+    full = rf"{small_disk}: the disk is full, [\d,]+ bytes are free; .* take [\d,]+ bytes there.*; to do: free space"
+    with pytest.raises(Unavailable, match=full):
+        DiskBuilder(layout, 100_000, small_disk)
+    builder = DiskBuilder(layout, 40_000, small_disk, bucket_bytes=100_000)
+    filler = small_disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"0" * 4096)
+    with pytest.raises(Unavailable, match=full):
+        builder.add(np.zeros((40_000, layout.width), np.int32), np.arange(40_000, dtype=np.int32))
+    filler.unlink()
+    del builder
+    assert list(small_disk.iterdir()) == []
+    assert shutil.disk_usage(small_disk).used < MIB
