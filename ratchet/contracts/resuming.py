@@ -6,7 +6,7 @@ from datetime import date
 from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of
 
-_NOT_OF_THE_MATHEMATICS = ("accumulation", "config.resources.", "config.train.checkpoint.")
+_NOT_OF_THE_MATHEMATICS = ("accumulation", "config.resources.", "config.train.checkpoint.", "config.train.profile")
 """The parts of a training's fingerprint that say how and where it is computed, and not what."""
 
 

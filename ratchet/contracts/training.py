@@ -110,6 +110,11 @@ class Train(Document):
         "weights, and the learning rate falls to 0 from there.",
     )
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
+    profile: bool = Field(
+        default=False,
+        description="Whether some steps after the warm-up are profiled: a page says what training waits for, beside a "
+        "trace. The model has the same bits; a result that was made without a profile is made again, to have one.",
+    )
     refit: bool = Field(
         default=False,
         description="Whether a model with the verdict promote is trained once more, by the same recipe, on the "

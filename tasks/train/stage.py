@@ -1,8 +1,10 @@
 """train: a model from encoded days. Adapts the stage contract to the loop, which knows nothing of stages."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 from torch import Tensor
@@ -32,6 +34,8 @@ from tasks.train.loop import Hooks, Loop, TrainResult
 from tasks.train.losses import Loss, Mass
 from tasks.train.memory import convert_memory_errors
 from tasks.train.parent import begin_with_parent
+from tasks.train.profile_page import answer, page
+from tasks.train.profiling import TRACED, WARM_UP, Profile, Profiler
 from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import refuse_step_sizes, rows_of
@@ -104,7 +108,11 @@ def train_model(
             checkpointer=checkpointer,
             hooks=_hooks(ctx, network, folder),
         )
-        result = loop.run()
+        trace = ctx.disk / "profile-trace.json.gz"
+        with Profiler(loop, trace) if ctx.spec.train.profile else nullcontext() as profiler:
+            result = loop.run()
+    if profiler is not None:
+        _save_profile(ctx, profiler.profile, trace)
     _report_failed_saves(ctx, checkpointer)
     _save_trace(ctx, result)
     summary = _summary(_save(ctx, description, network), features, settings, network, result, rows=len(train))
@@ -194,6 +202,17 @@ def _report_failed_saves(ctx: StageContext, checkpointer: Checkpointer) -> None:
             " stops loses that work; check the room and the limits of the store"
         )
         ctx.log.warning(message, failures=checkpointer.failures, saves=len(checkpointer.stalls))
+
+
+def _save_profile(ctx: StageContext, profile: Profile | None, trace: Path) -> None:
+    """Add the page and the trace to the outputs, and say what training waits for."""
+    if profile is None:
+        message = f"train.profile: training ended within {WARM_UP + TRACED} steps, so there is no profile"
+        ctx.log.warning(message)
+        return
+    made = ctx.transaction.add_bytes("profile.html", page(ctx.request, profile).encode())
+    ctx.transaction.add("profile-trace.json.gz", trace)
+    ctx.log.event("profile", f"{answer(profile)} The page is {ctx.store.uri}/{made.key}", shares=profile.shares)
 
 
 def _save_trace(ctx: StageContext, result: TrainResult) -> None:

@@ -54,6 +54,7 @@ def test_package_inits_stay_empty() -> None:
 
 ADAPTER = {
     *("__init__", "stage", "building", "endings", "extremes", "step_sizes", "days", "parent", "refit", "refit_service"),
+    "profile_page",
 }
 """The files of train that connect the loop with a stage's documents."""
 
