@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from ratchet.contracts.curriculum import Curriculum
 from ratchet.contracts.document import Document
 from ratchet.contracts.quantities import Duration
 
@@ -74,6 +75,9 @@ class Train(Document):
         "champion, training takes a quarter of the steps, and needs no validation days.",
     )
     model: Model = Field(default_factory=Model)
+    curriculum: Curriculum | None = Field(
+        None, description="Which rows a training meets more often. Without it, each row once in an epoch."
+    )
     steps: int = Field(8_000, ge=1, description="The largest number of steps. A plateau may end training sooner.")
     epochs: int = Field(
         40, ge=1, le=10_000, description="The largest number of epochs. A plateau may end training sooner."

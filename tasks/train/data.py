@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ratchet.contracts.step_rows import CHUNK_ROWS
 from tasks.train.chunks import chunk_borders
+from tasks.train.curriculum import Sampling, draw
 from tasks.train.table import Builder, Columns, Layout, MemoryBuilder, Table
 
 _HOST = torch.device("cpu")
@@ -133,8 +134,10 @@ class Reader:
     device: that of the network. on_device: the words of the rows there, or None; then numbers and categories are
     gathered there, and only labels and weights by the host.
 
-    A change here violates the promise of the project when two epochs have another number of batches, or when a row is
-    in no batch of an epoch or in two.
+    sampling: draws the chunks of an epoch, some of them more than once; the rows need their numbers for it.
+
+    A change here violates the promise of the project when two epochs have another number of batches, or, without a
+    curriculum, when a row is in no batch of an epoch or in two.
     """
 
     def __init__(
@@ -146,6 +149,7 @@ class Reader:
         chunk_rows: int = CHUNK_ROWS,
         device: torch.device = _HOST,
         on_device: Tensor | None = None,
+        sampling: Sampling | None = None,
     ) -> None:
         self._table, self._sizes = rows.packed(), rows.sizes
         self._on_device, self._device = on_device, device
@@ -155,9 +159,11 @@ class Reader:
         self._seed = seed
         starts, self._groups = chunk_borders(len(rows), rows.sizes, min(chunk_rows, batch_size))
         self._begin, self._end = starts[:-1], starts[1:]
+        self._weights: NDArray[np.float64] | None = None
+        if sampling is not None and rows.number is not None:
+            self._weights = sampling.of_chunks(rows.number.numpy(), self._begin, self._end)
         self._filled = np.minimum(self._end - self._begin, batch_size)
-        self._total = int(self._filled.sum())
-        self.steps = -(-self._total // batch_size)
+        self.steps = -(-int(self._filled.sum()) // batch_size)
         """The batches of every epoch."""
 
     def epoch(self, epoch: int, *, rank: int = 0, world_size: int = 1) -> list[NDArray[np.int64]]:
@@ -167,9 +173,9 @@ class Reader:
         most one batch, however long its groups are, and each batch leaves a chunk for each that follows: so the number
         of batches does not depend on the order.
         """
-        order = np.random.default_rng((self._seed, epoch)).permutation(len(self._begin))
-        ends = np.arange(1, self.steps)
-        cuts = np.searchsorted(np.cumsum(self._filled[order]), -(-ends * self._total // self.steps)) + 1
+        order = draw(self._weights, len(self._begin), self._seed, epoch)
+        ends, filled = np.arange(1, self.steps), np.cumsum(self._filled[order])
+        cuts = np.searchsorted(filled, -(-ends * filled[-1] // self.steps)) + 1
         cuts = np.maximum.accumulate(cuts - ends) + ends  # at least one chunk each
         borders = [0, *np.minimum(cuts, len(order) - self.steps + ends).tolist(), len(order)]
         return [order[begin + rank : end : world_size] for begin, end in pairwise(borders)]

@@ -11,6 +11,8 @@ import torch
 from numpy import int64
 from numpy.typing import NDArray
 
+from ratchet.contracts.step_rows import CHUNK_ROWS
+from tasks.train import curriculum
 from tasks.train.data import Reader, Rows
 from tasks.train.device_table import on_device
 from tasks.train.schedule import Fall
@@ -35,7 +37,15 @@ class Passes:
     def __init__(self, train: Rows, both: Rows, settings: Settings, *, device: torch.device) -> None:
         def reader(rows: Rows) -> Reader:
             there = None if words is None else words[: len(rows)]
-            return Reader(rows, batch_size=settings.batch_size, seed=settings.seed, device=device, on_device=there)
+            return Reader(
+                rows,
+                batch_size=settings.batch_size,
+                seed=settings.seed,
+                chunk_rows=CHUNK_ROWS if settings.sampling is None else curriculum.CHUNK_ROWS,
+                device=device,
+                on_device=there,
+                sampling=settings.sampling,
+            )
 
         words = on_device(both.table, device)
         self.level = reader(train)

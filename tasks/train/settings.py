@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tasks.train.curriculum import Sampling
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
@@ -35,6 +37,7 @@ class Settings:
     each epoch also ends with one. lower_is_better: the direction of the valid metric. accumulation: number of
     micro-batches that a step is computed in at first, to need less memory; their gradients sum to those of the whole
     batch. recipe: of a training to repeat on other rows. segments: of a training to repeat to the bit.
+    sampling: which rows are met more often; None where each is met once in an epoch.
     """
 
     objective: str
@@ -52,3 +55,4 @@ class Settings:
     accumulation: int = 1
     recipe: Recipe | None = None
     segments: tuple[Segment, ...] = ()
+    sampling: Sampling | None = None

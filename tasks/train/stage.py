@@ -29,6 +29,7 @@ from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss, locate_errors
 from tasks.train.data import Rows
 from tasks.train.days import missing, read
+from tasks.train.days_in_order import parts_of, sampling_of
 from tasks.train.endings import convert_endings
 from tasks.train.loop import Hooks, Loop, TrainResult
 from tasks.train.losses import Loss, Mass
@@ -83,10 +84,10 @@ def train_model(
     network = fit(Network(description, custom_body(description, ctx.folder)), state)
     begun = begin_with_parent(ctx, network, description)
     with ctx.phase("read"):
-        both = read(ctx, network, features, features.split.train, features.split.valid)
+        both = read(ctx, network, features, *parts_of(ctx.spec, features.split))
         train, valid = both.split(rows_of(features, "train"))
         network.preprocess.flagged.copy_(missing(train))
-    settings = _settings(ctx, len(train), measured)
+    settings = _settings(ctx, features, len(train), measured)
     if begun is not None:
         settings = shorten(settings, epochs=begun.parent.epochs, rows=len(both))
     folder = StoreCheckpointFolder(ctx.store, ctx.request, ctx.disk)
@@ -127,7 +128,7 @@ def train_model(
     )
 
 
-def _settings(ctx: StageContext, rows: int, measured: TrainedModel | None) -> Settings:
+def _settings(ctx: StageContext, features: FeatureSet, rows: int, measured: TrainedModel | None) -> Settings:
     train, accumulation = ctx.spec.train, ctx.request.accumulation
     batch_size = auto_batch_size(rows) if train.batch_size == "auto" else train.batch_size
     if measured is not None:
@@ -155,6 +156,7 @@ def _settings(ctx: StageContext, rows: int, measured: TrainedModel | None) -> Se
         accumulation=accumulation,
         recipe=Recipe(level=measured.level, fall=measured.fall) if measured else None,
         segments=tuple(Segment(**each.model_dump()) for each in ctx.request.segments),
+        sampling=sampling_of(ctx.spec, features),
     )
 
 
