@@ -124,7 +124,7 @@ def test_the_form_asks_for_a_version_and_the_task_yields_to_nights() -> None:
     dag = build()
     task = dag.get_task("reproduce")
     assert (task.pool, task.priority_weight, dag.is_paused_upon_creation) == ("ratchet_backfill", 1, False)
-    assert list(dag.params) == ["model", "version", "tolerance"]
+    assert list(dag.params) == ["model", "version", "tolerance", "chain"]
 
 
 @pytest.mark.docker
