@@ -20,6 +20,8 @@ NAMES = (
     "embedding",
     "step",
     "loader",
+    "memory-train",
+    "train-cpu",
     "checkpoint",
     "warm",
 )
@@ -36,7 +38,7 @@ def main() -> int:
     code = 0
     for name in options.names or NAMES:
         try:
-            result: Result = import_module(f"benchmarks.{name}").run(full=options.full)
+            result: Result = import_module(f"benchmarks.{name.replace('-', '_')}").run(full=options.full)
         except Exception as error:  # noqa: BLE001 - any exception is a reason why the benchmark could not run
             print(f"{name}: could not run: {type(error).__name__}: {error}", file=sys.stderr)
             code = 2

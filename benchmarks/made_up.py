@@ -15,6 +15,10 @@ from tasks.train.settings import Settings
 from tasks.train.table import Layout, Table
 
 BATCH = 4096
+DEFAULT = Architecture(
+    kind="dcn", hidden=(256, 128), cross_layers=2, dropout=0.2, bins=48, number_dim=8, masked=0.01, skip=True
+)
+"""The default layers, for numbers with as many quantiles as there can be."""
 RATE, DECAY = 1e-3, 1e-2
 _NUMBERS, _CLICKED = 8, 0.1
 
@@ -45,6 +49,26 @@ def made_up_network(ids: int) -> Network:
     )
 
 
+def default_network(numbers: tuple[str, ...], columns: tuple[str, ...], ids: int) -> Network:
+    """The default network for numbers and columns of ids from 1 to `ids`."""
+    network = Network(
+        Description(
+            objective="binary",
+            numeric=tuple(NumericColumn(name=name, transform=None) for name in numbers),
+            categorical=tuple(
+                CategoricalColumn(name=name, type="int64", vocabulary=ids, dimension=dimension(ids)) for name in columns
+            ),
+            derived={},
+            architecture=DEFAULT,
+            classes=1,
+        )
+    )
+    network.preprocess.vocabulary.copy_(torch.arange(1, ids + 1).repeat(len(columns)))
+    if network.numbers is not None:
+        network.numbers.fit((torch.linspace(-2, 2, DEFAULT.bins + 1, dtype=torch.float64),) * len(numbers))
+    return network
+
+
 def made_up_rows(ids: int, count: int) -> Rows:
     """Rows for it, whose ids are drawn uniformly."""
     draw = np.random.default_rng(0)
@@ -57,34 +81,43 @@ def made_up_rows(ids: int, count: int) -> Rows:
     )
 
 
-def made_up_table(count: int) -> Rows:
-    """Rows of five numbers, five categories and a label in a table, as training reads them."""
+def made_up_table(count: int, columns: int = 5) -> Rows:
+    """Rows of so many numbers, as many categories, and a label in a table, as training reads them."""
     draw = np.random.default_rng(0)
-    layout = Layout(label=torch.float32, weighted=False, numeric=5, categorical=5)
+    layout = Layout(label=torch.float32, weighted=False, numeric=columns, categorical=columns)
     words = np.empty((count, layout.width), np.int32)
     rows = Rows.of(Table(words=torch.from_numpy(words), layout=layout), sizes=None)
     rows.label.numpy()[:] = draw.random(count) < _CLICKED
-    for column in range(5):
+    for column in range(columns):
         rows.numeric.numpy()[:, column] = draw.standard_normal(count, np.float32)
         rows.places.numpy()[:, column] = draw.integers(1, 1000, count, np.int32)
     return rows
 
 
-def seconds_of_a_step(network: Network, rows: Rows) -> float:
-    """Mean seconds of a step in one epoch of the training loop."""
-    result = training(network, rows, checkpointer=_Unsaved(), batch_size=BATCH).run()
+def seconds_of_a_step(network: Network, rows: Rows, *, steps: int | None = None) -> float:
+    """Mean seconds of a step in one epoch of the training loop, or in its first steps."""
+    result = training(network, rows, checkpointer=_Unsaved(), batch_size=BATCH, steps=steps).run()
     return sum(each.seconds for each in result.history) / result.history[-1].step
 
 
 def training(
-    network: Network, rows: Rows, *, checkpointer: Checkpointer, batch_size: int, checkpoint_steps: int | None = None
+    network: Network,
+    rows: Rows,
+    *,
+    checkpointer: Checkpointer,
+    batch_size: int,
+    checkpoint_steps: int | None = None,
+    steps: int | None = None,
 ) -> Loop:
-    """One epoch of the training loop. checkpoint_steps: steps between two saves; at the end there is one more."""
+    """One epoch of the training loop, of at most so many steps.
+
+    checkpoint_steps: steps between two saves; at the end there is one more.
+    """
     return Loop(
         network,
         Settings(
             objective="binary",
-            steps=len(rows),
+            steps=steps or len(rows),
             epochs=1,
             evaluations=1,
             batch_size=batch_size,

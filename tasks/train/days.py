@@ -69,9 +69,12 @@ def rows_of(arrays: Mapping[str, NDArray[np.generic]], network: Network) -> Rows
 
 
 def missing(rows: Rows) -> Tensor:
-    """Whether a number is missing in any row, by column. Reads blocks: the rows may be on a disk."""
-    parts = (rows.numeric[begin : begin + _BLOCK_ROWS].isnan().any(0) for begin in range(0, len(rows), _BLOCK_ROWS))
-    return torch.stack([rows.numeric.new_zeros(rows.numeric.shape[1], dtype=torch.bool), *parts]).any(0)
+    """Whether a number is missing in any row, by column. Copies block by block: the rows may be on a disk."""
+    table, found = rows.packed(), torch.zeros(rows.numeric.shape[1], dtype=torch.bool)
+    for begin in range(0, len(rows), _BLOCK_ROWS):
+        words = table.gather(np.array([begin]), np.array([min(begin + _BLOCK_ROWS, len(rows))]))
+        found |= table.layout.columns(words).numeric.isnan().any(0)
+    return found
 
 
 def _where(ctx: StageContext, features: FeatureSet, days: Sequence[FeatureDay]) -> Callable[[Layout, int], Builder]:
