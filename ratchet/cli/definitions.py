@@ -54,6 +54,17 @@ def takes(function: Function, count: int, *, bound: int = 0) -> bool:
     return required <= count <= (count if given.vararg else len(positional)) and keywords
 
 
+def required(function: Function, *, bound: int = 0) -> list[str]:
+    """The parameters without a default, as `ratchet.model.signatures.required` names them. bound: as in `takes`."""
+    given = function.args
+    by_place = [*(f"{one.arg}/" for one in given.posonlyargs), *(one.arg for one in given.args)][bound:]
+    named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return [
+        *by_place[: len(by_place) - len(given.defaults)],
+        *(one.arg for one, default in named if default is None),
+    ]
+
+
 def imports(body: Iterable[ast.AST]) -> Iterator[Import]:
     """The imports of a file, also inside functions; without those that may fail: below `try`, or for types alone."""
     for node in body:

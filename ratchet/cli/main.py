@@ -31,6 +31,7 @@ _VERBS = {
     "doctor": "check that production, its ledger and the registry agree, and repair what is safe",
     "admit": "let a day that its own run refused into later runs, with who and why",
     "reap": "end containers that no run follows any more",
+    "new-model": "write a model.py to begin with, beside a pipeline.yaml",
     "sample": "write example data",
     "schema": "print the JSON Schema of pipeline.yaml, for editors",
 }

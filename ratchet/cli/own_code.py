@@ -1,13 +1,14 @@
 """Checks that the Python files beside a pipeline file define what it names. Reads the files, never runs them."""
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-from ratchet.cli.definitions import Function, defined_names, definition, parse, takes
+from ratchet.cli.definitions import Function, defined_names, definition, parse, required, takes
 from ratchet.cli.own_imports import import_misfits, not_python
+from ratchet.contracts import own_module
 from ratchet.contracts.gate import own_metric
 from ratchet.contracts.misfits import Misfit, Rule
 from ratchet.contracts.pipeline import PipelineSpec
@@ -28,7 +29,8 @@ def rules(folder: Path) -> tuple[Rule, ...]:
         name, separator, made_by = spec.train.model.kind.partition(":")
         if separator:
             file = folder / name
-            yield from _misfits(file, made_by, ("train", "model", "kind"), _model_misfits)
+            fits = partial(_model_misfits, grouped=_has(spec, "group"))
+            yield from _misfits(file, made_by, ("train", "model", "kind"), fits)
 
     def derive_fits(spec: PipelineSpec) -> Iterator[Misfit]:
         derived = [name for name, column in spec.columns.items() if getattr(column, "derived", False)]
@@ -91,12 +93,12 @@ def _derive_misfits(file: Path, name: str, body: Sequence[ast.stmt]) -> Iterator
         yield from _call_misfits(file, found, "derive(df)", 1)
 
 
-def _model_misfits(file: Path, name: str, body: Sequence[ast.stmt]) -> Iterator[Misfit]:
+def _model_misfits(file: Path, name: str, body: Sequence[ast.stmt], *, grouped: bool) -> Iterator[Misfit]:
     found = definition(body, name)
     if isinstance(found, ast.ClassDef):
-        yield from _class_misfits(file, found)
+        yield from _class_misfits(file, found, grouped=grouped)
     elif found is not None:
-        yield from _call_misfits(file, found, f"{name}(inputs)", 1)
+        yield from _asked_misfits(file, found, own_module.CONSTRUCTOR)
     loss = definition(body, "loss") if file.name == _MODEL else None
     if loss is not None:
         yield from _call_misfits(file, loss, "loss(scores, labels, weights, groups)", 4)
@@ -109,17 +111,41 @@ def _metric_misfits(file: Path, name: str, body: Sequence[ast.stmt], *, weighted
         yield from _call_misfits(file, found, allowed, 4 if weighted else 3)
 
 
-def _class_misfits(file: Path, found: ast.ClassDef) -> Iterator[Misfit]:
+def _class_misfits(file: Path, found: ast.ClassDef, *, grouped: bool) -> Iterator[Misfit]:
     constructor, forward = definition(found.body, "__init__"), definition(found.body, "forward")
     if constructor is not None:
-        yield from _call_misfits(file, constructor, "__init__(self, inputs)", 1, bound=1)
+        yield from _asked_misfits(file, constructor, own_module.CONSTRUCTOR, bound=1)
     if forward is not None:
-        yield from _call_misfits(file, forward, "forward(self, x)", 1, bound=1)
+        yield from _asked_misfits(file, forward, own_module.FORWARD, bound=1)
+        yield from _group_misfits(file, forward, grouped=grouped)
     elif [ast.unparse(base).rpartition(".")[2] for base in found.bases] == ["Module"] and not any(
         name == "forward" for name in defined_names(found.body)
     ):
         message = f"the class {found.name} has no method forward"
         yield Misfit((), message, "forward(self, x)", remedy="define it", where=f"{file}:{found.lineno}")
+
+
+def _asked_misfits(
+    file: Path, found: Function | ast.ClassDef, allowed: Mapping[str, str], *, bound: int = 0
+) -> Iterator[Misfit]:
+    """The problem of a function that asks for what Ratchet does not have."""
+    if isinstance(found, ast.ClassDef):
+        return
+    where, given, names = f"{file}:{found.lineno}", _shown(found), required(found, bound=bound)
+    if isinstance(found, ast.AsyncFunctionDef):
+        yield Misfit((), f"{given} is async", remedy="remove async", where=where)
+    elif not own_module.by_name(names, allowed) and not takes(found, 1, bound=bound):
+        wrong, remedy = own_module.refusal(names, allowed)
+        yield Misfit((), f"{given} {wrong}", ", ".join(allowed), remedy=remedy, where=where)
+
+
+def _group_misfits(file: Path, forward: Function | ast.ClassDef, *, grouped: bool) -> Iterator[Misfit]:
+    if isinstance(forward, ast.ClassDef) or grouped:
+        return
+    if asked := own_module.OF_GROUPS.intersection(required(forward, bound=1)):
+        message = f"{_shown(forward)} asks for {', '.join(sorted(asked))}, and no column has the role group"
+        remedy = "give a column the role group, or take it out of forward"
+        yield Misfit((), message, remedy=remedy, where=f"{file}:{forward.lineno}")
 
 
 def _call_misfits(
@@ -129,9 +155,13 @@ def _call_misfits(
     if isinstance(found, ast.ClassDef):
         return
     where = f"{file}:{found.lineno}"
-    given = f"{found.name}({ast.unparse(found.args)})"
+    given = _shown(found)
     if isinstance(found, ast.AsyncFunctionDef):
         yield Misfit((), f"{given} is async", allowed, remedy="remove async", where=where)
     elif not takes(found, count, bound=bound):
         message = f"{given} has the wrong parameters"
         yield Misfit((), message, allowed, remedy=f"define it as {allowed}", where=where)
+
+
+def _shown(found: Function) -> str:
+    return f"{found.name}({ast.unparse(found.args)})"

@@ -183,6 +183,10 @@ def _roles_fit(spec: PipelineSpec) -> Iterator[Misfit]:
     if all_known and not _columns_with(roles, "group") and spec.train.objective == "ranking":
         message = "ranking needs a column with role group, to rank the rows of a group together"
         yield Misfit(("train", "objective"), message)
+    elif all_known and not _columns_with(roles, "group") and spec.train.model.kind == "set":
+        message = "set needs a column with role group, whose rows attend to each other"
+        remedy = "give a column the role group, or take another kind, such as dcn"
+        yield Misfit(("train", "model", "kind"), message, remedy=remedy)
 
 
 def _label_fits(spec: PipelineSpec) -> Iterator[Misfit]:

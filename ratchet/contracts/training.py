@@ -11,13 +11,17 @@ from ratchet.contracts.quantities import Duration
 Objective = Literal["ranking", "binary", "regression", "multiclass"]
 
 
+KINDS = ("mlp", "dcn", "linear", "set", "tabm")
+"""Architectures that Ratchet brings."""
+
+
 def _parse_kind(value: object) -> object:
-    if value in ("mlp", "dcn", "linear"):
+    if value in KINDS:
         return value
     module, separator, name = value.partition(":") if isinstance(value, str) else ("", "", "")
     if separator and module == "model.py" and name.isidentifier():
         return value
-    raise ValueError(f'{value!r} is not a model; allowed: mlp, dcn, linear, "model.py:MyModule"')
+    raise ValueError(f'{value!r} is not a model; allowed: {", ".join(KINDS)}, "model.py:MyModule"')
 
 
 def _parse_batch_size(value: object) -> object:
@@ -37,10 +41,16 @@ BatchSize = Annotated[
 
 
 class Model(Document):
-    """The architecture. `dcn` is a deep and cross network (Wang et al. 2021), `mlp` has no cross layers."""
+    """The architecture. `dcn` is a deep and cross network (Wang et al. 2021), `mlp` has no cross layers.
+
+    In a `set` the rows of a group attend to each other as well. `tabm` is a network with many members (Gorishniy et al.
+    2024), whose mean it gives.
+    """
 
     kind: ModelKind = Field(
-        "dcn", description="dcn, mlp, linear, or a class in the pipeline's model.py, such as model.py:MyModule."
+        "dcn",
+        description="dcn, mlp, linear, set, tabm, or a class in the pipeline's model.py, such as model.py:MyModule. "
+        "set needs a column with role group, whose rows have to be scored together.",
     )
     embedding_dim: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
         "auto", description="The length of the vector of a category. auto: 2 to 32, the more the more categories."
@@ -51,6 +61,9 @@ class Model(Document):
         (256, 128), description="The widths of the hidden layers."
     )
     cross_layers: int = Field(2, ge=1, le=16, description="The number of cross layers (dcn only).")
+    members: int = Field(
+        32, ge=1, le=1024, description="The number of members (tabm only). A step takes about as many times as long."
+    )
     dropout: float = Field(0.2, ge=0, lt=1, description="The share of activations set to zero during training.")
     min_count: int = Field(2, ge=1, description="A category with fewer training rows than this counts as unknown.")
 

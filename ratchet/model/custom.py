@@ -1,6 +1,6 @@
-"""The network of a pipeline's own file, such as model.py, and what it has to be."""
+"""The network of a pipeline's own file, such as model.py: what it asks for, and what it has to be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -8,17 +8,19 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ratchet.contracts import own_module
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.description import Description
-from ratchet.model.signatures import described, fits, place
+from ratchet.model.layers import Layers
+from ratchet.model.signatures import described, place, required, takes
 from ratchet.runtime.user_code import blame, is_fault, load_module
 
 
-def custom_body(description: Description, folder: Path) -> Callable[[int], nn.Module] | None:
+def custom_body(description: Description, folder: Path) -> Callable[[int], Layers] | None:
     """What makes the pipeline's own module, given its number of inputs; None for our own architectures.
 
-    Raises ConfigurationError, with file and line, if it is not there, fails, or makes no torch module that takes one
-    tensor; the module raises it for an output of a wrong shape.
+    Raises ConfigurationError, with file and line, if it is not there, fails, asks for what does not exist, or makes no
+    torch module; the module raises it for an output of a wrong shape.
     """
     file, _, name = description.architecture.kind.partition(":")
     if not name:
@@ -30,21 +32,42 @@ def custom_body(description: Description, folder: Path) -> Callable[[int], nn.Mo
         )
     made_by = _named(module, name, file)
 
-    def make(inputs: int) -> nn.Module:
+    def make(inputs: int) -> Layers:
         where = place(made_by, file)
-        fits(made_by, f"{name}(inputs)", (inputs,), where)
+        asks = _asks(made_by, name, own_module.CONSTRUCTOR, where)
+        given = {
+            "inputs": inputs,
+            "numeric": description.numeric,
+            "categorical": description.categorical,
+            "classes": description.classes,
+            "objective": description.objective,
+        }
         try:
-            made = made_by(inputs)
+            made = made_by(inputs) if asks is None else made_by(**{key: given[key] for key in asks})
         except BaseException as error:
             if not is_fault(error):
                 raise
             cause = located(error, folder, file) or f"{where}: {error}"
-            raise ConfigurationError(cause, remedy=f"correct {name}; it is called as {name}(inputs)") from error
+            call = f"{name}({', '.join(asks or ('inputs',))})"
+            raise ConfigurationError(cause, remedy=f"correct {name}; it is called as {call}") from error
         if not isinstance(made, nn.Module):
             raise ConfigurationError(f"{where}: {name} made {described(made)}", remedy="return a torch.nn.Module")
-        return _guarded(made, file, description.classes, where)
+        return _guarded(made, file, description, where)
 
     return make
+
+
+def _asks(function: Callable[..., object], name: str, allowed: Mapping[str, str], where: str) -> tuple[str, ...] | None:
+    """What a function asks for by name; None if it takes one value by place. Raises ConfigurationError for others."""
+    names = required(function)
+    if names is None:
+        return None
+    if own_module.by_name(names, allowed):
+        return tuple(names)
+    if len(names) == 1 or (not names and takes(function, 1)):
+        return None
+    wrong, remedy = own_module.refusal(names, allowed)
+    raise ConfigurationError(f"{where}: {name} {wrong}; allowed: {', '.join(allowed)}", remedy=remedy)
 
 
 def place_of_forward(made: nn.Module, file: str) -> str | None:
@@ -72,18 +95,20 @@ def _named(module: ModuleType, name: str, file: str) -> Any:
     )
 
 
-def _guarded(made: nn.Module, file: str, classes: int, where: str) -> nn.Module:
+def _guarded(made: nn.Module, file: str, description: Description, where: str) -> Layers:
     """where: of what made the module; a forward of the file itself is named by its own line."""
-    own = place_of_forward(made, file)
-    if own is not None:
-        fits(type(made).forward, "forward(self, x)", (made, None), own)
-    made.register_forward_hook(partial(_check_output, own or where, classes))
-    return made
+    place_of = place_of_forward(made, file) or where
+    asks = _asks(made.forward, "forward", own_module.FORWARD, place_of)
+    if asks and description.group is None and (of_groups := own_module.OF_GROUPS.intersection(asks)):
+        raise ConfigurationError(
+            f"{place_of}: forward asks for {', '.join(sorted(of_groups))}, and no column has the role group",
+            remedy="give a column the role group, or take it out of forward",
+        )
+    return Layers(module=made, asks=asks, check=partial(_check_output, place_of, description.classes))
 
 
-def _check_output(where: str, classes: int, _: nn.Module, inputs: tuple[Tensor, ...], output: object) -> None:
+def _check_output(where: str, classes: int, output: object, rows: int) -> None:
     """Refuse an output that is not a score for each row and class."""
-    rows = len(inputs[0])
     allowed = {(rows, classes)} if classes > 1 else {(rows, 1), (rows,)}
     if isinstance(output, Tensor) and tuple(output.shape) in allowed:
         return

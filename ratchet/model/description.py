@@ -33,12 +33,21 @@ class CategoricalColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupColumn:
+    """The column whose rows are scored together. type: as declared."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
     """The layers.
 
-    kind: linear, mlp, dcn, or `model.py:Class`. bins: of a number, at most; number_dim: the length of the vector that
-    its bins are mapped to; both 0 without such vectors. masked: the share of known categories that count as unknown in
-    a step of training. skip: whether a linear layer beside the others adds to their output.
+    kind: linear, mlp, dcn, set, tabm, or `model.py:Class`. bins: of a number, at most; number_dim: the length of the
+    vector that its bins are mapped to; both 0 without such vectors. masked: the share of known categories that count as
+    unknown in a step of training. skip: whether a linear layer beside the others adds to their output. members: of
+    tabm.
     """
 
     kind: str
@@ -49,6 +58,7 @@ class Architecture:
     number_dim: int = 0
     masked: float = 0.0
     skip: bool = False
+    members: int = 1
 
     @property
     def is_custom(self) -> bool:
@@ -60,7 +70,8 @@ class Architecture:
 class Description:
     """A model.
 
-    derived: type of each column that features.py makes. classes: outputs, 1 but for multiclass. ids: the probe of the
+    derived: type of each column that features.py makes. classes: outputs, 1 but for multiclass. group: that of the
+    pipeline, where its layers may ask for it; of a model that is saved, where they do. ids: the probe of the
     hashing that it was trained with. code: digest of the pipeline folder that it was trained with, if it is kept
     beside it. weights: sha256 of the weights that belong to it, once known.
     """
@@ -71,6 +82,7 @@ class Description:
     derived: dict[str, str]
     architecture: Architecture
     classes: int = 1
+    group: GroupColumn | None = None
     ids: str = ""
     code: str = ""
     weights: str = ""
@@ -92,12 +104,14 @@ def from_json(data: bytes) -> Description:
         if found.pop("format") != FORMAT:
             raise ValueError(f"not format {FORMAT}")
         architecture = found.pop("architecture")
+        group = found.pop("group", None)
         of_all = {"dimension": architecture.pop("embedding_dim")} if "embedding_dim" in architecture else {}
         return Description(
             **{
                 **found,
                 "numeric": tuple(NumericColumn(**column) for column in found["numeric"]),
                 "categorical": tuple(CategoricalColumn(**{**of_all, **column}) for column in found["categorical"]),
+                "group": GroupColumn(**group) if group else None,
                 "architecture": Architecture(**{**architecture, "hidden": tuple(architecture["hidden"])}),
             }
         )

@@ -4,14 +4,18 @@ What is fitted sits in buffers, so it is saved, loaded and checked with the weig
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import reduce
 from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 
-from ratchet.model.description import Architecture, Description
+from ratchet.contracts.own_module import OF_GROUPS
+from ratchet.model.bodies import body
+from ratchet.model.description import Description
 from ratchet.model.inputs import Embeddings, Numbers
+from ratchet.model.layers import Layers
 
 _FAR = 10.0
 """Standardised numbers are cut here, so that one wild value does not drown all others."""
@@ -114,7 +118,7 @@ class Network(nn.Module):
     label_mean: Tensor
     label_scale: Tensor
 
-    def __init__(self, description: Description, custom: Callable[[int], nn.Module] | None = None) -> None:
+    def __init__(self, description: Description, custom: Callable[[int], Layers] | None = None) -> None:
         """custom: the pipeline's own module, given the number of inputs, where the architecture names one."""
         super().__init__()
         architecture = description.architecture
@@ -125,26 +129,69 @@ class Network(nn.Module):
             self.numbers = Numbers(len(description.numeric), architecture.bins, architecture.number_dim)
             inputs += len(description.numeric) * architecture.number_dim
         self.embedding = Embeddings(description.categorical, architecture.masked)
-        self.body = custom(inputs) if custom else body(architecture, inputs, description.classes)
+        layers = custom(inputs) if custom else body(architecture, inputs, description.classes)
+        self.body, self._asks, self._check = layers
+        self.has_members = architecture.kind == "tabm"
+        self.reads_groups = self.asks_for(*OF_GROUPS)
+        self._categorical, self._classes = description.categorical, description.classes
         self.register_buffer("label_mean", torch.zeros((), dtype=torch.float64))
         self.register_buffer("label_scale", torch.ones((), dtype=torch.float64))
+
+    def asks_for(self, *names: str) -> bool:
+        """Whether the layers ask for one of these by name."""
+        return not set(names).isdisjoint(self._asks or ())
 
     @property
     def computes_in(self) -> torch.dtype:
         """The precision of what is fitted: float64; float32 in a model of before."""
         return self.preprocess.mean.dtype
 
-    def forward(self, numeric: Tensor, ids: Tensor) -> Tensor:
-        """Scores [rows], or [rows, classes] as logits, of rows as `encoding` makes them."""
-        return self.scores(self.preprocess.standardise(numeric), self.preprocess.places(ids))
+    def forward(self, numeric: Tensor, ids: Tensor, sizes: Tensor | None = None) -> Tensor:
+        """Raw outputs of rows as `encoding` makes them. sizes: as in `scores`.
 
-    def scores(self, standard: Tensor, places: Tensor) -> Tensor:
-        """The same for numbers that are standardised already, and ids that have been looked up."""
-        inputs = [self.preprocess.numbers(standard), self.embedding(places)]
+        [rows], or [rows, classes] as logits; of a network with members [rows, members], or [rows, members, classes].
+        """
+        return self.scores(self.preprocess.standardise(numeric), self.preprocess.places(ids), sizes)
+
+    def scores(self, standard: Tensor, places: Tensor, sizes: Tensor | None = None) -> Tensor:
+        """The same for numbers that are standardised already, and ids that have been looked up.
+
+        sizes: int64 [groups], the rows of each group, which lie next to each other; needed where `reads_groups`.
+        """
+        numbers, vectors = self.preprocess.numbers(standard), self.embedding(places)
+        inputs = [numbers, vectors]
         if self.numbers is not None:
             inputs.insert(1, self.numbers(standard))
-        out: Tensor = self.body(torch.cat(inputs, dim=1))
-        return out.squeeze(1) if out.dim() == 2 and out.shape[1] == 1 else out  # noqa: PLR2004 - rows and outputs
+        x = torch.cat(inputs, dim=1)
+        if self._asks is None:
+            out: Tensor = self.body(x)
+        else:
+            out = self.body(**self._named(x, numbers, vectors, places, sizes))
+        self._check(out, len(x))
+        return out.squeeze(-1) if out.dim() > 1 and self._classes == 1 else out
+
+    def _named(
+        self, x: Tensor, numbers: Tensor, vectors: Tensor, places: Tensor, sizes: Tensor | None
+    ) -> dict[str, object]:
+        """What the layers ask for by name, see ratchet.contracts.own_module."""
+        asks = self._asks or ()
+        given: dict[str, object] = {"x": x}
+        given["numbers"], given["missing"] = numbers.chunk(2, dim=1)
+        if "vectors" in asks:
+            columns = sorted(self._categorical, key=lambda column: column.dimension)
+            parts = torch.split(vectors, [column.dimension for column in columns], dim=1)
+            by_name = {column.name: part for column, part in zip(columns, parts, strict=True)}
+            given["vectors"] = {column.name: by_name[column.name] for column in self._categorical}
+        if "places" in asks:
+            own = (places - self.embedding.first).unbind(1)
+            given["places"] = {column.name: place for column, place in zip(self._categorical, own, strict=True)}
+        if self.reads_groups:
+            if sizes is None:
+                raise ValueError("these layers need the sizes of groups")
+            given["sizes"] = sizes = sizes.cpu()
+            numbered = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+            given["groups"] = numbered.to(x.device)
+        return {name: given[name] for name in asks}
 
 
 def load_weights(network: Network, weights: dict[str, Tensor]) -> None:
@@ -159,62 +206,22 @@ def load_weights(network: Network, weights: dict[str, Tensor]) -> None:
 
 
 def finish(network: Network, objective: str, raw: Tensor) -> Tensor:
-    """What the network's output means for an objective: a probability, a value on the label's scale, or a score."""
+    """What the network's output means for an objective: a probability, a value on the label's scale, or a score.
+
+    Of a network with members, the mean of what their outputs mean.
+    """
+    final = _meaning(network, objective, raw)
+    if not network.has_members:
+        return final
+    members = final.unbind(1)
+    return reduce(torch.add, members) / len(members)  # in this order for each row, wherever it is
+
+
+def _meaning(network: Network, objective: str, raw: Tensor) -> Tensor:
     if objective == "binary":
         return torch.sigmoid(raw)
     if objective == "multiclass":
-        return torch.softmax(raw, dim=1)
+        return torch.softmax(raw, dim=-1)
     if objective == "regression":  # in float64 a small spread around a large mean keeps its digits
         return raw.to(network.label_scale.dtype) * network.label_scale + network.label_mean
     return raw
-
-
-class Cross(nn.Module):
-    """Cross layers of a DCN-V2 (Wang et al. 2021, eq. 1): x_next = x0 * (W x + b) + x. [rows, inputs] both ways."""
-
-    def __init__(self, inputs: int, layers: int) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(inputs, inputs) for _ in range(layers))
-
-    def forward(self, first: Tensor) -> Tensor:
-        """Explicit feature crosses of an order that grows by one with each layer."""
-        crossed = first
-        for layer in self.layers:
-            crossed = first * layer(crossed) + crossed
-        return crossed
-
-
-def body(architecture: Architecture, inputs: int, outputs: int) -> nn.Module:
-    """The layers of one of our own architectures."""
-    if architecture.kind == "linear":
-        return nn.Linear(inputs, outputs)
-    deep = _deep(architecture.hidden, inputs, architecture.dropout)
-    layers = deep if architecture.kind == "mlp" else [Cross(inputs, architecture.cross_layers), *deep]
-    width = architecture.hidden[-1] if architecture.hidden else inputs
-    made = nn.Sequential(*layers, nn.Linear(width, outputs))
-    return Beside(nn.Linear(inputs, outputs), made) if architecture.skip else made
-
-
-class Beside(nn.Module):
-    """The sum of a linear layer and of others, as in Wide & Deep (Cheng et al. 2016). [rows, inputs] both ways."""
-
-    def __init__(self, linear: nn.Linear, deep: nn.Module) -> None:
-        super().__init__()
-        self.linear, self.deep = linear, deep
-        nn.init.zeros_(linear.weight)
-        nn.init.zeros_(linear.bias)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Both see the same inputs."""
-        total: Tensor = self.linear(inputs) + self.deep(inputs)
-        return total
-
-
-def _deep(widths: Sequence[int], inputs: int, dropout: float) -> list[nn.Module]:
-    layers: list[nn.Module] = []
-    for width in widths:
-        layers += [nn.Linear(inputs, width), nn.ReLU()]
-        if dropout:
-            layers.append(nn.Dropout(dropout))
-        inputs = width
-    return layers

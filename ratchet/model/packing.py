@@ -8,6 +8,7 @@ from typing import Any
 from ratchet.contracts.columns import Column
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Pins
+from ratchet.model.description import DESCRIPTION, GroupColumn, from_json
 from ratchet.tracking.mlflow import silence
 
 _NEEDED = ("numpy", "pandas", "pydantic", "safetensors", "torch")
@@ -30,21 +31,24 @@ def pack(spec: PipelineSpec, trained: Path, scoring: Path, target: Path, *, pins
             path=target,
             python_model=str(Path(__file__).with_name("pyfunc.py")),
             artifacts={"trained": str(trained), "scoring": str(scoring)},
-            signature=signature(spec),
+            signature=signature(spec, from_json((trained / DESCRIPTION).read_bytes()).group),
             pip_requirements=requirements(pins),
             metadata=tags,
             model_config={"digest": tags["ratchet.model_digest"]},
         )
 
 
-def signature(spec: PipelineSpec) -> Any:
-    """The raw columns of a row; those that the model does not read itself may be left out unless derive reads them."""
+def signature(spec: PipelineSpec, group: GroupColumn | None) -> Any:
+    """The raw columns of a row; those that the model does not read itself may be left out unless derive reads them.
+
+    group: the column whose rows are scored together, where the model reads groups.
+    """
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
 
     hidden = {spec.label, *spec.with_role("weight")}
     columns = [
-        ColSpec(_type(column), name, required=column.is_feature)
+        ColSpec(_type(column), name, required=column.is_feature or (group is not None and name == group.name))
         for name, column in spec.columns.items()
         if not column.derived and name not in hidden
     ]

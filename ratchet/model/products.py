@@ -9,10 +9,15 @@ multiplication and its applications".
 A change here violates the promise of the project when an addition can round, or a row's factor depends on other rows.
 """
 
+import math
+from functools import reduce
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ratchet.model.inputs import PerColumn
+from ratchet.model.sets import HEADS, WIDTH, Attention
 
 _EXACT = 53
 """float64 holds every integer up to 2**53."""
@@ -20,6 +25,8 @@ TERMS = 512
 """Terms of one product; a wider layer is a sum of several, in the order of its inputs."""
 BITS = (_EXACT - (TERMS - 1).bit_length()) // 2
 """Of a factor: TERMS products of two factors of at most 2**BITS are at most 2**53. float32 has 24."""
+_ROWS_OF_ATTENTION = 512
+"""Rows of a group that look at the others at once."""
 _SMALLEST = torch.finfo(torch.float32).tiny
 """So that zeros can be divided by the largest of them."""
 
@@ -53,19 +60,61 @@ class ExactPerColumn(nn.Module):
 
     def __init__(self, layer: PerColumn) -> None:
         super().__init__()
-        columns, inputs, outputs = layer.weight.shape
-        if inputs > TERMS:
-            raise ValueError(f"a layer of a column has at most {TERMS} inputs, not {inputs}")
-        weights, unit = _integers(layer.weight.detach().transpose(1, 2).reshape(columns * outputs, inputs))
-        self._weights = weights.reshape(columns, outputs, inputs).transpose(1, 2)
-        self._unit, self._bias = unit.reshape(columns, outputs), layer.bias.detach().double()
+        columns, _, outputs = layer.weight.shape
+        self._weights = []
+        for part in torch.split(layer.weight.detach(), TERMS, dim=1):
+            weights, unit = _integers(part.transpose(1, 2).reshape(columns * outputs, part.shape[1]))
+            shaped = weights.reshape(columns, outputs, part.shape[1]).transpose(1, 2)
+            self._weights.append((shaped, unit.reshape(columns, outputs)))
+        self._bias = layer.bias.detach().double()
 
     def forward(self, values: Tensor) -> Tensor:
         """As that of `ExactLinear`."""
-        rows, columns, inputs = values.shape
-        factors, scale = _integers(values.reshape(rows * columns, inputs))
-        product = (factors.reshape(rows, columns, inputs).transpose(0, 1) @ self._weights).transpose(0, 1)
-        return product * scale.reshape(rows, columns, 1) * self._unit + self._bias
+        rows, columns, _ = values.shape
+        total: Tensor | None = None
+        for part, (weights, unit) in zip(torch.split(values, TERMS, dim=2), self._weights, strict=True):
+            factors, scale = _integers(part.reshape(rows * columns, part.shape[2]))
+            shaped = factors.reshape(rows, columns, part.shape[2]).transpose(0, 1)
+            product = (shaped @ weights).transpose(0, 1) * scale.reshape(rows, columns, 1) * unit
+            total = product if total is None else total + product
+        if total is None:
+            raise ValueError("a linear layer has at least one input")
+        return total + self._bias
+
+
+class ExactAttention(nn.Module):
+    """An attention for inference: each group from its rows alone, one after the other. float64 [rows, width]."""
+
+    def __init__(self, attention: Attention) -> None:
+        super().__init__()
+        self._given = [ExactLinear(one) for one in (attention.queries, attention.keys, attention.values)]
+        self._out = ExactLinear(attention.out)
+
+    def forward(self, hidden: Tensor, sizes: Tensor) -> Tensor:
+        """As that of `Attention`."""
+        normal = functional.layer_norm(hidden, hidden.shape[1:])
+        heads = [layer(normal).unflatten(1, (HEADS, WIDTH)).transpose(0, 1) for layer in self._given]
+        groups = zip(*(torch.split(each, sizes.tolist(), dim=1) for each in heads), strict=True)
+        mixed = torch.cat([self._mixed(*group) for group in groups], dim=1)
+        out: Tensor = self._out(mixed.transpose(0, 1).flatten(1))
+        return out
+
+    def _mixed(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """The values of a group, [heads, rows, width] all. Some rows at a time, to need less memory."""
+        turned = values.transpose(1, 2).contiguous()
+        found = []
+        for some in torch.split(queries, _ROWS_OF_ATTENTION, dim=1):
+            share = torch.softmax(_products(some, keys) / math.sqrt(WIDTH), dim=2)
+            parts = zip(torch.split(share, TERMS, dim=2), torch.split(turned, TERMS, dim=2), strict=True)
+            found.append(reduce(torch.add, [_products(one, other) for one, other in parts]))
+        return torch.cat(found, dim=1)
+
+
+def _products(rows: Tensor, others: Tensor) -> Tensor:
+    """The inner products [heads, rows, others] of vectors [heads, rows, terms] and [heads, others, terms]."""
+    (factors, unit), (weights, scale) = (_integers(each.flatten(0, 1)) for each in (rows, others))
+    product = factors.reshape(rows.shape) @ weights.reshape(others.shape).transpose(1, 2)
+    return product * unit.reshape(*rows.shape[:2], 1) * scale.reshape(len(others), 1, -1)
 
 
 def make_exact(module: nn.Module) -> nn.Module:
@@ -74,6 +123,8 @@ def make_exact(module: nn.Module) -> nn.Module:
         return ExactLinear(module)
     if isinstance(module, PerColumn):
         return ExactPerColumn(module)
+    if isinstance(module, Attention):
+        return ExactAttention(module)
     for name, child in module.named_children():
         setattr(module, name, make_exact(child))
     return module

@@ -8,19 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from safetensors.torch import save as save_tensors
-from torch import Tensor, nn
+from torch import Tensor
 
 from ratchet.contracts import bundle
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.model.description import Description, to_json
 from ratchet.model.hashing import probe
+from ratchet.model.networks import Network
 
 
-def dump(description: Description, network: nn.Module) -> tuple[bytes, bytes, Description]:
-    """(weights, description, description) as bytes and as it is then: it names the weights that belong to it."""
+def dump(description: Description, network: Network) -> tuple[bytes, bytes, Description]:
+    """(weights, description, description) as bytes and as it is then.
+
+    It names the weights that belong to it, and the group column only where the layers ask for groups.
+    """
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     weights = save_tensors(_apart(state))
-    named = replace(description, ids=probe(), weights=hashlib.sha256(weights).hexdigest())
+    group = description.group if network.reads_groups else None
+    named = replace(description, group=group, ids=probe(), weights=hashlib.sha256(weights).hexdigest())
     return weights, to_json(named), named
 
 

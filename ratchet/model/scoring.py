@@ -4,6 +4,7 @@ A folder with `weights.safetensors`, `description.json` and `code/`, the pipelin
 """
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -19,8 +20,8 @@ from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.model.custom import custom_body
 from ratchet.model.derivation import load_derive
 from ratchet.model.description import CODE, DESCRIPTION, WEIGHTS, Description, from_json
-from ratchet.model.encoding import encode
-from ratchet.model.hashing import probe
+from ratchet.model.encoding import category_ids, encode
+from ratchet.model.hashing import MISSING, Ids, probe
 from ratchet.model.networks import Network, finish, load_weights
 from ratchet.model.products import make_exact
 from ratchet.model.saving import code_digest, digest_of_model
@@ -29,6 +30,8 @@ _BLOCK = 256
 """Rows that go through a function of a library at once, always as many, a multiple of its vectors: it treats the values
 that are left over in another way. The layers of our own networks need no such care; see ratchet.model.products."""
 _BLOCK_OF_BEFORE = 65_536
+_ROWS_OF_GROUPS = 4_096
+"""Rows of whole groups whose layers are computed at once, about."""
 
 
 class ScoringModel:
@@ -46,6 +49,7 @@ class ScoringModel:
         self._network = network.eval()
         self._is_of_before = network.computes_in is torch.float32
         self._is_exact = not description.architecture.is_custom and not self._is_of_before
+        self._group = description.group if network.reads_groups else None
         if self._is_exact:
             make_exact(network)
         self._derive = load_derive(folder, cast("dict[str, ColumnType]", description.derived))
@@ -53,7 +57,8 @@ class ScoringModel:
     def score(self, df: pd.DataFrame) -> NDArray[np.float64]:
         """Scores of raw rows, float64 [rows], [rows, classes] for multiclass; rows go through in blocks of one size.
 
-        What a ranking sorts by, a probability (binary, multiclass), or a value (regression).
+        What a ranking sorts by, a probability (binary, multiclass), or a value (regression). Where the layers read
+        groups, rows with the same value in the group column are one, wherever they are; a row without one is alone.
         Raises ConfigurationError if a column is missing, or derive fails.
         """
         if missing := [name for name in self.columns if name not in df.columns]:
@@ -61,36 +66,67 @@ class ScoringModel:
             raise ConfigurationError(f"the rows have no column {missing[0]}", remedy=f"the model reads {reads}")
         numeric = [column.name for column in self.description.numeric]
         kinds = {column.name: cast("ColumnType", column.type) for column in self.description.categorical}
-        return self.score_arrays(*encode(self._derive(df), numeric=numeric, categorical=kinds))
+        groups = None
+        if self._group is not None:
+            groups = category_ids(df[self._group.name], cast("ColumnType", self._group.type))
+        return self.score_arrays(*encode(self._derive(df), numeric=numeric, categorical=kinds), groups)
 
     def derive(self, df: pd.DataFrame) -> pd.DataFrame:
         """Raw rows with the columns that the pipeline's own code adds. Raises ConfigurationError with file and line."""
         return self._derive(df)
 
-    def score_arrays(self, numeric: NDArray[np.floating], categorical: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The same for rows that are encoded already: floats [rows, numeric], int64 [rows, categorical]."""
-        found = []
-        size = _BLOCK_OF_BEFORE if self._is_of_before else _BLOCK
-        with torch.inference_mode():
-            for begin in range(0, len(numeric), size):
-                some = slice(begin, begin + size)
-                rows = len(numeric[some])
-                full = rows if self._is_of_before else size
-                raw = self._raw(_block(numeric[some], full), _block(categorical[some], full), rows)
-                found.append(finish(self._network, self.description.objective, raw).double().numpy()[:rows])
-        shape = (0,) if self.description.classes == 1 else (0, self.description.classes)
-        return np.concatenate(found) if found else np.empty(shape)
+    def score_arrays(
+        self, numeric: NDArray[np.floating], categorical: Ids, groups: Ids | None = None
+    ) -> NDArray[np.float64]:
+        """The same for rows that are encoded already: floats [rows, numeric], int64 [rows, categorical].
 
-    def _raw(self, numeric: torch.Tensor, categorical: torch.Tensor, rows: int) -> torch.Tensor:
-        """The network's output of the first rows of a block; a whole block, of which the others mean nothing."""
+        groups: the id of each row's group, where the layers read groups.
+        """
+        with torch.inference_mode():
+            if self._group is None or groups is None:
+                found = list(self._in_blocks(numeric, categorical))
+                return np.concatenate(found) if found else self._nothing()
+            order, sizes = _by_group(groups)
+            parts = list(self._in_groups(numeric[order], categorical[order], sizes))
+        scores = np.concatenate([self._nothing(), *parts])
+        scores[order] = scores.copy()
+        return scores
+
+    def _nothing(self) -> NDArray[np.float64]:
+        return np.empty((0,) if self.description.classes == 1 else (0, self.description.classes))
+
+    def _in_blocks(self, numeric: NDArray[np.floating], categorical: Ids) -> Iterator[NDArray[np.float64]]:
+        """Scores of rows, each from itself alone."""
+        size = _BLOCK_OF_BEFORE if self._is_of_before else _BLOCK
+        for begin in range(0, len(numeric), size):
+            some = slice(begin, begin + size)
+            rows = len(numeric[some])
+            standard, places = self._prepared(numeric[some], categorical[some], rows if self._is_of_before else size)
+            if self._is_exact:
+                raw = _whole(self._network.scores(standard[:rows], places[:rows]))
+            else:
+                raw = self._network.scores(standard, places)
+            yield finish(self._network, self.description.objective, raw).double().numpy()[:rows]
+
+    def _in_groups(
+        self, numeric: NDArray[np.floating], categorical: Ids, sizes: NDArray[np.int64]
+    ) -> Iterator[NDArray[np.float64]]:
+        """Scores of rows, whole groups together. sizes: of the groups, one after the other."""
+        for rows, some in _together(sizes):
+            blocks = [slice(begin, min(begin + _BLOCK, rows.stop)) for begin in range(rows.start, rows.stop, _BLOCK)]
+            prepared = [self._prepared(numeric[block], categorical[block], _BLOCK) for block in blocks]
+            count = rows.stop - rows.start
+            standard, places = (torch.cat(tensors)[:count] for tensors in zip(*prepared, strict=True))
+            for raw in torch.split(self._network.scores(standard, places, torch.from_numpy(some)), _BLOCK):
+                final = finish(self._network, self.description.objective, _whole(raw))
+                yield final.double().numpy()[: len(raw)]
+
+    def _prepared(
+        self, numeric: NDArray[np.floating], categorical: Ids, size: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Some rows as a whole block, standardised and looked up."""
         preprocess = self._network.preprocess
-        standard, places = preprocess.standardise(numeric), preprocess.places(categorical)
-        if not self._is_exact:
-            return self._network.scores(standard, places)
-        raw = self._network.scores(standard[:rows], places[:rows])
-        whole = raw.new_zeros((_BLOCK, *raw.shape[1:]), dtype=torch.float32)
-        whole[:rows] = raw
-        return whole
+        return preprocess.standardise(_block(numeric, size)), preprocess.places(_block(categorical, size))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -98,8 +134,32 @@ class ScoringModel:
         features = (
             *(column.name for column in self.description.numeric),
             *(column.name for column in self.description.categorical),
+            *([self._group.name] if self._group else []),
         )
         return tuple(name for name in features if name not in self.description.derived)
+
+
+def _by_group(groups: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(the rows by group, in their order inside one; the rows of each). A row without a group is one of its own."""
+    order = np.argsort(groups, kind="stable")
+    ids = groups[order]
+    starts = np.flatnonzero((np.diff(ids, prepend=MISSING) != 0) | (ids == MISSING))
+    return order, np.diff(starts, append=len(ids))
+
+
+def _together(sizes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """(rows, sizes) of groups that are computed at once."""
+    ends = np.cumsum(sizes)
+    parts = np.unique(ends // _ROWS_OF_GROUPS, return_index=True)[1]
+    for first, last in zip(parts, np.append(parts, len(sizes))[1:], strict=True):
+        yield slice(int(ends[first] - sizes[first]), int(ends[last - 1])), sizes[first:last]
+
+
+def _whole(raw: torch.Tensor) -> torch.Tensor:
+    """Raw outputs as a whole block: those of the rows beside them are zeros."""
+    whole = raw.new_zeros((_BLOCK, *raw.shape[1:]), dtype=torch.float32)
+    whole[: len(raw)] = raw
+    return whole
 
 
 def _block(rows: NDArray[np.generic], size: int) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """The candidate asked as a service asks it, before it can become a version: row by row, at once, and in another order.
 
-A score that depends on what else is asked, or on how, is not the score that was judged. In a ranking whose own code may
-use the rows of a group, a group is asked for at once.
+A score that depends on what else is asked, or on how, is not the score that was judged. Where the layers read groups,
+or a ranking's own code may use the rows of a group, a group is asked for at once.
 
 A change here violates the promise of the project when a model is promoted whose scores in a service are not those that
 the verdict was about.
@@ -9,6 +9,7 @@ the verdict was about.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from ratchet.contracts.gate import Register
 from ratchet.contracts.judgements import TOO_SLOW, Service
 from ratchet.contracts.quantities import show_memory
 from ratchet.metrics.metrics import Floats
+from ratchet.model.description import DESCRIPTION, from_json
+from ratchet.model.holdout import Holdout
 from ratchet.model.process import ModelProcess
 
 ROWS = 200
@@ -25,9 +28,9 @@ ROWS = 200
 _ROUNDS = 3
 _LARGEST_SHARE = 1e-5
 _OF_LARGEST = 1e-6
-"""Differences that do not count where the pipeline's own code derives columns or is the network: of a score, and of the
-largest one. Vectorised functions round the last bit of a number differently in an array and alone, and matrix products
-by the place of a row. Our own code gives equal bits."""
+"""Differences that do not count where the pipeline's own code derives columns or is the network, or the layers read
+groups: of a score, and of the largest one. Vectorised functions round the last bit of a number differently in an array
+and alone, matrix products by the place of a row, and sums over a group by its order. All else gives equal bits."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,13 +42,41 @@ class Sample:
     unit: str
 
 
-def draw(rows: int, offsets: NDArray[np.int64] | None) -> Sample:
-    """The rows to ask for, the same ones for the same holdout. offsets: where groups begin, if groups are asked for."""
+def by_group(objective: str, model: Path, *, derives: bool) -> bool:
+    """Whether a score may depend on the rows of its group. model: its folder. derives: whether it has own columns."""
+    return from_json((model / DESCRIPTION).read_bytes()).group is not None or (derives and objective == "ranking")
+
+
+def score(model: ModelProcess, frame: pd.DataFrame, held: Holdout) -> Floats:
+    """Scores of all held-out rows; day by day where they have groups, as no group reaches over midnight.
+
+    frame: the rows, with the columns that the model reads.
+    """
+    if held.rows.offsets is None:
+        return model.score(frame)
+    ends = np.cumsum([len(places) for _, places in held.places])
+    return model.score_each(frame, [0, *ends[:-1].tolist(), len(frame)], rounds=1)[0]
+
+
+def sample_of(held: Holdout, group: str | None) -> Sample:
+    """The rows to ask for. group: its column, if whole groups are asked for."""
+    if group is None or held.rows.offsets is None:
+        return draw(len(held.frame), None)
+    return draw(len(held.frame), held.rows.offsets, held.frame[group].iloc[held.rows.offsets[:-1]])
+
+
+def draw(rows: int, offsets: NDArray[np.int64] | None, names: pd.Series | None = None) -> Sample:
+    """The rows to ask for, the same ones for the same holdout. offsets: where groups begin, if groups are asked for.
+
+    names: of the groups. Of groups with one name, on several days, one is asked for: together they would be one group.
+    """
     generator = np.random.default_rng(0)
     if offsets is None:
         places = np.sort(generator.permutation(rows)[:ROWS])
         return Sample(places=places, bounds=np.arange(len(places) + 1), unit="row")
     order = generator.permutation(len(offsets) - 1)
+    if names is not None:
+        order = order[~names.iloc[order].duplicated().to_numpy()]
     sizes = np.diff(offsets)[order]
     chosen = np.sort(order[: int(np.searchsorted(np.cumsum(sizes), ROWS)) + 1])
     places = np.concatenate([np.arange(offsets[group], offsets[group + 1]) for group in chosen])

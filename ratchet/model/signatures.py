@@ -25,6 +25,32 @@ def fits(function: Callable[..., object], allowed: str, arguments: tuple[object,
         ) from error
 
 
+def required(function: Callable[..., object]) -> list[str] | None:
+    """The parameters without a default that can be given by name; None where nothing says so.
+
+    One that can only be given by place has a slash after its name.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None  # built into Python or torch
+    many = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [
+        one.name + ("/" if one.kind is inspect.Parameter.POSITIONAL_ONLY else "")
+        for one in parameters
+        if one.default is inspect.Parameter.empty and one.kind not in many
+    ]
+
+
+def takes(function: Callable[..., object], count: int) -> bool:
+    """Whether a function can be called with this many values, by place."""
+    try:
+        inspect.signature(function).bind(*(None,) * count)
+    except TypeError:
+        return False
+    return True
+
+
 def place(found: Any, file: str) -> str:
     """`file:line` of a function or a class; of a class its constructor, if it has one."""
     own = vars(found).get("__init__", found) if isinstance(found, type) else found

@@ -19,6 +19,7 @@ from ratchet.contracts.refit import maker
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.summaries import Snapshot
 from ratchet.metrics.metrics import Floats
+from ratchet.model import service
 from ratchet.model.files import lay_out
 from ratchet.model.holdout import Holdout, read_again
 from ratchet.model.package import pack, unpack
@@ -88,7 +89,7 @@ def ask(ctx: StageContext, started: Baseline, held: Holdout, snapshot: Snapshot,
         if model.digest != champion.digest:
             raise CorruptArtifact(f"its files are model {model.digest[:12]}, not {champion.digest[:12]}")
         frame = _frame(ctx, started, held, snapshot)
-        scores = same_classes(model.score(frame), ctx.spec)
+        scores = same_classes(service.score(model, frame, held), ctx.spec)
         if not np.isfinite(scores).all():
             raise CorruptArtifact("it gives scores that are no numbers")
         first = frame.head(batch)

@@ -53,10 +53,11 @@ def run(ctx: StageContext) -> Finished:
             held = holdout.read(ctx.store, spec, snapshot, trained.split.holdout, ctx.disk)
             digest = candidate.digest
         with ctx.phase("ask"):
-            sample = service.draw(len(held.frame), held.rows.offsets if _by_group(ctx) else None)
+            groups = service.by_group(spec.train.objective, folder, derives=_derives(ctx))
+            sample = service.sample_of(held, spec.group if groups else None)
             *asked, served = service.ask(candidate, held.frame, sample)
         with ctx.phase("score"):
-            scores = candidate.score(held.frame)
+            scores = service.score(candidate, held.frame, held)
             baseline = ask(ctx, started, held, snapshot, _LATENCY_ROWS) if started else None
             latencies = _latencies(candidate, held, baseline)
             seen = _with_derived(ctx, candidate, held)
@@ -67,7 +68,7 @@ def run(ctx: StageContext) -> Finished:
         night = night_of(ctx.request, trained, digest, tables=simple, costs=costs)
         judged, constant = judge(spec, seen, scores, baseline, night, ctx.folder)
         judged = judged.model_copy(update={"scores": sha256_of(np.ascontiguousarray(scores, "<f8").tobytes())})
-        refused = service.refusal(scores, asked, served, sample, spec.register_, rounds=_rounds(ctx))
+        refused = service.refusal(scores, asked, served, sample, spec.register_, rounds=groups or _rounds(ctx))
         judged = _with_service(judged, served, refused)
     with ctx.phase("write"):
         path = _write_scores(ctx, held, scores, baseline)
@@ -93,11 +94,6 @@ def _derives(ctx: StageContext) -> bool:
 def _rounds(ctx: StageContext) -> bool:
     """Whether code of the pipeline's own is in the model, which may round by the rows beside a row."""
     return _derives(ctx) or ":" in ctx.spec.train.model.kind
-
-
-def _by_group(ctx: StageContext) -> bool:
-    """Whether a score may depend on the rows of its group, see ratchet.model.independence."""
-    return ctx.spec.train.objective == "ranking" and _derives(ctx)
 
 
 def _with_derived(ctx: StageContext, candidate: ModelProcess, held: Holdout) -> Holdout:

@@ -7,7 +7,7 @@ import torch
 
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import FeatureSet
-from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
+from ratchet.model.description import Architecture, CategoricalColumn, Description, GroupColumn, NumericColumn
 from ratchet.model.fitted_state import FittedState
 from ratchet.model.networks import Network
 from ratchet.model.saving import code_digest
@@ -43,7 +43,9 @@ def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: Fit
             number_dim=settings.number_dim if bins > 0 else 0,
             masked=0.0 if plain else settings.masked,
             skip=not plain,
+            members=settings.members if settings.kind == "tabm" else 1,
         ),
+        group=GroupColumn(name=spec.group, type=columns[spec.group].type) if spec.group else None,
         code=code_digest(folder),
         classes=len(columns[spec.label].allowed or ()) if spec.train.objective == "multiclass" else 1,
     )

@@ -92,7 +92,7 @@ class Computation:
 
     def _backward(self, part: Rows, share: float) -> Tensor:
         rows = part.to(self.device)
-        loss = self.loss(self._network.scores(rows.numeric, rows.places), rows)
+        loss = self.loss(self._network.scores(rows.numeric, rows.places, part.sizes), rows)
         if share != 1.0:
             loss = loss * share
         loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
@@ -107,7 +107,8 @@ class Computation:
         return self._halving(lambda: self._mean_loss(scores, rows))
 
     def _mean_loss(self, scores: Tensor, rows: Rows) -> float:
-        parts = rows.parts(-(-len(rows) * self.accumulation // _ROWS_OF_LOSS))
+        outputs = scores[0].numel() if self._network.has_members else 1
+        parts = rows.parts(-(-len(rows) * outputs * self.accumulation // _ROWS_OF_LOSS))
         masses = [self._mass(part) for part in parts]
         split = torch.split(scores, [len(part) for part in parts])
         losses = [float(self.loss(some, part)) for some, part in zip(split, parts, strict=True)]
@@ -115,11 +116,16 @@ class Computation:
 
     def _scores(self, rows: Rows) -> Tensor:
         count = max(max(self._batch_size, CHUNK_ROWS) // self.accumulation, 1)
-        chunks = [slice(begin, begin + count) for begin in range(0, len(rows), count)]
+        if self._network.reads_groups:
+            parts = rows.parts(-(-len(rows) // count))
+            found = [(part.numeric, part.places, part.sizes) for part in parts]
+        else:
+            chunks = [slice(begin, begin + count) for begin in range(0, len(rows), count)]
+            found = [(rows.numeric[chunk], rows.places[chunk], None) for chunk in chunks]
         return torch.cat(
             [
-                self._network.scores(rows.numeric[chunk].to(self.device), rows.places[chunk].to(self.device))
-                for chunk in chunks
+                self._network.scores(numeric.to(self.device), places.to(self.device), sizes)
+                for numeric, places, sizes in found
             ]
         )
 

@@ -11,7 +11,7 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.custom import located
 from ratchet.model.signatures import described, fits, place
 from ratchet.runtime.user_code import blame, is_fault, load_module
-from tasks.train.losses import LOSSES, MASSES, Loss, Mass, mass_of_rows
+from tasks.train.losses import LOSSES, MASSES, Loss, Mass, mass_of_rows, of_members
 
 _CODE = "model.py"
 _CALL = "loss(scores, labels, weights, groups)"
@@ -26,7 +26,8 @@ def load_loss(objective: str, kind: str, folder: Path) -> tuple[Loss, Mass]:
     module = load_module(folder, _CODE) if kind.startswith(_CODE) else None
     custom = getattr(module, "loss", None)
     if custom is None:
-        return LOSSES[objective], MASSES[objective]
+        loss = LOSSES[objective]
+        return of_members(loss) if kind == "tabm" else loss, MASSES[objective]
     fits(custom, _CALL, (None,) * 4, place(custom, _CODE))
     return _checked(custom, folder), mass_of_rows
 

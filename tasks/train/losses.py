@@ -94,6 +94,26 @@ def multiclass(scores: Tensor, label: Tensor, weight: Tensor | None, _group: Ten
     return _mean(functional.cross_entropy(scores, label, reduction="none"), weight)
 
 
+def of_members(loss: Loss) -> Loss:
+    """The mean of a loss over the members of a network: scores [rows, members], or [rows, members, classes].
+
+    Each member has the labels, weights and groups of all rows; so its groups are its own.
+    """
+
+    def mean(scores: Tensor, label: Tensor, weight: Tensor | None, group: Tensor | None) -> Tensor:
+        members = scores.shape[1]
+
+        def each(tensor: Tensor) -> Tensor:
+            return tensor.repeat_interleave(members)
+
+        of_group = None
+        if group is not None:
+            of_group = (group.unsqueeze(1) * members + torch.arange(members, device=group.device)).flatten()
+        return loss(scores.flatten(0, 1), each(label), None if weight is None else each(weight), of_group)
+
+    return mean
+
+
 LOSSES: dict[str, Loss] = {
     "ranking": lambda_ndcg,
     "binary": binary,

@@ -1,12 +1,14 @@
 """The optimizer: AdamW, with settings for each kind of parameter. Of a large table only the rows of a step move."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ratchet.model.inputs import Embeddings
+from tasks.train.parameter_groups import OwnGroup, own_groups
 from tasks.train.rows_optimizer import RowsAdam
 from tasks.train.startup import AdamW
 
@@ -26,6 +28,8 @@ class Optimizers:
     def __init__(self, network: nn.Module, *, learning_rate: float, weight_decay: float) -> None:
         """Decay is for matrices alone: not for biases and scales, and not for the vectors of categories.
 
+        A module of the pipeline's own may have other rates and decays, see tasks.train.parameter_groups.
+
         From here on, backward gives a large table a sparse gradient.
         """
         tables = [
@@ -39,13 +43,15 @@ class Optimizers:
         for table in tables:
             table.sparse = table.num_embeddings >= LARGE
             (large if table.sparse else vectors).append(table.weight)
-        ours = {id(weight) for weight in (*vectors, *large)}
+        own = own_groups(getattr(network, "body", network))
+        ours = {id(weight) for weight in (*vectors, *large, *(weight for group in own for weight in group.params))}
         others = [weight for weight in network.parameters() if id(weight) not in ours]
         of_vectors = {"eps": _EPS_OF_VECTORS, "factor": _RATE_OF_VECTORS}
         groups = [
             {"params": [weight for weight in others if weight.dim() > 1], "weight_decay": weight_decay, "factor": 1.0},
             {"params": [weight for weight in others if weight.dim() <= 1], "weight_decay": 0.0, "factor": 1.0},
             {"params": vectors, "weight_decay": 0.0, **of_vectors},
+            *(part for group in own for part in _as_groups(group, weight_decay)),
         ]
         given = [group for group in groups if group["params"]]
         self.parts: list[Optimizer] = [AdamW(given, lr=learning_rate, fused=True)] if given else []
@@ -115,3 +121,13 @@ class Optimizers:
         for part in self.parts:
             yield first, part
             first += sum(len(group["params"]) for group in part.param_groups)
+
+
+def _as_groups(group: OwnGroup, weight_decay: float) -> list[dict[str, Any]]:
+    """Matrices and others of a group of the pipeline's own; without a decay of its own, they have that of all."""
+    matrices, others = ([weight for weight in group.params if (weight.dim() > 1) is kind] for kind in (True, False))
+    decays = (weight_decay, 0.0) if group.weight_decay is None else (group.weight_decay,) * 2
+    return [
+        {"params": some, "weight_decay": decay, "factor": group.factor}
+        for some, decay in zip((matrices, others), decays, strict=True)
+    ]

@@ -30,14 +30,14 @@ def ask_as_service(ctx: StageContext, measured: StageResult) -> tuple[Service, s
         snapshot, days = summaries.snapshot(ctx.upstream("ingest")), summaries.trained(measured).split.holdout
         held = holdout.read(ctx.store, spec, snapshot, days, ctx.disk)
         derives = (ctx.folder / FILE).is_file()
-        by_group = derives and spec.train.objective == "ranking"
-        sample = service.draw(len(held.frame), held.rows.offsets if by_group else None)
+        groups = service.by_group(spec.train.objective, folder, derives=derives)
+        sample = service.sample_of(held, spec.group if groups else None)
         *asked, served = service.ask(model, held.frame, sample)
-        scores = model.score(held.frame)
+        scores = service.score(model, held.frame, held)
     write_rows(held.frame.iloc[sample.places], ctx.disk / "asked.arrow")
     ctx.transaction.add("asked", ctx.disk / "asked.arrow", rows=len(sample.places))
     np.save(ctx.disk / "answers.npy", asked[1], allow_pickle=False)
     ctx.transaction.add("answers", ctx.disk / "answers.npy")
-    rounds = derives or ":" in spec.train.model.kind
+    rounds = derives or groups or ":" in spec.train.model.kind
     refused = service.refusal(scores, asked, served, sample, spec.register_, rounds=rounds)
     return served, ": ".join(refused) if refused else ""

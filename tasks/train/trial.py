@@ -3,6 +3,7 @@
 A change here violates the promise of the project when the trial changes what the training that follows computes.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tasks.train.custom_code import locate_errors
 from tasks.train.data import Rows
 from tasks.train.loss_check import loss_of, refuse_other_mean
 from tasks.train.losses import Loss, Mass
+from tasks.train.parameter_groups import own_groups
 from tasks.train.random_states import generator_states, restore_generators
 
 _SIZES = (1, 1, 2, 1, 1, 2, 1, 1, 2, 6, 6)
@@ -70,10 +72,12 @@ def try_step(network: Network, rows: Rows, folder: Path, kind: str, *, loss: Los
     """One forward and backward pass; the loss. The gradients stay in the network's parameters.
 
     rows: on the network's device, with the labels as the loss takes them. kind: of the model. Raises ConfigurationError
-    if outputs have no gradient, a row has another output alone, or the loss is no mean over rows.
+    if outputs have no gradient, a row has another output alone (its group, where the network reads groups), or the
+    loss is no mean over rows.
     """
+    own_groups(network.body)
     network.train()
-    scores = network.scores(rows.numeric, rows.places)
+    scores = network.scores(rows.numeric, rows.places, rows.sizes)
     if not scores.requires_grad:
         where = _place(network, folder, kind)
         raise ConfigurationError(
@@ -112,22 +116,43 @@ def _backward(value: Tensor, scores: Tensor, *, where: str, of_loss: str) -> Non
 
 
 def _refuse_neighbours(network: Network, rows: Rows, where: str) -> Tensor:
-    """Refuse a network that gives a row another output alone than in a batch. Returns the outputs of the batch."""
+    """Refuse a network that gives a row another output alone than in a batch. Returns the outputs of the batch.
+
+    One that reads groups may give it another output in another group, and none for another order of its own.
+    """
     network.eval()
     with torch.no_grad():
-        batch = network.scores(rows.numeric, rows.places)
+        batch = network.scores(rows.numeric, rows.places, rows.sizes)
         if not bool(batch.any()):  # its last layer starts at zero: so does what it adds to other rows
             _step(network)
-            batch = network.scores(rows.numeric, rows.places)
-        for row in range(min(_ALONE, len(rows))):
-            alone = network.scores(rows.numeric[row : row + 1], rows.places[row : row + 1])[0]
-            if float((alone - batch[row]).abs().max()) > _CLOSE * float(batch.abs().max()):
+            batch = network.scores(rows.numeric, rows.places, rows.sizes)
+        close = _CLOSE * float(batch.abs().max())
+        for how, places in _alone(rows, of_groups=network.reads_groups):
+            sizes = torch.tensor([len(places)])
+            alone = network.scores(rows.numeric[places], rows.places[places], sizes)
+            far = (alone - batch[places]).abs().reshape(len(places), -1).amax(1) > close
+            if bool(far.any()):
+                first = int(far.nonzero()[0, 0])
+                own = "the row and its group, in any order" if network.reads_groups else "the row itself"
                 raise ConfigurationError(
-                    f"{where}: forward gives a row {_shown(alone)} alone and {_shown(batch[row])} in a batch of"
-                    f" {len(rows)}; allowed: an output of the row itself",
-                    remedy="compute it from the row alone, after eval(); a server may get one row",
+                    f"{where}: forward gives a row {_shown(alone[first])} {how} and {_shown(batch[places[first]])} in a"
+                    f" batch of {len(rows)}; allowed: an output of {own}",
+                    remedy=f"compute it from {own}, after eval(); a server may get no other rows",
                 )
     return batch
+
+
+def _alone(rows: Rows, *, of_groups: bool) -> Iterator[tuple[str, list[int]]]:
+    """(in words, the places of its rows) of each part of a batch whose outputs must be those in the batch."""
+    if not of_groups or rows.sizes is None:
+        yield from (("alone", [row]) for row in range(min(_ALONE, len(rows))))
+        return
+    begin = 0
+    for size in rows.sizes.tolist():
+        places = list(range(begin, begin + size))
+        yield "in its group alone", places
+        yield "in another order of its group", places[::-1]
+        begin += size
 
 
 def _step(network: Network) -> None:

@@ -16,8 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ratchet.model.bodies import Beside, Cross, Members
 from ratchet.model.description import CategoricalColumn, Description
-from ratchet.model.networks import Beside, Cross, Network
+from ratchet.model.networks import Network
+from ratchet.model.sets import SetLayers
 from tasks.train.settings import Recipe, Settings
 
 _MOST_SHIFT, _MOST_STRETCH = 0.5, 1.5
@@ -160,6 +162,8 @@ class _Start:
         shared = [(here, where[name]) for here, name in enumerate(mine) if name in where]
         to, source = torch.tensor(shared, dtype=torch.int64).reshape(-1, 2).T
         own = self._mine.architecture.is_custom
+        if own and self._reads_other_places(other_inputs=mine != theirs):
+            return 0
         reading = {} if own else dict(_reading(self._network.body))
         parameters = {name for name, _ in self._network.body.named_parameters()}
         count = 0
@@ -177,6 +181,17 @@ class _Start:
                 count += math.prod(len(to) if axis in axes else size for axis, size in enumerate(weight.shape))
         return count
 
+    def _reads_other_places(self, *, other_inputs: bool) -> bool:
+        """Whether a module of the pipeline's own asks for columns or categories by name that are not the parent's.
+
+        Only its author knows which of its weights read them.
+        """
+        if self._network.asks_for("places"):
+            mine, theirs = self._network.preprocess.vocabulary, self._weights["preprocess.vocabulary"]
+            sizes = [[one.vocabulary for one in each.categorical] for each in (self._mine, self._parent)]
+            other_inputs = other_inputs or sizes[0] != sizes[1] or not torch.equal(mine, theirs)
+        return other_inputs and self._network.asks_for("numbers", "missing", "vectors", "places")
+
 
 def _alike(weight: Tensor, old: Tensor, *, except_for: tuple[int, ...]) -> bool:
     """Whether the shapes agree, apart from some axes."""
@@ -193,9 +208,18 @@ def _grid(weight: Tensor, axes: tuple[int, ...], places: Tensor) -> tuple[Tensor
 
 def _reading(body: nn.Module) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Names of the tensors of one of our own bodies that have an axis of inputs, and these axes."""
-    if isinstance(body, Beside):
+    if isinstance(body, Beside | SetLayers):
         yield "linear.weight", (1,)
         yield from ((f"deep.{name}", axes) for name, axes in _reading(body.deep))
+        if isinstance(body, SetLayers) and not _has_hidden(body.deep):
+            yield "head.weight", (1,)
+            yield from ((f"attention.{name}.weight", (1,)) for name in ("queries", "keys", "values"))
+            yield from (("attention.out.weight", (0,)), ("attention.out.bias", (0,)))
+    elif isinstance(body, Members):
+        yield "scale", (1,)
+        yield from ((f"deep.{name}", axes) for name, axes in _reading(body.deep))
+        if not _has_hidden(body.deep):
+            yield "heads.weight", (1,)
     elif isinstance(body, nn.Linear):
         yield "weight", (1,)
     else:
@@ -207,6 +231,11 @@ def _reading(body: nn.Module) -> Iterator[tuple[str, tuple[int, ...]]]:
             elif isinstance(layer, nn.Linear):
                 yield f"{place}.weight", (1,)
                 return
+
+
+def _has_hidden(deep: nn.Module) -> bool:
+    """Whether layers have a width of their own; else what follows them reads the inputs."""
+    return any(isinstance(layer, nn.Linear) for layer in deep.children())
 
 
 def _inputs(description: Description) -> list[tuple[str, str, int]]:

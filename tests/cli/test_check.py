@@ -97,17 +97,22 @@ def test_a_missing_model_is_reported(tmp_path: Path, code: dict[str, str], said:
         ("\0", "model.py:1: is not Python: source code string cannot contain null bytes; to do: correct the syntax"),
         (
             "def Mine(inputs, width): ...",
-            "model.py:1: Mine(inputs, width) has the wrong parameters; allowed: Mine(inputs); to do: define it as Mine(inputs)",
+            "model.py:1: Mine(inputs, width) asks for width; allowed: inputs, numeric, categorical, classes, objective; "
+            "to do: take width out, or give it a default",
         ),
         (
             "class Mine:\n  def __init__(self): ...",
-            "model.py:2: __init__(self) has the wrong parameters; allowed: __init__(self, inputs); "
-            "to do: define it as __init__(self, inputs)",
+            "model.py:2: __init__(self) asks for nothing; allowed: inputs, numeric, categorical, classes, objective; "
+            "to do: ask for inputs",
+        ),
+        (
+            "async def Mine(inputs): ...",
+            "model.py:1: Mine(inputs) is async; to do: remove async",
         ),
         (
             "class Mine:\n  def forward(self, x, y): ...",
-            "model.py:2: forward(self, x, y) has the wrong parameters; allowed: forward(self, x); "
-            "to do: define it as forward(self, x)",
+            "model.py:2: forward(self, x, y) asks for y; allowed: x, numbers, missing, vectors, places, groups, sizes; "
+            "to do: take y out, or give it a default",
         ),
         (
             "from torch import nn\nclass Mine(nn.Module): ...",
@@ -128,6 +133,8 @@ def test_a_model_that_cannot_be_used_is_reported_with_its_line(tmp_path: Path, m
     "model",
     [
         "class Mine:\n  def __init__(self, inputs, width=3): ...\n  def forward(self, *x): ...",
+        "class Mine:\n  def __init__(self, width): ...\n  def forward(self, rows, /): ...",
+        "class Mine:\n  def __init__(self, inputs, *, numeric, classes): ...\n  def forward(self, x, groups, more=1, *, sizes): ...",
         "def Mine(*sizes, depth=2): ...\ndef loss(scores, labels, *rest): ...",
         "from torch import nn\nclass Mine(nn.Sequential): ...",
         "from functools import cache\n@cache\ndef Mine(): ...",

@@ -27,6 +27,7 @@ class Mine(nn.Module):
     def forward(self, x):
         return self.layer(x)
 """
+GROUPS = MODEL.replace("(self, x)", "(self, x, groups)")
 LOSS = "\ndef loss(scores, labels, weights, groups):\n    return "
 DERIVE = "def derive(df):\n    df['dear'] = df['price'] / 2\n    return df\n"
 COLUMNS = {
@@ -83,6 +84,20 @@ def test_code_that_works_is_fine_for_each_objective(tmp_path: Path, objective: s
     assert found(folder) == Findings()
 
 
+@pytest.mark.parametrize("kind", ["set", "tabm"])
+def test_one_step_of_our_own_kinds_is_fine(tmp_path: Path, kind: str) -> None:
+    assert dry_run(read(pipeline(tmp_path) / "pipeline.yaml", {"train.model.kind": kind}), tmp_path) == Findings()
+
+
+def test_a_set_without_groups_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = pipeline(tmp_path, columns={"query": {"role": "id", "type": "int64"}})
+    assert main(["check", str(folder), "--set", "train.model.kind=set"]) == 64
+    said = capsys.readouterr().err
+    assert (
+        "train.model.kind: set needs a column with role group, whose rows attend to each other; to do: give a" in said
+    )
+
+
 @pytest.mark.parametrize("loss", ["mse_loss", "huber_loss"])
 def test_a_loss_of_torch_is_fine_for_a_regression(tmp_path: Path, loss: str) -> None:
     """As in training, labels are float32."""
@@ -112,6 +127,8 @@ MISTAKES = {
     "nan loss": (DERIVE, MODEL + LOSS + "(scores - scores).mean().log() * labels.mean()", "model.py:1: the loss is -inf in one step on 24 made-up rows"),
     "gradient": (DERIVE, MODEL + LOSS + "(scores * 0).abs().sqrt().mean()", "model.py:1: the gradient of "),
     "sum": (DERIVE, MODEL + LOSS + "((scores - labels) ** 2).sum()", "model.py:12: loss of 24 rows is "),
+    "other groups": (DERIVE, GROUPS.replace("(x)\n", "(x) + groups[:, None]\n"), "model.py:9: forward gives a row "),
+    "rates": (DERIVE, MODEL + "\n    def parameter_groups(self):\n        return [{'params': [self.layer.weight], 'lr': 1}]\n", "model.py:12: parameter_groups has a group with lr; allowed: params, "),
     "batch": (DERIVE, MODEL.replace("(x)\n", "(x - x.mean(0))\n"), "model.py:9: forward gives a row "),
     "exit": (DERIVE, "import os\nos._exit(0)\n" + MODEL, "model.py: import of model.py ended the process with exit code 0; "),
     "crash": ("import ctypes\nctypes.string_at(0)\n" + DERIVE, MODEL, "features.py: import of features.py ended the process with signal 11; to do: "),

@@ -4,8 +4,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.model.bodies import Cross
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn, from_json, to_json
-from ratchet.model.networks import Cross, Network, Preprocess, finish, load_weights
+from ratchet.model.networks import Network, Preprocess, finish, load_weights
 from tasks.features.statistics import moments
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
+from ratchet.model.description import Architecture, CategoricalColumn, Description, GroupColumn, NumericColumn
+from ratchet.model.inputs import PerColumn
 from ratchet.model.networks import Network
 from ratchet.model.products import BITS, TERMS, ExactLinear, make_exact
 from ratchet.model.scoring import ScoringModel
+from ratchet.model.sets import Attention
 
 WIDTHS = st.one_of(st.integers(1, 20), st.integers(1, 300))
 OBJECTIVES = {"binary": 1, "ranking": 1, "regression": 1, "multiclass": 5}
@@ -44,7 +47,7 @@ def described(draw: st.DrawFn) -> Description:
         ),
         derived={},
         architecture=Architecture(
-            kind=draw(st.sampled_from(["linear", "mlp", "dcn"])),
+            kind=draw(st.sampled_from(["linear", "mlp", "dcn", "tabm"])),
             hidden=tuple(draw(st.lists(WIDTHS, max_size=2))),
             cross_layers=draw(st.integers(1, 3)),
             dropout=0.1,
@@ -52,6 +55,7 @@ def described(draw: st.DrawFn) -> Description:
             number_dim=draw(st.integers(1, 9)) if bins else 0,
             masked=0.1,
             skip=draw(st.booleans()),
+            members=draw(st.integers(1, 33)),
         ),
         classes=OBJECTIVES[objective],
     )
@@ -62,6 +66,9 @@ def made(description: Description, folder: Path, seed: int) -> ScoringModel:
     network = Network(description)
     network.preprocess.vocabulary.copy_(torch.arange(4).repeat(len(description.categorical)))
     network.preprocess.scale.uniform_(0.1, 3)
+    for weight in network.body.parameters():
+        if not bool(weight.any()):  # starts at zero
+            nn.init.normal_(weight, std=0.3)
     if network.numbers is not None:
         ends = torch.randn(len(description.numeric), description.architecture.bins + 1).double().sort(1).values
         network.numbers.fit(tuple(ends))
@@ -92,6 +99,62 @@ def test_a_row_has_the_same_bits_alone_among_others_in_any_place_and_on_any_thre
         for row in shuffled[:10]:
             alone = model.score_arrays(numeric[row : row + 1], ids[row : row + 1])
             np.testing.assert_array_equal(alone[0], expected[row])
+
+
+@settings(max_examples=20)
+@given(description=described(), sizes=st.lists(st.integers(1, 40), min_size=1, max_size=30), seed=st.integers(0, 2**32 - 1))  # fmt: skip
+def test_a_group_of_a_set_has_the_same_bits_alone_among_others_in_any_place_and_on_any_threads(
+    tmp_path_factory: pytest.TempPathFactory, description: Description, sizes: list[int], seed: int
+) -> None:
+    model = made(as_set(description), tmp_path_factory.getbasetemp(), seed)
+    groups = np.repeat(np.arange(len(sizes)) + 1, sizes)
+    numeric, ids = drawn(description, len(groups), seed)
+    expected = model.score_arrays(numeric, ids, groups)
+    order = np.argsort(np.random.default_rng(seed).permutation(len(sizes))[groups - 1], kind="stable")
+    with threads(1):
+        found = model.score_arrays(numeric[order], ids[order], 1 + len(sizes) - groups[order])
+    np.testing.assert_array_equal(found, expected[order])
+    with threads(3):
+        for group in np.unique(groups)[:8]:
+            own = groups == group
+            np.testing.assert_array_equal(model.score_arrays(numeric[own], ids[own], groups[own]), expected[own])
+
+
+@settings(max_examples=10)
+@given(description=described(), rows=st.sampled_from([1, 2, 7, 100, 600]), seed=st.integers(0, 2**32 - 1))
+def test_another_order_of_a_group_is_the_same_scores_to_rounding(
+    tmp_path_factory: pytest.TempPathFactory, description: Description, rows: int, seed: int
+) -> None:
+    model = made(as_set(description), tmp_path_factory.getbasetemp(), seed)
+    numeric, ids = drawn(description, rows, seed)
+    group, order = np.ones(rows, np.int64), np.random.default_rng(seed).permutation(rows)
+    expected, found = (model.score_arrays(numeric[some], ids[some], group) for some in (np.arange(rows), order))
+    np.testing.assert_allclose(found, expected[order], rtol=1e-6, atol=1e-6 * abs(expected).max())
+
+
+def as_set(description: Description) -> Description:
+    """The same with a set, whose attention does not start at zero."""
+    architecture = replace(description.architecture, kind="set")
+    return replace(description, architecture=architecture, group=GroupColumn(name="query", type="int64"))
+
+
+@pytest.mark.parametrize("sizes", [[1], [5, 1, 3, 16, 2], [40, 700, 1]])
+def test_an_exact_attention_is_that_of_training_to_rounding(sizes: list[int]) -> None:
+    torch.manual_seed(0)
+    attention = Attention(24)
+    nn.init.normal_(attention.out.weight)
+    rows, groups = torch.randn(sum(sizes), 24), torch.tensor(sizes)
+    with torch.inference_mode():
+        exact, plain = make_exact(attention)(rows, groups), attention(rows, groups)
+    torch.testing.assert_close(exact.float(), plain, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("inputs", [3, TERMS, TERMS + 5, 3 * TERMS])
+def test_a_layer_of_each_column_may_be_wide(inputs: int) -> None:
+    torch.manual_seed(0)
+    layer, rows = PerColumn(4, inputs, 3), torch.randn(9, 4, inputs)
+    with torch.inference_mode():
+        torch.testing.assert_close(make_exact(layer)(rows).float(), layer(rows), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("count", [1, 2])

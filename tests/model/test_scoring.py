@@ -19,6 +19,7 @@ from ratchet.model.description import (
     Architecture,
     CategoricalColumn,
     Description,
+    GroupColumn,
     NumericColumn,
 )
 from ratchet.model.encoding import category_ids, encode
@@ -152,6 +153,56 @@ def test_the_pipelines_own_module_is_a_model_like_any_other(tmp_path: Path) -> N
         (tmp_path / "m" / CODE / "model.py").write_text(text, encoding="utf-8")
         with pytest.raises(ConfigurationError, match=message):
             Network(own, custom_body(own, tmp_path / "m" / CODE))
+
+
+IN_GROUP = """
+import torch
+from torch import nn
+
+class Mine(nn.Module):
+    def __init__(self, inputs):
+        super().__init__()
+        self.layer = nn.Linear(inputs, 1)
+
+    def forward(self, x, sizes):
+        return torch.cat([self.layer(some - some.mean(0)) for some in x.split(sizes.tolist())])
+"""
+QUERIES = pd.DataFrame(
+    {"price": np.arange(12.0) % 7, "country": ["DE", "FR", "??"] * 4, "query": ["b", "a", None, "b"] * 3}
+)
+GROUPED = replace(
+    DESCRIBED,
+    objective="ranking",
+    architecture=replace(DESCRIBED.architecture, kind="model.py:Mine"),
+    group=GroupColumn(name="query", type="string"),
+)
+
+
+def test_rows_of_a_group_are_scored_together_wherever_they_are_and_one_without_a_group_alone(tmp_path: Path) -> None:
+    model = load(written(tmp_path / "m", GROUPED, model=IN_GROUP))
+    assert model.columns == ("price", "country", "query")
+    found = model.score(QUERIES)
+    for group in (QUERIES["query"] == "a", QUERIES["query"] == "b"):
+        np.testing.assert_allclose(model.score(QUERIES[group]), found[group], rtol=1e-5, atol=1e-7)
+    alone = [model.score(QUERIES[row : row + 1])[0] for row in range(12)]
+    lonely = QUERIES["query"].isna().to_numpy()
+    np.testing.assert_allclose(found[lonely], np.array(alone)[lonely], rtol=1e-5, atol=1e-7)
+    assert len(set(found[lonely].round(6))) == 1  # each is the mean of itself
+    assert abs(found[~lonely] - np.array(alone)[~lonely]).min() > 1e-4
+    assert model.score(QUERIES[:0]).shape == (0,)
+    many = pd.concat([QUERIES.assign(query=f"q{number}") for number in range(800)])  # more than are computed at once
+    np.testing.assert_allclose(model.score(many)[-12:], model.score(QUERIES.assign(query="q")), rtol=1e-5, atol=1e-7)
+
+
+def test_rows_without_the_column_of_groups_are_refused_where_the_model_reads_groups(tmp_path: Path) -> None:
+    model = load(written(tmp_path / "m", GROUPED, model=IN_GROUP))
+    with pytest.raises(ConfigurationError, match=r"no column query; to do: the model reads price, country, query"):
+        model.score(QUERIES.drop(columns="query"))
+    with pytest.raises(DataRejected, match="column query: holds int64 where strings"):
+        model.score(QUERIES.assign(query=1))
+    own = written(tmp_path / "own", GROUPED, model=MODULE)
+    assert json.loads((own / DESCRIPTION).read_bytes())["group"] is None
+    assert load(own).score(QUERIES.drop(columns="query")).shape == (12,)
 
 
 def test_two_models_side_by_side_keep_their_own_features(tmp_path: Path) -> None:

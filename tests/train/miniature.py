@@ -87,7 +87,9 @@ def rows(objective: str, count: int = 2000, *, seed: int = 0, weighted: bool = F
     )
 
 
-def network(objective: str, kind: str = "mlp", *, seed: int = 0, dropout: float = 0.0, masked: float = 0.01) -> Network:
+def network(
+    objective: str, kind: str = "mlp", *, seed: int = 0, dropout: float = 0.0, masked: float = 0.01, members: int = 1
+) -> Network:
     """A small network for such rows."""
     torch.manual_seed(seed)
     made = Network(
@@ -97,7 +99,15 @@ def network(objective: str, kind: str = "mlp", *, seed: int = 0, dropout: float 
             categorical=(CategoricalColumn(name="c", type="int64", vocabulary=10, dimension=4),),
             derived={},
             architecture=Architecture(
-                kind=kind, hidden=(16,), cross_layers=2, dropout=dropout, bins=8, number_dim=3, masked=masked, skip=True
+                kind=kind,
+                hidden=(16,),
+                cross_layers=2,
+                dropout=dropout,
+                bins=8,
+                number_dim=3,
+                masked=masked,
+                skip=True,
+                members=members,
             ),
             classes=CLASSES if objective == "multiclass" else 1,
         )

@@ -269,7 +269,7 @@ def loss(scores, labels, weights, groups):
         ),
         "inputs": (
             text.replace("self, inputs)", "self, inputs, width)"),
-            r"model\.py:6: Mine\(inputs, width\) has the wrong",
+            r"model\.py:6: Mine asks for width; allowed: inputs, ",
         ),
         "no constructor": (
             text.replace("__init__(self", "init(self"),
@@ -285,7 +285,7 @@ def loss(scores, labels, weights, groups):
         ),
         "arity": (
             text.replace("forward(self, x)", "forward(self, x, y)"),
-            r"model\.py:10: forward\(self, x, y\) has the wrong",
+            r"model\.py:10: forward asks for y; allowed: x, ",
         ),
         "output": (
             text.replace("inputs, 1)", "inputs, 3)").replace("(x)[:, 0]", "(x)"),

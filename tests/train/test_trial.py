@@ -1,12 +1,13 @@
 """A network or a loss of the pipeline's own that cannot be trained is refused, with its line, before days are read."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
+from ratchet.model.description import Architecture, CategoricalColumn, Description, GroupColumn, NumericColumn
 from tasks.train.custom_code import load_loss
 from tasks.train.trial import try_own_code
 
@@ -50,6 +51,7 @@ def tried(
     )
     value, mass = load_loss(objective, "model.py:Mine", folder)
     weighted, grouped = "weight" in roles, "group" in roles
+    description = replace(description, group=GroupColumn(name="query", type="int64") if grouped else None)
     try_own_code(description, folder, CPU, loss=value, mass=mass, weighted=weighted, grouped=grouped)
 
 
@@ -106,6 +108,45 @@ def test_a_network_that_mixes_rows_is_refused_although_its_outputs_start_at_zero
     tried(tmp_path, code=code)
     with pytest.raises(ConfigurationError, match=r"^model\.py:11: forward gives a row \S+ alone and"):
         tried(tmp_path, code=code, body="self.layer(x - x.mean(0))")
+
+
+GROUPS = NETWORK.replace("self, x", "self, x, groups")
+MEAN = "self.layer(x - torch.zeros_like(x).index_add(0, groups, x)[groups] / torch.bincount(groups)[groups, None])"
+
+
+def test_a_network_that_asks_for_groups_may_look_at_the_rows_of_its_group(tmp_path: Path) -> None:
+    tried(tmp_path, "ranking", code=GROUPS, body=MEAN, roles=("group",))
+    tried(tmp_path, "ranking", code=NETWORK.replace("self, x", "self, x, sizes"), body="torch.cat([self.layer(some - some.amax(0)) for some in x.split(sizes.tolist())])", roles=("group",))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "how"),
+    [
+        ("self.layer(x - x.mean(0)) + groups[:, None] * 0", "in its group alone"),
+        ("self.layer(x) + groups[:, None]", "in its group alone"),
+        (
+            "self.layer(x) + torch.cat([torch.arange(n) for n in torch.bincount(groups)])[:, None]",
+            "in another order of its group",
+        ),
+    ],
+)
+def test_a_network_that_asks_for_groups_and_looks_further_is_refused(tmp_path: Path, body: str, how: str) -> None:
+    message = rf"^model\.py:9: forward gives a row \S+ {how} and \S+ in a batch of 24; allowed: .* its group"
+    with pytest.raises(ConfigurationError, match=message):
+        tried(tmp_path, "ranking", code=GROUPS, body=body, roles=("group",))
+
+
+def test_a_network_that_asks_for_groups_without_a_column_of_them_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"^model\.py:9: forward asks for groups, and no column has the role"):
+        tried(tmp_path, code=GROUPS, body=MEAN)
+
+
+def test_parameter_groups_that_cannot_be_used_are_refused_before_a_day_is_read(tmp_path: Path) -> None:
+    code = NETWORK + "\n    def parameter_groups(self):\n        return self.layer.weight\n"
+    with pytest.raises(
+        ConfigurationError, match=r"^model\.py:12: parameter_groups returned a tensor of shape \[1, 8\]"
+    ):
+        tried(tmp_path, code=code)
 
 
 def test_a_step_whose_gradient_cannot_be_computed_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""`ratchet new-model`: writes a model.py to begin with."""
+
+import argparse
+from pathlib import Path
+
+from ratchet.checkout import ROOT
+from ratchet.cli.pipelines import find
+from ratchet.contracts.errors import ConfigurationError
+
+_KIND = "model.py:MyModule"
+_TEMPLATE = ROOT / "ratchet" / "model" / "own_template.py"
+_EPILOG = (
+    "The file has comments on all that a module can ask for. It passes `ratchet check`, and trains as it is. "
+    "Nothing is overwritten. Exit codes: 0 if it was written, 64 if there is a model.py already."
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's flags."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "pipeline",
+        metavar="PIPELINE",
+        help="the folder of the pipeline, its pipeline.yaml, or its name in dags/pipelines",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    target = write(find(options.pipeline))
+    print(f"{target} is written")
+    print(f'  1. name it in pipeline.yaml:  train: {{model: {{kind: "{_KIND}"}}}}')
+    print(f"  2. try it:                    ratchet check {options.pipeline}")
+    print(f"  before 1, try it by:          ratchet check {options.pipeline} --set train.model.kind={_KIND}")
+    return 0
+
+
+def write(folder: Path) -> Path:
+    """Write the template as model.py to a pipeline's folder. Raises ConfigurationError if there is one."""
+    target = folder / "model.py"
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(_TEMPLATE.read_text(encoding="utf-8"))
+    except FileExistsError as error:
+        raise ConfigurationError(f"{target} is there already", remedy="edit it, or move it away first") from error
+    return target
