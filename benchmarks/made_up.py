@@ -9,7 +9,8 @@ from ratchet.model.networks import Network
 from tasks.train.building import dimension
 from tasks.train.checkpoint import Checkpoint, Checkpointer
 from tasks.train.data import Rows
-from tasks.train.loop import Hooks, Loop
+from tasks.train.hooks import Hooks
+from tasks.train.loop import Loop
 from tasks.train.losses import LOSSES, MASSES
 from tasks.train.settings import Settings
 from tasks.train.table import Layout, Table

@@ -36,7 +36,8 @@ from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss
 from tasks.train.data import Rows, join, shuffled
 from tasks.train.days import rows_of
-from tasks.train.loop import Hooks, Loop
+from tasks.train.hooks import Hooks
+from tasks.train.loop import Loop
 from tasks.train.settings import Settings
 from tasks.train.startup import prepare
 from tasks.train.warm_start import shorten, warm_start

@@ -19,4 +19,7 @@ class Segment(Document):
     begin: int = Field(ge=0, description="The completed steps at its begin.")
     accumulation: int = Field(ge=1, le=MAX_ACCUMULATION, description="The number of micro-batches of a step.")
     device: str = Field(description="The kind of device, as torch names it: cpu, cuda.")
-    threads: int = Field(ge=1, description="The threads of the CPU; how a sum is split over them decides its bits.")
+    threads: int = Field(
+        ge=1, description="The threads of the CPU, of each process; how a sum is split over them decides its bits."
+    )
+    shards: int = Field(1, ge=1, description="The parts of a step that processes compute apart.")

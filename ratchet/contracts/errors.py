@@ -85,7 +85,7 @@ class PublishConflict(RatchetError):
 
 
 class Preempted(RatchetError):
-    """The stage received a notice to stop and has saved its work."""
+    """The stage had to stop before its end: it goes on from the work that it has saved."""
 
     code = ExitCode.TRY_AGAIN
 

@@ -9,6 +9,7 @@ from ratchet.contracts.quantities import show_duration, show_fraction
 
 _DAY = 86_400
 _MOST_STALE_LOSS = 0.1
+_POWERS = "1, 2, 4, 8, 16, 32, 64"
 
 
 def _metric_decides(spec: PipelineSpec) -> Iterator[Misfit]:
@@ -22,10 +23,35 @@ def _metric_decides(spec: PipelineSpec) -> Iterator[Misfit]:
         )
 
 
-def _one_gpu(spec: PipelineSpec) -> Iterator[Misfit]:
-    gpus = getattr(spec.resources.get("train"), "gpus", 0)  # of a part of a spec, resources may lack stages
-    if gpus > 1:
-        yield Misfit(("resources", "train", "gpus"), f"training uses one GPU, and {gpus} would be taken", "0, 1")
+def _ranks_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+    """A sum of halves of halves has the same bits on any number of processes that is a power of two."""
+    for stage, resources in spec.resources.items():
+        gpus, processes = getattr(resources, "gpus", 0), getattr(resources, "processes", 1)
+        where = ("resources", stage)
+        if stage != "train" and processes > 1:
+            yield Misfit((*where, "processes"), f"{stage} runs in one process; only train has several", "1")
+        elif stage == "train":
+            for name, number in (("gpus", gpus), ("processes", processes)):
+                if number & (number - 1):
+                    yield Misfit((*where, name), f"{number} is not a power of two", _POWERS)
+            if gpus and processes not in (1, gpus):
+                yield Misfit((*where, "processes"), "a training on GPUs has one process for each GPU", f"1, {gpus}")
+
+
+def _shards_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+    train = spec.resources.get("train")
+    ranks = max(getattr(train, "gpus", 0), getattr(train, "processes", 1))
+    shards, rows = spec.train.shards, spec.train.batch_size
+    if shards != "auto" and shards < ranks:
+        message = f"{ranks} processes cannot share {shards} shards"
+        yield Misfit(("train", "shards"), message, f"auto, or {ranks} and more")
+    needed = max(ranks, 1 if shards == "auto" else shards)
+    if rows != "auto" and rows < needed:
+        yield Misfit(
+            ("train", "batch_size"),
+            f"a step of {rows} rows has no row for some of {needed} shards",
+            f"{needed} or more",
+        )
 
 
 def _stale_is_old(spec: PipelineSpec) -> Iterator[Misfit]:
@@ -39,5 +65,5 @@ def _stale_is_old(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("gate", "max_stale_loss"), message, f"0% to {show_fraction(_MOST_STALE_LOSS)}")
 
 
-LIMITS: tuple[Rule, ...] = (_metric_decides, _one_gpu, _stale_is_old)
+LIMITS: tuple[Rule, ...] = (_metric_decides, _ranks_fit, _shards_fit, _stale_is_old)
 """Rules for pipeline files alone."""

@@ -6,7 +6,14 @@ from datetime import date
 from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of
 
-_NOT_OF_THE_MATHEMATICS = ("accumulation", "config.resources.", "config.train.checkpoint.", "config.train.profile")
+_NOT_OF_THE_MATHEMATICS = (
+    "accumulation",
+    "config.resources.",
+    "config.train.checkpoint.",
+    "config.train.profile",
+    "config.train.shards",
+    "config.train.watchdog",
+)
 """The parts of a training's fingerprint that say how and where it is computed, and not what."""
 
 

@@ -31,11 +31,25 @@ def section(stage: Stage) -> RegularStage:
 class Resources(Document):
     """The resources of a stage's container."""
 
-    gpus: int = Field(0, ge=0, le=64, description="Number of GPUs. Training uses one.")
+    gpus: int = Field(
+        0, ge=0, le=64, description="Number of GPUs, 0 or a power of two. Training has a process for each."
+    )
+    processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Training without GPUs: the processes that compute each step together, a power of two. They share "
+        "the cores.",
+    )
     cpus: float = Field(2, gt=0, le=1024, description="The CPU quota, in cores.")
     memory: Memory = Field(4 << 30, description="A hard limit. A stage that needs more fails as out of memory.")
     shm: Memory = Field(256 << 20, description="The size of /dev/shm.")
     pids: int = Field(512, ge=16, le=65_536, description="The largest number of processes and threads.")
+
+    @property
+    def ranks(self) -> int:
+        """The processes of a training."""
+        return max(self.gpus, self.processes)
 
 
 class StageSettings(Document):

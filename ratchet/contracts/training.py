@@ -40,6 +40,19 @@ BatchSize = Annotated[
 ]
 
 
+def _parse_shards(value: object) -> object:
+    if value == "auto" or value in (1, 2, 4, 8, 16, 32, 64):
+        return value
+    raise ValueError(f"{value!r} is not a number of shards; allowed: auto, 1, 2, 4, 8, 16, 32, 64")
+
+
+Shards = Annotated[
+    int | Literal["auto"],
+    BeforeValidator(_parse_shards),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"enum": [1, 2, 4, 8, 16, 32, 64]}]}),
+]
+
+
 class Model(Document):
     """The architecture. `dcn` is a deep and cross network (Wang et al. 2021), `mlp` has no cross layers.
 
@@ -112,6 +125,17 @@ class Train(Document):
         description="The learning rate of AdamW before its fall; vectors of categories have 3 times it.",
     )
     weight_decay: float = Field(1e-2, ge=0, description="The weight decay of AdamW, on matrices alone.")
+    shards: Shards = Field(
+        "auto",
+        description="The parts of a step that processes compute apart, a power of two. With the same shards a training "
+        "ends with the same bits on any number of processes, on a CPU, with as many threads each. auto: one for each "
+        "process, or those that its checkpoint has.",
+    )
+    watchdog: Duration = Field(
+        10 * 60,
+        description="The longest time in which no process of a training gets on, as where its own code waits for ever. "
+        "Then the stacks of all are logged, and training goes on from its newest checkpoint.",
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="The seed of all random numbers.")
     valid_days: int = Field(
         1,

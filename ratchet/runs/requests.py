@@ -237,13 +237,13 @@ def _features(plan: RunPlan) -> dict[str, str]:
 
 
 def _train(plan: RunPlan) -> dict[str, str]:
+    split = plan.spec.resources["train"].model_dump(include={"gpus", "processes", "cpus"})  # of a sum decides its bits
     return {
         **_columns(plan),
         **_user(plan),
         **flatten(plan.spec.train.model_dump(mode="json", exclude={"refit"}), "config.train"),
         "config.evaluate.metric": json.dumps(plan.spec.metric),
-        "config.resources.train.gpus": str(plan.spec.resources["train"].gpus),
-        "config.resources.train.cpus": str(plan.spec.resources["train"].cpus),  # sums depend on how they are split
+        **flatten(split, "config.resources.train"),
     }
 
 

@@ -61,10 +61,17 @@ class StageContext:
     @classmethod
     @contextmanager
     def open(
-        cls, request: StageRequest, *, store: Store, log: StageLog, stopping: Event | None = None
+        cls,
+        request: StageRequest,
+        *,
+        store: Store,
+        log: StageLog,
+        stopping: Event | None = None,
+        transaction: Transaction | None = None,
     ) -> Iterator[Self]:
         """Open a context for a request: unpack the pipeline's folder, create scratch folders, start a transaction.
 
+        transaction: that of another process, which commits what this one adds.
         If the block raises, what is in the transaction and not published is deleted. Raises ConfigurationError if the
         bundle is damaged.
         """
@@ -86,7 +93,7 @@ class StageContext:
                 disk=disk,
                 folder=folder,
                 log=log,
-                transaction=Transaction(store, request.prefix, request.attempt),
+                transaction=transaction or Transaction(store, request.prefix, request.attempt),
                 stopping=stopping or Event(),
             )
             try:

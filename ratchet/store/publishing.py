@@ -34,19 +34,29 @@ _THREADS = 2
 class Transaction:
     """The outputs of one attempt, in a private folder below the prefix until `commit` publishes them."""
 
-    def __init__(self, store: Store, prefix: str, attempt: str) -> None:
+    def __init__(self, store: Store, prefix: str, attempt: str, *, place: str | None = None) -> None:
+        """place: that of the transaction in another process, which commits what is added here."""
         self._store = store
         self._prefix = prefix
         self._attempt = paths.segment(attempt)
         # An attempt may start twice, for example after a lost answer. It must not overwrite what its first start wrote.
-        self._place = f"{prefix}/{paths.segment(f'{attempt}-{secrets.token_hex(4)}')}"
+        self._place = place or f"{prefix}/{paths.segment(f'{attempt}-{secrets.token_hex(4)}')}"
         self._outputs: dict[str, Artifact] = {}
         self._sent = False  # whether a store may have the manifest, though it has not answered
+
+    @property
+    def place(self) -> str:
+        """The private folder in the store."""
+        return self._place
 
     @property
     def outputs(self) -> Mapping[str, Artifact]:
         """The outputs so far, by name."""
         return dict(self._outputs)
+
+    def adopt(self, outputs: Mapping[str, Artifact]) -> None:
+        """Take over what another process has added in this place."""
+        self._outputs.update(outputs)
 
     def add(self, name: str, path: Path, rows: int | None = None) -> Artifact:
         """Store a file as an output; it is durable when this returns, and visible when the transaction commits."""

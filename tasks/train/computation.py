@@ -42,11 +42,13 @@ class Computation:
     """Rows are read from the host's memory; results stay on the network's device.
 
     accumulation: the number of micro-batches of a step. device: the network's. halved: called when it has been doubled.
+    alive: called after each micro-batch.
     """
 
     def __init__(self, network: Network, settings: Settings, *, loss: Loss, mass: Mass) -> None:
         self.accumulation = settings.accumulation
         self.halved: Callable[[], None] = lambda: None
+        self.alive: Callable[[], None] = lambda: None
         self._network = network
         self._loss, self._mass = loss, mass
         self._standardise = settings.objective == "regression"
@@ -79,7 +81,12 @@ class Computation:
                     buffer.copy_(before)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
-            self.accumulation *= 2
+            self.halve_to(2 * self.accumulation)
+
+    def halve_to(self, accumulation: int) -> None:
+        """Compute in so many micro-batches from now on."""
+        if accumulation != self.accumulation:
+            self.accumulation = accumulation
             self.halved()
 
     def _add_gradients(self, batch: Rows) -> BatchLoss:
@@ -96,6 +103,7 @@ class Computation:
         if share != 1.0:
             loss = loss * share
         loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+        self.alive()
         return loss.detach()
 
     def scores(self, rows: Rows) -> Tensor:
@@ -122,12 +130,11 @@ class Computation:
         else:
             chunks = [slice(begin, begin + count) for begin in range(0, len(rows), count)]
             found = [(rows.numeric[chunk], rows.places[chunk], None) for chunk in chunks]
-        return torch.cat(
-            [
-                self._network.scores(numeric.to(self.device), places.to(self.device), sizes)
-                for numeric, places, sizes in found
-            ]
-        )
+        scores = []
+        for numeric, places, sizes in found:
+            scores.append(self._network.scores(numeric.to(self.device), places.to(self.device), sizes))
+            self.alive()
+        return torch.cat(scores)
 
     def loss(self, scores: Tensor, rows: Rows) -> Tensor:
         """The loss of raw outputs for the rows that they belong to."""

@@ -86,8 +86,10 @@ def _where(ctx: StageContext, features: FeatureSet, days: Sequence[FeatureDay]) 
         categorical=len(features.categorical),
     )
     rows = sum(day.rows for day in days)
-    needed, most = rows * (layout.row_bytes + _NUMBER_BYTES), int(IN_MEMORY * ctx.spec.resources["train"].memory)
-    text = f"{rows:,} rows take {needed:,} bytes, and {IN_MEMORY:.0%} of resources.train.memory are {most:,}"
+    resources = ctx.spec.resources["train"]
+    needed, most = rows * (layout.row_bytes + _NUMBER_BYTES), int(IN_MEMORY * resources.memory / resources.ranks)
+    share = f"{IN_MEMORY / resources.ranks:.0%}"
+    text = f"{rows:,} rows take {needed:,} bytes, and {share} of resources.train.memory are {most:,}"
     fits = needed <= most
     if fits or _is_memory(ctx.disk):
         left = "" if fits else f"; {ctx.disk} is in memory too: name a cache on a disk, or raise resources.train.memory"

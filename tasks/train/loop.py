@@ -4,30 +4,31 @@ A change here violates the promise of the project when a resumed run ends with o
 a CPU), or when a state is saved whose loss or weights are not finite.
 """
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-import torch
 from numpy import float32, int64
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ratchet.model.networks import Network
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.computation import Computation
 from tasks.train.data import Reader, Rows
+from tasks.train.hooks import Hooks
 from tasks.train.losses import Loss, Mass
 from tasks.train.optimizer import Optimizers
 from tasks.train.passes import Passes
-from tasks.train.progress import Progress, ProgressHook
+from tasks.train.progress import Progress
+from tasks.train.ranks import Ranks
 from tasks.train.schedule import Fall, early_fall, learning_rate, planned_fall, warm_up
 from tasks.train.segments import Segments
 from tasks.train.settings import Recipe, Segment, Settings
+from tasks.train.shards import Batch, Shards
 from tasks.train.state import EvaluationResult, TrainState
-from tasks.train.step_losses import NotFinite, StepLosses
+from tasks.train.step_losses import StepLosses
 from tasks.train.timing import Interval, Stopwatch
+from tasks.train.validation import Validation
 from tasks.train.vitals import Vitals
 
 _LOG_EVERY_S = 1.0
@@ -44,24 +45,6 @@ class StopTraining(Exception):
 
 class SaveFailed(Exception):
     """The loop received a notice to stop, and could not save its state; the cause is the error of the save."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hooks:
-    """What the loop calls.
-
-    progress: receives the progress lines. warn: receives warnings. begun: receives the step of the checkpoint that
-    training goes on from, or None, and how steps are computed up to there and from there on. stopping: returns whether
-    there is a notice to stop. metric: the valid metric of (rows, final scores), None where it has no value. finish:
-    turns raw outputs into final scores.
-    """
-
-    progress: ProgressHook
-    warn: Callable[[str], None]
-    begun: Callable[[int | None, tuple[Segment, ...]], None]
-    stopping: Callable[[], bool]
-    metric: Callable[[Rows, Tensor], float | None]
-    finish: Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +68,8 @@ class TrainResult:
 class Loop:
     """One training. `run` takes it to its end, from its newest checkpoint if there is one.
 
-    valid: rows for validation, or None. both: the rows for training and then those.
+    valid: rows for validation, or None. both: the rows for training and then those. ranks: the processes of the
+    training, this one alone by default; all are given the same.
     """
 
     def __init__(
@@ -100,10 +84,10 @@ class Loop:
         mass: Mass,
         checkpointer: Checkpointer,
         hooks: Hooks,
+        ranks: Ranks | None = None,
     ) -> None:
         self._network, self._settings = network, settings
-        self._valid, self._train_rows = valid, len(train)
-        self._checkpointer, self._hooks = checkpointer, hooks
+        self._checkpointer, self._hooks, self._ranks = checkpointer, hooks, ranks or Ranks()
         self._computation = Computation(network, settings, loss=loss, mass=mass)
         self._passes = Passes(train, both, settings, device=self._computation.device)
         self._epoch_steps = self._passes.level.steps
@@ -116,7 +100,9 @@ class Loop:
         self._planned = self._planned_fall()
         self._optimizer = Optimizers(network, learning_rate=settings.learning_rate, weight_decay=settings.weight_decay)
         self._state = TrainState(network=network, optimizer=self._optimizer, fall=self._planned)
-        self._segments = Segments(self._state, self._computation, settings.segments, warn=hooks.warn)
+        self._shards = Shards(network, self._computation, self._ranks, count=settings.shards, seed=settings.seed)
+        self._segments = Segments(self._state, self._computation, self._shards, settings.segments, warn=hooks.warn)
+        self._validation = Validation(network, valid, self._shards, self._computation, hooks, before=len(train))
         self._progress = Progress(hooks.progress)
         self._losses = StepLosses()
         self._log_due, self._save_due = Interval(_LOG_EVERY_S), Interval(settings.checkpoint_every_s)
@@ -124,7 +110,10 @@ class Loop:
         self._saved_step = 0
 
     def run(self) -> TrainResult:
-        """Train. Raises NotFinite, and on a notice to stop StopTraining or SaveFailed."""
+        """Train. Raises NotFinite, and on a notice to stop StopTraining or SaveFailed.
+
+        With several ranks RankLost, too, and on a notice RankDone on those that are not the first.
+        """
         resumed_from = self._resume()
         state = self._state
         self._segments.begin()
@@ -174,13 +163,13 @@ class Loop:
         watch = Stopwatch()
         while state.step < end:
             self._segments.repeat()
-            self._take_step()
+            stop = self._take_step(stop=self._hooks.stopping())
             state.step += 1
+            self._ranks.heartbeat.step(state.step)
             state.seconds += watch.lap()
             if self._log_due.is_due():
                 self._losses.flush(state, self._optimizer.layers)  # to read large tables would take a tenth of the time
                 self._progress.log_step(state, self._vitals.fields(state))
-            stop = self._hooks.stopping()
             if state.step < end and (stop or self._is_save_due()):  # at the end the evaluation comes first
                 self._flush_losses()
                 self._save()
@@ -201,23 +190,30 @@ class Loop:
             epoch, most = self._passes.falling.steps, self._planned.steps
             state.begin_fall(early_fall(state.step, best=best, epoch=epoch, most=most))
 
-    def _take_step(self) -> None:
+    def _take_step(self, *, stop: bool) -> bool:
+        """Take a step. Returns whether a rank received a notice to `stop` before it."""
         state = self._state
         position = self._passes.position(state.step, state.fall)
-        batch = self._passes.batch(position)
-        rows = self._read(position.reader, batch)
-        self._passes.expect(state.step + 1, state.fall)
+        chunks = self._passes.batch(position)
+        batch = Batch(
+            chunks=chunks,
+            read=partial(self._read, position.reader),
+            ahead=lambda: self._passes.expect(state.step + 1, state.fall, self._shards.first),
+        )
         rate = learning_rate(state.step, total=self._longest.end, fall=state.fall, peak=self._settings.learning_rate)
         self._optimizer.set_learning_rate(rate)
         self._optimizer.zero_grad()
-        result = self._computation.add_gradients(rows)
+        shared = self._shards.add_gradients(batch, state.step, stop=stop)
+        state.rows += shared.rows
         norm = self._optimizer.clip(_LARGEST_GRADIENT)
-        self._losses.add(result, norm, position.reader, batch)
+        self._losses.add(shared.result, norm, position.reader, chunks)
         self._checkpointer.wait_for_copy()
         self._optimizer.step()
+        return shared.stop
 
     def _stop(self) -> None:
         """End after the save in progress. Raises StopTraining if it succeeds, otherwise SaveFailed."""
+        self._ranks.leave_if_not_first()
         error = self._checkpointer.close()
         if error is None:
             raise StopTraining
@@ -227,9 +223,7 @@ class Loop:
 
     def _read(self, reader: Reader, batch: NDArray[int64]) -> Rows:
         with self._vitals.reading():
-            rows = reader.read(batch)
-        self._state.rows += len(rows)
-        return rows
+            return reader.read(batch)
 
     def _flush_losses(self) -> None:
         """Add up the losses since the last flush, and check all weights. Raises NotFinite, naming the bad step."""
@@ -238,7 +232,7 @@ class Loop:
     def _evaluate(self) -> EvaluationResult:
         """The result of the steps since the last evaluation."""
         state = self._state
-        loss, metric = (None, None) if self._valid is None else self._measure(self._valid)
+        loss, metric = self._validation.measure(state)
         return EvaluationResult(
             step=state.step,
             epoch=round(self._passes.epochs(state.step, state.fall), 4),
@@ -249,52 +243,18 @@ class Loop:
             samples_per_sec=round(state.rows / max(state.seconds, 1e-9), 1),
         )
 
-    def _measure(self, valid: Rows) -> tuple[float | None, float | None]:
-        """(loss, metric) on the validation rows; None where one is not finite. Raises NotFinite for their scores.
-
-        None, too, while the learning rate falls: then they are trained on, and a metric on them says nothing.
-        """
-        self._network.eval()
-        with torch.inference_mode():
-            raw = self._computation.scores(valid)
-            self._check_scores(raw)
-            if self._state.step > self._state.fall.begin:
-                return None, None
-            loss: float | None = self._computation.mean_loss(raw, valid)
-            metric = self._hooks.metric(valid, self._hooks.finish(raw))
-        if metric is None and not self._state.history:
-            self._hooks.warn(
-                f"the validation metric has no value on the {len(valid):,} validation rows, as where all labels are the"
-                " same: early stopping is off, and training takes all of its steps"
-            )
-        return self._finite("loss", loss), self._finite("metric", metric)
-
-    def _check_scores(self, raw: Tensor) -> None:
-        bad = (~torch.isfinite(raw.reshape(len(raw), -1))).any(1)
-        if bool(bad.any()):
-            rows = bad.nonzero().flatten().cpu().numpy() + self._train_rows
-            raise NotFinite(
-                f"the scores of {len(rows):,} of {len(raw):,} validation rows are not finite after step"
-                f" {self._state.step:,}",
-                rows=rows,
-            )
-
-    def _finite(self, name: str, value: float | None) -> float | None:
-        """The value, or None and a warning if it is not finite."""
-        if value is None or math.isfinite(value):
-            return value
-        self._hooks.warn(f"the validation {name} of step {self._state.step:,} is {value}, and does not count")
-        return None
-
     def _save(self) -> None:
         self._saved_step = self._state.step
-        self._checkpointer.save(self._state.checkpoint())
+        if self._ranks.is_first:
+            self._checkpointer.save(self._state.checkpoint())
 
     def _resume(self) -> int | None:
         """Restore the newest checkpoint. Returns its step, or None without a checkpoint."""
-        checkpoint = self._checkpointer.newest()
-        if checkpoint is not None:
-            self._state.load_state_dict(checkpoint.state)
-            self._saved_step = checkpoint.step
-            self._segments.resume(halved_by_itself=checkpoint.is_own)
-        return checkpoint.step if checkpoint else None
+        found = self._checkpointer.newest() if self._ranks.is_first else None
+        shared = self._ranks.broadcast(None if found is None else {**found.state, "is_own": found.is_own})
+        if shared is None:
+            return None
+        self._state.load_state_dict(shared)
+        self._saved_step = self._state.step
+        self._segments.resume(halved_by_itself=shared["is_own"])
+        return self._state.step

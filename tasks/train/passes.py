@@ -68,11 +68,11 @@ class Passes:
             self._batches = (key, position.reader.epoch(position.epoch))
         return self._batches[1][position.step]
 
-    def expect(self, step: int, fall: Fall) -> None:
-        """Begin to read the rows of step `step`, from 0, if there is one."""
+    def expect(self, step: int, fall: Fall, part: slice) -> None:
+        """Begin to read a part of the rows of step `step`, from 0, if there is one."""
         if step < fall.end:
             position = self.position(step, fall)
-            position.reader.expect(self.batch(position))
+            position.reader.expect(self.batch(position)[part])
 
     def epochs(self, step: int, fall: Fall) -> float:
         """Passes over the rows after `step` completed steps."""

@@ -8,7 +8,7 @@ from ratchet.contracts.quantities import percent
 from ratchet.contracts.request import StageRequest
 from ratchet.pages import template
 from ratchet.pages.svg import bar, svg
-from tasks.train.profiling import CHECKPOINT, COPIES, OTHER, PHASES, TRACED, VALIDATION, Profile
+from tasks.train.profiling import CHECKPOINT, COPIES, OTHER, OTHERS, PHASES, TRACED, VALIDATION, Profile
 
 _TEMPLATE = Path(__file__).with_name("profile.html")
 _WIDTH, _HEIGHT = 420.0, 14.0
@@ -19,6 +19,7 @@ _MEANINGS = {
     "loss": "the loss of the outputs",
     "backward": "the gradients",
     "update": "gradients are cut, and the weights change",
+    OTHERS: "this process waits for the gradients of others, and adds them",
     CHECKPOINT: "the loop waits for a copy of the state, or for the checkpoint before",
     "logging": "losses are read and checked, and a line is written",
     VALIDATION: "the validation days are scored and measured",
@@ -41,6 +42,10 @@ _ANSWERS = {
     "update": (
         "It waits for the update of the weights: that takes {share} of the time",
         "raise train.batch_size, or train.model.min_count, so that the tables of categories are smaller",
+    ),
+    OTHERS: (
+        "It waits for other processes: to add up their gradients takes {share} of the time",
+        "raise train.batch_size, so that each step has more to compute, or take fewer processes",
     ),
     CHECKPOINT: (
         "It waits for checkpoints: they take {share} of the time",

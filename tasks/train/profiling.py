@@ -26,7 +26,7 @@ WARM_UP, TRACED = 5, 5
 """Steps before the trace, and in it."""
 _LEAST_S, _LEAST_STEPS = 10.0, 50
 """What the clock measures after the trace, if the training is long enough."""
-VALIDATION, CHECKPOINT, COPIES, OTHER = "validation", "checkpoint", "copies", "other"
+VALIDATION, CHECKPOINT, OTHERS, COPIES, OTHER = "validation", "checkpoint", "other processes", "copies", "other"
 _CALLS = (
     ("reading rows", "_read"),
     ("forward", "_network.scores"),
@@ -35,13 +35,14 @@ _CALLS = (
     ("update", "_optimizer.zero_grad"),
     ("update", "_optimizer.clip"),
     ("update", "_optimizer.step"),
+    (OTHERS, "_ranks.sum"),
     (CHECKPOINT, "_checkpointer.wait_for_copy"),
     (CHECKPOINT, "_save"),
     ("logging", "_losses.flush"),
     ("logging", "_vitals.fields"),
     ("logging", "_progress.log_step"),
     ("logging", "_progress.log_evaluation"),
-    (VALIDATION, "_measure"),
+    (VALIDATION, "_validation.measure"),
 )
 """The phase of each call. What a call of another phase takes inside it counts there, but for validation."""
 PHASES = (*dict.fromkeys(phase for phase, _ in _CALLS), COPIES, OTHER)
@@ -137,12 +138,12 @@ class Profiler:
         return timed
 
     def _stepping(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def step() -> None:
+        def step(**given: bool) -> bool:
             self._steps += 1
             if self._steps == WARM_UP + 1:
                 self._torch.__enter__()
                 self._traces, self._begin = True, time.perf_counter()
-            call()
+            stop: bool = call(**given)
             if self._measures:
                 self._measured += 1
                 if self._measured >= _LEAST_STEPS and time.perf_counter() - self._begin >= _LEAST_S:
@@ -150,6 +151,7 @@ class Profiler:
             elif self._steps == WARM_UP + TRACED:
                 self._end_trace()
                 self._measures, self._begin = True, time.perf_counter()
+            return stop
 
         return step
 

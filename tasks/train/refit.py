@@ -21,9 +21,11 @@ from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from tasks.train.computation import Computation
 from tasks.train.days import read
+from tasks.train.launch import launch
 from tasks.train.memory import convert_memory_errors
+from tasks.train.ranks import Ranks
 from tasks.train.refit_service import ask_as_service
-from tasks.train.stage import Training, metric_of, train_model
+from tasks.train.stage import Training, metric_of, ranks_of, train_model
 from tasks.train.step_losses import NotFinite
 
 DIVERGED = "refit-diverged"
@@ -34,17 +36,19 @@ MOST_WORSE = 0.02
 """The metric on the held-out days may be this much worse than the measured model's. The refit was trained on them."""
 
 
-def run(ctx: StageContext) -> Finished:
+def run(ctx: StageContext, ranks: Ranks | None = None) -> Finished:
     """Train on the days of the refit, or resume; compare with the measured model, and ask as a service asks.
 
     One that is refused is published with the reason, and register is skipped. Raises Preempted on a notice to stop,
-    after saving the state.
+    after saving the state. ranks: the processes of this training, where this is one of several.
     """
+    if ranks is None and (count := ranks_of(ctx)) > 1:
+        return launch(ctx, count)
     features = summaries.features(ctx.upstream("features"))
     result = ctx.upstream("train")
     measured = summaries.trained(result)
     again = features.model_copy(update={"split": Split(train=features.refit, valid=(), holdout=())})
-    made = _train(ctx, again, measured)
+    made = _train(ctx, again, measured, ranks)
     with ctx.phase("guard"), convert_memory_errors(made.settings.batch_size, made.settings.accumulation):
         compared = _compare(ctx, features, made, result)
     metrics = {f"refit.{name}": value for name, value in made.metrics.items()}
@@ -59,9 +63,9 @@ def run(ctx: StageContext) -> Finished:
     return Finished(content=summary.digest, summary=summary, metrics=metrics)
 
 
-def _train(ctx: StageContext, features: FeatureSet, measured: TrainedModel) -> Training:
+def _train(ctx: StageContext, features: FeatureSet, measured: TrainedModel, ranks: Ranks | None) -> Training:
     try:
-        return train_model(ctx, features, fitted="refitted", measured=measured)
+        return train_model(ctx, features, fitted="refitted", measured=measured, ranks=ranks)
     except RatchetError as error:
         if isinstance(error.__cause__, NotFinite):
             raise RatchetError(f"{DIVERGED}: {error.cause}", remedy=error.remedy) from error

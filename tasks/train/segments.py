@@ -10,6 +10,7 @@ import torch
 
 from tasks.train.computation import Computation
 from tasks.train.settings import Segment
+from tasks.train.shards import Shards
 from tasks.train.state import TrainState
 
 
@@ -17,9 +18,15 @@ class Segments:
     """repeated: those of the training to repeat, the first ones first; empty if it is none."""
 
     def __init__(
-        self, state: TrainState, computation: Computation, repeated: Sequence[Segment], *, warn: Callable[[str], None]
+        self,
+        state: TrainState,
+        computation: Computation,
+        shards: Shards,
+        repeated: Sequence[Segment],
+        *,
+        warn: Callable[[str], None],
     ) -> None:
-        self._state, self._computation, self._warn = state, computation, warn
+        self._state, self._computation, self._shards, self._warn = state, computation, shards, warn
         self._left = list(repeated)
         computation.halved = self._halved
 
@@ -31,6 +38,7 @@ class Segments:
                 accumulation=self._computation.accumulation,
                 device=self._computation.device.type,
                 threads=torch.get_num_threads(),
+                shards=self._shards.count,
             )
         )
 
@@ -40,15 +48,18 @@ class Segments:
         halved_by_itself: whether it is of this training, so that more micro-batches than it began with are those that
         it took to fit.
         """
-        if halved_by_itself and self._state.segments:
-            last = self._state.segments[-1].accumulation
-            self._computation.accumulation = max(self._computation.accumulation, last)
+        if not self._state.segments:
+            return
+        last = self._state.segments[-1]
+        if halved_by_itself:
+            self._computation.accumulation = max(self._computation.accumulation, last.accumulation)
+        self._shards.resume(last.shards)
 
     def repeat(self) -> None:
         """Before a step: compute it as the training did that is repeated."""
         while self._left and self._left[0].begin <= self._state.step:
             segment = self._left.pop(0)
-            self._computation.accumulation = segment.accumulation
+            self._computation.accumulation, self._shards.count = segment.accumulation, segment.shards
             torch.set_num_threads(segment.threads)
             self.begin()
 

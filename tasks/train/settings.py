@@ -18,13 +18,14 @@ class Segment:
     """Steps in a row that are computed in one way; the fields are those of contracts.accumulation.Segment.
 
     begin: the completed steps at its begin. accumulation: micro-batches of a step. device: as torch names its kind.
-    threads: of the CPU.
+    threads: of the CPU, of each rank. shards: of a step.
     """
 
     begin: int
     accumulation: int
     device: str
     threads: int
+    shards: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,8 @@ class Settings:
     falls. checkpoint_every_s, checkpoint_steps: seconds and steps between two checkpoints inside an epoch, at most;
     each epoch also ends with one. lower_is_better: the direction of the valid metric. accumulation: number of
     micro-batches that a step is computed in at first, to need less memory; their gradients sum to those of the whole
-    batch. recipe: of a training to repeat on other rows. segments: of a training to repeat to the bit.
+    batch. shards: parts of a step that ranks compute apart, a power of two; None: one for each rank. recipe: of a
+    training to repeat on other rows. segments: of a training to repeat to the bit.
     sampling: which rows are met more often; None where each is met once in an epoch.
     """
 
@@ -53,6 +55,7 @@ class Settings:
     lower_is_better: bool
     checkpoint_steps: int | None = None
     accumulation: int = 1
+    shards: int | None = None
     recipe: Recipe | None = None
     segments: tuple[Segment, ...] = ()
     sampling: Sampling | None = None

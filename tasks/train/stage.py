@@ -1,7 +1,7 @@
 """train: a model from encoded days. Adapts the stage contract to the loop, which knows nothing of stages."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -31,17 +31,22 @@ from tasks.train.data import Rows
 from tasks.train.days import missing, read
 from tasks.train.days_in_order import parts_of, sampling_of
 from tasks.train.endings import convert_endings
-from tasks.train.loop import Hooks, Loop, TrainResult
+from tasks.train.hooks import Hooks
+from tasks.train.launch import launch
+from tasks.train.loop import Loop, TrainResult
 from tasks.train.losses import Loss, Mass
 from tasks.train.memory import convert_memory_errors
 from tasks.train.parent import begin_with_parent
 from tasks.train.profile_page import answer, page
 from tasks.train.profiling import TRACED, WARM_UP, Profile, Profiler
+from tasks.train.ranks import Ranks
+from tasks.train.result_metrics import metrics
 from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import refuse_step_sizes, rows_of
 from tasks.train.trial import try_own_code
 from tasks.train.warm_start import shorten
+from tasks.train.watchdog import watch_itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,23 +64,39 @@ class Training:
     metrics: dict[str, float]
 
 
-def run(ctx: StageContext) -> Finished:
-    """Train, or resume from the newest checkpoint. Raises Preempted on a notice to stop, after saving the state."""
-    made = train_model(ctx, summaries.features(ctx.upstream("features")), fitted="fitted")
+def run(ctx: StageContext, ranks: Ranks | None = None) -> Finished:
+    """Train, or resume from the newest checkpoint. Raises Preempted on a notice to stop, after saving the state.
+
+    ranks: the processes of this training, where this is one of several.
+    """
+    if ranks is None and (count := ranks_of(ctx)) > 1:
+        return launch(ctx, count)
+    made = train_model(ctx, summaries.features(ctx.upstream("features")), fitted="fitted", ranks=ranks)
     return Finished(content=made.summary.digest, summary=made.summary, metrics=made.metrics)
 
 
+def ranks_of(ctx: StageContext) -> int:
+    """The processes of a training. One that is repeated to the bit has one, which computes the shards of all."""
+    return 1 if ctx.request.segments else ctx.spec.resources["train"].ranks
+
+
 def train_model(
-    ctx: StageContext, features: FeatureSet, *, fitted: str, measured: TrainedModel | None = None
+    ctx: StageContext,
+    features: FeatureSet,
+    *,
+    fitted: str,
+    measured: TrainedModel | None = None,
+    ranks: Ranks | None = None,
 ) -> Training:
     """Train on the days of the split of `features`, or resume; the model is then in the outputs.
 
     fitted: the output of the features stage with what was fitted on these days. measured: a training whose recipe is
-    repeated: its batch size, and as many epochs of each part. Raises Preempted on a notice to stop, after saving.
+    repeated: its batch size, and as many epochs of each part. Raises Preempted on a notice to stop, after saving, and
+    RankDone on all ranks but the first.
     """
-    resources = ctx.spec.resources["train"]
+    resources, ours = ctx.spec.resources["train"], ranks or Ranks()
     refuse_step_sizes(ctx.spec, features)
-    device = prepare(seed=ctx.spec.train.seed, cpus=resources.cpus, gpus=resources.gpus)
+    device = prepare(seed=ctx.spec.train.seed, cpus=resources.cpus / ours.size, gpus=resources.gpus)
     state = FittedState.from_bytes(read_bytes(ctx.store, ctx.upstream("features").outputs[fitted]))
     description = describe(ctx.spec, ctx.folder, features, state)
     loss, mass = load_loss(description.objective, description.architecture.kind, ctx.folder)
@@ -94,6 +115,8 @@ def train_model(
     checkpointer = Checkpointer(folder, keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning)
     with (
         ctx.phase("train"),
+        closing(checkpointer),  # also after an error: the save in progress is finished
+        nullcontext() if ranks else watch_itself(ours.heartbeat, ctx.spec.train.watchdog, ctx.log),
         convert_memory_errors(settings.batch_size, settings.accumulation),
         locate_errors(ctx.folder, ctx.spec.train.model.kind),
         convert_endings(description, network, features, both),
@@ -108,10 +131,12 @@ def train_model(
             mass=mass,
             checkpointer=checkpointer,
             hooks=_hooks(ctx, network, folder),
+            ranks=ours,
         )
         trace = ctx.disk / "profile-trace.json.gz"
         with Profiler(loop, trace) if ctx.spec.train.profile else nullcontext() as profiler:
             result = loop.run()
+    ours.leave_if_not_first()
     if profiler is not None:
         _save_profile(ctx, profiler.profile, trace)
     _report_failed_saves(ctx, checkpointer)
@@ -124,7 +149,7 @@ def train_model(
         loss=loss,
         mass=mass,
         summary=summary,
-        metrics=_metrics(result, len(train), checkpointer),
+        metrics=metrics(result, len(train), checkpointer),
     )
 
 
@@ -154,6 +179,7 @@ def _settings(ctx: StageContext, features: FeatureSet, rows: int, measured: Trai
         checkpoint_steps=train.checkpoint.steps,
         lower_is_better=lower_is_better(ctx.spec.metric),
         accumulation=accumulation,
+        shards=None if train.shards == "auto" else train.shards,
         recipe=Recipe(level=measured.level, fall=measured.fall) if measured else None,
         segments=tuple(Segment(**each.model_dump()) for each in ctx.request.segments),
         sampling=sampling_of(ctx.spec, features),
@@ -251,24 +277,3 @@ def _summary(
         rows=rows,
         resumed_from=result.resumed_from,
     )
-
-
-def _metrics(result: TrainResult, rows: int, checkpointer: Checkpointer) -> dict[str, float]:
-    best = result.history[result.best - 1]
-    seconds = sum(each.seconds for each in result.history)
-    metrics = {
-        "training_throughput_samples_per_sec": rows * result.history[-1].epoch / max(seconds, 1e-9),
-        "data_loading_latency_ms": result.loading * 1000,
-        "checkpoint_duration_ms": _mean_ms(checkpointer.durations),
-        "checkpoint_stall_ms": _mean_ms(checkpointer.stalls),
-        "checkpoint_failures": float(checkpointer.failures),
-        "checkpoint_waits": float(checkpointer.waits),
-        "train_loss": result.history[-1].loss,
-        "epochs": result.history[-1].epoch,
-        "steps": float(result.history[-1].step),
-    }
-    return metrics if best.valid_metric is None else {**metrics, "valid_metric": best.valid_metric}
-
-
-def _mean_ms(seconds: Sequence[float]) -> float:
-    return 1000 * sum(seconds) / max(len(seconds), 1)

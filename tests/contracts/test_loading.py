@@ -110,7 +110,7 @@ def test_misfits_are_reported_together_with_invalid_keys() -> None:
     )
     assert problems(text) == [
         "p.yaml:26: train.epoch: unknown key; allowed: batch_size, checkpoint, curriculum, epochs, evaluations, init, learning_rate, model, "
-        "objective, patience, profile, refit, seed, steps, valid_days, weight_decay; did you mean epochs?",
+        "objective, patience, profile, refit, seed, shards, steps, valid_days, watchdog, weight_decay; did you mean epochs?",
         "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K",
         "p.yaml:30: evaluate.slices.0: price is a number, and its values are too many to be slices; to do: write "
         "{column: price, bins: 4}",
@@ -215,7 +215,12 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("metric: ndcg@10", "metric: auc", "p.yaml:30: evaluate.metric: auc compares scores of different groups, and a ranking"),
         ("metric: ndcg@10", "metric: logloss", "p.yaml:30: evaluate.metric: logloss compares scores of different groups"),
         ("metric: ndcg@10", "metric: rmse", "rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K"),
-        ("{gpus: 0", "{gpus: 2", "p.yaml:33: resources.train.gpus: training uses one GPU, and 2 would be taken; allowed: 0, 1"),
+        ("{gpus: 0", "{gpus: 3", "p.yaml:33: resources.train.gpus: 3 is not a power of two; allowed: 1, 2, 4, 8"),
+        ("{gpus: 0", "{processes: 6", "p.yaml:33: resources.train.processes: 6 is not a power of two; allowed: 1, 2, 4, 8"),
+        ("{gpus: 0", "{gpus: 4, processes: 2", "resources.train.processes: a training on GPUs has one process for each GPU; allowed: 1, 4"),
+        ("{train: {gpus: 0", "{evaluate: {processes: 2", "resources.evaluate.processes: evaluate runs in one process; only train has"),
+        ("batch_size: auto", "batch_size: auto\n  shards: 3", "p.yaml:28: train.shards: 3 is not a number of shards; allowed: auto, 1, 2, 4"),
+        ("batch_size: auto", "batch_size: 4\n  shards: 8", "train.batch_size: a step of 4 rows has no row for some of 8 shards; allowed: 8 or more"),
         ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is a number"),
         ("memory: 4g", "memory: lots", "p.yaml:33: resources.train.memory: 'lots' is not an amount of memory"),
         ("memory: 4g", "memory: 0g", "'0g' is zero"),
@@ -233,11 +238,21 @@ def test_a_problem_names_line_key_and_allowed_values(old: str, new: str, said: s
     assert any(said in line for line in found), found
 
 
+def test_processes_share_no_fewer_shards_than_there_are() -> None:
+    few = changed("batch_size: auto", "batch_size: auto\n  shards: 2").replace("{gpus: 0", "{processes: 4")
+    assert any(
+        "train.shards: 4 processes cannot share 2 shards; allowed: auto, or 4 and more" in line
+        for line in problems(few)
+    )
+    enough = loads(few.replace("shards: 2", "shards: 8"))
+    assert (enough.resources["train"].ranks, enough.train.shards) == (4, 8)
+
+
 def test_what_a_file_may_no_longer_ask_for_still_reads_in_a_stored_document() -> None:
     stored = loads(changed("slices: [country]", "slices: []")).model_dump(mode="json", by_alias=True)
-    stored["evaluate"]["metric"], stored["resources"]["train"]["gpus"] = "auc", 4
+    stored["evaluate"]["metric"], stored["resources"]["train"]["gpus"] = "auc", 3
     read = PipelineSpec.model_validate_json(json.dumps(stored))
-    assert (read.metric, read.resources["train"].gpus) == ("auc", 4)
+    assert (read.metric, read.resources["train"].gpus) == ("auc", 3)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
 """A training of a second or two whose checkpoints are in a store: what is killed at any step, or while it saves.
 
-`python -m tests.faults.miniature_training FOLDER KILLS SEED` trains to the end in a child for each attempt, and kills
-each child with SIGKILL after a random number of steps, KILLS times. It prints what test_01 reads.
+`python -m tests.faults.miniature_training FOLDER KILLS SEED RANKS` trains to the end in a child for each rank of each
+attempt, and kills one of them with SIGKILL after a random number of steps, KILLS times. It prints what test_01 reads.
 """
 
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -20,7 +22,9 @@ from ratchet.contracts.request import StageRequest
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
 from ratchet.store.file import FileStore
 from tasks.train.checkpoint import Checkpointer
+from tasks.train.heartbeat import Heartbeat
 from tasks.train.loop import Loop, StopTraining, TrainResult
+from tasks.train.ranks import RankLost, Ranks
 from tests.shop import Shop
 from tests.train.miniature import bits, loop, network, rows
 
@@ -56,7 +60,13 @@ def checkpointer(folder: Path, asked: StageRequest | None = None) -> Checkpointe
 
 
 def training(
-    folder: Path, asked: StageRequest, *, each_step: Callable[[], bool] = lambda: False, saves_at_steps: bool = True
+    folder: Path,
+    asked: StageRequest,
+    *,
+    each_step: Callable[[], bool] = lambda: False,
+    saves_at_steps: bool = True,
+    ranks: Ranks | None = None,
+    shards: int | None = None,
 ) -> tuple[Loop, Callable[[], str]]:
     """The training, and a function that gives the digest of its weights.
 
@@ -71,37 +81,50 @@ def training(
         valid=rows("binary", 300, seed=5),
         checkpointer=checkpointer(folder, asked),
         stopping=each_step,
+        ranks=ranks,
+        shards=shards,
         **{**_TRAINING, "checkpoint_steps": _STEPS if saves_at_steps else None},
     )
     return one, lambda: sha256(b"".join(bits(made).values())).hexdigest()
 
 
-def whole(folder: Path) -> tuple[TrainResult, str]:
+def whole(folder: Path, shards: int | None = None) -> tuple[TrainResult, str]:
     """The training, not disturbed: its result, and the digest of its weights. It begins in the middle if it can."""
-    one, digest = training(folder, request(folder))
+    one, digest = training(folder, request(folder), shards=shards)
     return one.run(), digest()
 
 
-def killed_again_and_again(folder: Path, kills: int, draw: Random) -> tuple[int, str]:
+def killed_again_and_again(folder: Path, kills: int, draw: Random, ranks: int) -> tuple[int, str]:
     """How often the training was killed before it ended, at most `kills` times, and the digest of its weights."""
     asked = request(folder)
     killed = 0
     while True:
         read, write = os.pipe()
-        child = os.fork()
-        if not child:
-            _train(folder, asked, write)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        children = [_start(folder, asked, write, rank, ranks, port) for rank in range(ranks)]
         os.close(write)
         steps = draw.randint(1, 12) if killed < kills else 10**9
         with os.fdopen(read, "rb", buffering=0) as told:
             answer = _after(told.read, steps)
             if not answer:
-                os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
+                victim = draw.choice(children)
+                os.kill(victim, signal.SIGKILL)
+        ended = {child: os.waitpid(child, 0)[1] for child in children}
         if answer:
             return killed, answer
-        assert os.WTERMSIG(status) == signal.SIGKILL
+        assert os.WTERMSIG(ended[victim]) == signal.SIGKILL
+        assert all(ended[child] for child in children)
         killed += 1
+
+
+def _start(folder: Path, asked: StageRequest, write: int, rank: int, ranks: int, port: int) -> int:
+    child = os.fork()
+    if not child:
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), **address)
+        _train(folder, asked, write)
+    return child
 
 
 def _after(read: Callable[[int], bytes], steps: int) -> str:
@@ -113,16 +136,23 @@ def _after(read: Callable[[int], bytes], steps: int) -> str:
 
 
 def _train(folder: Path, asked: StageRequest, write: int) -> None:
-    def each_step() -> bool:
-        os.write(write, b".")
-        return False
-
+    several = int(os.environ["WORLD_SIZE"]) > 1
     code = 1
     try:
-        one, digest = training(folder, asked, each_step=each_step)
-        one.run()
-        os.write(write, digest().encode())
+        with Ranks.join(Heartbeat(), device=torch.device("cpu")) if several else nullcontext(Ranks()) as ranks:
+
+            def each_step() -> bool:
+                if ranks.is_first:
+                    os.write(write, b".")
+                return False
+
+            one, digest = training(folder, asked, each_step=each_step, ranks=ranks)
+            one.run()
+            if ranks.is_first:
+                os.write(write, digest().encode())
         code = 0
+    except RankLost:
+        code = 2
     finally:
         os._exit(code)
 
@@ -139,9 +169,9 @@ def stop(folder: Path, steps: int) -> str:
 
 
 def main() -> None:
-    folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    result, digest = whole(folder / "whole")
-    killed, survived = killed_again_and_again(folder / "killed", kills, Random(seed))
+    folder, kills, seed, ranks = Path(sys.argv[1]), *map(int, sys.argv[2:])
+    result, digest = whole(folder / "whole", shards=ranks)
+    killed, survived = killed_again_and_again(folder / "killed", kills, Random(seed), ranks)
     json.dump({"steps": result.history[-1].step, "digest": digest, "killed": killed, "survived": survived}, sys.stdout)
 
 

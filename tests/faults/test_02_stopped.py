@@ -29,11 +29,16 @@ class Mine(nn.Sequential):
 """
 
 
+@pytest.mark.parametrize("processes", [1, 2])
 def test_docker_stop_in_the_middle_of_an_epoch_loses_no_step_and_changes_no_bit(
-    tmp_path: Path, stage_image: str
+    processes: int, tmp_path: Path, stage_image: str
 ) -> None:
     with trainings(tmp_path, stage_image, model=SLOW, rows_per_day=2000) as made:
-        given = {"train.batch_size": 64, "train.epochs": 2}
+        given = {
+            "train.batch_size": 64 * processes,
+            "train.epochs": 2 * processes,
+            "resources.train.processes": processes,
+        }
         plan = made.plan("stopped", **given)
         made.prepare(plan)
         seen: list[int] = []

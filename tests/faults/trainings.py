@@ -1,4 +1,4 @@
-"""Trainings in containers: a small pipeline with a model of its own, up to its features."""
+"""Trainings in containers or processes: a small pipeline with a model of its own, up to its features."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -51,10 +51,11 @@ def _quiet(_event: Event) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Trainings:
-    """A pipeline's folder, its source, a store, and an image; run_ids begins the id of every run."""
+    """A pipeline's folder, its source, a store, and an image, or none to train in processes; run_ids begins the id of every
+    run."""
 
     folder: Path
-    image: str
+    image: str | None
     store_uri: str
     run_ids: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -82,13 +83,14 @@ class Trainings:
             attempt_stage(plan, stage, ProcessRunner(), name=uuid.uuid4().hex[:16], on_event=_quiet)
 
     def train(self, plan: RunPlan, on_event: OnEvent = _quiet) -> Outcome:
-        """Run the training in a container."""
-        return attempt_stage(plan, "train", DockerRunner(), name=uuid.uuid4().hex[:16], on_event=on_event)
+        """Run the training."""
+        runner = DockerRunner() if self.image else ProcessRunner()
+        return attempt_stage(plan, "train", runner, name=uuid.uuid4().hex[:16], on_event=on_event)
 
 
 @contextmanager
 def trainings(
-    folder: Path, image: str, *, model: str, rows_per_day: int, store_uri: str | None = None
+    folder: Path, image: str | None, *, model: str, rows_per_day: int, store_uri: str | None = None
 ) -> Iterator[Trainings]:
     """A pipeline whose model.py is `model`. At the end no container of its runs may be left.
 
@@ -109,7 +111,7 @@ def trainings(
     try:
         yield made
     finally:
-        left = containers(made)
+        left = containers(made) if image else []
         for handle in left:
             DockerRunner().remove(handle)
     assert left == []

@@ -15,8 +15,10 @@ from ratchet.model.description import Architecture, CategoricalColumn, Descripti
 from ratchet.model.networks import Network, finish
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.data import Rows, join
-from tasks.train.loop import Hooks, Loop
+from tasks.train.hooks import Hooks
+from tasks.train.loop import Loop
 from tasks.train.losses import LOSSES, MASSES, Loss
+from tasks.train.ranks import Ranks
 from tasks.train.settings import Settings
 
 CLASSES = 3
@@ -143,6 +145,7 @@ def loop(
     checkpointer: Checkpointer | None = None,
     stopping: Callable[[], bool] | None = None,
     progress: Callable[[str, int, int, dict[str, float]], None] = lambda *_: None,
+    ranks: Ranks | None = None,
     **changes: Any,
 ) -> Loop:
     """A training. stop_after: the steps after which it receives a notice to stop. metric: if not the squared error. loss: if not that
@@ -177,6 +180,7 @@ def loop(
             metric=metric or error,
             finish=lambda raw: finish(made, objective, raw),
         ),
+        ranks=ranks,
     )
 
 

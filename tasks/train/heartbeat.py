@@ -1,0 +1,64 @@
+"""The signs of life of the ranks of a training, in a small mapped file that the process above them reads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+_BEATS, _WAITING, _STEP = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What a rank has last written. beats: how often it got on; 0 before the training began. waiting: for another rank.
+
+    step: completed steps.
+    """
+
+    beats: int
+    waiting: bool
+    step: int
+
+
+class Heartbeat:
+    """Written by one rank. Without a file it writes into its own memory."""
+
+    def __init__(self, file: Path | None = None, rank: int = 0) -> None:
+        self._fields = np.zeros(3, np.int64) if file is None else np.memmap(file, np.int64, "r+").reshape(-1, 3)[rank]
+
+    def beat(self) -> None:
+        """The rank got on."""
+        self._fields[_BEATS] += 1
+
+    def step(self, completed: int) -> None:
+        """The rank has completed so many steps."""
+        self._fields[_STEP] = completed
+        self.beat()
+
+    @property
+    def sign(self) -> Sign:
+        """The last sign."""
+        return _sign(self._fields.tolist())
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The rank waits for another one."""
+        self._fields[_WAITING] = 1
+        yield
+        self._fields[_WAITING] = 0
+
+
+def create(file: Path, ranks: int) -> None:
+    """Make the file in which nobody has written yet."""
+    file.write_bytes(bytes(3 * 8 * ranks))
+
+
+def read(file: Path) -> list[Sign]:
+    """The last sign of each rank."""
+    return [_sign(fields) for fields in np.fromfile(file, np.int64).reshape(-1, 3).tolist()]
+
+
+def _sign(fields: list[int]) -> Sign:
+    return Sign(beats=fields[_BEATS], waiting=bool(fields[_WAITING]), step=fields[_STEP])

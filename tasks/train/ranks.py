@@ -1,0 +1,159 @@
+"""The processes of one training, its ranks: what they add up, and what the first one shares with all.
+
+Sums are taken in the order of a binary tree over the ranks, so that 1, 2, 4 and more ranks get the same bits on a CPU.
+
+A change here violates the promise of the project when two ranks get different bits of one sum, or when a rank that has
+ended leaves the others waiting for ever.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+from tasks.train.heartbeat import Heartbeat
+
+
+class RankLost(Exception):
+    """Another rank of this training has ended, or the connection to it."""
+
+
+class RankDone(Exception):
+    """A rank that is not the first has done its part: the first one saves the model."""
+
+
+class Ranks:
+    """This process as one of `size` ranks, from 0; by itself it is the only one. heartbeat: of this rank."""
+
+    def __init__(self, *, rank: int = 0, size: int = 1, heartbeat: Heartbeat | None = None) -> None:
+        self.rank, self.size = rank, size
+        self.heartbeat = heartbeat or Heartbeat()
+
+    @classmethod
+    @contextmanager
+    def join(cls, heartbeat: Heartbeat, *, device: torch.device) -> Iterator["Ranks"]:
+        """Join the others, which torchrun's environment variables name; leave them at the end. Raises RankLost."""
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        made = cls(rank=int(os.environ["RANK"]), size=int(os.environ["WORLD_SIZE"]), heartbeat=heartbeat)
+        with made._exchange():
+            distributed.init_process_group(backend)
+        try:
+            yield made
+        finally:
+            distributed.destroy_process_group()
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this rank logs, saves and decides."""
+        return self.rank == 0
+
+    def leave_if_not_first(self) -> None:
+        """Raises RankDone on every rank but the first."""
+        if not self.is_first:
+            raise RankDone
+
+    def sum(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The sum over all ranks of each tensor, dense or sparse. Raises RankLost."""
+        if self.size == 1:
+            return list(tensors)
+        dense = [tensor for tensor in tensors if not tensor.is_sparse]
+        sums: dict[int, Tensor] = {}
+        for kind in sorted({tensor.dtype for tensor in dense}, key=str):  # the same order on all ranks
+            some = [tensor for tensor in dense if tensor.dtype == kind]
+            flat = torch.cat([tensor.reshape(-1) for tensor in some])
+            with self._exchange():
+                self._add_others(flat)
+            parts = torch.split(flat, [tensor.numel() for tensor in some])
+            sums.update({id(one): part.view_as(one) for one, part in zip(some, parts, strict=True)})
+        for tensor in tensors:
+            if tensor.is_sparse:
+                with self._exchange():
+                    sums[id(tensor)] = self._sum_sparse(tensor)
+        return [sums[id(tensor)] for tensor in tensors]
+
+    def broadcast(self, values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """What the first rank gives: tensors and JSON values, or None. What the others give does not matter.
+
+        Tensors are in the host's memory.
+        """
+        if self.size == 1:
+            return None if values is None else dict(values)
+        given = values if self.is_first else None
+        tensors = {name: value.cpu().contiguous() for name, value in (given or {}).items() if _is_tensor(value)}
+        head = {
+            "none": given is None,
+            "values": {name: value for name, value in (given or {}).items() if not _is_tensor(value)},
+            "tensors": {name: [str(one.dtype).removeprefix("torch."), *one.shape] for name, one in tensors.items()},
+        }
+        head = json.loads(self._broadcast_bytes(json.dumps(head).encode()))
+        for name, (kind, *shape) in head["tensors"].items():
+            one = tensors.get(name, torch.empty(shape, dtype=getattr(torch, kind)))
+            with self._exchange():
+                distributed.broadcast(one, 0)
+            tensors[name] = one
+        return None if head["none"] else {**head["values"], **tensors}
+
+    def _broadcast_bytes(self, data: bytes) -> bytes:
+        size = torch.tensor([len(data)])
+        with self._exchange():
+            distributed.broadcast(size, 0)
+            content = torch.empty(int(size), dtype=torch.uint8)
+            if self.is_first:
+                content = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+            distributed.broadcast(content, 0)
+        return content.numpy().tobytes()
+
+    def _add_others(self, total: Tensor) -> None:
+        if total.device.type == "cuda":
+            distributed.all_reduce(total)
+            return
+        for partner in self._partners():
+            total += self._swap(total, partner)
+
+    def _sum_sparse(self, total: Tensor) -> Tensor:
+        """Both sides add the same two tables, the one of the lower rank first."""
+        for partner in self._partners():
+            total = total.coalesce()
+            indices, values = total.indices(), total.values()
+            count = int(self._swap(torch.tensor([len(values)]), partner))
+            theirs = self._swap(indices, partner, shape=(1, count)), self._swap(values, partner, shape=(count,))
+            ours = indices, values
+            (lower, first), (higher, second) = (ours, theirs) if self.rank < partner else (theirs, ours)
+            both = torch.sparse_coo_tensor(
+                torch.cat([lower, higher], 1), torch.cat([first, second]), total.shape, check_invariants=False
+            )
+            total = both.coalesce()
+        return total
+
+    def _partners(self) -> Iterator[int]:
+        """In turn, the rank beside this one, and those as far away as the sums so far have ranks."""
+        distance = 1
+        while distance < self.size:
+            yield self.rank ^ distance
+            distance *= 2
+
+    def _swap(self, ours: Tensor, partner: int, shape: tuple[int, ...] | None = None) -> Tensor:
+        """The partner's tensor for ours. shape: the first dimensions of theirs, where they may differ."""
+        theirs = ours.new_empty(ours.shape if shape is None else (*shape, *ours.shape[len(shape) :]))
+        pending = [distributed.isend(ours.contiguous(), partner), distributed.irecv(theirs, partner)]
+        for one in pending:
+            if one is not None:
+                one.wait()
+        return theirs
+
+    @contextmanager
+    def _exchange(self) -> Iterator[None]:
+        """The heartbeat says meanwhile that this rank waits for others. Raises RankLost."""
+        with self.heartbeat.waiting():
+            try:
+                yield
+            except (RuntimeError, ValueError) as error:
+                raise RankLost(f"rank {self.rank} lost another one: {error}") from error
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, Tensor)

@@ -1,0 +1,64 @@
+"""A training on several ranks computes what one process computes, to the bit, and any number of them goes on with it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.train.ranks import RankDone, Ranks
+
+_LONGEST_S = 120
+
+
+def train(size: int, **options: Any) -> Any:
+    """What the first of `size` ranks says at its end; the options are those of `one_rank`."""
+    command = [sys.executable, "-m", "tests.train.one_rank", json.dumps(options)]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    ranks = []
+    for rank in range(size):
+        several = {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", **(several if size > 1 else {})}
+        ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
+    said = [each.communicate(timeout=_LONGEST_S)[0] for each in ranks]
+    assert [each.returncode for each in ranks] == [0] * size
+    assert not any(said[1:])
+    return json.loads(said[0])
+
+
+@pytest.mark.parametrize("kind", ["binary", "ranking", "table", "normed"])
+def test_one_two_and_four_ranks_end_with_the_same_bits(kind: str) -> None:
+    alone = train(1, kind=kind, shards=4)
+    assert alone["losses"][-1] < alone["losses"][0]
+    assert train(2, kind=kind, shards=4) == alone
+    assert train(4, kind=kind, shards=4) == alone
+
+
+def test_any_number_of_ranks_goes_on_from_a_checkpoint_and_changes_no_bit(tmp_path: Path) -> None:
+    alone = train(1, kind="binary", shards=4)
+    assert train(4, kind="binary", folder=str(tmp_path), stop_after=3) == "stopped"
+    assert train(2, kind="binary", folder=str(tmp_path), stop_after=4) == "stopped"
+    resumed = train(1, kind="binary", folder=str(tmp_path))
+    assert resumed.pop("resumed_from") == 3 + 4
+    assert alone.pop("resumed_from") is None
+    assert resumed == alone
+
+
+def test_a_training_that_two_ranks_took_over_from_one_is_repeated_to_the_bit_by_one(tmp_path: Path) -> None:
+    assert train(1, kind="binary", folder=str(tmp_path), stop_after=3, seed=0) == "stopped"
+    found = train(2, kind="binary", folder=str(tmp_path))
+    assert [(each["begin"], each["shards"]) for each in found["segments"]] == [(0, 1), (3, 2)]
+    repeated = train(1, kind="binary", segments=found["segments"], seed=0)
+    assert repeated["digest"] == found["digest"]
+    assert repeated["segments"] == found["segments"]
+
+
+def test_only_the_first_rank_stays_to_save_the_model() -> None:
+    Ranks().leave_if_not_first()
+    with pytest.raises(RankDone):
+        Ranks(rank=1, size=2).leave_if_not_first()
