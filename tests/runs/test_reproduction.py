@@ -108,7 +108,10 @@ def test_a_gpu_that_this_machine_does_not_have_is_an_ingredient(store: Store) ->
 
 
 def test_a_training_that_parts_a_little_is_within_tolerance_and_the_step_is_named(store: Store) -> None:
-    """A rate that is a millionth off stands for what another device rounds in another way; its threads differ too."""
+    """A rate that is a millionth off stands for what another device rounds in another way; its threads differ too.
+
+    How far that takes single weights apart in 165 steps depends on the processor: 1.1 was seen.
+    """
 
     def apart(record: VersionRecord) -> dict[str, Any]:
         environment = record.stages["train"].environment
@@ -122,10 +125,10 @@ def test_a_training_that_parts_a_little_is_within_tolerance_and_the_step_is_name
         return {"spec": spec, "stages": {**record.stages, "train": train}, "trained": trained}
 
     rewrite(store, apart)
-    ended = reproduce(store, "search-ranking", "--json", "--tolerance", "0.5")
+    ended = reproduce(store, "search-ranking", "--json", "--tolerance", "4")
     said = ended.json
     assert (ended.code, said["likeness"], said["arrays_differ"]) == (1, "within-tolerance", "")
-    assert 0 < said["weights_differ"] <= 0.5
+    assert 0 < said["weights_differ"] <= 4
     assert (said["training"], 1 <= said["first_step"] <= said["steps"]) == ("train", True)
     assert any("torch is 2.13.0+cpu here and was 2.12.1+cpu then" in line for line in said["differs"])
     assert any(line.startswith("train: threads is 1 here and was 2 then") for line in said["differs"])
