@@ -6,27 +6,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-_BEATS, _WAITING, _STEP = range(3)
+_BEATS, _WAITING, _STEP, _OVER = range(4)
+_FIELDS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
     """What a rank has last written. beats: how often it got on; 0 before the training began. waiting: for another rank.
 
-    step: completed steps.
+    step: completed steps. over: whether its loop has ended.
     """
 
     beats: int
     waiting: bool
     step: int
+    over: bool
 
 
 class Heartbeat:
     """Written by one rank. Without a file it writes into its own memory."""
 
     def __init__(self, file: Path | None = None, rank: int = 0) -> None:
-        self._fields = np.zeros(3, np.int64) if file is None else np.memmap(file, np.int64, "r+").reshape(-1, 3)[rank]
+        self._fields = _fields_of(file, rank)
 
     def beat(self) -> None:
         """The rank got on."""
@@ -36,6 +39,10 @@ class Heartbeat:
         """The rank has completed so many steps."""
         self._fields[_STEP] = completed
         self.beat()
+
+    def end(self) -> None:
+        """The loop has ended."""
+        self._fields[_OVER] = 1
 
     @property
     def sign(self) -> Sign:
@@ -52,13 +59,20 @@ class Heartbeat:
 
 def create(file: Path, ranks: int) -> None:
     """Make the file in which nobody has written yet."""
-    file.write_bytes(bytes(3 * 8 * ranks))
+    np.zeros((ranks, _FIELDS), np.int64).tofile(file)
 
 
 def read(file: Path) -> list[Sign]:
     """The last sign of each rank."""
-    return [_sign(fields) for fields in np.fromfile(file, np.int64).reshape(-1, 3).tolist()]
+    return [_sign(fields) for fields in np.fromfile(file, np.int64).reshape(-1, _FIELDS).tolist()]
 
 
 def _sign(fields: list[int]) -> Sign:
-    return Sign(beats=fields[_BEATS], waiting=bool(fields[_WAITING]), step=fields[_STEP])
+    return Sign(beats=fields[_BEATS], waiting=bool(fields[_WAITING]), step=fields[_STEP], over=bool(fields[_OVER]))
+
+
+def _fields_of(file: Path | None, rank: int) -> NDArray[np.int64]:
+    if file is None:
+        return np.zeros(_FIELDS, np.int64)
+    fields: NDArray[np.int64] = np.memmap(file, np.int64, "r+").reshape(-1, _FIELDS)[rank]
+    return fields

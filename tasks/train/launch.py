@@ -28,7 +28,8 @@ from tasks.train.watchdog import Watchdog, log_stacks, stacks_of
 
 _LOOK_S = 0.05
 _SETTLE_S = 5.0
-"""After the first rank has failed: the time in which the others notice it, and say so."""
+"""The time of the others after the first rank has ended. If another one fails, the first has the grace of the stage: it
+may have a checkpoint to finish."""
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/proc/vmstat"))
 """Where Linux counts the processes that it has killed for their memory: of this container, else of the host."""
@@ -78,12 +79,12 @@ def _started(ctx: StageContext, folder: Path, count: int) -> Iterator[list[Rank]
 def _start(ctx: StageContext, folder: Path, rank: int, count: int, port: int) -> Rank:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "tasks.train.rank", str(folder)],
-        env={**os.environ, **_environment(ctx, rank, count, port)},
+        env={**os.environ, **_environment(ctx, folder, rank, count, port)},
         stdin=subprocess.PIPE,  # its end is how a rank sees that this process has ended
     )
 
 
-def _environment(ctx: StageContext, rank: int, count: int, port: int) -> Mapping[str, str]:
+def _environment(ctx: StageContext, folder: Path, rank: int, count: int, port: int) -> Mapping[str, str]:
     """What torchrun sets, and the rank's share of the cores."""
     threads = str(max(1, round(ctx.spec.resources["train"].cpus / count)))
     return {
@@ -94,6 +95,7 @@ def _environment(ctx: StageContext, rank: int, count: int, port: int) -> Mapping
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TMPDIR": str(folder),
         "GLOO_SOCKET_IFNAME": "lo",
         "NCCL_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": threads,
@@ -105,7 +107,7 @@ def _environment(ctx: StageContext, rank: int, count: int, port: int) -> Mapping
 
 def _wait(ctx: StageContext, folder: Path, ranks: Sequence[Rank]) -> None:
     """Until all have ended, or one has failed and the others had time to say why they end. Raises Preempted if hung."""
-    dog = Watchdog(ctx.spec.train.watchdog)
+    dog, grace = Watchdog(ctx.spec.train.watchdog), ctx.spec.settings_of("train").grace
     notified, failed_at = False, 0.0
     while any(rank.poll() is None for rank in ranks):
         now = time.monotonic()
@@ -113,19 +115,24 @@ def _wait(ctx: StageContext, folder: Path, ranks: Sequence[Rank]) -> None:
             notified = True
             for rank in ranks:
                 rank.send_signal(signal.SIGTERM)
-        if not failed_at and (any(rank.poll() for rank in ranks) or ranks[0].poll() is not None):
-            failed_at = now
-        if failed_at and now - failed_at > _SETTLE_S:
-            return
         signs = heartbeat.read(folder / BEATS)
+        first_ended = ranks[0].poll() is not None
+        if not failed_at and (first_ended or any(map(_has_failed, ranks, signs))):
+            failed_at = now
+        if failed_at and now - failed_at > (_SETTLE_S if first_ended else grace):
+            return
         if not failed_at and dog.is_hung(signs):
-            found = stacks_of(
-                [rank.pid for rank in ranks], lambda rank: stacks(folder, rank).read_text(encoding="utf-8")
-            )
-            for number, text in enumerate(found):
+            running = {number: rank.pid for number, rank in enumerate(ranks) if rank.poll() is None}
+            found = stacks_of(running, lambda rank: stacks(folder, rank).read_text(encoding="utf-8"))
+            for number, text in found.items():
                 log_stacks(ctx.log, number, text)
             raise dog.error(signs)
         time.sleep(_LOOK_S)
+
+
+def _has_failed(rank: Rank, sign: heartbeat.Sign) -> bool:
+    """Whether a rank has ended with an error that the training needs: not after its loop, when its part was done."""
+    return bool(rank.poll()) and not sign.over
 
 
 def _raise_failure(ctx: StageContext, folder: Path, ranks: Sequence[Rank], *, out_of_memory: bool) -> None:
@@ -133,13 +140,16 @@ def _raise_failure(ctx: StageContext, folder: Path, ranks: Sequence[Rank], *, ou
     if ranks[0].returncode == 0 and (folder / RESULT).exists():
         return
     found = [one for number in range(len(ranks)) if (one := verdict.read(folder, number))]
+    first = verdict.first_of(found) if found else None
     said = {one.rank for one in found}
     step = max(sign.step for sign in heartbeat.read(folder / BEATS))
-    for number, rank in enumerate(ranks):
-        if rank.returncode and number not in said:
-            raise unsaid(number, len(ranks), rank.returncode, step, out_of_memory=out_of_memory)
-    if found:
-        first = verdict.first_of(found)
+    if first is None or first.is_lost:  # what another rank died of without a word is the cause
+        for number, rank in enumerate(ranks):
+            if rank.returncode and number not in said:
+                if ctx.stopping.is_set() and rank.returncode == -signal.SIGTERM:
+                    raise Preempted("training received a notice to stop before it began")
+                raise unsaid(number, len(ranks), rank.returncode, step, out_of_memory=out_of_memory)
+    if first is not None:
         if first.code == RatchetError.code:
             ctx.log.event("rank", f"rank {first.rank} failed:\n{first.traceback}", level="error", rank=first.rank)
         raise verdict.error_of(first)

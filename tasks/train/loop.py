@@ -253,6 +253,7 @@ class Loop:
         found = self._checkpointer.newest() if self._ranks.is_first else None
         shared = self._ranks.broadcast(None if found is None else {**found.state, "is_own": found.is_own})
         if shared is None:
+            self._ranks.share_weights(self._network)
             return None
         self._state.load_state_dict(shared)
         self._saved_step = self._state.step

@@ -80,7 +80,7 @@ def main(folder: Path) -> int:
 def _train(folder: Path, order: Order, number: int, log: StageLog, stopping: Event) -> None:
     request, store = order.request, open_store(order.request.store)
     device = torch.device("cuda" if request.spec.resources["train"].gpus else "cpu")
-    if device.type == "cuda" and torch.cuda.is_available():
+    if device.type == "cuda" and number < torch.cuda.device_count():  # otherwise `prepare` says what is missing
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     place = order.place if number == 0 else f"{order.place}-{number}"
     with (

@@ -10,12 +10,17 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 
+from ratchet.runtime.user_code import lacks_memory
 from tasks.train.heartbeat import Heartbeat
+
+_NEVER = timedelta(days=30)
+"""How long a rank waits for another one: the watchdog is sooner. torch's own limit is half an hour."""
 
 
 class RankLost(Exception):
@@ -40,7 +45,7 @@ class Ranks:
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         made = cls(rank=int(os.environ["RANK"]), size=int(os.environ["WORLD_SIZE"]), heartbeat=heartbeat)
         with made._exchange():
-            distributed.init_process_group(backend)
+            distributed.init_process_group(backend, timeout=_NEVER)
         try:
             yield made
         finally:
@@ -93,9 +98,14 @@ class Ranks:
         for name, (kind, *shape) in head["tensors"].items():
             one = tensors.get(name, torch.empty(shape, dtype=getattr(torch, kind)))
             with self._exchange():
-                distributed.broadcast(one, 0)
+                distributed.broadcast(one.reshape(-1).view(torch.uint8), 0)  # gloo does not know every type
             tensors[name] = one
         return None if head["none"] else {**head["values"], **tensors}
+
+    def share_weights(self, network: nn.Module) -> None:
+        """Begin with the weights of the first rank: code of a pipeline may have drawn others in each process."""
+        if self.size > 1:
+            network.load_state_dict(self.broadcast(network.state_dict()) or {})
 
     def _broadcast_bytes(self, data: bytes) -> bytes:
         size = torch.tensor([len(data)])
@@ -139,10 +149,12 @@ class Ranks:
     def _swap(self, ours: Tensor, partner: int, shape: tuple[int, ...] | None = None) -> Tensor:
         """The partner's tensor for ours. shape: the first dimensions of theirs, where they may differ."""
         theirs = ours.new_empty(ours.shape if shape is None else (*shape, *ours.shape[len(shape) :]))
-        pending = [distributed.isend(ours.contiguous(), partner), distributed.irecv(theirs, partner)]
-        for one in pending:
-            if one is not None:
-                one.wait()
+        both = [
+            distributed.P2POp(distributed.isend, ours.contiguous(), partner),
+            distributed.P2POp(distributed.irecv, theirs, partner),
+        ]
+        for pending in distributed.batch_isend_irecv(both):
+            pending.wait()
         return theirs
 
     @contextmanager
@@ -152,6 +164,8 @@ class Ranks:
             try:
                 yield
             except (RuntimeError, ValueError) as error:
+                if lacks_memory(error):
+                    raise
                 raise RankLost(f"rank {self.rank} lost another one: {error}") from error
 
 

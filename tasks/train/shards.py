@@ -73,7 +73,8 @@ class Shards:
         self._is_free = count is None
         self._network, self._computation, self._ranks, self._seed = network, computation, ranks, seed
         self._parameters = [weight for weight in network.parameters() if weight.requires_grad]
-        self._buffers = list(network.body.buffers())  # such as those of a batch norm: the mean over the shards
+        # Such as those of a batch norm: the mean over the shards. Whole numbers are those of the first shard.
+        self._buffers = [each for each in network.body.buffers() if _has_mean(each) or each.dtype == torch.int64]
         tables = [each for each in network.modules() if isinstance(each, nn.Embedding) and each.sparse]
         self._sparse = {id(table.weight) for table in tables}
         computation.alive = ranks.heartbeat.beat
@@ -95,6 +96,7 @@ class Shards:
             batch.ahead()
             return SharedStep(result=self._computation.add_gradients(rows), rows=len(rows), stop=stop)
         begin = [buffer.clone() for buffer in self._buffers]
+        before = self._computation.accumulation
         while True:
             total = self._tree(batch, step, self._own(self.count), begin)
             tensors = self._ranks.sum(total.tensors)
@@ -103,16 +105,19 @@ class Shards:
             figures = [total.mass, total.rows, total.used, float(stop), *accumulations]
             (shared,) = self._ranks.sum([torch.tensor(figures, dtype=torch.float64)])
             mass, rows, used, stops, *accumulations = shared.tolist()
-            if len(set(accumulations)) == 1:
+            most = int(max(accumulations))
+            if most == before:
                 break
-            self._computation.halve_to(int(max(accumulations)))  # one that ran out of memory; all compute it again
+            self._computation.halve_to(most)  # a shard ran out of memory: all are computed again, alike
+            before = most
+        torch.manual_seed(_seed_of(self._seed, step, self.count))  # whatever this rank computed last
         whole = mass or 1.0
         gradients, loss, buffers = self._split(tensors)
         for weight, gradient in zip(self._parameters, gradients, strict=True):
             weight.grad = gradient / whole
         with torch.no_grad():
             for buffer, value in zip(self._buffers, buffers, strict=True):
-                buffer.copy_(value / used)
+                buffer.copy_(value / used if _has_mean(buffer) else value)
         return SharedStep(result=BatchLoss(loss=loss / whole, mass=mass), rows=int(rows), stop=stops > 0)
 
     def scores(self, rows: Rows) -> Tensor:
@@ -161,13 +166,15 @@ class Shards:
         if rows is None:
             empty = [self._gradient(weight) for weight in self._parameters]
             loss = torch.zeros((), device=self._computation.device)
-            buffers = [torch.zeros_like(value, dtype=_sum_kind(value)) for value in begin]
+            buffers = [torch.zeros_like(value) for value in begin]
             return _Sum(tensors=[*empty, loss, *buffers], mass=0.0, rows=0, used=0)
-        torch.manual_seed(int(np.random.SeedSequence((self._seed, step, shard)).generate_state(1, np.uint64)[0]))
+        torch.manual_seed(_seed_of(self._seed, step, shard))
         result = self._computation.add_gradients(rows)
         gradients = [self._gradient(weight) for weight in self._parameters]
-        weighted = [gradient * result.mass for gradient in (*gradients, result.loss)]
-        buffers = [buffer.to(_sum_kind(buffer), copy=True) for buffer in self._buffers]
+        weighted = [gradient * result.mass for gradient in (*gradients, result.loss.float())]
+        buffers = [
+            buffer.clone() if shard == 0 or _has_mean(buffer) else torch.zeros_like(buffer) for buffer in self._buffers
+        ]
         return _Sum(tensors=[*weighted, *buffers], mass=result.mass, rows=len(rows), used=1)
 
     def _gradient(self, weight: Tensor) -> Tensor:
@@ -186,6 +193,9 @@ class Shards:
         return tensors[:count], tensors[count], tensors[count + 1 :]
 
 
-def _sum_kind(buffer: Tensor) -> torch.dtype:
-    """Whole numbers, such as a count of batches, have a mean too."""
-    return buffer.dtype if buffer.is_floating_point() else torch.float64
+def _has_mean(buffer: Tensor) -> bool:
+    return buffer.is_floating_point() or buffer.is_complex()
+
+
+def _seed_of(*numbers: int) -> int:
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])

@@ -136,6 +136,7 @@ def train_model(
         trace = ctx.disk / "profile-trace.json.gz"
         with Profiler(loop, trace) if ctx.spec.train.profile else nullcontext() as profiler:
             result = loop.run()
+        ours.heartbeat.end()
     ours.leave_if_not_first()
     if profiler is not None:
         _save_profile(ctx, profiler.profile, trace)

@@ -30,6 +30,11 @@ def _select_device(gpus: int) -> torch.device:
             f"resources.train.gpus is {gpus}, but this host has no GPU",
             remedy="set it to 0, or use a host with a GPU",
         )
+    if gpus > torch.cuda.device_count():
+        raise ConfigurationError(
+            f"resources.train.gpus is {gpus}, but this host has {torch.cuda.device_count()}",
+            remedy="lower it, or use a host with more GPUs",
+        )
     return torch.device("cuda" if gpus else "cpu")
 
 

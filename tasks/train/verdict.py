@@ -28,6 +28,11 @@ class Verdict(Document):
     traceback: str
     at: float
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it says no more than that another rank has ended."""
+        return self.kind == RankLost.__name__
+
 
 class Writer:
     """Every error that leaves the block becomes the rank's verdict. code: the exit code, 0 without an error."""
@@ -72,12 +77,12 @@ def read(folder: Path, rank: int) -> Verdict | None:
 
 def first_of(verdicts: Sequence[Verdict]) -> Verdict:
     """The one that the others follow from. That a rank lost another one is no cause where there is more."""
-    return min(verdicts, key=lambda one: (one.kind == RankLost.__name__, one.at))
+    return min(verdicts, key=lambda one: (one.is_lost, one.at))
 
 
 def error_of(verdict: Verdict) -> RatchetError:
     """The error that the rank raised; of a kind that Ratchet does not know, one with its exit code."""
-    if verdict.kind == RankLost.__name__:
+    if verdict.is_lost:
         return Unavailable(verdict.cause, remedy="wait for the retry, which goes on from the newest checkpoint")
     kind = getattr(errors, verdict.kind, None)
     if not (isinstance(kind, type) and issubclass(kind, RatchetError)):

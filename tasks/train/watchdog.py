@@ -5,7 +5,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import NoReturn
@@ -20,7 +20,7 @@ _LOOKS = 20
 
 
 class Watchdog:
-    """Notices that no rank has got on for `limit` seconds, once the training has begun."""
+    """Notices that no rank has got on for `limit` seconds, from the first step to the end of the loop."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -29,14 +29,14 @@ class Watchdog:
 
     def is_hung(self, signs: Sequence[Sign]) -> bool:
         """Look at the ranks' last signs."""
-        beats = [sign.beats for sign in signs]
+        beats = [sign.beats for sign in signs if not sign.over]
         if beats != self._beats:
             self._beats, self._since = beats, time.monotonic()
         return any(beats) and time.monotonic() - self._since > self.limit
 
     def error(self, signs: Sequence[Sign]) -> Preempted:
         """What it is for the one who retries. Those that wait for others are not to blame."""
-        held = [rank for rank, sign in enumerate(signs) if not sign.waiting] or list(range(len(signs)))
+        held = [rank for rank, sign in enumerate(signs) if not (sign.waiting or sign.over)] or list(range(len(signs)))
         named = f"rank {', '.join(map(str, held))} of {len(signs)}" if len(signs) > 1 else "training"
         return Preempted(
             f"{named} did not get on for {show_duration(self.limit)} after step {max(sign.step for sign in signs):,};"
@@ -78,16 +78,16 @@ def _end(error: Preempted, log: StageLog) -> NoReturn:
     os._exit(log.failure(error))
 
 
-def stacks_of(pids: Sequence[int], read: Callable[[int], str], *, seconds: float = 5.0) -> list[str]:
-    """Make processes dump their stacks, and wait for them. read: what the process with this number has dumped so far.
+def stacks_of(pids: Mapping[int, int], read: Callable[[int], str], *, seconds: float = 5.0) -> dict[int, str]:
+    """Make running processes dump their stacks, and wait for them. pids: by rank. read: what a rank has dumped so far.
 
     They have called `faulthandler.register(SIGUSR1)`. One that was stopped goes on to do so.
     """
-    for pid in pids:
+    for pid in pids.values():
         for number in (signal.SIGUSR1, signal.SIGCONT):
             os.kill(pid, number)
     end = time.monotonic() + seconds
-    while time.monotonic() < end and not all(read(rank) for rank in range(len(pids))):
+    while time.monotonic() < end and not all(map(read, pids)):
         time.sleep(0.05)
     time.sleep(0.2)  # for the rest of a stack that has begun
-    return [read(rank) or "no stack within a few seconds: it is inside a system call" for rank in range(len(pids))]
+    return {rank: read(rank) or "no stack within a few seconds: it is inside a system call" for rank in pids}

@@ -6,6 +6,7 @@ the last rank receives a notice to stop; segments to repeat; seed.
 """
 
 import json
+import logging
 import os
 import sys
 from contextlib import nullcontext
@@ -18,6 +19,7 @@ import torch
 from torch import nn
 
 from ratchet.model.description import Architecture, CategoricalColumn, Description
+from ratchet.model.layers import Layers
 from ratchet.model.networks import Network
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.heartbeat import Heartbeat
@@ -66,7 +68,7 @@ def made(kind: str) -> Network:
         ),
         classes=1,
     )
-    return Network(described, Normed if kind == "normed" else None)
+    return Network(described, (lambda inputs: Layers(Normed(inputs))) if kind == "normed" else None)
 
 
 def main(options: dict[str, Any]) -> None:
@@ -76,6 +78,8 @@ def main(options: dict[str, Any]) -> None:
     several = "RANK" in os.environ
     with Ranks.join(Heartbeat(), device=torch.device("cpu")) if several else nullcontext(Ranks()) as ranks:
         net = made(kind)
+        for weight in net.parameters():  # as code that draws by itself in each process
+            weight.data.add_(ranks.rank)
         objective = "ranking" if kind == "ranking" else "binary"
         train, valid = rows(objective), rows(objective, 300, seed=5)
         if kind in ("table", "normed"):
@@ -89,7 +93,7 @@ def main(options: dict[str, Any]) -> None:
             valid=valid,
             ranks=ranks,
             stop_after=stop_after if ranks.rank == ranks.size - 1 else None,
-            checkpointer=Checkpointer(folder, keep=2, warn=sys.stderr.write),
+            checkpointer=Checkpointer(folder, keep=2, warn=logging.getLogger(__name__).warning),
             batch_size=256,
             epochs=3,
             shards=options.get("shards"),

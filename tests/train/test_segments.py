@@ -167,3 +167,17 @@ def test_a_notice_to_stop_at_a_step_that_has_been_saved_already_resumes_there_in
     with pytest.raises(StopTraining):
         loop("binary", folder=folder, stop_after=20).run()
     assert loop("binary", folder=folder).run().segments == (segment(0, 1),)
+
+
+@pytest.mark.parametrize("after", [3, 4, 6])
+def test_a_shard_that_runs_out_of_memory_halves_all_shards_of_its_step_and_is_repeated_to_the_bit(after: int) -> None:
+    """Two shards a step: the memory runs out in the second, in the first, and in the first of another step."""
+    fitted, again = network("binary", dropout=0.2), network("binary", dropout=0.2)
+    torch.manual_seed(0)
+    found = loop("binary", net=fitted, shards=2, batch_size=256, loss=hungry(after=after)).run()
+    begin = after // 2
+    assert [(each.begin, each.accumulation, each.shards) for each in found.segments] == [(0, 1, 2), (begin, 2, 2)]
+    torch.manual_seed(0)
+    repeated = loop("binary", net=again, batch_size=256, segments=found.segments).run()
+    assert repeated.segments == found.segments
+    assert bits(again) == bits(fitted)
