@@ -37,10 +37,10 @@ def _run(options: argparse.Namespace) -> int:
 
 def write(folder: Path) -> Path:
     """Write the template as model.py to a pipeline's folder. Raises ConfigurationError if there is one."""
-    target = folder / "model.py"
+    target, template = folder / "model.py", _TEMPLATE.read_text(encoding="utf-8")
     try:
         with target.open("x", encoding="utf-8") as file:
-            file.write(_TEMPLATE.read_text(encoding="utf-8"))
+            file.write(template)
     except FileExistsError as error:
         raise ConfigurationError(f"{target} is there already", remedy="edit it, or move it away first") from error
     return target

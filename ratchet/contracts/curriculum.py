@@ -12,7 +12,7 @@ class Curriculum(Document):
 
     by: Literal["age"] = Field(description="What decides how often a row is met: age, the age of its day.")
     half_life_days: float = Field(
-        gt=0,
+        ge=0.1,
         le=10_000,
         description="A row of a day that is so many days older than the newest day of the training is met half as "
         "often.",

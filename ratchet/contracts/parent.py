@@ -55,6 +55,11 @@ class WarmStart(Document):
     )
 
     @property
+    def is_close(self) -> bool:
+        """Whether half of the model or more came over: then a short training is enough."""
+        return 2 * self.parameters >= self.of_parameters and 2 * self.rows >= self.of_rows
+
+    @property
     def in_words(self) -> str:
         """What was copied."""
         moved = f"; standardised as in a fresh start: {', '.join(self.refitted)}" if self.refitted else ""

@@ -60,7 +60,7 @@ def custom_body(description: Description, folder: Path) -> Callable[[int], Layer
 def _asks(function: Callable[..., object], name: str, allowed: Mapping[str, str], where: str) -> tuple[str, ...] | None:
     """What a function asks for by name; None if it takes one value by place. Raises ConfigurationError for others."""
     names = required(function)
-    if names is None:
+    if names is None or list(names) == [next(iter(allowed))]:
         return None
     if own_module.by_name(names, allowed):
         return tuple(names)

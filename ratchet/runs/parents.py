@@ -6,8 +6,6 @@ with a model that has seen days after its own, or a store that does not answer i
 
 from datetime import date
 
-from pydantic import ValidationError
-
 from ratchet.contracts import readers, summaries
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.parent import Parent
@@ -72,14 +70,14 @@ def _read(store: Store, spec: PipelineSpec, now: Standing, record: Record) -> Pa
         measured = read_manifest(store, record.manifests["train"]).result
         made = summaries.trained(result)
         parent = _parent(record, made, result)
-    except (CorruptArtifact, LookupError, ValidationError) as error:
+        columns = readers.recorded_columns(result.parts) or {}
+    except (CorruptArtifact, LookupError, ValueError) as error:
         cause = error.cause if isinstance(error, CorruptArtifact) else f"{type(error).__name__}: {error}"
         raise _BeginsFresh(f"{name} cannot be read: {cause}") from error
     if banned := now.ban_of(record.model_digest, recipe(measured.parts)):
         raise _BeginsFresh(banned.sentence)
     if made.objective != spec.train.objective:
         raise _BeginsFresh(f"{name} has the objective {made.objective}, and this pipeline {spec.train.objective}")
-    columns = readers.recorded_columns(result.parts) or {}
     label = next((key for key, column in columns.items() if column.role == "label"), spec.label)
     if label != spec.label:
         raise _BeginsFresh(f"{name} predicts {label}, and this pipeline {spec.label}")
@@ -94,17 +92,19 @@ def _refuse(store: Store, parent: Parent, data_date: date) -> None:
             raise _BeginsFresh(f"{parent.title} cannot be read: {file.key} {found}")
 
 
-def fair_parent(plan: RunPlan, stage: Stage, features: Outcome | None) -> tuple[Parent | None, str]:
+def fair_parent(store: Store, plan: RunPlan, stage: Stage, features: Outcome | None) -> tuple[Parent | None, str]:
     """What a stage is given of a run's parent: (the parent, or None; why training begins fresh all the same).
 
-    Trainings and report are given it. features: how that stage ended. A parent that has seen a held-out day, or a later
-    one, would make the gate's comparison unfair.
+    Trainings and report are given it; train not if it was rolled back since the run was planned. features: how that
+    stage ended. A parent that has seen a held-out day, or a later one, would make the gate's comparison unfair.
     """
     parent = plan.parent
     if stage not in {*TRAININGS, "report"}:
         return None, ""
     if parent is None or features is None or features.result is None:
         return None, plan.fresh
+    if stage == "train" and (banned := standing(store, parent.model).ban_of(parent.digest)):
+        return None, banned.sentence
     first = min(summaries.features(features.result).split.holdout)
     if parent.until < first:
         return parent, ""

@@ -111,7 +111,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     answered = _answers(store, plan, stage)
     parts |= _answer_parts(answered)
     micro_batches = 1
-    parent, fresh = fair_parent(plan, stage, outcomes.get("features"))
+    parent, fresh = fair_parent(store, plan, stage, outcomes.get("features"))
     if stage == "refit":
         parts["input.refitted"] = _result(outcomes, "features").outputs["refitted"].sha256
     if stage in TRAININGS:

@@ -152,20 +152,21 @@ class Checkpointer:
 
     def _write(self, step: int, best: Mapping[str, Tensor], progress: str, begin: float) -> None:
         state = self._store(f"step-{step:010d}", self._staging.finish())
-        self._best = [copy for copy in self._best if copy.holds(best)]
-        if len(self._best) < min(self._keep, _COPIES):
-            self._best.append(self._store(f"best-{step:010d}", best))
+        copies = [copy for copy in self._best if copy.holds(best)]
+        if len(copies) < min(self._keep, _COPIES):
+            copies.append(self._store(f"best-{step:010d}", best))
         else:
-            self._best.append(self._best.pop(0))
+            copies.append(copies.pop(0))
         self._staging.check()
         content = {
             "step": step,
             "progress": json.loads(progress),
             "state": state.document,
-            "best": self._best[-1].document,
+            "best": copies[-1].document,
         }
         document = {"format": FORMAT, "content": content, "sha256": _digest_of_json(content)}
         self._folder.put(_name(step), json.dumps(document).encode())
+        self._best = copies  # not before: a copy that no document names is removed
         self.durations.append(perf_counter() - begin)
         self.newest_step = step
         self._files[step] = _files_of(content)

@@ -73,6 +73,8 @@ class _Groups:
     def _listed(self, params: Any) -> list[Any]:
         if isinstance(params, nn.Parameter) or not isinstance(params, Iterable):
             self._refuse(f"has a group whose params are {described(params)}", "a list", "write [self.scale]")
+        if isinstance(params, set | frozenset):
+            self._refuse("has a group whose params are a set", "a list", "write them in a list: a set has no order")
         return list(params)
 
     def _parameter(self, weight: Any) -> nn.Parameter:

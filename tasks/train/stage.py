@@ -109,7 +109,7 @@ def train_model(
         train, valid = both.split(rows_of(features, "train"))
         network.preprocess.flagged.copy_(missing(train))
     settings = _settings(ctx, features, len(train), measured)
-    if begun is not None:
+    if begun is not None and begun.is_close:
         settings = shorten(settings, epochs=begun.parent.epochs, rows=len(both))
     folder = StoreCheckpointFolder(ctx.store, ctx.request, ctx.disk)
     checkpointer = Checkpointer(folder, keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning)

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ratchet.model.bodies import Beside, Cross, Members
 from ratchet.model.description import CategoricalColumn, Description
 from ratchet.model.networks import Network
-from ratchet.model.sets import SetLayers
+from tasks.train.body_inputs import inputs_of, reading
 from tasks.train.settings import Recipe, Settings
 
 _MOST_SHIFT, _MOST_STRETCH = 0.5, 1.5
@@ -29,6 +28,8 @@ _SHARE = 0.2
 """Of the epochs of the last training without a parent: so long is one with a parent, all of it with a falling rate.
 More steps gain nothing, against a fresh training each night (benchmarks/README.md, `warm`)."""
 _TABLES = "embedding.tables."
+_MEASURED = ("running_mean", "running_var", "num_batches_tracked")
+"""Buffers that a training fills, those of norms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +101,22 @@ class _Start:
         mine, refitted = self._network.preprocess, []
         means, scales = self._weights["preprocess.mean"].double(), self._weights["preprocess.scale"].double()
         for here, there in self._numeric:
-            if _fits(mine.mean[here], mine.scale[here], means[there], scales[there]):
+            fits = _fits(mine.mean[here], mine.scale[here], means[there], scales[there])
+            if fits and self._bins_fit(there):
                 mine.mean[here], mine.scale[here] = means[there], scales[there]
                 self._kept.add(here)
             else:
                 refitted.append(self._mine.numeric[here].name)
         return refitted
+
+    def _bins_fit(self, there: int) -> bool:
+        """Whether the bins of a number of the parent have a place: they are in units of its standardisation."""
+        layer, old = self._network.numbers, self._weights.get("numbers.columns.weight")
+        if layer is None:
+            return True
+        if old is None or old.shape[2] != layer.columns.weight.shape[2]:
+            return False
+        return int(self._weights["numbers.inverse"][there].count_nonzero()) <= layer.start.shape[1]
 
     def copy_label(self) -> list[str]:
         """Mean and deviation of the label, of a regression, where they fit."""
@@ -157,22 +168,26 @@ class _Start:
 
     def copy_body(self) -> int:
         """The other layers. Returns their parameters."""
-        mine, theirs = _inputs(self._mine), _inputs(self._parent)
+        mine, theirs = inputs_of(self._mine), inputs_of(self._parent)
         where = {name: place for place, name in enumerate(theirs)}
         shared = [(here, where[name]) for here, name in enumerate(mine) if name in where]
         to, source = torch.tensor(shared, dtype=torch.int64).reshape(-1, 2).T
         own = self._mine.architecture.is_custom
-        if own and self._reads_other_places(other_inputs=mine != theirs):
-            return 0
-        reading = {} if own else dict(_reading(self._network.body))
+        if own and (mine != theirs or self._reads_other_places()):
+            return 0  # only its author knows which of its weights read what
+        axes_of = {} if own else dict(reading(self._network.body))
+        ours, other = self._mine.architecture, self._parent.architecture
+        same_layers = (ours.kind, bool(ours.dropout)) == (other.kind, bool(other.dropout))
         parameters = {name for name, _ in self._network.body.named_parameters()}
         count = 0
         for name, weight in self._network.body.state_dict().items():
-            old, axes = self._weights.get(f"body.{name}"), reading.get(name, ())
+            old, axes = self._weights.get(f"body.{name}"), axes_of.get(name, ())
             if old is None or not _alike(weight, old, except_for=axes):
                 continue
-            if own and mine != theirs and len(mine) in weight.shape:
-                continue  # it may read the inputs, and only its author knows in which order
+            if not (name in parameters or name.endswith(_MEASURED)):
+                continue  # a constant of the pipeline's code
+            if not (own or same_layers or name.startswith("linear.")):
+                continue  # the numbers of the layers mean others
             if axes:
                 weight[_grid(weight, axes, to)] = old[_grid(old, axes, source)]
             else:
@@ -181,16 +196,13 @@ class _Start:
                 count += math.prod(len(to) if axis in axes else size for axis, size in enumerate(weight.shape))
         return count
 
-    def _reads_other_places(self, *, other_inputs: bool) -> bool:
-        """Whether a module of the pipeline's own asks for columns or categories by name that are not the parent's.
-
-        Only its author knows which of its weights read them.
-        """
-        if self._network.asks_for("places"):
-            mine, theirs = self._network.preprocess.vocabulary, self._weights["preprocess.vocabulary"]
-            sizes = [[one.vocabulary for one in each.categorical] for each in (self._mine, self._parent)]
-            other_inputs = other_inputs or sizes[0] != sizes[1] or not torch.equal(mine, theirs)
-        return other_inputs and self._network.asks_for("numbers", "missing", "vectors", "places")
+    def _reads_other_places(self) -> bool:
+        """Whether a module of the pipeline's own asks for categories that are not the parent's."""
+        if not self._network.asks_for("places"):
+            return False
+        mine, theirs = self._network.preprocess.vocabulary, self._weights["preprocess.vocabulary"]
+        sizes = [[one.vocabulary for one in each.categorical] for each in (self._mine, self._parent)]
+        return sizes[0] != sizes[1] or not torch.equal(mine, theirs)
 
 
 def _alike(weight: Tensor, old: Tensor, *, except_for: tuple[int, ...]) -> bool:
@@ -204,53 +216,6 @@ def _grid(weight: Tensor, axes: tuple[int, ...], places: Tensor) -> tuple[Tensor
     """The index of some places along some axes of a tensor, and of all along the others."""
     every = [places if axis in axes else torch.arange(size) for axis, size in enumerate(weight.shape)]
     return torch.meshgrid(*every, indexing="ij")
-
-
-def _reading(body: nn.Module) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names of the tensors of one of our own bodies that have an axis of inputs, and these axes."""
-    if isinstance(body, Beside | SetLayers):
-        yield "linear.weight", (1,)
-        yield from ((f"deep.{name}", axes) for name, axes in _reading(body.deep))
-        if isinstance(body, SetLayers) and not _has_hidden(body.deep):
-            yield "head.weight", (1,)
-            yield from ((f"attention.{name}.weight", (1,)) for name in ("queries", "keys", "values"))
-            yield from (("attention.out.weight", (0,)), ("attention.out.bias", (0,)))
-    elif isinstance(body, Members):
-        yield "scale", (1,)
-        yield from ((f"deep.{name}", axes) for name, axes in _reading(body.deep))
-        if not _has_hidden(body.deep):
-            yield "heads.weight", (1,)
-    elif isinstance(body, nn.Linear):
-        yield "weight", (1,)
-    else:
-        for place, layer in body.named_children():
-            if isinstance(layer, Cross):
-                for number in range(len(layer.layers)):
-                    yield f"{place}.layers.{number}.weight", (0, 1)
-                    yield f"{place}.layers.{number}.bias", (0,)
-            elif isinstance(layer, nn.Linear):
-                yield f"{place}.weight", (1,)
-                return
-
-
-def _has_hidden(deep: nn.Module) -> bool:
-    """Whether layers have a width of their own; else what follows them reads the inputs."""
-    return any(isinstance(layer, nn.Linear) for layer in deep.children())
-
-
-def _inputs(description: Description) -> list[tuple[str, str, int]]:
-    """What each input of the body is: a column, the part of it, and the number in this part."""
-    numeric = [f"{one.name} {one.transform}" for one in description.numeric]
-    found = [(name, part, 0) for part in ("number", "missing") for name in numeric]
-    found += [(name, "vector", place) for name in numeric for place in range(description.architecture.number_dim)]
-    for dimension in sorted({one.dimension for one in description.categorical}):
-        found += [
-            (f"{one.name} {one.type}", "category", place)
-            for one in description.categorical
-            if one.dimension == dimension
-            for place in range(dimension)
-        ]
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

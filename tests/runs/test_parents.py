@@ -15,6 +15,7 @@ from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.resuming import resume_key
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import FeatureSet, Split
+from ratchet.production.standing import standing
 from ratchet.runs.parents import find_parent
 from ratchet.runs.requests import compose
 from ratchet.store.base import Entry
@@ -170,6 +171,18 @@ def test_a_parent_that_has_seen_a_held_out_day_or_a_later_one_is_left_out(shop: 
         assert unfair.parent is None
         assert f"has seen days up to {LAST}, and this run holds out days from {holdout[0]} on" in unfair.fresh
         assert compose(shop.store, made, "report", ended(*holdout), "a").fresh == unfair.fresh
+
+
+def test_a_parent_that_was_rolled_back_since_the_run_was_planned_is_left_out(shop: Shop) -> None:
+    made = planned(shop, until=LAST)
+    assert made.parent is not None
+    features = ended(LAST + timedelta(days=1))
+    assert compose(shop.store, made, "train", features, "a").parent == made.parent
+    bans = (Ban(version=made.parent.version, digest=made.parent.digest),)
+    after = standing(shop.store, made.parent.model).number
+    promote(shop, shop.train(3.0), LAST + timedelta(days=1), after=after, action="hold", bans=bans, reason="no good")
+    banned = compose(shop.store, made, "train", features, "a")
+    assert (banned.parent, "was rolled back" in banned.fresh) == (None, True)
 
 
 def test_the_parent_is_a_part_of_fingerprint_and_resume_key(shop: Shop) -> None:

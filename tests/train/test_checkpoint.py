@@ -46,6 +46,27 @@ def test_of_many_checkpoints_the_newest_are_kept_with_their_files_and_each_best_
     assert max(most) <= 3 * 3
 
 
+@pytest.mark.parametrize("failing", [1, 2, 3])
+@pytest.mark.parametrize("keep", [2, 3])
+def test_every_checkpoint_that_was_saved_after_one_that_failed_can_be_read(failing: int, keep: int) -> None:
+    class Failing(MemoryFolder):
+        def put(self, name: str, data: bytes) -> None:
+            if name == f"step-{failing:010d}.json":
+                raise OSError("the store is away")
+            super().put(name, data)
+
+    folder, logged = Failing(), list[str]()
+    checkpointer = Checkpointer(folder, keep=keep, warn=logged.append)
+    state = {"weight": torch.ones(3), "best.weight": torch.zeros(3)}
+    for step in range(1, 8):
+        checkpointer.save(Checkpoint(step=step, state=state))
+        assert (checkpointer.wait() is None) == (step != failing)
+        found = Checkpointer(folder, keep=keep, warn=logged.append).newest()
+        assert (found and found.step) == (step if step != failing else step - 1 or None)
+    checkpointer.close()
+    assert [line for line in logged if "damaged" in line] == []
+
+
 def test_what_a_crashed_save_has_left_is_removed_by_the_next_one() -> None:
     folder = MemoryFolder()
     for name in ("step-0000000001.part-1-of-2.aa.safetensors", "best-0000000001.part-1-of-1.aa.safetensors"):

@@ -195,23 +195,51 @@ def test_layers_of_another_shape_are_fresh() -> None:
     assert 0 < copied.parameters < copied.of_parameters
 
 
-def test_a_network_of_the_pipelines_own_keeps_what_reads_no_input_when_its_columns_change() -> None:
+def test_a_network_of_the_pipelines_own_is_copied_while_its_columns_are_the_same() -> None:
     architecture = replace(ARCHITECTURE, kind="model.py:Mine", bins=0, number_dim=0, skip=False)
+    temperatures = iter((1.0, 3.0, 3.0))
 
     def own() -> nn.Module:
-        return nn.Sequential(nn.Linear(12, 6), nn.BatchNorm1d(6), nn.Linear(6, 1))
+        layers = nn.Sequential(nn.Linear(12, 6), nn.BatchNorm1d(6), nn.Linear(6, 1))
+        layers.register_buffer("temperature", torch.full((), next(temperatures)))
+        return layers
 
     description = described(architecture=architecture)
     parent, child = made(description, seed=1, body=own()), made(description, seed=2, body=own())
     copied = start(child, description, parent, description)
     assert torch.equal(scores(child, description), scores(parent, description))
     assert copied.parameters == copied.of_parameters
+    assert float(child.state_dict()["body.temperature"]) == 3.0
     other = described(architecture=architecture, numeric=numeric("x", "a"))
     child = made(other, seed=2, body=own())
     fresh = {name: tensor.clone() for name, tensor in child.state_dict().items()}
+    assert start(child, other, parent, description).parameters == 0
+    for name in ("body.0.weight", "body.2.weight"):
+        assert torch.equal(child.state_dict()[name], fresh[name])
+
+
+@pytest.mark.parametrize("change", [{"dropout": 0.0}, {"kind": "mlp"}])
+def test_layers_that_have_other_numbers_are_fresh(change: dict[str, Any]) -> None:
+    before = replace(ARCHITECTURE, hidden=(8, 8, 8), dropout=0.1)
+    description, other = described(architecture=before), described(architecture=replace(before, **change))
+    parent, child = made(description, seed=1), made(other, seed=2)
+    fresh = {name: tensor.clone() for name, tensor in child.state_dict().items()}
     start(child, other, parent, description)
-    assert torch.equal(child.state_dict()["body.0.weight"], fresh["body.0.weight"])
-    assert torch.equal(child.state_dict()["body.2.weight"], parent.state_dict()["body.2.weight"])
+    state = child.state_dict()
+    assert torch.equal(state["body.linear.weight"], parent.state_dict()["body.linear.weight"])
+    deep = [name for name in state if name.startswith("body.deep.")]
+    assert deep
+    assert all(torch.equal(state[name], fresh[name]) for name in deep)
+
+
+def test_a_number_whose_bins_have_no_place_is_standardised_by_the_new_days() -> None:
+    description, other = (
+        described(),
+        described(architecture=replace(ARCHITECTURE, number_dim=ARCHITECTURE.number_dim + 1)),
+    )
+    parent, child = made(description, seed=1, means={"a": 1.5}), made(other, seed=2)
+    assert start(child, other, parent, description).refitted == ("a", "b")
+    assert float(child.preprocess.mean[0]) == 1.0
 
 
 class ByName(nn.Module):

@@ -1,0 +1,56 @@
+"""Which weights of our own layers read which input: the columns that a warm start copies them by."""
+
+from collections.abc import Iterator
+
+from torch import nn
+
+from ratchet.model.bodies import Beside, Cross, Members
+from ratchet.model.description import Description
+from ratchet.model.sets import SetLayers
+
+
+def reading(body: nn.Module) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names of the tensors of one of our own bodies that have an axis of inputs, and these axes."""
+    if isinstance(body, Beside | SetLayers):
+        yield "linear.weight", (1,)
+        yield from ((f"deep.{name}", axes) for name, axes in reading(body.deep))
+        if isinstance(body, SetLayers) and not _has_hidden(body.deep):
+            yield "head.weight", (1,)
+            yield from ((f"attention.{name}.weight", (1,)) for name in ("queries", "keys", "values"))
+            yield from (("attention.out.weight", (0,)), ("attention.out.bias", (0,)))
+    elif isinstance(body, Members):
+        yield "scale", (1,)
+        yield from ((f"deep.{name}", axes) for name, axes in reading(body.deep))
+        if not _has_hidden(body.deep):
+            yield "heads.weight", (1,)
+    elif isinstance(body, nn.Linear):
+        yield "weight", (1,)
+    else:
+        for place, layer in body.named_children():
+            if isinstance(layer, Cross):
+                for number in range(len(layer.layers)):
+                    yield f"{place}.layers.{number}.weight", (0, 1)
+                    yield f"{place}.layers.{number}.bias", (0,)
+            elif isinstance(layer, nn.Linear):
+                yield f"{place}.weight", (1,)
+                return
+
+
+def _has_hidden(deep: nn.Module) -> bool:
+    """Whether layers have a width of their own; else what follows them reads the inputs."""
+    return any(isinstance(layer, nn.Linear) for layer in deep.children())
+
+
+def inputs_of(description: Description) -> list[tuple[str, str, int]]:
+    """What each input of the body is: a column, the part of it, and the number in this part."""
+    numeric = [f"{one.name} {one.transform}" for one in description.numeric]
+    found = [(name, part, 0) for part in ("number", "missing") for name in numeric]
+    found += [(name, "vector", place) for name in numeric for place in range(description.architecture.number_dim)]
+    for dimension in sorted({one.dimension for one in description.categorical}):
+        found += [
+            (f"{one.name} {one.type}", "category", place)
+            for one in description.categorical
+            if one.dimension == dimension
+            for place in range(dimension)
+        ]
+    return found
