@@ -117,3 +117,9 @@ def from_json(data: bytes) -> Description:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a model description: {error!r}") from error
+
+
+def group_of(data: bytes) -> GroupColumn | None:
+    """The group column whose rows a model reads together, of a description of any format; None if it reads none."""
+    found = json.loads(data).get("group")
+    return GroupColumn(**found) if found else None

@@ -8,7 +8,7 @@ from typing import Any
 from ratchet.contracts.columns import Column
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Pins
-from ratchet.model.description import DESCRIPTION, GroupColumn, from_json
+from ratchet.model.description import DESCRIPTION, GroupColumn, group_of
 from ratchet.tracking.mlflow import silence
 
 _NEEDED = ("numpy", "pandas", "pydantic", "safetensors", "torch")
@@ -31,7 +31,7 @@ def pack(spec: PipelineSpec, trained: Path, scoring: Path, target: Path, *, pins
             path=target,
             python_model=str(Path(__file__).with_name("pyfunc.py")),
             artifacts={"trained": str(trained), "scoring": str(scoring)},
-            signature=signature(spec, from_json((trained / DESCRIPTION).read_bytes()).group),
+            signature=signature(spec, group_of((trained / DESCRIPTION).read_bytes())),
             pip_requirements=requirements(pins),
             metadata=tags,
             model_config={"digest": tags["ratchet.model_digest"]},

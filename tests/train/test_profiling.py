@@ -59,9 +59,9 @@ def huge_layer() -> Loop:
     made.body.huge = torch.nn.Linear(2048, 2048)
     plain = made.scores
 
-    def scores(numeric: Tensor, places: Tensor) -> Tensor:
+    def scores(numeric: Tensor, places: Tensor, sizes: Tensor | None) -> Tensor:
         wide = numeric[:, :1].expand(-1, 2048)
-        return plain(numeric, places) + 0 * made.body.huge(wide).mean(1)
+        return plain(numeric, places, sizes) + 0 * made.body.huge(wide).mean(1)
 
     made.scores = scores  # type: ignore[method-assign]
     return loop("binary", net=made)
