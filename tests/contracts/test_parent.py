@@ -26,3 +26,10 @@ def test_what_was_copied_in_words() -> None:
     assert begun.in_words == "1,000 of 1,200 parameters of layers and 7 of 9 vectors of categories"
     moved = begun.model_copy(update={"refitted": ("a", "b")})
     assert moved.in_words.endswith("vectors of categories; standardised as in a fresh start: a, b")
+
+
+def test_a_model_is_close_where_half_of_its_layers_and_of_its_vectors_came_over() -> None:
+    begun = WarmStart(parent=PARENT, parameters=600, of_parameters=1200, rows=0, of_rows=0)
+    assert begun.is_close
+    assert not begun.model_copy(update={"parameters": 599}).is_close
+    assert not begun.model_copy(update={"rows": 4, "of_rows": 9}).is_close
