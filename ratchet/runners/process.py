@@ -22,6 +22,7 @@ from ratchet.runners.log.output import Output
 from ratchet.runners.log.position import Position
 from ratchet.runners.private_folder import private_folder
 from ratchet.runners.runner import Status
+from ratchet.runtime.memory_kills import memory_kills
 from ratchet.store import owned_folder
 
 
@@ -153,7 +154,7 @@ def _attend(process: _Process, started: Future[int]) -> None:
         "TMPDIR": str(scratch / "tmp"),
         **job.environment(str(scratch), cpus=os.cpu_count()),
     }
-    kills_before = _out_of_memory_kills()
+    kills_before = memory_kills()
     try:
         child = subprocess.Popen(
             command,
@@ -174,7 +175,7 @@ def _attend(process: _Process, started: Future[int]) -> None:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         _kill_group(child.pid, signal.SIGKILL)
         code_or_signal = child.wait()
-    process.ended.set_result(_status(code_or_signal, not process.killed and _out_of_memory_kills() > kills_before))
+    process.ended.set_result(_status(code_or_signal, not process.killed and memory_kills() > kills_before))
 
 
 def _status(returncode: int, out_of_memory_kills: bool) -> Status:  # noqa: FBT001 - one caller, right above
@@ -183,18 +184,6 @@ def _status(returncode: int, out_of_memory_kills: bool) -> Status:  # noqa: FBT0
     reported = returncode == ExitCode.OUT_OF_MEMORY
     killed = returncode == -signal.SIGKILL and out_of_memory_kills
     return Status(running=False, exit_code=exit_code, out_of_memory=reported or killed)
-
-
-def _out_of_memory_kills() -> int:
-    """How many processes the kernel has killed for their memory since it started; 0 where it does not say."""
-    try:
-        for line in Path("/proc/vmstat").read_text(encoding="ascii").splitlines():
-            name, _, value = line.partition(" ")
-            if name == "oom_kill":
-                return int(value)
-    except OSError:
-        pass
-    return 0
 
 
 def _kill_group(pid: int, number: signal.Signals) -> None:

@@ -52,7 +52,7 @@ class StageLog:
 
     def failure(self, error: BaseException) -> ExitCode:
         """Log why the stage fails, with the traceback of a bug. Returns the exit code to end with."""
-        code = _code_of(error)
+        code = code_of(error)
         cause = error.cause if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
         remedy = error.remedy if isinstance(error, RatchetError) else MEANINGS[code].remedy
         fields: dict[str, Any] = {"code": int(code), "cause": cause, "remedy": remedy}
@@ -62,7 +62,8 @@ class StageLog:
         return code
 
 
-def _code_of(error: BaseException) -> ExitCode:
+def code_of(error: BaseException) -> ExitCode:
+    """The exit code of a stage that ends with an error."""
     if isinstance(error, RatchetError):
         return error.code
     return ExitCode.OUT_OF_MEMORY if isinstance(error, MemoryError) else ExitCode.BUG

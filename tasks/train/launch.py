@@ -22,6 +22,7 @@ from torch import distributed
 from ratchet.checkout import ROOT
 from ratchet.contracts.errors import OutOfMemory, Preempted, RatchetError
 from ratchet.runtime.context import Finished, StageContext
+from ratchet.runtime.memory_kills import memory_kills
 from tasks.train import heartbeat, verdict
 from tasks.train.rank import BEATS, REQUEST, RESULT, Order, Result, stacks
 from tasks.train.watchdog import Watchdog, log_stacks, stacks_of
@@ -31,8 +32,6 @@ _SETTLE_S = 5.0
 """The time of the others after the first rank has ended. If another one fails, the first has the grace of the stage: it
 may have a checkpoint to finish."""
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/proc/vmstat"))
-"""Where Linux counts the processes that it has killed for their memory: of this container, else of the host."""
 
 Rank = subprocess.Popen[bytes]
 
@@ -44,10 +43,10 @@ def launch(ctx: StageContext, count: int) -> Finished:
         order = Order(request=ctx.request, place=ctx.transaction.place)
         (folder / REQUEST).write_text(order.model_dump_json(by_alias=True), encoding="utf-8")
         heartbeat.create(folder / BEATS, count)
-        killed = _killed_for_memory()
+        killed = memory_kills()
         with _started(ctx, folder, count) as ranks:
             _wait(ctx, folder, ranks)
-            _raise_failure(ctx, folder, ranks, out_of_memory=_killed_for_memory() > killed)
+            _raise_failure(ctx, folder, ranks, out_of_memory=memory_kills() > killed)
         made = Result.model_validate_json((folder / RESULT).read_bytes())
     ctx.transaction.adopt(made.outputs)
     for phase, seconds in made.timings.items():
@@ -172,15 +171,3 @@ def unsaid(rank: int, count: int, code: int, step: int, *, out_of_memory: bool) 
         )
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return RatchetError(f"{name} ended with {how} after step {step:,}, without a reason")
-
-
-def _killed_for_memory() -> int:
-    for file in _EVENTS:
-        try:
-            for line in file.read_text(encoding="ascii").splitlines():
-                name, _, value = line.partition(" ")
-                if name == "oom_kill":
-                    return int(value)
-        except OSError:
-            continue
-    return 0

@@ -87,11 +87,11 @@ class Ranks:
         """
         if self.size == 1:
             return None if values is None else dict(values)
-        given = values if self.is_first else None
-        tensors = {name: value.cpu().contiguous() for name, value in (given or {}).items() if _is_tensor(value)}
+        given = (values or {}) if self.is_first else {}
+        tensors = {name: value.cpu().contiguous() for name, value in given.items() if isinstance(value, Tensor)}
         head = {
-            "none": given is None,
-            "values": {name: value for name, value in (given or {}).items() if not _is_tensor(value)},
+            "none": values is None,
+            "values": {name: value for name, value in given.items() if name not in tensors},
             "tensors": {name: [str(one.dtype).removeprefix("torch."), *one.shape] for name, one in tensors.items()},
         }
         head = json.loads(self._broadcast_bytes(json.dumps(head).encode()))
@@ -167,7 +167,3 @@ class Ranks:
                 if lacks_memory(error):
                     raise
                 raise RankLost(f"rank {self.rank} lost another one: {error}") from error
-
-
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, Tensor)

@@ -134,7 +134,7 @@ def train_model(
             ranks=ours,
         )
         trace = ctx.disk / "profile-trace.json.gz"
-        with Profiler(loop, trace) if ctx.spec.train.profile else nullcontext() as profiler:
+        with Profiler(loop, trace) if ctx.spec.train.profile and ours.is_first else nullcontext() as profiler:
             result = loop.run()
         ours.heartbeat.end()
     ours.leave_if_not_first()

@@ -14,6 +14,7 @@ from ratchet.contracts import errors
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.contracts.exits import ExitCode
+from ratchet.runtime.logs import code_of
 from tasks.train.ranks import RankLost
 
 
@@ -51,7 +52,7 @@ class Writer:
 
     def _write(self, error: BaseException) -> int:
         known = error if isinstance(error, RatchetError) else None
-        code = known.code if known else ExitCode.OUT_OF_MEMORY if isinstance(error, MemoryError) else ExitCode.BUG
+        code = code_of(error)
         found = Verdict(
             rank=self._rank,
             kind=type(error).__name__,

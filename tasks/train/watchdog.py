@@ -15,6 +15,7 @@ from ratchet.contracts.quantities import show_duration
 from ratchet.runtime.logs import StageLog
 from tasks.train.heartbeat import Heartbeat, Sign
 
+_LOOK_S = 0.1
 _LOOKS = 20
 """In the time after which a training counts as hung."""
 
@@ -86,8 +87,8 @@ def stacks_of(pids: Mapping[int, int], read: Callable[[int], str], *, seconds: f
     for pid in pids.values():
         for number in (signal.SIGUSR1, signal.SIGCONT):
             os.kill(pid, number)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not all(map(read, pids)):
-        time.sleep(0.05)
-    time.sleep(0.2)  # for the rest of a stack that has begun
-    return {rank: read(rank) or "no stack within a few seconds: it is inside a system call" for rank in pids}
+    end, found, before = time.monotonic() + seconds, dict.fromkeys(pids, ""), dict[int, str]()
+    while time.monotonic() < end and not (all(found.values()) and found == before):  # a stack is written in pieces
+        time.sleep(_LOOK_S)
+        found, before = {rank: read(rank) for rank in pids}, found
+    return {rank: text or "no stack within a few seconds: it is inside a system call" for rank, text in found.items()}
