@@ -9,7 +9,8 @@ import torch
 
 from benchmarks import tasksets
 from benchmarks.measure import Result
-from tasks.train.data import Reader, Rows, join, shuffled
+from tasks.train.data import Reader, Rows
+from tasks.train.joining import join, shuffled
 
 _BATCH = 512
 _EPOCHS = 20

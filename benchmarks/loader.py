@@ -77,7 +77,9 @@ def _rate(work: Callable[[], None], rows: Rows) -> float:
 
 
 def _read(reader: Reader) -> None:
-    for batch in reader.epoch(1):
+    batches = reader.epoch(1)
+    for number, batch in enumerate(batches):
+        reader.expect(batches[number : number + reader.ahead])
         reader.read(batch)
 
 

@@ -34,9 +34,10 @@ from tasks.features.statistics import merge
 from tasks.train.building import describe, fit
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss
-from tasks.train.data import Rows, join, shuffled
+from tasks.train.data import Rows
 from tasks.train.days import rows_of
 from tasks.train.hooks import Hooks
+from tasks.train.joining import join, shuffled
 from tasks.train.loop import Loop
 from tasks.train.settings import Settings
 from tasks.train.startup import prepare

@@ -1,9 +1,10 @@
-"""Encoded days as tensors, and the order in which a training reads their rows.
+"""Encoded rows as tensors, and the order in which a training reads them.
 
 The order is a pure function of (seed, epoch, step, world size), so the reader has no state to save.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,9 +17,12 @@ from torch import Tensor
 from ratchet.contracts.step_rows import CHUNK_ROWS
 from tasks.train.chunks import chunk_borders
 from tasks.train.curriculum import Sampling, draw
-from tasks.train.table import Builder, Columns, Layout, MemoryBuilder, Table
+from tasks.train.table import Columns, Layout, Table
 
 _HOST = torch.device("cpu")
+
+_AHEAD_BYTES, _MOST_AHEAD = 8 << 20, 32
+"""Rows in memory that are copied at once, and the most batches of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,20 @@ class Rows:
     @classmethod
     def of(cls, table: Table, *, sizes: Tensor | None, number: Tensor | None = None) -> "Rows":
         """The rows of a table, in its memory."""
-        numeric, places, label, weight = table.layout.columns(table.words)
+        return cls._of(table, table.layout.columns(table.words), sizes, number)
+
+    @classmethod
+    def in_parts(cls, table: Table, counts: list[int], sizes: Sequence[Tensor | None]) -> "list[Rows]":
+        """The rows of a table in parts of so many rows, in its memory. sizes: of the groups of each part."""
+        columns = table.layout.columns(table.words)
+        weights = [None] * len(counts) if columns.weight is None else columns.weight.split_with_sizes(counts)
+        in_parts = map(Columns, *(column.split_with_sizes(counts) for column in columns[:3]), weights)
+        tables = (Table(words=words, layout=table.layout) for words in table.words.split_with_sizes(counts))
+        return [cls._of(*part, None) for part in zip(tables, in_parts, sizes, strict=True)]
+
+    @classmethod
+    def _of(cls, table: Table, columns: Columns, sizes: Tensor | None, number: Tensor | None) -> "Rows":
+        numeric, places, label, weight = columns
         rows = cls(numeric=numeric, places=places, label=label, weight=weight, sizes=sizes, number=number)
         object.__setattr__(rows, "table", table)
         return rows
@@ -155,6 +172,7 @@ class Reader:
         self._on_device, self._device = on_device, device
         self._head = None if on_device is None else self._table.head()
         self._expected: tuple[NDArray[np.int64], Future[Rows]] | None = None
+        self._ahead: deque[tuple[NDArray[np.int64], Rows]] = deque()
         self._thread: ThreadPoolExecutor | None = None
         self._seed = seed
         starts, self._groups = chunk_borders(len(rows), rows.sizes, min(chunk_rows, batch_size))
@@ -165,6 +183,9 @@ class Reader:
         self._filled = np.minimum(self._end - self._begin, batch_size)
         self.steps = -(-int(self._filled.sum()) // batch_size)
         """The batches of every epoch."""
+        bytes_of_batch = batch_size * self._table.layout.row_bytes
+        self.ahead = max(min(_AHEAD_BYTES // bytes_of_batch, _MOST_AHEAD), 1)
+        """The batches that `expect` reads ahead at most."""
 
     def epoch(self, epoch: int, *, rank: int = 0, world_size: int = 1) -> list[NDArray[np.int64]]:
         """The batches of an epoch as chunk numbers: equally many for each rank, and each chunk in one rank alone.
@@ -186,22 +207,40 @@ class Reader:
         first = np.cumsum(counts) - counts
         return np.repeat(begin - first, counts) + np.arange(counts.sum())
 
-    def expect(self, chunks: NDArray[np.int64]) -> None:
-        """Begin to read chunks in the background, where to read them takes a disk or a transfer.
+    def expect(self, batches: Sequence[NDArray[np.int64]]) -> None:
+        """Read ahead the chunks of the next calls of `read`, in their order.
 
-        The next `read` waits for them if it asks for just these.
+        From a disk, or to a device, the first ones are read in the background. In memory a copy is done in less time
+        than another thread takes to begin; there all are copied at once, when those before have been read.
         """
-        if self._table.file is None and self._device.type == "cpu" and self._on_device is None:
-            return  # a copy in memory is done in less time than another thread takes to begin
+        if self._on_device is None and self._table.file is None and self._device.type == "cpu":
+            if not self._is_next(batches[0]):
+                self._ahead = deque(zip(batches, self._gather_all(batches), strict=True))
+            return
         self._thread = self._thread or ThreadPoolExecutor(1, "reader")
-        self._expected = (chunks, self._thread.submit(self._gather, chunks))
+        self._expected = (batches[0], self._thread.submit(self._gather, batches[0]))
 
     def read(self, chunks: NDArray[np.int64]) -> Rows:
         """Copy the rows of some chunks into consecutive rows."""
+        if self._is_next(chunks):
+            return self._ahead.popleft()[1]
         expected, self._expected = self._expected, None
         if expected is not None and np.array_equal(expected[0], chunks):
             return expected[1].result()
         return self._gather(chunks)
+
+    def _is_next(self, chunks: NDArray[np.int64]) -> bool:
+        return bool(self._ahead) and self._ahead[0][0].tobytes() == chunks.tobytes()  # the fastest comparison
+
+    def _gather_all(self, batches: Sequence[NDArray[np.int64]]) -> list[Rows]:
+        """The rows of several batches, in the memory of one table."""
+        chunks = np.concatenate(batches)
+        begins, ends = self._begin[chunks], self._end[chunks]
+        words = self._table.gather(begins, ends)
+        last = np.cumsum([len(batch) for batch in batches])
+        rows = np.append(0, np.cumsum(ends - begins))[np.append(0, last)]
+        table = Table(words=words, layout=self._table.layout)
+        return Rows.in_parts(table, np.diff(rows).tolist(), [self._sizes_of(batch) for batch in batches])
 
     def _gather(self, chunks: NDArray[np.int64]) -> Rows:
         layout, sizes = self._table.layout, self._sizes_of(chunks)
@@ -222,60 +261,3 @@ class Reader:
             return None
         parts = zip(self._groups[chunks].tolist(), self._groups[chunks + 1].tolist(), strict=True)
         return torch.cat([self._sizes[:0], *(self._sizes[begin:end] for begin, end in parts)])
-
-
-def shuffled(count: int, sizes: NDArray[np.int64] | None, seed: int) -> NDArray[np.int32]:
-    """The new place of each of `count` rows in one random order. Groups stay whole, and so does the order in them.
-
-    So the rows of a batch are as good as independent, whatever order the source has: blocks of rows that lie side by
-    side come from all days. sizes: rows of each group, or None without groups.
-    """
-    draw = np.random.default_rng(seed)
-    rows = np.arange(count, dtype=np.int32)
-    if sizes is None:
-        return draw.permutation(rows)
-    order = draw.permutation(len(sizes))
-    begin = np.empty(len(sizes), np.int64)
-    begin[order] = np.cumsum(sizes[order]) - sizes[order]
-    rows += np.repeat((begin - (np.cumsum(sizes) - sizes)).astype(np.int32), sizes)
-    return rows
-
-
-def join(
-    blocks: Iterable[Rows],
-    places: NDArray[np.int32],
-    *,
-    sizes: NDArray[np.int64] | None = None,
-    build: Callable[[Layout, int], Builder] = MemoryBuilder,
-) -> Rows:
-    """The rows of blocks, each at its place. Memory holds the table and one block.
-
-    sizes: rows of each group, in the order of the blocks; None if the blocks have them, or if there are no groups.
-    build: makes what builds a table of so many rows. Raises ValueError if the blocks have another number of rows than
-    there are places.
-    """
-    of_blocks: list[NDArray[np.int64]] = []
-    builder, layout, begin = None, None, 0
-    for block in blocks:
-        if builder is None or layout is None:
-            layout = layout_of(block)
-            builder = build(layout, len(places))
-        where = places[begin : begin + len(block)]
-        if len(where) < len(block):
-            raise ValueError(f"{begin + len(block)} rows or more instead of {len(places)}")
-        builder.add(layout.pack(Columns(block.numeric, block.places, block.label, block.weight)), where)
-        if block.sizes is not None:
-            of_blocks.append(block.sizes.numpy())
-        begin += len(block)
-    if builder is None or begin != len(places):
-        raise ValueError(f"{begin} rows instead of {len(places)}")
-    found = np.concatenate(of_blocks) if of_blocks else sizes
-    numbers = np.empty(len(places), np.int32)
-    numbers[places] = np.arange(len(places), dtype=np.int32)
-    in_order = None if found is None else _in_order(found, places)
-    return Rows.of(builder.finish(), sizes=in_order, number=torch.from_numpy(numbers))
-
-
-def _in_order(sizes: NDArray[np.int64], places: NDArray[np.int32]) -> Tensor:
-    """The sizes of groups in the order of the places of their first rows."""
-    return torch.from_numpy(sizes[np.argsort(places[np.cumsum(sizes) - sizes])])

@@ -20,8 +20,9 @@ from ratchet.contracts.summaries import FeatureDay, FeatureSet
 from ratchet.model.arrays import map_arrays
 from ratchet.model.networks import Network
 from ratchet.runtime.context import StageContext
-from tasks.train.data import Rows, join, shuffled
+from tasks.train.data import Rows
 from tasks.train.disk_table import DiskBuilder
+from tasks.train.joining import join, shuffled
 from tasks.train.table import Builder, Layout, MemoryBuilder
 
 IN_MEMORY = 0.5

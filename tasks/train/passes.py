@@ -69,10 +69,15 @@ class Passes:
         return self._batches[1][position.step]
 
     def expect(self, step: int, fall: Fall, part: slice) -> None:
-        """Begin to read a part of the rows of step `step`, from 0, if there is one."""
-        if step < fall.end:
-            position = self.position(step, fall)
-            position.reader.expect(self.batch(position)[part])
+        """Read ahead a part of the rows of step `step`, from 0, and of those after it in its epoch."""
+        if step >= fall.end:
+            return
+        position = self.position(step, fall)
+        left = min(position.reader.steps - position.step, fall.end - step, position.reader.ahead)
+        if step < fall.begin:
+            left = min(left, fall.begin - step)
+        self.batch(position)  # of the epoch
+        position.reader.expect([each[part] for each in self._batches[1][position.step : position.step + left]])
 
     def epochs(self, step: int, fall: Fall) -> float:
         """Passes over the rows after `step` completed steps."""

@@ -4,6 +4,7 @@ A block of rows is then one copy, one read from a disk, or one transfer to a dev
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,9 @@ from torch import Tensor
 from tasks.train.nameless_file import NamelessFile
 
 Words = NDArray[np.int32]
+
+_PARTS_OF_A_RUN = 8
+"""A run is worth a call from so many parts on."""
 
 
 class Columns(NamedTuple):
@@ -95,18 +99,25 @@ class Table:
     def gather(self, begins: NDArray[np.int64], ends: NDArray[np.int64], *, pinned: bool = False) -> Tensor:
         """Copy the rows from each begin to its end, one part after the other, into new words.
 
-        Parts of equal length in memory are copied by one call. Others are slices of bytes, which take a third of the
-        time of slices of tensors. pinned: into memory that a GPU can read from by itself.
+        Runs of parts of equal length in memory are copied by one call each. Others are slices of bytes, which take a
+        third of the time of slices of tensors. pinned: into memory that a GPU can read from by itself.
         """
         counts, width = ends - begins, self.layout.width
-        if not len(counts):
-            return self.words.new_empty((0, width))
-        length = int(counts[0])
-        if self.file is None and not pinned and bool((counts == length).all()):
+        words = _empty(int(counts.sum()), width, pinned=pinned)
+        runs = np.concatenate(([0], np.flatnonzero(np.diff(counts)) + 1, [len(counts)])).tolist()
+        if self.file is not None or len(runs) > max(len(counts) // _PARTS_OF_A_RUN, 2):
+            self._copy(begins, counts, words.numpy().data.cast("B"))
+            return words
+        row = 0
+        for first, after in pairwise(runs):
+            if first == after:
+                continue  # there are no parts
+            length = int(counts[first])
             windows = self.words.as_strided((len(self.words) - length + 1, length * width), (width, 1))
-            return windows.index_select(0, torch.from_numpy(begins)).view(-1, width)
-        words = torch.empty((int(counts.sum()), width), dtype=torch.int32, pin_memory=pinned)
-        self._copy(begins, counts, words.numpy().data.cast("B"))
+            end = row + (after - first) * length
+            target = words[row:end].view(after - first, length * width)
+            torch.index_select(windows, 0, torch.from_numpy(begins[first:after]), out=target)
+            row = end
         return words
 
     def _copy(self, begins: NDArray[np.int64], counts: NDArray[np.int64], target: memoryview) -> None:
@@ -153,3 +164,10 @@ class MemoryBuilder:
     def finish(self) -> Table:
         """The table."""
         return Table(words=torch.from_numpy(self._words), layout=self._layout)
+
+
+def _empty(rows: int, width: int, *, pinned: bool) -> Tensor:
+    """Words without values, in large pages where they are many: numpy asks for those, and torch does not."""
+    if pinned or not rows:
+        return torch.empty((rows, width), dtype=torch.int32, pin_memory=pinned)
+    return torch.from_numpy(np.empty((rows, width), np.int32))

@@ -14,8 +14,9 @@ from torch import Tensor
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.networks import Network, finish
 from tasks.train.checkpoint import Checkpointer
-from tasks.train.data import Rows, join
+from tasks.train.data import Rows
 from tasks.train.hooks import Hooks
+from tasks.train.joining import join
 from tasks.train.loop import Loop
 from tasks.train.losses import LOSSES, MASSES, Loss
 from tasks.train.ranks import Ranks

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ratchet.contracts import summaries
 from tasks.train.curriculum import Sampling, by_age, draw
-from tasks.train.data import Reader, join
+from tasks.train.data import Reader
+from tasks.train.joining import join
 from tasks.train.loop import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 from tests.train.test_stage import DAYS, prepare, weights

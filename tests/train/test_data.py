@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.contracts.step_rows import auto_batch_size, step_rows
-from tasks.train.data import Reader, Rows, join, shuffled
+from tasks.train.data import Reader, Rows
+from tasks.train.joining import join, shuffled
 
 
 def numbered(count: int, sizes: list[int] | None) -> Rows:

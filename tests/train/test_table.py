@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.contracts.errors import Unavailable
-from tasks.train.data import Reader, Rows, join, layout_of, shuffled
+from tasks.train.data import Reader, Rows, layout_of
 from tasks.train.device_table import copied, on_device
 from tasks.train.disk_table import DiskBuilder, needed_bytes
+from tasks.train.joining import join, shuffled
 
 LABELS = [torch.float32, torch.float64, torch.int64]
 
@@ -55,6 +56,24 @@ def test_columns_survive_their_way_through_words(
     first, rest = packed.split(cut)
     assert same(first, Rows.of(first.packed(), sizes=None))
     assert torch.equal(rest.label, rows.label[cut:])
+
+
+@pytest.mark.parametrize("sizes", [None, [10] * 203, [*range(1, 50), *([16] * 50)]])
+@given(st.integers(0, 2), st.integers(0, 3))
+def test_batches_that_are_read_ahead_are_those_that_are_read_by_themselves(
+    sizes: list[int] | None, begin: int, change: int
+) -> None:
+    count = 2030 if sizes is None else sum(sizes)
+    rows = join([made(count, torch.int64, weighted=True)], shuffled(count, None, 7))
+    rows = replace(rows, sizes=None if sizes is None else torch.tensor(sizes))
+    reader, alone = (Reader(rows, batch_size=128, seed=1) for _ in range(2))
+    batches = reader.epoch(1)
+    for number, batch in enumerate(batches[begin:], begin):
+        if number == change:  # other batches follow than those that were read ahead
+            reader.expect(batches[:3])
+        reader.expect(batches[number : number + reader.ahead])
+        assert same(reader.read(batch), alone.read(batch))
+        assert same(reader.read(batch[1::2]), alone.read(batch[1::2]))  # another shard of the batch
 
 
 @pytest.mark.parametrize("label", LABELS)
