@@ -23,3 +23,4 @@ class Segment(Document):
         ge=1, description="The threads of the CPU, of each process; how a sum is split over them decides its bits."
     )
     shards: int = Field(1, ge=1, description="The parts of a step that processes compute apart.")
+    precision: str = Field("fp32", description="What the layers multiply in: fp32, tf32, bf16, fp16.")

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.checks import Validate
 from ratchet.contracts.columns import FEATURES, Column, Role, columns_fit
+from ratchet.contracts.computing import computing
 from ratchet.contracts.document import Document
 from ratchet.contracts.gate import (
     DECISIVE,
@@ -233,5 +234,6 @@ RULES: tuple[Rule, ...] = (
     *GATE_RULES,
     _cluster_fits,
     _window_fits,
+    computing,
 )
 """The rules between the keys of a pipeline."""

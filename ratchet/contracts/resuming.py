@@ -8,6 +8,7 @@ from ratchet.contracts.fingerprint import digest_of
 
 _NOT_OF_THE_MATHEMATICS = (
     "accumulation",
+    "config.train.accumulation",
     "config.resources.",
     "config.train.checkpoint.",
     "config.train.profile",

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from ratchet.contracts.curriculum import Curriculum
 from ratchet.contracts.document import Document
 from ratchet.contracts.quantities import Duration
+from ratchet.contracts.step_rows import MAX_ACCUMULATION
 
 Objective = Literal["ranking", "binary", "regression", "multiclass"]
 
@@ -124,6 +125,19 @@ class Train(Document):
         gt=0,
         le=10,
         description="The learning rate of AdamW before its fall; vectors of categories have 3 times it.",
+    )
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = Field(
+        "auto",
+        description="What the layers after the inputs multiply in while they train; all else is fp32 or fp64, also "
+        "validation and serving. auto: bf16 on a GPU of compute capability 8.0 or more, otherwise fp32. tf32: fp32 "
+        "whose products a GPU rounds. fp16: with a scaled loss.",
+    )
+    accumulation: int = Field(
+        1,
+        ge=1,
+        le=MAX_ACCUMULATION,
+        description="The micro-batches of a step, to need less memory: their gradients add up to those of the whole "
+        "step, which is taken once. A training that runs out of memory takes more by itself.",
     )
     weight_decay: float = Field(1e-2, ge=0, description="The weight decay of AdamW, on matrices alone.")
     shards: Shards = Field(

@@ -24,8 +24,7 @@ def accumulation(store: Store, plan: RunPlan, stage: Stage, parts: Mapping[str, 
 
     The remembered number; fewer, if a training with fewer is published: then there is nothing to compute.
     """
-    remembered = _read_number(store, plan)[0]
-    fewer = 1
+    remembered, fewer = _read_number(store, plan)[0], plan.spec.train.accumulation
     while fewer < remembered:
         prefix = paths.published(plan.spec.name, stage, fingerprint({**parts, **accumulation_parts(fewer)}))
         if store.head(paths.manifest(prefix)) is not None:
@@ -88,25 +87,30 @@ def double_micro_batches(store: Store, plan: RunPlan, *, used: int | None = None
 
 
 def _read_number(store: Store, plan: RunPlan) -> tuple[int, str | None]:
-    """(micro-batches, etag of the record). A record that cannot be read counts for nothing and is replaced."""
-    key = _key(plan)
+    """(micro-batches, etag of the record); those of the pipeline if there is none.
+
+    A record that cannot be read counts for nothing and is replaced.
+    """
+    key, begin = _key(plan), plan.spec.train.accumulation
     entry = store.head(key)
     if entry is None:
-        return 1, None
+        return begin, None
     try:
         return Accumulation.model_validate_json(store.read(key)).accumulation, entry.etag
     except (FileNotFoundError, ValidationError):
-        return 1, entry.etag
+        return begin, entry.etag
 
 
 def _key(plan: RunPlan) -> str:
-    """The record's key: a digest of what the memory of a training depends on, so that other settings begin at 1."""
+    """The record's key: a digest of what the memory of a training depends on, so that other settings begin afresh."""
     spec = plan.spec
     limits = spec.resources["train"]
     needs = {
         "memory": limits.memory,
         "gpus": limits.gpus,
         "batch_size": spec.train.batch_size,
+        "accumulation": spec.train.accumulation,
+        "precision": spec.train.precision,
         "objective": spec.train.objective,
         "model": spec.train.model.model_dump(mode="json"),
         "code": plan.user_files.get("model.py"),

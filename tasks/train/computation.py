@@ -20,6 +20,7 @@ from ratchet.runtime.user_code import lacks_memory
 from tasks.train.data import Rows
 from tasks.train.losses import Loss, Mass
 from tasks.train.memory import does_not_fit
+from tasks.train.precision import Precision
 from tasks.train.random_states import Generators
 from tasks.train.settings import Settings
 
@@ -45,7 +46,11 @@ class Computation:
     alive: called after each micro-batch.
     """
 
-    def __init__(self, network: Network, settings: Settings, *, loss: Loss, mass: Mass) -> None:
+    def __init__(
+        self, network: Network, settings: Settings, *, loss: Loss, mass: Mass, precision: Precision | None = None
+    ) -> None:
+        """precision: of training; what is not trained is computed in fp32."""
+        self.precision = precision or Precision()
         self.accumulation = settings.accumulation
         self.halved: Callable[[], None] = lambda: None
         self.alive: Callable[[], None] = lambda: None
@@ -92,17 +97,19 @@ class Computation:
     def _add_gradients(self, batch: Rows) -> BatchLoss:
         parts = batch.parts(self.accumulation)
         masses = [self._mass(part) for part in parts]
-        if len(parts) == 1:
-            return BatchLoss(loss=self._backward(batch, 1.0), mass=masses[0])
-        losses = [self._backward(part, share) for part, share in zip(parts, _shares(masses), strict=True)]
-        return BatchLoss(loss=torch.stack(losses).sum(), mass=sum(masses))
+        shares = [1.0] if len(parts) == 1 else _shares(masses)
+        with self.precision.multiplying():
+            losses = [self._backward(part, share) for part, share in zip(parts, shares, strict=True)]
+        self.precision.unscale(self._network.parameters())
+        return BatchLoss(loss=losses[0] if len(losses) == 1 else torch.stack(losses).sum(), mass=sum(masses))
 
     def _backward(self, part: Rows, share: float) -> Tensor:
         rows = part.to(self.device)
         loss = self.loss(self._network.scores(rows.numeric, rows.places, part.sizes), rows)
         if share != 1.0:
             loss = loss * share
-        loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+        scale = self.precision.scale
+        (loss if scale == 1.0 else loss * scale).backward()  # type: ignore[no-untyped-call]  # torch has no types here
         self.alive()
         return loss.detach()
 

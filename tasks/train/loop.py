@@ -19,6 +19,7 @@ from tasks.train.hooks import Hooks
 from tasks.train.losses import Loss, Mass
 from tasks.train.optimizer import Optimizers
 from tasks.train.passes import Passes
+from tasks.train.precision import Precision
 from tasks.train.progress import Progress
 from tasks.train.ranks import Ranks
 from tasks.train.schedule import Fall, early_fall, learning_rate, planned_fall, warm_up
@@ -53,7 +54,8 @@ class TrainResult:
 
     best: the number of the best evaluation, from 1. recipe: to repeat the training. resumed_from: the step at which
     this attempt resumed, if any. loading: mean seconds to read a batch. trace: float32 [steps, 2], the loss of each
-    step and the norm of its gradient. segments: how the steps were computed.
+    step and the norm of its gradient. segments: how the steps were computed. skipped: steps whose gradient was too
+    large for fp16, and that changed no weight.
     """
 
     history: tuple[EvaluationResult, ...]
@@ -63,6 +65,7 @@ class TrainResult:
     loading: float
     trace: NDArray[float32]
     segments: tuple[Segment, ...]
+    skipped: int
 
 
 class Loop:
@@ -88,7 +91,9 @@ class Loop:
     ) -> None:
         self._network, self._settings = network, settings
         self._checkpointer, self._hooks, self._ranks = checkpointer, hooks, ranks or Ranks()
-        self._computation = Computation(network, settings, loss=loss, mass=mass)
+        self._precision = Precision(settings.precision)
+        self._precision.apply_to(network.body)
+        self._computation = Computation(network, settings, loss=loss, mass=mass, precision=self._precision)
         self._passes = Passes(train, both, settings, device=self._computation.device)
         self._epoch_steps = self._passes.level.steps
         self._longest = planned_fall(
@@ -99,7 +104,8 @@ class Loop:
         )
         self._planned = self._planned_fall()
         self._optimizer = Optimizers(network, learning_rate=settings.learning_rate, weight_decay=settings.weight_decay)
-        self._state = TrainState(network=network, optimizer=self._optimizer, fall=self._planned)
+        scale = self._precision.loss_scale
+        self._state = TrainState(network=network, optimizer=self._optimizer, fall=self._planned, loss_scale=scale)
         self._shards = Shards(network, self._computation, self._ranks, count=settings.shards, seed=settings.seed)
         self._segments = Segments(self._state, self._computation, self._shards, settings.segments, warn=hooks.warn)
         self._validation = Validation(network, valid, self._shards, self._computation, hooks, before=len(train))
@@ -135,6 +141,7 @@ class Loop:
             loading=self._vitals.loading,
             trace=np.array(state.trace, np.float32).reshape(-1, 2),
             segments=tuple(segment for segment in state.segments if segment.begin < state.step),
+            skipped=state.loss_scale.skipped,
         )
 
     def _planned_fall(self) -> Fall:
@@ -206,9 +213,11 @@ class Loop:
         shared = self._shards.add_gradients(batch, state.step, stop=stop)
         state.rows += shared.rows
         norm = self._optimizer.clip(_LARGEST_GRADIENT)
-        self._losses.add(shared.result, norm, position.reader, chunks)
+        taken = self._precision.accepts(norm)
+        self._losses.add(shared.result, norm, position.reader, chunks, taken=taken)
         self._checkpointer.wait_for_copy()
-        self._optimizer.step()
+        if taken:
+            self._optimizer.step()
         return shared.stop
 
     def _stop(self) -> None:

@@ -20,6 +20,7 @@ def metrics(result: TrainResult, rows: int, checkpointer: Checkpointer) -> dict[
         "train_loss": result.history[-1].loss,
         "epochs": result.history[-1].epoch,
         "steps": float(result.history[-1].step),
+        "skipped_steps": float(result.skipped),
     }
     return found if best.valid_metric is None else {**found, "valid_metric": best.valid_metric}
 

@@ -39,6 +39,7 @@ class Segments:
                 device=self._computation.device.type,
                 threads=torch.get_num_threads(),
                 shards=self._shards.count,
+                precision=self._computation.precision.name,
             )
         )
 
@@ -60,6 +61,7 @@ class Segments:
         while self._left and self._left[0].begin <= self._state.step:
             segment = self._left.pop(0)
             self._computation.accumulation, self._shards.count = segment.accumulation, segment.shards
+            self._computation.precision.name = segment.precision
             torch.set_num_threads(segment.threads)
             self.begin()
 

@@ -18,7 +18,7 @@ class Segment:
     """Steps in a row that are computed in one way; the fields are those of contracts.accumulation.Segment.
 
     begin: the completed steps at its begin. accumulation: micro-batches of a step. device: as torch names its kind.
-    threads: of the CPU, of each rank. shards: of a step.
+    threads: of the CPU, of each rank. shards: of a step. precision: of its layers.
     """
 
     begin: int
@@ -26,6 +26,7 @@ class Segment:
     device: str
     threads: int
     shards: int = 1
+    precision: str = "fp32"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,8 @@ class Settings:
     micro-batches that a step is computed in at first, to need less memory; their gradients sum to those of the whole
     batch. shards: parts of a step that ranks compute apart, a power of two; None: one for each rank. recipe: of a
     training to repeat on other rows. segments: of a training to repeat to the bit.
-    sampling: which rows are met more often; None where each is met once in an epoch.
+    sampling: which rows are met more often; None where each is met once in an epoch. precision: of the layers at first,
+    fp32, tf32, bf16 or fp16.
     """
 
     objective: str
@@ -59,3 +61,4 @@ class Settings:
     recipe: Recipe | None = None
     segments: tuple[Segment, ...] = ()
     sampling: Sampling | None = None
+    precision: str = "fp32"

@@ -7,6 +7,7 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ratchet.contracts import summaries
@@ -37,6 +38,7 @@ from tasks.train.loop import Loop, TrainResult
 from tasks.train.losses import Loss, Mass
 from tasks.train.memory import convert_memory_errors
 from tasks.train.parent import begin_with_parent
+from tasks.train.precision import FP32, resolve
 from tasks.train.profile_page import answer, page
 from tasks.train.profiling import TRACED, WARM_UP, Profile, Profiler
 from tasks.train.ranks import Ranks
@@ -108,7 +110,7 @@ def train_model(
         both = read(ctx, network, features, *parts_of(ctx.spec, features.split))
         train, valid = both.split(rows_of(features, "train"))
         network.preprocess.flagged.copy_(missing(train))
-    settings = _settings(ctx, features, len(train), measured)
+    settings = _settings(ctx, features, len(train), measured, device)
     if begun is not None and begun.is_close:
         settings = shorten(settings, epochs=begun.parent.epochs, rows=len(both))
     folder = StoreCheckpointFolder(ctx.store, ctx.request, ctx.disk)
@@ -154,11 +156,16 @@ def train_model(
     )
 
 
-def _settings(ctx: StageContext, features: FeatureSet, rows: int, measured: TrainedModel | None) -> Settings:
+def _settings(
+    ctx: StageContext, features: FeatureSet, rows: int, measured: TrainedModel | None, device: torch.device
+) -> Settings:
     train, accumulation = ctx.spec.train, ctx.request.accumulation
     batch_size = auto_batch_size(rows) if train.batch_size == "auto" else train.batch_size
     if measured is not None:
         batch_size = measured.batch_size
+    precision = resolve(train.precision, device)
+    if precision != FP32:
+        ctx.log.event("precision", f"layers multiply in {precision} while they train", precision=precision)
     if accumulation > 1:
         ctx.log.event(
             "accumulation",
@@ -184,6 +191,7 @@ def _settings(ctx: StageContext, features: FeatureSet, rows: int, measured: Trai
         recipe=Recipe(level=measured.level, fall=measured.fall) if measured else None,
         segments=tuple(Segment(**each.model_dump()) for each in ctx.request.segments),
         sampling=sampling_of(ctx.spec, features),
+        precision=precision,
     )
 
 

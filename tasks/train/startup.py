@@ -21,6 +21,7 @@ def prepare(*, seed: int, cpus: float, gpus: int) -> torch.device:
     seed_generators(seed)
     _set_threads(cpus)
     _make_deterministic(strict=not gpus)
+    torch.backends.cudnn.allow_tf32 = False  # torch computes convolutions in tf32 unless it is told
     return device
 
 

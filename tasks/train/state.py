@@ -16,6 +16,7 @@ from torch import Tensor
 from ratchet.model.networks import Network
 from tasks.train.checkpoint import BEST, Checkpoint
 from tasks.train.optimizer import Optimizers
+from tasks.train.precision import LossScale
 from tasks.train.random_states import generator_states, restore_generators
 from tasks.train.schedule import Fall
 from tasks.train.settings import Segment
@@ -47,7 +48,7 @@ class TrainState:
     the last evaluation, each times its mass. mass: the sum of their masses. rows, seconds: those that they have read,
     and their time. best: the number of the best evaluation, from 1, and 0 before the first. best_weights: those of it,
     until the fall begins. trace: of each completed step its loss and the norm of its gradient, in turn. segments: how
-    the steps were computed.
+    the steps were computed. loss_scale: of fp16.
     """
 
     network: Network
@@ -63,6 +64,7 @@ class TrainState:
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     trace: "array[float]" = field(default_factory=lambda: array("f"))
     segments: list[Segment] = field(default_factory=list)
+    loss_scale: LossScale = field(default_factory=LossScale)
 
     @property
     def is_complete(self) -> bool:
@@ -129,6 +131,7 @@ class TrainState:
             "best": self.best,
             "fall": asdict(self.fall),
             "segments": [asdict(segment) for segment in self.segments],
+            "loss_scale": asdict(self.loss_scale),
             **{f"model.{name}": tensor for name, tensor in self.network.state_dict().items()},
             **{f"{BEST}{name}": tensor for name, tensor in self.best_weights.items()},
             **{f"optimizer.{name}": tensor for name, tensor in self.optimizer.tensors().items()},
@@ -147,6 +150,8 @@ class TrainState:
         self.history = [EvaluationResult(**result) for result in state["history"]]
         self.best, self.fall = state["best"], Fall(**state["fall"])
         self.segments = [Segment(**segment) for segment in state["segments"]]
+        for name, value in state["loss_scale"].items():
+            setattr(self.loss_scale, name, value)
         self.trace = array("f", state["trace"].tolist())
 
     def _is_best(self, result: EvaluationResult, *, lower_is_better: bool) -> bool:

@@ -34,6 +34,7 @@ class NotFinite(ArithmeticError):
 class _Step:
     result: BatchLoss
     norm: Tensor
+    taken: bool
     reader: Reader
     batch: NDArray[int64]
 
@@ -48,9 +49,14 @@ class StepLosses:
     def __init__(self) -> None:
         self._steps: list[_Step] = []
 
-    def add(self, result: BatchLoss, norm: Tensor, reader: Reader, batch: NDArray[int64]) -> None:
-        """Collect a step. norm: of its gradient, before it is clipped. batch: its chunks in the reader."""
-        self._steps.append(_Step(result=result, norm=norm, reader=reader, batch=batch))
+    def add(
+        self, result: BatchLoss, norm: Tensor, reader: Reader, batch: NDArray[int64], *, taken: bool = True
+    ) -> None:
+        """Collect a step. norm: of its gradient, before it is clipped. batch: its chunks in the reader.
+
+        taken: whether the weights were updated; the norm of one that was not is infinite in the trace.
+        """
+        self._steps.append(_Step(result=result, norm=norm, taken=taken, reader=reader, batch=batch))
 
     def flush(self, state: TrainState, weights: Iterable[Tensor]) -> None:
         """Add what was collected to the state and to its trace. Raises NotFinite, naming the first bad step.
@@ -73,8 +79,8 @@ class StepLosses:
             where = f"at step {first + number:,}"
             if not math.isfinite(loss):
                 raise NotFinite(f"the loss is {loss} {where}", rows=step.rows)
-            if not math.isfinite(norm):  # a finite loss can have a gradient that is not
+            if step.taken and not math.isfinite(norm):  # a finite loss can have a gradient that is not
                 raise NotFinite(f"the gradient is {norm} {where}", rows=step.rows)
             state.loss += loss * step.result.mass  # one by one: the sum must not depend on the flushes
             state.mass += step.result.mass
-            state.trace.extend((loss, norm))
+            state.trace.extend((loss, norm if step.taken else math.inf))

@@ -1,5 +1,6 @@
 """What people watch while a training runs: whether it learns, what it waits for, and what it needs."""
 
+import math
 import resource
 import time
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ class Vitals:
             "waiting_pct": 100 * (self._seconds - seconds) / max(now - then, 1e-9),
             "memory_mib": self._memory_mib(),
         }
-        if state.trace:
+        if state.trace and math.isfinite(state.trace[-1]):
             found["gradient_norm"] = state.trace[-1]
         if self._checkpointer.durations:
             found["checkpoint_duration_ms"] = 1000 * self._checkpointer.durations[-1]

@@ -109,8 +109,8 @@ def test_misfits_are_reported_together_with_invalid_keys() -> None:
         changed("  epochs: 3", "  epoch: 3").replace("metric: ndcg@10", "metric: rmse").replace("[country]", "[price]")
     )
     assert problems(text) == [
-        "p.yaml:26: train.epoch: unknown key; allowed: batch_size, checkpoint, curriculum, epochs, evaluations, init, learning_rate, model, "
-        "objective, patience, profile, refit, seed, shards, steps, valid_days, watchdog, weight_decay; did you mean epochs?",
+        "p.yaml:26: train.epoch: unknown key; allowed: accumulation, batch_size, checkpoint, curriculum, epochs, evaluations, init, learning_rate, model, "
+        "objective, patience, precision, profile, refit, seed, shards, steps, valid_days, watchdog, weight_decay; did you mean epochs?",
         "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K",
         "p.yaml:30: evaluate.slices.0: price is a number, and its values are too many to be slices; to do: write "
         "{column: price, bins: 4}",
@@ -221,6 +221,8 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("{train: {gpus: 0", "{evaluate: {processes: 2", "resources.evaluate.processes: evaluate runs in one process; only train has"),
         ("batch_size: auto", "batch_size: auto\n  shards: 3", "p.yaml:28: train.shards: 3 is not a number of shards; allowed: auto, 1, 2, 4"),
         ("batch_size: auto", "batch_size: 4\n  shards: 8", "train.batch_size: a step of 4 rows has no row for some of 8 shards; allowed: 8 or more"),
+        ("batch_size: auto", "batch_size: 4\n  accumulation: 8", "p.yaml:28: train.accumulation: 8 micro-batches of a step of 4 rows: some would have none; allowed: 1 to 4"),
+        ("batch_size: auto", "batch_size: auto\n  precision: tf32", "p.yaml:28: train.precision: tf32 needs a GPU, and training has none; allowed: auto, fp32, bf16, fp16"),
         ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is a number"),
         ("memory: 4g", "memory: lots", "p.yaml:33: resources.train.memory: 'lots' is not an amount of memory"),
         ("memory: 4g", "memory: 0g", "'0g' is zero"),
@@ -373,7 +375,7 @@ def test_overrides_are_checked_like_the_file_and_their_problems_name_the_flag() 
     assert loads(TEXT, overrides={"resources.train.memory": "2g"}).resources["train"].memory == 2 << 30
     assert problems(TEXT, train__epochs="3")[0].startswith("--set train.epochs: train.epochs: '3' is the wrong type")
     assert loads(MINIMAL, overrides={"evaluate.metric": "logloss"}).metric == "logloss"
-    assert problems(TEXT, train__epoch=1)[0].startswith("--set train.epoch: train.epoch: unknown key; allowed: batch")
+    assert problems(TEXT, train__epoch=1)[0].startswith("--set train.epoch: train.epoch: unknown key; allowed: acc")
 
 
 def test_a_value_on_a_command_line_reads_as_in_a_file() -> None:

@@ -62,6 +62,17 @@ def test_the_next_try_and_the_next_night_take_twice_as_many_and_share_no_fingerp
     assert {request.accumulation for request in others.values()} == {1}
 
 
+def test_a_training_begins_with_the_micro_batches_of_its_pipeline_and_doubles_those() -> None:
+    store, made = fresh(), plan(overrides={"train.accumulation": 3})
+    first = composed(store, made)
+    assert (first.accumulation, first.parts["accumulation"]) == (3, "3")
+    assert double_micro_batches(store, made, used=3) == 6
+    assert composed(store, made).accumulation == 6
+    assert composed(store, plan()).accumulation == 1
+    assert composed(store, plan(overrides={"train.accumulation": 2})).resume_key == first.resume_key
+    assert composed(store, plan(overrides={"train.precision": "bf16"})).resume_key != first.resume_key
+
+
 def test_a_training_that_halved_its_steps_by_itself_lets_the_next_night_begin_with_what_fitted() -> None:
     store, made = fresh(), plan()
     trained = TrainedModel.model_validate(TRAINED)

@@ -2,7 +2,7 @@
 itself. The first rank prints its losses, the digest of its weights, and how its steps were computed.
 
 OPTIONS is JSON: kind of training; shards, or one for each rank; folder of checkpoints; stop_after, the steps after which
-the last rank receives a notice to stop; segments to repeat; seed.
+the last rank receives a notice to stop; segments to repeat; seed; settings, further ones of the loop.
 """
 
 import json
@@ -98,6 +98,7 @@ def main(options: dict[str, Any]) -> None:
             epochs=3,
             shards=options.get("shards"),
             segments=segments,
+            **options.get("settings", {}),
         )
         try:
             result = one.run()

@@ -39,6 +39,12 @@ def test_one_two_and_four_ranks_end_with_the_same_bits(kind: str) -> None:
     assert train(4, kind=kind, shards=4) == alone
 
 
+def test_two_ranks_that_multiply_in_bf16_end_with_the_bits_of_one() -> None:
+    alone = train(1, kind="table", shards=2, settings={"precision": "bf16"})
+    assert train(2, kind="table", shards=2, settings={"precision": "bf16"}) == alone
+    assert train(1, kind="table", shards=2)["digest"] != alone["digest"]
+
+
 def test_any_number_of_ranks_goes_on_from_a_checkpoint_and_changes_no_bit(tmp_path: Path) -> None:
     alone = train(1, kind="binary", shards=4)
     assert train(4, kind="binary", folder=str(tmp_path), stop_after=3) == "stopped"

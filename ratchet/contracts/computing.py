@@ -1,0 +1,18 @@
+"""Rules for how a training is computed: a precision that its device has, micro-batches that have rows."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ratchet.contracts.misfits import Misfit
+
+
+def computing(spec: Any) -> Iterator[Misfit]:
+    """The rule for pipeline files: a step can be computed as it is asked for."""
+    train = spec.train
+    if train.precision == "tf32" and not getattr(spec.resources.get("train"), "gpus", 0):
+        allowed = "auto, fp32, bf16, fp16"
+        remedy = "set it to auto, or resources.train.gpus to 1"
+        yield Misfit(("train", "precision"), "tf32 needs a GPU, and training has none", allowed, "", remedy)
+    if train.batch_size != "auto" and train.accumulation > train.batch_size:
+        message = f"{train.accumulation} micro-batches of a step of {train.batch_size} rows: some would have none"
+        yield Misfit(("train", "accumulation"), message, f"1 to {train.batch_size}")
