@@ -132,6 +132,13 @@ class Train(Document):
         "validation and serving. auto: bf16 on a GPU of compute capability 8.0 or more, otherwise fp32. tf32: fp32 "
         "whose products a GPU rounds. fp16: with a scaled loss.",
     )
+    ema: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="The decay of an exponential moving average of the weights, such as 0.999, which is validated and "
+        "shipped in place of the last weights. Off by default: the learning rate that falls to 0 averages already.",
+    )
     accumulation: int = Field(
         1,
         ge=1,

@@ -12,6 +12,7 @@ from numpy import float32, int64
 from numpy.typing import NDArray
 
 from ratchet.model.networks import Network
+from tasks.train.averaging import Average
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.computation import Computation
 from tasks.train.data import Reader, Rows
@@ -50,7 +51,7 @@ class SaveFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainResult:
-    """The result of a training; the network holds the last weights.
+    """The result of a training; the network holds the last weights, or their average if it is asked for.
 
     best: the number of the best evaluation, from 1. recipe: to repeat the training. resumed_from: the step at which
     this attempt resumed, if any. loading: mean seconds to read a batch. trace: float32 [steps, 2], the loss of each
@@ -104,8 +105,14 @@ class Loop:
         )
         self._planned = self._planned_fall()
         self._optimizer = Optimizers(network, learning_rate=settings.learning_rate, weight_decay=settings.weight_decay)
-        scale = self._precision.loss_scale
-        self._state = TrainState(network=network, optimizer=self._optimizer, fall=self._planned, loss_scale=scale)
+        self._average = Average(self._optimizer.layers, self._optimizer.tables, decay=settings.ema)
+        self._state = TrainState(
+            network=network,
+            optimizer=self._optimizer,
+            fall=self._planned,
+            loss_scale=self._precision.loss_scale,
+            average=self._average,
+        )
         self._shards = Shards(network, self._computation, self._ranks, count=settings.shards, seed=settings.seed)
         self._segments = Segments(self._state, self._computation, self._shards, settings.segments, warn=hooks.warn)
         self._validation = Validation(network, valid, self._shards, self._computation, hooks, before=len(train))
@@ -126,13 +133,15 @@ class Loop:
         self._hooks.begun(resumed_from, tuple(state.segments))
         while not state.is_complete:
             self._train_until(self._next_evaluation())
-            result = self._evaluate()
-            state.finish_evaluation(result, lower_is_better=self._settings.lower_is_better)
+            with self._average.shown():
+                result = self._evaluate()
+                state.finish_evaluation(result, lower_is_better=self._settings.lower_is_better)
             self._fall_on_a_plateau()
             if state.is_complete or self._is_save_due() or self._passes.position(state.step, state.fall).step == 0:
                 self._save()
             self._progress.log_evaluation(result, state, self._vitals.fields(state))
         self._checkpointer.close()
+        self._average.keep()
         return TrainResult(
             history=tuple(state.history),
             best=state.best,
@@ -217,7 +226,7 @@ class Loop:
         self._losses.add(shared.result, norm, position.reader, chunks, taken=taken)
         self._checkpointer.wait_for_copy()
         if taken:
-            self._optimizer.step()
+            self._average.follow(self._optimizer.step)
         return shared.stop
 
     def _stop(self) -> None:
@@ -263,6 +272,7 @@ class Loop:
         shared = self._ranks.broadcast(None if found is None else {**found.state, "is_own": found.is_own})
         if shared is None:
             self._ranks.share_weights(self._network)
+            self._average.restart()
             return None
         self._state.load_state_dict(shared)
         self._saved_step = self._state.step

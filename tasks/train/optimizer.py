@@ -60,6 +60,7 @@ class Optimizers:
         self._parameters = [weight for weight in network.parameters() if weight.requires_grad]
         self.layers = [weight for weight in self._parameters if not any(weight is table for table in large)]
         """All parameters but the large tables."""
+        self.tables = large
         self.rate = learning_rate
 
     def set_learning_rate(self, rate: float) -> None:

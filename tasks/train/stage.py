@@ -192,6 +192,7 @@ def _settings(
         segments=tuple(Segment(**each.model_dump()) for each in ctx.request.segments),
         sampling=sampling_of(ctx.spec, features),
         precision=precision,
+        ema=train.ema,
     )
 
 

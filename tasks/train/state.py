@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ratchet.model.networks import Network
+from tasks.train.averaging import Average
 from tasks.train.checkpoint import BEST, Checkpoint
 from tasks.train.optimizer import Optimizers
 from tasks.train.precision import LossScale
@@ -48,7 +49,8 @@ class TrainState:
     the last evaluation, each times its mass. mass: the sum of their masses. rows, seconds: those that they have read,
     and their time. best: the number of the best evaluation, from 1, and 0 before the first. best_weights: those of it,
     until the fall begins. trace: of each completed step its loss and the norm of its gradient, in turn. segments: how
-    the steps were computed. loss_scale: of fp16.
+    the steps were computed. loss_scale: of fp16. average: of
+    the weights.
     """
 
     network: Network
@@ -65,6 +67,7 @@ class TrainState:
     trace: "array[float]" = field(default_factory=lambda: array("f"))
     segments: list[Segment] = field(default_factory=list)
     loss_scale: LossScale = field(default_factory=LossScale)
+    average: Average = field(default_factory=Average)
 
     @property
     def is_complete(self) -> bool:
@@ -104,6 +107,7 @@ class TrainState:
     def begin_fall(self, fall: Fall) -> None:
         """Go back to the best weights, and take an early fall from there."""
         self.network.load_state_dict(self.best_weights)
+        self.average.restart()
         self.fall, self.best_weights = fall, {}
 
     def begin_segment(self, segment: Segment) -> None:
@@ -132,9 +136,11 @@ class TrainState:
             "fall": asdict(self.fall),
             "segments": [asdict(segment) for segment in self.segments],
             "loss_scale": asdict(self.loss_scale),
+            "averaged_updates": self.average.updates,
             **{f"model.{name}": tensor for name, tensor in self.network.state_dict().items()},
             **{f"{BEST}{name}": tensor for name, tensor in self.best_weights.items()},
             **{f"optimizer.{name}": tensor for name, tensor in self.optimizer.tensors().items()},
+            **{f"average.{name}": tensor for name, tensor in self.average.tensors().items()},
             **generator_states(),
             "trace": torch.from_numpy(np.array(self.trace, np.float32)),
         }
@@ -144,6 +150,7 @@ class TrainState:
         self.network.load_state_dict(_section(state, "model"))
         self.best_weights = _section(state, "best")
         self.optimizer.load(_section(state, "optimizer"))
+        self.average.load(_section(state, "average"), state["averaged_updates"])
         restore_generators(state)
         self.step, self.rows, self.seconds = state["step"], state["rows"], state["seconds"]
         self.loss, self.mass = float.fromhex(state["loss"]), float.fromhex(state["mass"])

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ratchet.contracts.errors import ConfigurationError
+from tasks.train import optimizer
 from tasks.train.loop import Loop, StopTraining
 from tasks.train.losses import LOSSES, of_members
 from tasks.train.precision import Precision, resolve
@@ -123,3 +124,14 @@ def test_a_cpu_computes_in_fp32_unless_it_is_asked_otherwise() -> None:
     assert [resolve(asked, CPU) for asked in ("auto", "fp32", "bf16", "fp16")] == ["fp32", "fp32", "bf16", "fp16"]
     with pytest.raises(ConfigurationError, match=r"train.precision: tf32 needs a GPU .* allowed here: auto"):
         resolve("tf32", CPU)
+
+
+def test_the_gradients_of_a_large_table_are_scaled_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimizer, "LARGE", 1)
+
+    def train(precision: str) -> Tensor:
+        made = network("binary", masked=0.0)
+        loop("binary", net=made, precision=precision, accumulation=2, epochs=1).run()
+        return made.state_dict()["embedding.tables.4.weight"]
+
+    torch.testing.assert_close(train("fp16"), train("fp32"), rtol=0.05, atol=0.01)
