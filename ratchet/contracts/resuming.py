@@ -12,6 +12,7 @@ _NOT_OF_THE_MATHEMATICS = (
     "config.resources.",
     "config.train.checkpoint.",
     "config.train.profile",
+    "config.train.recompute",
     "config.train.shards",
     "config.train.watchdog",
 )

@@ -139,6 +139,11 @@ class Train(Document):
         description="The decay of an exponential moving average of the weights, such as 0.999, which is validated and "
         "shipped in place of the last weights. Off by default: the learning rate that falls to 0 averages already.",
     )
+    recompute: bool = Field(
+        default=False,
+        description="Whether activations of the layers are computed again in the backward pass and not kept until "
+        "then, to need less memory. A step takes about a third longer, and ends with the same bits.",
+    )
     accumulation: int = Field(
         1,
         ge=1,

@@ -10,8 +10,8 @@ Of a large table only the rows of a step change. A row that stays as it is for s
 so it is brought up to date when it is met again, and before the average is read. A step costs no more for a table
 with more rows.
 
-A change here violates the promise of the project when the average of a table differs, by more than rounding, from one of
-all rows in each step, or when a resumed training has another average to the bit on a CPU.
+A change here violates the promise of the project when the average of a table differs, by more than rounding, from one
+of all rows in each step, or when a resumed training has another average to the bit on a CPU.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,6 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor
-
 
 _ROWS = 1 << 18
 """Rows of a table that are brought up to date at once, before the average is read."""
@@ -93,7 +92,7 @@ class Average:
     def _exchange(self) -> None:
         """Swap weights and averages; nothing is copied."""
         for number, table in enumerate(self._tables):
-            for some in torch.arange(len(table), device=table.device).split(_ROWS):
+            for some in torch.split(torch.arange(len(table), device=table.device), _ROWS):
                 self._catch_up(number, some)
         for weights, averages in ((self._layers, self._of_layers), (self._tables, self._of_tables)):
             for number, weight in enumerate(weights):

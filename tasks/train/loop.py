@@ -23,6 +23,7 @@ from tasks.train.passes import Passes
 from tasks.train.precision import Precision
 from tasks.train.progress import Progress
 from tasks.train.ranks import Ranks
+from tasks.train.recompute import recompute
 from tasks.train.schedule import Fall, early_fall, learning_rate, planned_fall, warm_up
 from tasks.train.segments import Segments
 from tasks.train.settings import Recipe, Segment, Settings
@@ -93,6 +94,8 @@ class Loop:
         self._network, self._settings = network, settings
         self._checkpointer, self._hooks, self._ranks = checkpointer, hooks, ranks or Ranks()
         self._precision = Precision(settings.precision)
+        if settings.recompute:
+            recompute(network.body)
         self._precision.apply_to(network.body)
         self._computation = Computation(network, settings, loss=loss, mass=mass, precision=self._precision)
         self._passes = Passes(train, both, settings, device=self._computation.device)

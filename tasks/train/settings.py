@@ -41,7 +41,8 @@ class Settings:
     batch. shards: parts of a step that ranks compute apart, a power of two; None: one for each rank. recipe: of a
     training to repeat on other rows. segments: of a training to repeat to the bit.
     sampling: which rows are met more often; None where each is met once in an epoch. precision: of the layers at first,
-    fp32, tf32, bf16 or fp16. ema: the decay of the average of the weights; None for no average.
+    fp32, tf32, bf16 or fp16. ema: the decay of the average of the weights; None for no average. recompute: whether
+    activations are computed again in the backward pass.
     """
 
     objective: str
@@ -62,4 +63,5 @@ class Settings:
     segments: tuple[Segment, ...] = ()
     sampling: Sampling | None = None
     ema: float | None = None
+    recompute: bool = False
     precision: str = "fp32"

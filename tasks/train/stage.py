@@ -193,6 +193,7 @@ def _settings(
         sampling=sampling_of(ctx.spec, features),
         precision=precision,
         ema=train.ema,
+        recompute=train.recompute,
     )
 
 

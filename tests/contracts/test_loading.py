@@ -110,7 +110,7 @@ def test_misfits_are_reported_together_with_invalid_keys() -> None:
     )
     assert problems(text) == [
         "p.yaml:26: train.epoch: unknown key; allowed: accumulation, batch_size, checkpoint, curriculum, ema, epochs, evaluations, init, learning_rate, model, "
-        "objective, patience, precision, profile, refit, seed, shards, steps, valid_days, watchdog, weight_decay; did you mean epochs?",
+        "objective, patience, precision, profile, recompute, refit, seed, shards, steps, valid_days, watchdog, weight_decay; did you mean epochs?",
         "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K",
         "p.yaml:30: evaluate.slices.0: price is a number, and its values are too many to be slices; to do: write "
         "{column: price, bins: 4}",
