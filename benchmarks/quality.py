@@ -7,7 +7,7 @@ sets, and no set is in the suite. Beside them: other kinds, a constant, and the 
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cache
@@ -27,15 +27,17 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import FeatureSet, Split
 from ratchet.model.description import Description
+from ratchet.model.fitted_state import Replaced
 from ratchet.model.networks import Network, finish
-from tasks.features.day import EncodedDay, categorical, encode_day, numeric
+from tasks.features.category_statistics import Source
+from tasks.features.day import EncodedDay, categorical, encode_day, numeric, statistical
 from tasks.features.fitting import fit as fit_days
 from tasks.features.statistics import merge
 from tasks.train.building import describe, fit
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss
 from tasks.train.data import Rows
-from tasks.train.days import rows_of
+from tasks.train.days import NOTHING, rows_of, statistics_of_day
 from tasks.train.hooks import Hooks
 from tasks.train.joining import join, shuffled
 from tasks.train.loop import Loop
@@ -46,6 +48,7 @@ from tasks.train.warm_start import shorten, warm_start
 _FIRST = date(2026, 3, 1)
 _QUICK = ("friedman1", "payments", "relative", "flights 06-12")
 _SEEDS = 5
+_OF_ROWS = ("numeric", "categorical", "label", "weight", "group")
 _ALLOWED = {"ranking": 1.0, "binary": 0.99, "regression": 1.05}
 """Of our metric / LightGBM's: at least, at least, at most."""
 _FRIEDMAN = 1.07
@@ -132,12 +135,12 @@ def train(
     chosen, held = encoded[days or slice(end)], encoded[end : None if days is None else end + 1]
     prepare(seed=seed, cpus=1, gpus=0)
     begin = time.perf_counter()
-    network, description = _network(spec, chosen)
+    valid = spec.train.valid_days
+    network, description, of_days = _network(spec, chosen, valid)
     loss, mass = load_loss(task.objective, spec.train.model.kind, Path())
     if parent is not None:
         warm_start(network, description, parent.network.state_dict(), parent.description)
-    valid = spec.train.valid_days
-    both = _join([chosen[:-valid], chosen[-valid:]], network, seed)
+    both = _join([chosen[:-valid], chosen[-valid:]], network, seed, of_days)
     first, rest = both.split(sum(day.rows for day in chosen[:-valid]))
     network.preprocess.flagged.copy_(first.numeric.isnan().any(0))
     settings = _settings(spec, task, len(first))
@@ -210,14 +213,29 @@ def _encoded(name: str) -> tuple[EncodedDay, ...]:
     return tuple(found)
 
 
-def _network(spec: PipelineSpec, days: Sequence[EncodedDay]) -> tuple[Network, Description]:
+def _network(
+    spec: PipelineSpec, days: Sequence[EncodedDay], valid: int
+) -> tuple[Network, Description, Mapping[date, Replaced]]:
+    """The network before its first step, and the statistics of categories for the rows of each day."""
+    dates = [_FIRST + timedelta(days=number) for number in range(len(days))]
+    counts, wanted = [day.arrays["categories"].astype(np.int64) for day in days], statistical(spec)
     fitted = fit_days(
         [merge(column) for column in zip(*(day.numeric for day in days), strict=True)],
-        [day.arrays["categories"].astype(np.int64) for day in days],
+        counts,
         [day.arrays["quantiles"].astype(np.float64) for day in days],
         merge(day.label for day in days),
         categorical=len(categorical(spec)),
         min_count=spec.train.model.min_count,
+        statistics=Source(
+            wanted=wanted,
+            days=dates,
+            counts=counts,
+            sums=[day.arrays["label_sums"].astype(np.float64) for day in days],
+            learnt=dates[:-valid],
+            label=merge(day.label for day in days[:-valid]),
+        )
+        if wanted
+        else None,
     )
     features = FeatureSet(
         numeric=numeric(spec),
@@ -227,22 +245,23 @@ def _network(spec: PipelineSpec, days: Sequence[EncodedDay]) -> tuple[Network, D
     )
     with tempfile.TemporaryDirectory() as empty:
         description = describe(spec, Path(empty), features, fitted)
-    return fit(Network(description), fitted), description
+    return fit(Network(description), fitted), description, fitted.of_days
 
 
-def _join(parts: Sequence[Sequence[EncodedDay]], network: Network, seed: int) -> Rows:
+def _join(
+    parts: Sequence[Sequence[EncodedDay]], network: Network, seed: int, of_days: Mapping[date, Replaced] = NOTHING
+) -> Rows:
     places, begin = [], 0
     for part in parts:
         count = sum(day.rows for day in part)
         sizes = [np.diff(day.arrays["group"].astype(np.int64)) for day in part if "group" in day.arrays]
         places.append(shuffled(count, np.concatenate(sizes) if sizes else None, seed) + begin)
         begin += count
-    arrays = (
-        {name: array for name, array in day.arrays.items() if name not in {"categories", "quantiles"}}
-        for part in parts
-        for day in part
-    )
-    return join((rows_of(each, network) for each in arrays), np.concatenate(places))
+    days = [day for part in parts for day in part]
+    arrays = [{name: day.arrays[name] for name in _OF_ROWS if name in day.arrays} for day in days]
+    tables = [statistics_of_day(network, of_days.get(_FIRST + timedelta(days=number))) for number in range(len(days))]
+    blocks = (rows_of(each, network, table) for each, table in zip(arrays, tables, strict=True))
+    return join(blocks, np.concatenate(places))
 
 
 def _settings(spec: PipelineSpec, task: TaskSet, rows: int) -> Settings:

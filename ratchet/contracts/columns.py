@@ -13,6 +13,7 @@ from ratchet.contracts.quantities import Fraction
 Role = Literal["group", "time", "label", "weight", "numeric", "categorical", "id", "ignore"]
 ColumnType = Literal["int64", "float64", "string", "bool", "timestamp", "date"]
 Transform = Literal["log1p"]
+Statistic = Literal["count", "target_mean"]
 
 FEATURES: frozenset[Role] = frozenset({"numeric", "categorical"})
 """Roles of the columns that the model reads."""
@@ -58,6 +59,12 @@ class Column(Document):
     transform: Transform | None = Field(
         None, description="The function that the model applies before it scales the value. log1p needs a min above -1."
     )
+    statistics: tuple[Statistic, ...] = Field(
+        (),
+        description="Numbers that the model reads of a category beside its vector. count: the logarithm of the rows "
+        "that have the value. target_mean: their mean label, drawn towards the mean of all rows where they are few. A "
+        "row of training gets those of the training days before it, so that none of them holds its own label.",
+    )
     derived: bool = Field(
         default=False, description="Whether derive() in features.py computes the column. The source does not have it."
     )
@@ -99,6 +106,13 @@ def _domain_of_log1p(column: Column) -> Iterator[str]:
         yield "transform log1p needs a min above -1, so that no value is outside its domain"
 
 
+def _statistics_of_categories(column: Column) -> Iterator[str]:
+    if column.statistics and column.role != "categorical":
+        yield f"statistics need role categorical, not {column.role}"
+    if len(set(column.statistics)) < len(column.statistics):
+        yield "statistics names one twice"
+
+
 def _type_of_values(column: Column) -> Iterator[str]:
     for value in column.allowed or ():
         if not isinstance(value, _PYTHON_TYPES[column.type]) or (isinstance(value, bool) and column.type != "bool"):
@@ -112,6 +126,7 @@ _RULES: tuple[Callable[[Column], Iterator[str]], ...] = (
     _features_are_derived,
     _numbers_are_transformed,
     _domain_of_log1p,
+    _statistics_of_categories,
     _type_of_values,
 )
 

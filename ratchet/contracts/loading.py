@@ -12,6 +12,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from ratchet.contracts.category_statistics import statistics_fit
 from ratchet.contracts.checks import volume_compares
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.gate import NAME
@@ -37,6 +38,7 @@ _OF_FILES: tuple[Rule, ...] = (
     confidence_decides,
     approvers_suffice,
     learnable,
+    statistics_fit,
     *LIMITS,
 )
 """Rules for what people write: a stored document that breaks one still reads."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 CONSTRUCTOR: Mapping[str, str] = {
     "inputs": "the width of x",
-    "numeric": "the numeric columns: name, transform",
+    "numeric": "the numeric columns, then statistics of categories: name, transform, of",
     "categorical": "the categorical columns: name, type, vocabulary, dimension",
     "classes": "the outputs of a row, 1 but for multiclass",
     "objective": "train.objective",

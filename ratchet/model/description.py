@@ -13,10 +13,11 @@ WEIGHTS, DESCRIPTION, CODE = "weights.safetensors", "description.json", "code"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumericColumn:
-    """A number that the model reads. transform: log1p, or None."""
+    """A number that the model reads. transform: log1p, or None. of: the category that it is a statistic of, or None."""
 
     name: str
     transform: str | None
+    of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +71,11 @@ class Architecture:
 class Description:
     """A model.
 
-    derived: type of each column that features.py makes. classes: outputs, 1 but for multiclass. group: that of the
-    pipeline, where its layers may ask for it; of a model that is saved, where they do. ids: the probe of the
-    hashing that it was trained with. code: digest of the pipeline folder that it was trained with, if it is kept
-    beside it. weights: sha256 of the weights that belong to it, once known.
+    numeric: those that rows have, then statistics of categories. derived: type of each column that features.py makes.
+    classes: outputs, 1 but for multiclass. group: that of the pipeline, where its layers may ask for it; of a model
+    that is saved, where they do. ids: the probe of the hashing that it was trained with. code: digest of the pipeline
+    folder that it was trained with, if it is kept beside it. weights: sha256 of the weights that belong to it, once
+    known.
     """
 
     objective: str
@@ -87,6 +89,11 @@ class Description:
     code: str = ""
     weights: str = ""
     format: int = FORMAT
+
+    @property
+    def numeric_of_rows(self) -> tuple[str, ...]:
+        """The numeric columns that rows have."""
+        return tuple(column.name for column in self.numeric if column.of is None)
 
 
 def to_json(description: Description) -> bytes:

@@ -26,13 +26,15 @@ class Preprocess(nn.Module):
 
     Buffers: mean, scale float64 [numeric] of the transformed values of the training days; flagged [numeric], whether a
     missing value has its flag; vocabulary [all values], the sorted ids that each categorical column knows, one column
-    after the other.
+    after the other; statistics float64, of each statistic of a category its value for what the column does not know,
+    then for each id that it knows.
     """
 
     mean: Tensor
     scale: Tensor
     flagged: Tensor
     vocabulary: Tensor
+    statistics: Tensor
 
     def __init__(self, description: Description) -> None:
         super().__init__()
@@ -45,11 +47,28 @@ class Preprocess(nn.Module):
         self.register_buffer("flagged", torch.ones(count, dtype=torch.bool))
         self.register_load_state_dict_pre_hook(_add_flags)  # type: ignore[no-untyped-call]  # torch has no types here
         self.register_buffer("vocabulary", torch.zeros(sum(self.sizes), dtype=torch.int64))
+        names, self._statistics, length = [column.name for column in description.categorical], [], 0
+        for column in (names.index(one.of) for one in description.numeric if one.of is not None):
+            self._statistics.append((column, length - sum(self.sizes[:column]) - column))
+            length += self.sizes[column] + 1
+        statistics = torch.zeros(length, dtype=torch.float64)
+        self.register_buffer("statistics", statistics, persistent=length > 0)
 
     @property
     def rows(self) -> int:
         """Rows of the embedding table: each column's values, and one for what it does not know."""
         return sum(self.sizes) + len(self.sizes)
+
+    def with_statistics(self, numeric: Tensor, places: Tensor, statistics: Tensor | None = None) -> Tensor:
+        """Beside numbers of rows, the statistics of their categories: the numbers that `standardise` takes.
+
+        places: as `places` gives them. statistics: instead of the buffer, as where a row's own day does not count.
+        """
+        if not self._statistics:
+            return numeric
+        table = self.statistics if statistics is None else statistics
+        found = [table[places[:, column].long() + shift].unsqueeze(1) for column, shift in self._statistics]
+        return torch.cat([numeric.to(table.dtype), *found], dim=1)
 
     def standardise(self, numeric: Tensor) -> Tensor:
         """Numbers [rows, numeric] with NaN for missing -> float32, transformed, in deviations from the mean.
@@ -151,7 +170,8 @@ class Network(nn.Module):
 
         [rows], or [rows, classes] as logits; of a network with members [rows, members], or [rows, members, classes].
         """
-        return self.scores(self.preprocess.standardise(numeric), self.preprocess.places(ids), sizes)
+        places = self.preprocess.places(ids)
+        return self.scores(self.preprocess.standardise(self.preprocess.with_statistics(numeric, places)), places, sizes)
 
     def scores(self, standard: Tensor, places: Tensor, sizes: Tensor | None = None) -> Tensor:
         """The same for numbers that are standardised already, and ids that have been looked up.

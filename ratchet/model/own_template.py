@@ -26,7 +26,7 @@ class MyModule(nn.Module):
 
         It may ask for:
             inputs       the width of x
-            numeric      the numeric columns, each with name and transform
+            numeric      the numeric columns, then statistics of categories; each with name, transform and of
             categorical  the categorical columns, each with name, type, vocabulary and dimension
             classes      the outputs of a row: 1, or the classes of a multiclass
             objective    train.objective

@@ -64,7 +64,7 @@ class ScoringModel:
         if missing := [name for name in self.columns if name not in df.columns]:
             reads = ", ".join(self.columns)
             raise ConfigurationError(f"the rows have no column {missing[0]}", remedy=f"the model reads {reads}")
-        numeric = [column.name for column in self.description.numeric]
+        numeric = self.description.numeric_of_rows
         kinds = {column.name: cast("ColumnType", column.type) for column in self.description.categorical}
         groups = None
         if self._group is not None:
@@ -126,13 +126,14 @@ class ScoringModel:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Some rows as a whole block, standardised and looked up."""
         preprocess = self._network.preprocess
-        return preprocess.standardise(_block(numeric, size)), preprocess.places(_block(categorical, size))
+        places = preprocess.places(_block(categorical, size))
+        return preprocess.standardise(preprocess.with_statistics(_block(numeric, size), places)), places
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of raw rows that the model itself reads; derive may read more."""
         features = (
-            *(column.name for column in self.description.numeric),
+            *self.description.numeric_of_rows,
             *(column.name for column in self.description.categorical),
             *([self._group.name] if self._group else []),
         )

@@ -1,6 +1,7 @@
 """One step of training on the encoded made-up rows of a pipeline."""
 
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from ratchet.model.fitted_state import FittedState
 from ratchet.model.networks import Network
 from ratchet.runtime.user_code import lacks_memory
 from tasks.dry_run.report import Report
-from tasks.features.day import EncodedDay, categorical, numeric
+from tasks.features.category_statistics import Source
+from tasks.features.day import EncodedDay, categorical, numeric, statistical
 from tasks.features.fitting import fit as fit_days
 from tasks.train.building import describe, fit
 from tasks.train.custom_code import load_loss, locate_errors
@@ -25,6 +27,7 @@ from tasks.train.optimizer import Optimizers
 from tasks.train.startup import prepare
 from tasks.train.trial import try_own_code, try_step
 
+_DAY = date(2026, 1, 1)
 _CPU = torch.device("cpu")
 
 
@@ -76,20 +79,30 @@ def _fitted(spec: PipelineSpec, encoded: EncodedDay | None) -> FittedState:
     """What the rows say of the columns; of no rows, what changes nothing."""
     if encoded is None:
         empty = np.zeros(0, np.int64)
-        count = len(numeric(spec))
+        statistics = len(statistical(spec))
+        count = len(numeric(spec)) + statistics
         return FittedState(
             mean=np.zeros(count),
             std=np.ones(count),
             vocabulary=tuple(empty for _ in categorical(spec)),
             edges=tuple(np.zeros(0) for _ in range(count)),
+            statistics=np.zeros(statistics),
+        )
+    counts = [encoded.arrays["categories"].astype(np.int64)]
+    statistics_source = None
+    if wanted := statistical(spec):
+        sums = [encoded.arrays["label_sums"].astype(np.float64)]
+        statistics_source = Source(
+            wanted=wanted, days=[_DAY], counts=counts, sums=sums, learnt=[_DAY], label=encoded.label
         )
     return fit_days(
         encoded.numeric,
-        [encoded.arrays["categories"].astype(np.int64)],
+        counts,
         [encoded.arrays["quantiles"].astype(np.float64)],
         encoded.label,
         categorical=len(categorical(spec)),
         min_count=1,
+        statistics=statistics_source,
     )
 
 
@@ -118,9 +131,10 @@ def _step(spec: PipelineSpec, folder: Path, description: Description, fitted: Fi
 def _rows(spec: PipelineSpec, network: Network, encoded: EncodedDay) -> Rows:
     """The rows as training reads them, with the labels as the loss takes them."""
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in encoded.arrays.items()}
+    places = network.preprocess.places(tensors["categorical"])
     rows = Rows(
-        numeric=tensors["numeric"].float(),
-        places=network.preprocess.places(tensors["categorical"]),
+        numeric=network.preprocess.with_statistics(tensors["numeric"], places).float(),
+        places=places,
         label=tensors["label"],
         weight=tensors.get("weight"),
         sizes=tensors["group"].diff() if "group" in tensors else None,

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.category_statistics import statistics_of
+from ratchet.contracts.columns import ColumnType, Statistic
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
@@ -16,6 +17,7 @@ from ratchet.model.derivation import Derive, OwnDerive
 from ratchet.model.encoding import LARGEST, encode
 from ratchet.model.independence import Reads, refuse_dependence
 from ratchet.model.rows import read_rows
+from tasks.features.category_statistics import label_sums
 from tasks.features.derived_rules import check_derived
 from tasks.features.quantiles import summarise
 from tasks.features.refusals import refuse_blurred
@@ -28,8 +30,9 @@ Array = NDArray[np.generic]
 class EncodedDay:
     """An encoded day.
 
-    arrays: those of summaries.FeatureDay, `categories` of statistics.count_ids, and `quantiles` of
-    quantiles.summarise. numeric: moments of each column. checks: the rules that its derived columns break.
+    arrays: those of summaries.FeatureDay, `categories` of statistics.count_ids, `quantiles` of quantiles.summarise,
+    and `label_sums` of category_statistics.label_sums where a column declares statistics. numeric: moments of each
+    column. checks: the rules that its derived columns break.
     """
 
     rows: int
@@ -48,6 +51,12 @@ def numeric(spec: PipelineSpec) -> tuple[str, ...]:
 def categorical(spec: PipelineSpec) -> dict[str, ColumnType]:
     """The columns of the categorical array, in order, with their types."""
     return {name: spec.columns[name].type for name in spec.with_role("categorical")}
+
+
+def statistical(spec: PipelineSpec) -> tuple[tuple[int, Statistic], ...]:
+    """The statistics of categories: of which column of the categorical array, and which one."""
+    places = {name: place for place, name in enumerate(categorical(spec))}
+    return tuple((places[name], statistic) for name, statistic in statistics_of(spec))
 
 
 def reads(spec: PipelineSpec) -> Reads:
@@ -90,6 +99,9 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, day: date, whe
     numbers = arrays["numeric"].astype(np.float64, copy=False)
     arrays["numeric"] = _narrow(numbers)
     arrays["categories"] = count_ids(arrays["categorical"].astype(np.int64, copy=False))
+    if declared := statistical(spec):
+        columns = sorted({place for place, _ in declared})
+        arrays["label_sums"] = label_sums(arrays["categorical"], arrays["label"], arrays.get("weight"), columns)
     arrays["quantiles"] = summarise(numbers, [spec.columns[name].transform for name in numeric(spec)])
     return EncodedDay(
         rows=len(arrays["label"]),

@@ -24,8 +24,8 @@ from tasks.features.day import EncodedDay, encode_day
 from tasks.features.derived_rules import derived_rules
 from tasks.features.statistics import Moments
 
-CATEGORIES, QUANTILES = "categories", "quantiles"
-"""The arrays for the vocabulary, and for the edges of the bins of numbers; only the fit uses them."""
+CATEGORIES, QUANTILES, LABEL_SUMS = "categories", "quantiles", "label_sums"
+"""The arrays for the vocabulary, for the edges of the bins of numbers, and for statistics; only the fit uses them."""
 _BYTES_PER_VALUE = 48  # while a day is encoded: 20 were measured, and derive may copy all values
 
 
@@ -37,7 +37,14 @@ class KeptDay(Document):
     label: Moments
     categories: Artifact = Field(description="The counts of ids, see statistics.count_ids.")
     quantiles: Artifact = Field(description="Where the numbers lie, see quantiles.summarise.")
+    label_sums: Artifact | None = Field(None, description="Of categories, see category_statistics.label_sums.")
     checks: tuple[Check, ...] = Field((), description="The rules that derived columns break on this day.")
+
+    @property
+    def for_the_fit(self) -> dict[str, Artifact]:
+        """The arrays that only the fit uses."""
+        found = {CATEGORIES: self.categories, QUANTILES: self.quantiles}
+        return found if self.label_sums is None else {**found, LABEL_SUMS: self.label_sums}
 
 
 def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDay]:
@@ -60,7 +67,7 @@ def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDa
 def _parts(ctx: StageContext) -> dict[str, str]:
     """The parts of the fingerprint that all days share."""
     columns = {
-        name: column.model_dump(mode="json", include={"role", "type", "transform", "derived"})
+        name: column.model_dump(mode="json", include={"role", "type", "transform", "derived", "statistics"})
         for name, column in ctx.spec.columns.items()
     }
     label = ctx.spec.columns[ctx.spec.label]
@@ -102,11 +109,12 @@ def _document(day: date, encoded: EncodedDay, arrays: Mapping[str, Artifact]) ->
             day=day,
             rows=encoded.rows,
             unlabelled=encoded.unlabelled,
-            arrays={name: array for name, array in arrays.items() if name not in {CATEGORIES, QUANTILES}},
+            arrays={name: array for name, array in arrays.items() if name not in {CATEGORIES, QUANTILES, LABEL_SUMS}},
         ),
         numeric=encoded.numeric,
         label=encoded.label,
         categories=arrays[CATEGORIES],
         quantiles=arrays[QUANTILES],
+        label_sums=arrays.get(LABEL_SUMS),
         checks=encoded.checks,
     )

@@ -4,19 +4,22 @@ from collections.abc import Sequence
 from datetime import date
 
 from ratchet.contracts import paths, summaries
+from ratchet.contracts.category_statistics import FEWEST_DAYS
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.summaries import Check, FeatureSet, Validation
 from ratchet.model.arrays import read_array
 from ratchet.model.fitted_state import FittedState
+from ratchet.model.hashing import Ids
 from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
-from tasks.features.day import categorical, numeric
-from tasks.features.days import CATEGORIES, QUANTILES, KeptDay, encode_days
+from tasks.features.category_statistics import Source
+from tasks.features.day import categorical, numeric, statistical
+from tasks.features.days import KeptDay, encode_days
 from tasks.features.fitting import fit
 from tasks.features.refusals import refuse_unlearnable
 from tasks.features.split import refit_days, split
-from tasks.features.statistics import merge
+from tasks.features.statistics import Moments, merge
 
 _MOST_EXCLUDED = 0.5
 
@@ -30,7 +33,7 @@ def run(ctx: StageContext) -> Finished:
     with ctx.phase("days"):
         days = encode_days(ctx, wanted)
     for day in days:
-        for name, array in {**day.day.arrays, CATEGORIES: day.categories, QUANTILES: day.quantiles}.items():
+        for name, array in {**day.day.arrays, **day.for_the_fit}.items():
             ctx.transaction.refer(f"{paths.day(day.day.day)}-{name}.npy", array)
     unlabelled = sum(day.day.unlabelled for day in days)
     if unlabelled:
@@ -116,10 +119,11 @@ def _fit(ctx: StageContext, days: Sequence[KeptDay], learnt: Sequence[date]) -> 
     counts = [read_array(ctx.store, day.categories, ctx.disk, mapped=True) for day in days]
     quantiles = [read_array(ctx.store, day.quantiles, ctx.disk, mapped=True) for day in days]
     first = [place for place, day in enumerate(days) if day.day.day in learnt]
+    label = merge(days[place].label for place in first)
     refuse_unlearnable(
         ctx.spec,
         learnt,
-        label=merge(days[place].label for place in first),
+        label=label,
         numeric=[merge(column) for column in zip(*(days[place].numeric for place in first), strict=True)],
         counts=[counts[place] for place in first],
     )
@@ -130,4 +134,23 @@ def _fit(ctx: StageContext, days: Sequence[KeptDay], learnt: Sequence[date]) -> 
         merge(day.label for day in days),
         categorical=len(categorical(ctx.spec)),
         min_count=ctx.spec.train.model.min_count,
+        statistics=_statistics(ctx, days, counts, learnt, label),
+    )
+
+
+def _statistics(
+    ctx: StageContext, days: Sequence[KeptDay], counts: Sequence[Ids], learnt: Sequence[date], label: Moments
+) -> Source | None:
+    """What statistics of categories are made of, if the pipeline declares any. label: of the days in `learnt`."""
+    wanted = statistical(ctx.spec)
+    if not wanted:
+        return None
+    if len(learnt) < FEWEST_DAYS:
+        raise DataRejected(
+            f"statistics of categories need {FEWEST_DAYS} training days, and there is {len(learnt)}",
+            remedy="deliver more days, check the days that validate excluded, or raise source.window_days",
+        )
+    sums = [read_array(ctx.store, day.label_sums, ctx.disk, mapped=True) for day in days if day.label_sums]
+    return Source(
+        wanted=wanted, days=[day.day.day for day in days], counts=counts, sums=sums, learnt=learnt, label=label
     )

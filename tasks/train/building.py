@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ratchet.contracts.category_statistics import name_of, statistics_of
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import FeatureSet
 from ratchet.model.description import Architecture, CategoricalColumn, Description, GroupColumn, NumericColumn
@@ -23,7 +24,10 @@ def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: Fit
     sizes = [len(ids) for ids in fitted.vocabulary]
     return Description(
         objective=spec.train.objective,
-        numeric=tuple(NumericColumn(name=name, transform=columns[name].transform) for name in features.numeric),
+        numeric=(
+            *(NumericColumn(name=name, transform=columns[name].transform) for name in features.numeric),
+            *(NumericColumn(name=name_of(name, each), transform=None, of=name) for name, each in statistics_of(spec)),
+        ),
         categorical=tuple(
             CategoricalColumn(
                 name=name,
@@ -57,6 +61,7 @@ def fit(network: Network, fitted: FittedState) -> Network:
     preprocess.mean.copy_(torch.from_numpy(fitted.mean))
     preprocess.scale.copy_(torch.from_numpy(fitted.std))
     preprocess.vocabulary.copy_(torch.from_numpy(np.concatenate([*fitted.vocabulary, np.zeros(0, np.int64)])))
+    preprocess.statistics.copy_(torch.from_numpy(fitted.statistics))
     if network.numbers is not None:
         network.numbers.fit(tuple(torch.from_numpy(ends) for ends in fitted.edges))
     network.label_mean.fill_(fitted.label_mean)

@@ -18,6 +18,7 @@ from torch import Tensor
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.summaries import FeatureDay, FeatureSet
 from ratchet.model.arrays import map_arrays
+from ratchet.model.fitted_state import Replaced
 from ratchet.model.networks import Network
 from ratchet.runtime.context import StageContext
 from tasks.train.data import Rows
@@ -31,20 +32,28 @@ _BLOCK_ROWS = 1 << 16
 """Rows that are prepared at once."""
 _NUMBER_BYTES = 4
 """Of each row, its number in its days."""
+NOTHING: Mapping[date, Replaced] = {}
 _LABELS = {"multiclass": torch.int64, "regression": torch.float64}
 
 
-def read(ctx: StageContext, network: Network, features: FeatureSet, *parts: Sequence[date]) -> Rows:
+def read(
+    ctx: StageContext,
+    network: Network,
+    features: FeatureSet,
+    *parts: Sequence[date],
+    of_days: Mapping[date, Replaced] = NOTHING,
+) -> Rows:
     """The rows of the days of each part, part by part; inside a part days are shuffled, and groups stay whole.
 
-    Standardised by the network, which is in the host's memory. Each file is verified.
+    Standardised by the network, which is in the host's memory. Each file is verified. of_days: of days that the network
+    is trained on, the statistics of categories that their rows get in place of the network's.
     """
     encoded = [features.of(tuple(days)) for days in parts]
     days = [day for part in encoded for day in part]
     for day in days:
         if {"numeric", "categorical", "label"} - set(day.arrays):
             raise RatchetError(f"{day.day}: arrays are missing", remedy="run features again with --rebuild")
-    build = _where(ctx, features, days)
+    build = _where(ctx, network, days)
     sizes = _sizes(ctx, days)
     places = np.empty(sum(day.rows for day in days), np.int32)
     begin, group = 0, 0
@@ -54,19 +63,33 @@ def read(ctx: StageContext, network: Network, features: FeatureSet, *parts: Sequ
         in_part = None if sizes is None else sizes[group:last]
         places[begin : begin + count] = shuffled(count, in_part, ctx.spec.train.seed) + np.int32(begin)
         begin, group = begin + count, last
-    return join(_blocks(ctx, network, days), places, sizes=sizes, build=build)
+    return join(_blocks(ctx, network, days, of_days), places, sizes=sizes, build=build)
 
 
-def rows_of(arrays: Mapping[str, NDArray[np.generic]], network: Network) -> Rows:
-    """The arrays of summaries.FeatureDay as rows of a network; ids are looked up once for all epochs."""
+def rows_of(arrays: Mapping[str, NDArray[np.generic]], network: Network, statistics: Tensor | None = None) -> Rows:
+    """The arrays of summaries.FeatureDay as rows of a network; ids are looked up once for all epochs.
+
+    statistics: of categories, in place of the network's.
+    """
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    preprocess = network.preprocess
+    places = preprocess.places(tensors["categorical"])
     return Rows(
-        numeric=network.preprocess.standardise(tensors["numeric"]),
-        places=network.preprocess.places(tensors["categorical"]),
+        numeric=preprocess.standardise(preprocess.with_statistics(tensors["numeric"], places, statistics)),
+        places=places,
         label=tensors["label"],
         weight=tensors.get("weight"),
         sizes=tensors["group"].diff() if "group" in tensors else None,
     )
+
+
+def statistics_of_day(network: Network, replaced: Replaced | None) -> Tensor | None:
+    """The statistics of categories for the rows of a day; None for those of the network."""
+    if replaced is None:
+        return None
+    found = network.preprocess.statistics.clone()
+    found[torch.from_numpy(replaced.places)] = torch.from_numpy(replaced.values)
+    return found
 
 
 def missing(rows: Rows) -> Tensor:
@@ -78,13 +101,13 @@ def missing(rows: Rows) -> Tensor:
     return found
 
 
-def _where(ctx: StageContext, features: FeatureSet, days: Sequence[FeatureDay]) -> Callable[[Layout, int], Builder]:
+def _where(ctx: StageContext, network: Network, days: Sequence[FeatureDay]) -> Callable[[Layout, int], Builder]:
     """What builds the table. Logs where it is, and why."""
     layout = Layout(
         label=_LABELS.get(ctx.spec.train.objective, torch.float32),
         weighted=any("weight" in day.arrays for day in days),
-        numeric=len(features.numeric),
-        categorical=len(features.categorical),
+        numeric=len(network.preprocess.mean),
+        categorical=len(network.preprocess.sizes),
     )
     rows = sum(day.rows for day in days)
     resources = ctx.spec.resources["train"]
@@ -118,18 +141,20 @@ def _sizes(ctx: StageContext, days: Sequence[FeatureDay]) -> NDArray[np.int64] |
     return np.concatenate(sizes) if sizes else None
 
 
-def _blocks(ctx: StageContext, network: Network, days: Sequence[FeatureDay]) -> Iterator[Rows]:
+def _blocks(
+    ctx: StageContext, network: Network, days: Sequence[FeatureDay], of_days: Mapping[date, Replaced]
+) -> Iterator[Rows]:
     """The rows of the days, block by block; files are verified ahead."""
     names = [[name for name in day.arrays if name != "group"] for day in days]
     files = [day.arrays[name] for day, of_day in zip(days, names, strict=True) for name in of_day]
     arrays = map_arrays(ctx.store, files, ctx.disk, threads=_threads(ctx))
-    for of_day in names:
+    for day, of_day in zip(days, names, strict=True):
         found = {name: next(arrays) for name in of_day}
+        statistics = statistics_of_day(network, of_days.get(day.day))
         for begin in range(0, len(found["label"]), _BLOCK_ROWS):
             # copied: a mapped array cannot be written, and torch warns of that
-            yield rows_of(
-                {name: np.array(array[begin : begin + _BLOCK_ROWS]) for name, array in found.items()}, network
-            )
+            block = {name: np.array(array[begin : begin + _BLOCK_ROWS]) for name, array in found.items()}
+            yield rows_of(block, network, statistics)
 
 
 def _threads(ctx: StageContext) -> int:

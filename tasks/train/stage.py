@@ -107,7 +107,7 @@ def train_model(
     network = fit(Network(description, custom_body(description, ctx.folder)), state)
     begun = begin_with_parent(ctx, network, description)
     with ctx.phase("read"):
-        both = read(ctx, network, features, *parts_of(ctx.spec, features.split))
+        both = read(ctx, network, features, *parts_of(ctx.spec, features.split), of_days=state.of_days)
         train, valid = both.split(rows_of(features, "train"))
         network.preprocess.flagged.copy_(missing(train))
     settings = _settings(ctx, features, len(train), measured, device)

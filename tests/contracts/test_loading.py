@@ -422,5 +422,8 @@ def test_a_long_list_of_what_is_allowed_is_printed_once() -> None:
             "rating:   {role: numeric,", "rating:   {rol: 1, role: numeric,"
         )
     )
-    assert "columns.price.rol: unknown key; allowed: derived, in, max, max_null, min, role, transform, type;" in first
+    assert (
+        "columns.price.rol: unknown key; allowed: derived, in, max, max_null, min, role, statistics, transform, type;"
+        in (first)
+    )
     assert "columns.rating.rol: unknown key; allowed: see columns.price.rol; did you mean role?" in second
