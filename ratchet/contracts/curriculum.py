@@ -8,7 +8,7 @@ from ratchet.contracts.document import Document
 
 
 class Curriculum(Document):
-    """Newer days more often than older ones. An epoch has as many rows as without it."""
+    """Newer days more often than older ones. An epoch has as many steps as without it, of about as many rows."""
 
     by: Literal["age"] = Field(description="What decides how often a row is met: age, the age of its day.")
     half_life_days: float = Field(

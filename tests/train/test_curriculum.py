@@ -1,10 +1,12 @@
 """Newer days more often: how often, with as many steps as without, and the same again after a stop."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -70,6 +72,21 @@ def test_a_reader_meets_new_rows_more_often_in_as_many_steps_of_as_many_rows(obj
             np.add.at(counts, reader.row_numbers(batch), 1)
     per_day = np.array([counts[:500].mean(), counts[500:1001].mean(), counts[1001:].mean()])
     assert_allclose(per_day / per_day[2], (0.25, 0.5, 1.0), rtol=0.1)
+
+
+def test_groups_of_unlike_sizes_change_the_rows_of_an_epoch_and_neither_its_steps_nor_its_pieces() -> None:
+    sizes = [np.full(60, 2), np.full(8, 40)]
+    days = [replace(rows("ranking", int(one.sum())), sizes=torch.from_numpy(one)) for one in sizes]
+    sampling = Sampling(ends=(120, 440), weights=(0.25, 1.0))
+    reader = Reader(join(days, np.arange(440)), batch_size=64, seed=0, chunk_rows=8, sampling=sampling)
+    usual = Reader(join(days, np.arange(440)), batch_size=64, seed=0, chunk_rows=8)
+    pieces = sum(map(len, usual.epoch(1)))
+    counted = set()
+    for epoch in range(1, 20):
+        batches = reader.epoch(epoch)
+        assert (len(batches), sum(map(len, batches))) == (usual.steps, pieces)
+        counted.add(sum(len(reader.row_numbers(batch)) for batch in batches))
+    assert min(counted) > 440
 
 
 @pytest.mark.parametrize("stopped_after", [1, 7, 20, 43])
