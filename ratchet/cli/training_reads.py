@@ -2,6 +2,7 @@
 
 from math import ceil
 
+from ratchet.contracts.kinds import most_rounds
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.step_rows import step_rows
 from ratchet.pages.words import count
@@ -11,13 +12,19 @@ _EXAMPLES = (10_000, 1_000_000)
 
 
 def training_reads(spec: PipelineSpec) -> list[str]:
-    """Two lines: days and columns; epochs and steps."""
+    """Two lines: days and columns; epochs and steps, or rounds of boosted trees."""
     held, valid, window = spec.evaluate.holdout_days, spec.train.valid_days, spec.source.window_days
     numeric, categorical = (len(spec.with_role(role)) for role in ("numeric", "categorical"))
     sizes = {rows: ceil(rows / step_rows(spec.train.batch_size, rows)) for rows in _EXAMPLES}
     steps = ", ".join(f"{count(steps, 'step')} for {rows:,} rows" for rows, steps in sizes.items())
     days = f"{window - held - valid} of {count(window, 'day')} ({held} held out, {valid} for validation)"
     columns = f"{count(numeric, 'numeric column')} and {count(categorical, 'categorical column')}"
+    if (model := spec.train.model).is_boosted:
+        most = count(most_rounds(model.rounds, measured=valid > 0), "round")
+        return [
+            f"training reads {days}, {columns}",
+            f"a round adds a tree of up to {model.leaves} leaves; at most {most}",
+        ]
     most = f"{count(spec.train.epochs, 'epoch')} and {count(spec.train.steps, 'step')}"
     return [
         f"training reads {days}, {columns}",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ratchet.contracts.boosting import boosting_fits
 from ratchet.contracts.gate import DECISIVE, METRICS, family
 from ratchet.contracts.misfits import Misfit, Rule
 from ratchet.contracts.pipeline import PipelineSpec
@@ -65,5 +66,5 @@ def _stale_is_old(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("gate", "max_stale_loss"), message, f"0% to {show_fraction(_MOST_STALE_LOSS)}")
 
 
-LIMITS: tuple[Rule, ...] = (_metric_decides, _ranks_fit, _shards_fit, _stale_is_old)
+LIMITS: tuple[Rule, ...] = (_metric_decides, _ranks_fit, _shards_fit, boosting_fits, _stale_is_old)
 """Rules for pipeline files alone."""

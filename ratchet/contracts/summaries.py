@@ -171,7 +171,7 @@ class TrainedModel(Document):
     """train, refit: a model that scores raw rows.
 
     Outputs: `weights` (safetensors), `description` (JSON), `code` (the pipeline's folder), `trace` (.npy, float32
-    [steps, 2]: the loss of each step and the norm of its gradient).
+    [steps, 2]: the loss of each step and the norm of its gradient; of each tree its gain and the sum of its leaves).
     """
 
     digest: Sha256 = Field(description="The digest of weights and description: the identity of the model.")
@@ -184,8 +184,9 @@ class TrainedModel(Document):
     batch_size: int
     accumulation: int = Field(1, ge=1, description="The number of micro-batches of a step at the end.")
     segments: tuple[Segment, ...] = Field((), description="How its steps were computed, the first ones first.")
-    parameters: int
-    rows: int = Field(description="The training rows of an epoch.")
+    parameters: int = Field(description="Of boosted trees, their leaves.")
+    trees: int | None = Field(None, description="The number of trees; None of a network.")
+    rows: int = Field(description="The training rows of an epoch, which is a round of boosted trees.")
     resumed_from: int | None = Field(None, description="The step of the checkpoint that this attempt resumed from.")
     warm_start: WarmStart | None = Field(None, description="The model that it began with; None if all was fresh.")
     refit: Refit | None = Field(None, description="Only for refit; all days of its split are training days.")

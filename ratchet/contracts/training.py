@@ -6,14 +6,11 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ratchet.contracts.curriculum import Curriculum
 from ratchet.contracts.document import Document
+from ratchet.contracts.kinds import BOOSTED, KINDS
 from ratchet.contracts.quantities import Duration
 from ratchet.contracts.step_rows import MAX_ACCUMULATION
 
 Objective = Literal["ranking", "binary", "regression", "multiclass"]
-
-
-KINDS = ("mlp", "dcn", "linear", "set", "tabm")
-"""Architectures that Ratchet brings."""
 
 
 def _parse_kind(value: object) -> object:
@@ -58,13 +55,13 @@ class Model(Document):
     """The architecture. `dcn` is a deep and cross network (Wang et al. 2021), `mlp` has no cross layers.
 
     In a `set` the rows of a group attend to each other as well. `tabm` is a network with many members (Gorishniy et al.
-    2024), whose mean it gives.
+    2024), whose mean it gives. `lightgbm` is no network but boosted trees (Ke et al. 2017), with keys of its own.
     """
 
     kind: ModelKind = Field(
         "dcn",
-        description="dcn, mlp, linear, set, tabm, or a class in the pipeline's model.py, such as model.py:MyModule. "
-        "set needs a column with role group, whose rows have to be scored together.",
+        description="dcn, mlp, linear, set, tabm, lightgbm, or a class in the pipeline's model.py, such as "
+        "model.py:MyModule. set needs a column with role group, whose rows have to be scored together.",
     )
     embedding_dim: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
         "auto", description="The length of the vector of a category. auto: 2 to 32, the more the more categories."
@@ -80,6 +77,19 @@ class Model(Document):
     )
     dropout: float = Field(0.2, ge=0, lt=1, description="The share of activations set to zero during training.")
     min_count: int = Field(2, ge=1, description="A category with fewer training rows than this counts as unknown.")
+    rounds: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = Field(
+        "auto",
+        description="The largest number of rounds (lightgbm only); each adds a tree, in multiclass one for each class. "
+        "A plateau on the validation days ends them sooner. auto: 2000; without validation days 200.",
+    )
+    leaves: int = Field(31, ge=2, le=131_072, description="The largest number of leaves of a tree (lightgbm only).")
+    rate: float = Field(0.05, gt=0, le=1, description="The share of a tree that is added (lightgbm only).")
+    min_rows: int = Field(20, ge=1, description="The smallest number of training rows in a leaf (lightgbm only).")
+
+    @property
+    def is_boosted(self) -> bool:
+        """Whether it is boosted trees, and no network."""
+        return self.kind == BOOSTED
 
 
 class Checkpoint(Document):

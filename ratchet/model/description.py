@@ -6,6 +6,8 @@ Plain dataclasses and JSON, so that a GPU machine needs nothing but torch, numpy
 import json
 from dataclasses import asdict, dataclass
 
+from ratchet.contracts.kinds import BOOSTED
+
 FORMAT = 1
 WEIGHTS, DESCRIPTION, CODE = "weights.safetensors", "description.json", "code"
 """What a model's folder holds: two files, and a folder with the pipeline's own."""
@@ -45,10 +47,10 @@ class GroupColumn:
 class Architecture:
     """The layers.
 
-    kind: linear, mlp, dcn, set, tabm, or `model.py:Class`. bins: of a number, at most; number_dim: the length of the
-    vector that its bins are mapped to; both 0 without such vectors. masked: the share of known categories that count as
-    unknown in a step of training. skip: whether a linear layer beside the others adds to their output. members: of
-    tabm.
+    kind: linear, mlp, dcn, set, tabm, lightgbm, or `model.py:Class`. bins: of a number, at most; number_dim: the length
+    of the vector that its bins are mapped to; both 0 without such vectors. masked: the share of known categories that
+    count as unknown in a step of training. skip: whether a linear layer beside the others adds to their output.
+    members: of tabm.
     """
 
     kind: str
@@ -65,6 +67,11 @@ class Architecture:
     def is_custom(self) -> bool:
         """Whether the layers are a module of the pipeline's own."""
         return ":" in self.kind
+
+    @property
+    def is_boosted(self) -> bool:
+        """Whether it has trees, and no layers."""
+        return self.kind == BOOSTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,39 +131,33 @@ def _add_flags(_preprocess: nn.Module, state: dict[str, Tensor], prefix: str, *_
         state.setdefault(f"{prefix}flagged", torch.ones_like(state[f"{prefix}mean"], dtype=torch.bool))
 
 
-class Network(nn.Module):
-    """A whole model: `forward` takes what `encoding` makes of raw rows."""
+class Predictor(nn.Module):
+    """A model of encoded rows, of any kind: preprocessing and a label's scale in buffers, and `scores`.
+
+    has_members: whether `scores` has a column for each member. reads_groups: whether it needs the sizes of groups.
+    """
 
     label_mean: Tensor
     label_scale: Tensor
+    body: nn.Module
+    has_members = False
+    reads_groups = False
 
-    def __init__(self, description: Description, custom: Callable[[int], Layers] | None = None) -> None:
-        """custom: the pipeline's own module, given the number of inputs, where the architecture names one."""
+    def __init__(self, description: Description) -> None:
         super().__init__()
-        architecture = description.architecture
         self.preprocess = Preprocess(description)
-        self.numbers: Numbers | None = None
-        inputs = 2 * len(description.numeric) + sum(column.dimension for column in description.categorical)
-        if architecture.number_dim and description.numeric:
-            self.numbers = Numbers(len(description.numeric), architecture.bins, architecture.number_dim)
-            inputs += len(description.numeric) * architecture.number_dim
-        self.embedding = Embeddings(description.categorical, architecture.masked)
-        layers = custom(inputs) if custom else body(architecture, inputs, description.classes)
-        self.body, self._asks, self._check = layers
-        self.has_members = architecture.kind == "tabm"
-        self.reads_groups = self.asks_for(*OF_GROUPS)
-        self._categorical, self._classes = description.categorical, description.classes
         self.register_buffer("label_mean", torch.zeros((), dtype=torch.float64))
         self.register_buffer("label_scale", torch.ones((), dtype=torch.float64))
-
-    def asks_for(self, *names: str) -> bool:
-        """Whether the layers ask for one of these by name."""
-        return not set(names).isdisjoint(self._asks or ())
 
     @property
     def computes_in(self) -> torch.dtype:
         """The precision of what is fitted: float64; float32 in a model of before."""
         return self.preprocess.mean.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.preprocess.mean.device
 
     def forward(self, numeric: Tensor, ids: Tensor, sizes: Tensor | None = None) -> Tensor:
         """Raw outputs of rows as `encoding` makes them. sizes: as in `scores`.
@@ -178,6 +172,34 @@ class Network(nn.Module):
 
         sizes: int64 [groups], the rows of each group, which lie next to each other; needed where `reads_groups`.
         """
+        raise NotImplementedError
+
+
+class Network(Predictor):
+    """Layers after the preprocessing."""
+
+    def __init__(self, description: Description, custom: Callable[[int], Layers] | None = None) -> None:
+        """custom: the pipeline's own module, given the number of inputs, where the architecture names one."""
+        super().__init__(description)
+        architecture = description.architecture
+        self.numbers: Numbers | None = None
+        inputs = 2 * len(description.numeric) + sum(column.dimension for column in description.categorical)
+        if architecture.number_dim and description.numeric:
+            self.numbers = Numbers(len(description.numeric), architecture.bins, architecture.number_dim)
+            inputs += len(description.numeric) * architecture.number_dim
+        self.embedding = Embeddings(description.categorical, architecture.masked)
+        layers = custom(inputs) if custom else body(architecture, inputs, description.classes)
+        self.body, self._asks, self._check = layers
+        self.has_members = architecture.kind == "tabm"
+        self.reads_groups = self.asks_for(*OF_GROUPS)
+        self._categorical, self._classes = description.categorical, description.classes
+
+    def asks_for(self, *names: str) -> bool:
+        """Whether the layers ask for one of these by name."""
+        return not set(names).isdisjoint(self._asks or ())
+
+    def scores(self, standard: Tensor, places: Tensor, sizes: Tensor | None = None) -> Tensor:
+        """See Predictor."""
         numbers, vectors = self.preprocess.numbers(standard), self.embedding(places)
         inputs = [numbers, vectors]
         if self.numbers is not None:
@@ -214,7 +236,7 @@ class Network(nn.Module):
         return {name: given[name] for name in asks}
 
 
-def load_weights(network: Network, weights: dict[str, Tensor]) -> None:
+def load_weights(network: Predictor, weights: dict[str, Tensor]) -> None:
     """Give a network its weights and its precision: a model whose buffers are float32 computes as it was trained.
 
     Raises RuntimeError for weights of another network.
@@ -225,7 +247,7 @@ def load_weights(network: Network, weights: dict[str, Tensor]) -> None:
     network.label_mean, network.label_scale = network.label_mean.to(kind), network.label_scale.to(kind)
 
 
-def finish(network: Network, objective: str, raw: Tensor) -> Tensor:
+def finish(network: Predictor, objective: str, raw: Tensor) -> Tensor:
     """What the network's output means for an objective: a probability, a value on the label's scale, or a score.
 
     Of a network with members, the mean of what their outputs mean.
@@ -237,7 +259,7 @@ def finish(network: Network, objective: str, raw: Tensor) -> Tensor:
     return reduce(torch.add, members) / len(members)  # in this order for each row, wherever it is
 
 
-def _meaning(network: Network, objective: str, raw: Tensor) -> Tensor:
+def _meaning(network: Predictor, objective: str, raw: Tensor) -> Tensor:
     if objective == "binary":
         return torch.sigmoid(raw)
     if objective == "multiclass":

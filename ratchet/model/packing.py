@@ -12,6 +12,7 @@ from ratchet.model.description import DESCRIPTION, GroupColumn, group_of
 from ratchet.tracking.mlflow import silence
 
 _NEEDED = ("numpy", "pandas", "pydantic", "safetensors", "torch")
+_OF_TREES = ("lightgbm",)
 
 
 def pack(spec: PipelineSpec, trained: Path, scoring: Path, target: Path, *, pins: Pins, tags: dict[str, str]) -> None:
@@ -32,7 +33,7 @@ def pack(spec: PipelineSpec, trained: Path, scoring: Path, target: Path, *, pins
             python_model=str(Path(__file__).with_name("pyfunc.py")),
             artifacts={"trained": str(trained), "scoring": str(scoring)},
             signature=signature(spec, group_of((trained / DESCRIPTION).read_bytes())),
-            pip_requirements=requirements(pins),
+            pip_requirements=requirements(pins, trees=spec.train.model.is_boosted),
             metadata=tags,
             model_config={"digest": tags["ratchet.model_digest"]},
         )
@@ -71,6 +72,7 @@ def _type(column: Column) -> Any:
     return DataType.string if column.type == "string" else AnyType()
 
 
-def requirements(pins: Pins) -> list[str]:
-    """What a server needs beside MLflow, at the versions of the run."""
-    return [f"{name}=={(pins.libraries.get(name) or metadata.version(name)).partition('+')[0]}" for name in _NEEDED]
+def requirements(pins: Pins, *, trees: bool = False) -> list[str]:
+    """What a server needs beside MLflow, at the versions of the run. trees: whether the model is boosted trees."""
+    needed = sorted((*_NEEDED, *_OF_TREES)) if trees else _NEEDED
+    return [f"{name}=={(pins.libraries.get(name) or metadata.version(name)).partition('+')[0]}" for name in needed]

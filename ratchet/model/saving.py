@@ -14,10 +14,10 @@ from ratchet.contracts import bundle
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.model.description import Description, to_json
 from ratchet.model.hashing import probe
-from ratchet.model.networks import Network
+from ratchet.model.networks import Predictor
 
 
-def dump(description: Description, network: Network) -> tuple[bytes, bytes, Description]:
+def dump(description: Description, network: Predictor) -> tuple[bytes, bytes, Description]:
     """(weights, description, description) as bytes and as it is then.
 
     It names the weights that belong to it, and the group column only where the layers ask for groups.

@@ -17,12 +17,12 @@ from safetensors.torch import load as load_tensors
 
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
-from ratchet.model.custom import custom_body
 from ratchet.model.derivation import load_derive
 from ratchet.model.description import CODE, DESCRIPTION, WEIGHTS, Description, from_json
 from ratchet.model.encoding import category_ids, encode
 from ratchet.model.hashing import MISSING, Ids, probe
-from ratchet.model.networks import Network, finish, load_weights
+from ratchet.model.kinds import make_model
+from ratchet.model.networks import Predictor, finish, load_weights
 from ratchet.model.products import make_exact
 from ratchet.model.saving import code_digest, digest_of_model
 
@@ -43,7 +43,7 @@ class ScoringModel:
     the place of a row.
     """
 
-    def __init__(self, description: Description, network: Network, folder: Path, identity: str) -> None:
+    def __init__(self, description: Description, network: Predictor, folder: Path, identity: str) -> None:
         self.description = description
         self.digest = identity
         self._network = network.eval()
@@ -190,7 +190,7 @@ def load(folder: Path) -> ScoringModel:
         raise CorruptArtifact(
             f"{folder / CODE} is not the code that the model was trained with", remedy="restore it, or train again"
         )
-    network = Network(description, custom_body(description, folder / CODE))
+    network = make_model(description, folder / CODE)
     try:
         load_weights(network, load_tensors(weights))
     except (RuntimeError, SafetensorError) as error:

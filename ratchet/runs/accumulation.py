@@ -121,7 +121,9 @@ def _key(plan: RunPlan) -> str:
 
 
 def _most(store: Store, plan: RunPlan) -> int:
-    """The most micro-batches of a step: each has at least one row, and for a ranking one group."""
+    """The most micro-batches of a step: each has at least one row, and for a ranking one group. Trees have none."""
+    if plan.spec.train.model.is_boosted:
+        return 1
     try:
         outcome = Outcome.model_validate_json(store.read(paths.outcome(plan.spec.name, plan.run_id, "features")))
     except FileNotFoundError:

@@ -69,6 +69,8 @@ def _read(store: Store, spec: PipelineSpec, now: Standing, record: Record) -> Pa
         result = read_manifest(store, maker(record.manifests)).result
         measured = read_manifest(store, record.manifests["train"]).result
         made = summaries.trained(result)
+        if made.trees is not None:
+            raise _BeginsFresh(f"{name} is of boosted trees, which have no weights to begin with")
         parent = _parent(record, made, result)
         columns = readers.recorded_columns(result.parts) or {}
     except (CorruptArtifact, LookupError, ValueError) as error:

@@ -23,7 +23,10 @@ FILE = "release.json"
 _RECORD = Path(__file__).resolve().parents[1] / FILE
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 DECISIVE = frozenset(
-    {"deltalake", "great-expectations", "mlflow-skinny", "numpy", "pandas", "polars", "pyarrow", "safetensors", "torch"}
+    {
+        *("deltalake", "great-expectations", "lightgbm", "mlflow-skinny", "numpy", "pandas", "polars", "pyarrow"),
+        *("safetensors", "torch"),
+    }
 )
 
 

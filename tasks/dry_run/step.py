@@ -11,10 +11,11 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import show_memory
 from ratchet.contracts.summaries import FeatureSet, Split
+from ratchet.model.boosted import Boosted
 from ratchet.model.custom import custom_body
 from ratchet.model.description import Description
 from ratchet.model.fitted_state import FittedState
-from ratchet.model.networks import Network
+from ratchet.model.networks import Network, Predictor
 from ratchet.runtime.user_code import lacks_memory
 from tasks.dry_run.report import Report
 from tasks.features.category_statistics import Source
@@ -53,6 +54,10 @@ def try_training(spec: PipelineSpec, folder: Path, encoded: EncodedDay | None, r
                 split=Split(train=(), valid=(), holdout=()),
             )
             description = describe(spec, folder, features, fitted)
+            if description.architecture.is_boosted:
+                if encoded is not None:
+                    _round(spec, description, fitted, encoded)
+                return
             loss, mass = load_loss(spec.train.objective, kind, folder)
             report.step(f"one step of training with {file}" if file else "one step of training")
             weighted, grouped = bool(spec.with_role("weight")), spec.group is not None
@@ -106,6 +111,25 @@ def _fitted(spec: PipelineSpec, encoded: EncodedDay | None) -> FittedState:
     )
 
 
+def _round(spec: PipelineSpec, description: Description, fitted: FittedState, encoded: EncodedDay) -> None:
+    """A round of boosted trees. Raises ConfigurationError if the rows are none that LightGBM takes."""
+    from tasks.train.trees import Grower, TreeSettings, TreeText
+
+    model, keys = fit(Boosted(description), fitted), spec.train.model
+    rows = _rows(spec, model, encoded)
+    shape = TreeSettings(
+        objective=spec.train.objective,
+        classes=description.classes,
+        leaves=keys.leaves,
+        rate=keys.rate,
+        min_rows=keys.min_rows,
+        unmeasured=1,
+        seed=spec.train.seed,
+        threads=1,
+    )
+    Grower(model, shape, rows).begin(rows, None, TreeText()).update()
+
+
 def _step(spec: PipelineSpec, folder: Path, description: Description, fitted: FittedState, encoded: EncodedDay) -> None:
     """One step of the optimizer. Raises ConfigurationError if the loss, a gradient or a weight is not finite."""
     kind = spec.train.model.kind
@@ -128,7 +152,7 @@ def _step(spec: PipelineSpec, folder: Path, description: Description, fitted: Fi
         )
 
 
-def _rows(spec: PipelineSpec, network: Network, encoded: EncodedDay) -> Rows:
+def _rows(spec: PipelineSpec, network: Predictor, encoded: EncodedDay) -> Rows:
     """The rows as training reads them, with the labels as the loss takes them."""
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in encoded.arrays.items()}
     places = network.preprocess.places(tensors["categorical"])

@@ -13,6 +13,7 @@ from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Check, Judgement, Snapshot, Split, TrainedModel, Validation
 from ratchet.pages import template
 from ratchet.pages.rails import guard_lines, rival
+from ratchet.pages.words import count
 from ratchet.verdict.sentences import confidence
 from tasks.report import charts
 from tasks.report.headline import headline
@@ -87,7 +88,10 @@ def render(facts: RunFacts) -> str:
 
 
 def _kept(trained: TrainedModel) -> str:
-    """Which weights are the model."""
+    """Which weights, or trees, are the model."""
+    if trained.trees is not None:
+        of = f"The model has {count(int(trained.fall), 'round')} of trees, grown on all days but the held-out ones"
+        return f"{of}: with as many the metric was best on the validation days." if trained.level else f"{of}."
     at = f"{trained.evaluations[trained.best - 1].epoch:.3g} epochs"
     if not trained.fall:
         return f"The weights after {at} were kept."

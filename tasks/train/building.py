@@ -1,6 +1,7 @@
-"""From the pipeline's file and what was fitted to a network that has not been trained."""
+"""From the pipeline's file and what was fitted to a model that has not been trained."""
 
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -8,19 +9,19 @@ import torch
 from ratchet.contracts.category_statistics import name_of, statistics_of
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import FeatureSet
+from ratchet.contracts.training import Model
 from ratchet.model.description import Architecture, CategoricalColumn, Description, GroupColumn, NumericColumn
 from ratchet.model.fitted_state import FittedState
-from ratchet.model.networks import Network
+from ratchet.model.networks import Network, Predictor
 from ratchet.model.saving import code_digest
 
 _SHORTEST, _LONGEST = 2, 32
+_Model = TypeVar("_Model", bound=Predictor)
 
 
 def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: FittedState) -> Description:
     """What the model is. folder: the pipeline's, which holds its own code."""
     columns, settings = spec.columns, spec.train.model
-    plain = ":" in settings.kind or settings.kind == "linear"  # no layers of ours before or beside its own
-    bins = 0 if plain else max((len(ends) - 1 for ends in fitted.edges), default=0)
     sizes = [len(ids) for ids in fitted.vocabulary]
     return Description(
         objective=spec.train.objective,
@@ -38,31 +39,39 @@ def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: Fit
             for name, size in zip(features.categorical, sizes, strict=True)
         ),
         derived={name: column.type for name, column in columns.items() if column.derived},
-        architecture=Architecture(
-            kind=settings.kind,
-            hidden=settings.hidden,
-            cross_layers=settings.cross_layers,
-            dropout=settings.dropout,
-            bins=max(bins, 0),
-            number_dim=settings.number_dim if bins > 0 else 0,
-            masked=0.0 if plain else settings.masked,
-            skip=not plain,
-            members=settings.members if settings.kind == "tabm" else 1,
-        ),
+        architecture=_architecture(settings, fitted),
         group=GroupColumn(name=spec.group, type=columns[spec.group].type) if spec.group else None,
         code=code_digest(folder),
         classes=len(columns[spec.label].allowed or ()) if spec.train.objective == "multiclass" else 1,
     )
 
 
-def fit(network: Network, fitted: FittedState) -> Network:
+def _architecture(settings: Model, fitted: FittedState) -> Architecture:
+    if settings.is_boosted:
+        return Architecture(kind=settings.kind, hidden=(), cross_layers=0, dropout=0.0)
+    plain = ":" in settings.kind or settings.kind == "linear"  # no layers of ours before or beside its own
+    bins = 0 if plain else max((len(ends) - 1 for ends in fitted.edges), default=0)
+    return Architecture(
+        kind=settings.kind,
+        hidden=settings.hidden,
+        cross_layers=settings.cross_layers,
+        dropout=settings.dropout,
+        bins=max(bins, 0),
+        number_dim=settings.number_dim if bins > 0 else 0,
+        masked=0.0 if plain else settings.masked,
+        skip=not plain,
+        members=settings.members if settings.kind == "tabm" else 1,
+    )
+
+
+def fit(network: _Model, fitted: FittedState) -> _Model:
     """Put the values that were fitted on the training days into the model's buffers."""
     preprocess = network.preprocess
     preprocess.mean.copy_(torch.from_numpy(fitted.mean))
     preprocess.scale.copy_(torch.from_numpy(fitted.std))
     preprocess.vocabulary.copy_(torch.from_numpy(np.concatenate([*fitted.vocabulary, np.zeros(0, np.int64)])))
     preprocess.statistics.copy_(torch.from_numpy(fitted.statistics))
-    if network.numbers is not None:
+    if isinstance(network, Network) and network.numbers is not None:
         network.numbers.fit(tuple(torch.from_numpy(ends) for ends in fitted.edges))
     network.label_mean.fill_(fitted.label_mean)
     network.label_scale.fill_(fitted.label_std)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ratchet.contracts.step_rows import CHUNK_ROWS, MAX_ACCUMULATION
-from ratchet.model.networks import Network
+from ratchet.model.networks import Predictor
 from ratchet.runtime.user_code import lacks_memory
 from tasks.train.data import Rows
 from tasks.train.losses import Loss, Mass
@@ -47,7 +47,7 @@ class Computation:
     """
 
     def __init__(
-        self, network: Network, settings: Settings, *, loss: Loss, mass: Mass, precision: Precision | None = None
+        self, network: Predictor, settings: Settings, *, loss: Loss, mass: Mass, precision: Precision | None = None
     ) -> None:
         """precision: of training; what is not trained is computed in fp32."""
         self.precision = precision or Precision()
@@ -58,7 +58,7 @@ class Computation:
         self._loss, self._mass = loss, mass
         self._standardise = settings.objective == "regression"
         self._batch_size = settings.batch_size
-        self.device = next(network.parameters()).device
+        self.device = network.device
 
     def add_gradients(self, batch: Rows) -> BatchLoss:
         """Sum the gradients of a step over its micro-batches. Returns the loss of the whole batch, to rounding."""

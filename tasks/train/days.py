@@ -19,7 +19,7 @@ from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.summaries import FeatureDay, FeatureSet
 from ratchet.model.arrays import map_arrays
 from ratchet.model.fitted_state import Replaced
-from ratchet.model.networks import Network
+from ratchet.model.networks import Predictor
 from ratchet.runtime.context import StageContext
 from tasks.train.data import Rows
 from tasks.train.disk_table import DiskBuilder
@@ -38,7 +38,7 @@ _LABELS = {"multiclass": torch.int64, "regression": torch.float64}
 
 def read(
     ctx: StageContext,
-    network: Network,
+    network: Predictor,
     features: FeatureSet,
     *parts: Sequence[date],
     of_days: Mapping[date, Replaced] = NOTHING,
@@ -66,7 +66,7 @@ def read(
     return join(_blocks(ctx, network, days, of_days), places, sizes=sizes, build=build)
 
 
-def rows_of(arrays: Mapping[str, NDArray[np.generic]], network: Network, statistics: Tensor | None = None) -> Rows:
+def rows_of(arrays: Mapping[str, NDArray[np.generic]], network: Predictor, statistics: Tensor | None = None) -> Rows:
     """The arrays of summaries.FeatureDay as rows of a network; ids are looked up once for all epochs.
 
     statistics: of categories, in place of the network's.
@@ -83,7 +83,7 @@ def rows_of(arrays: Mapping[str, NDArray[np.generic]], network: Network, statist
     )
 
 
-def statistics_of_day(network: Network, replaced: Replaced | None) -> Tensor | None:
+def statistics_of_day(network: Predictor, replaced: Replaced | None) -> Tensor | None:
     """The statistics of categories for the rows of a day; None for those of the network."""
     if replaced is None:
         return None
@@ -101,7 +101,7 @@ def missing(rows: Rows) -> Tensor:
     return found
 
 
-def _where(ctx: StageContext, network: Network, days: Sequence[FeatureDay]) -> Callable[[Layout, int], Builder]:
+def _where(ctx: StageContext, network: Predictor, days: Sequence[FeatureDay]) -> Callable[[Layout, int], Builder]:
     """What builds the table. Logs where it is, and why."""
     layout = Layout(
         label=_LABELS.get(ctx.spec.train.objective, torch.float32),
@@ -142,7 +142,7 @@ def _sizes(ctx: StageContext, days: Sequence[FeatureDay]) -> NDArray[np.int64] |
 
 
 def _blocks(
-    ctx: StageContext, network: Network, days: Sequence[FeatureDay], of_days: Mapping[date, Replaced]
+    ctx: StageContext, network: Predictor, days: Sequence[FeatureDay], of_days: Mapping[date, Replaced]
 ) -> Iterator[Rows]:
     """The rows of the days, block by block; files are verified ahead."""
     names = [[name for name in day.arrays if name != "group"] for day in days]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
 from ratchet.contracts.summaries import FeatureSet
 from ratchet.model.description import Description
-from ratchet.model.networks import Network
+from ratchet.model.networks import Predictor
 from tasks.train.data import Rows
 from tasks.train.extremes import extremes
 from tasks.train.loop import SaveFailed, StopTraining
@@ -17,7 +17,7 @@ from tasks.train.step_losses import NotFinite
 
 
 @contextmanager
-def convert_endings(description: Description, network: Network, features: FeatureSet, rows: Rows) -> Iterator[None]:
+def convert_endings(description: Description, network: Predictor, features: FeatureSet, rows: Rows) -> Iterator[None]:
     """Raise what the stage's contract knows for what the loop raises. rows: those for training, then for validation."""
     try:
         yield

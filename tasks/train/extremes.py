@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from ratchet.contracts.summaries import FeatureDay
 from ratchet.model.description import Description
-from ratchet.model.networks import Network
+from ratchet.model.networks import Predictor
 from tasks.train.data import Rows
 
 
 def extremes(
-    description: Description, network: Network, days: Sequence[FeatureDay], rows: Rows, places: NDArray[np.int64]
+    description: Description, network: Predictor, days: Sequence[FeatureDay], rows: Rows, places: NDArray[np.int64]
 ) -> str:
     """How many rows, their smallest and largest label, and the value that is farthest from its column's mean.
 

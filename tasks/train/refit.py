@@ -13,9 +13,9 @@ from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.refit import Refit
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.summaries import FeatureSet, Split, TrainedModel
-from ratchet.model.custom import custom_body
 from ratchet.model.description import from_json
-from ratchet.model.networks import Network, finish, load_weights
+from ratchet.model.kinds import make_model
+from ratchet.model.networks import Predictor, finish, load_weights
 from ratchet.model.own_metric import PipelineMetrics
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
@@ -25,8 +25,9 @@ from tasks.train.launch import launch
 from tasks.train.memory import convert_memory_errors
 from tasks.train.ranks import Ranks
 from tasks.train.refit_service import ask_as_service
-from tasks.train.stage import Training, metric_of, ranks_of, train_model
+from tasks.train.stage import ranks_of, train_model
 from tasks.train.step_losses import NotFinite
+from tasks.train.training import Training, metric_of
 
 DIVERGED = "refit-diverged"
 """The outcome of a refit that its guard refuses."""
@@ -111,17 +112,17 @@ def refusal(found: Refit, *, first_loss: float, finite: bool) -> str:
     return ""
 
 
-def _network(ctx: StageContext, result: StageResult) -> Network:
+def _network(ctx: StageContext, result: StageResult) -> Predictor:
     """The network of a training of this pipeline."""
     description = from_json(read_bytes(ctx.store, result.outputs["description"]))
-    network = Network(description, custom_body(description, ctx.folder))
+    network = make_model(description, ctx.folder)
     load_weights(network, load_tensors(read_bytes(ctx.store, result.outputs["weights"])))
     return network
 
 
-def _score(ctx: StageContext, made: Training, features: FeatureSet, network: Network) -> float | None:
+def _score(ctx: StageContext, made: Training, features: FeatureSet, network: Predictor) -> float | None:
     """The metric that decides, of a network on the held-out days, computed where the refit was trained."""
-    device = next(made.network.parameters()).device
+    device = made.network.device
     rows = read(ctx, network.cpu(), features, features.split.holdout)
     computation = Computation(network.to(device), made.settings, loss=made.loss, mass=made.mass)
     network.eval()

@@ -1,41 +1,35 @@
-"""train: a model from encoded days. Adapts the stage contract to the loop, which knows nothing of stages."""
+"""train: a model from encoded days. Adapts the stage contract to the loop, which knows nothing of stages.
 
-from collections.abc import Sequence
+`train_model` picks the engine: the loop of networks here, or that of trees in boosted_stage.
+"""
+
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass
-from io import BytesIO
+from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from ratchet.contracts import summaries
 from ratchet.contracts.accumulation import Segment as SegmentRecord
 from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Evaluation, FeatureSet, TrainedModel
-from ratchet.metrics.metrics import Rows as MetricRows
 from ratchet.model.custom import custom_body
-from ratchet.model.description import Description
 from ratchet.model.fitted_state import FittedState
 from ratchet.model.networks import Network, finish
 from ratchet.model.own_metric import PipelineMetrics
-from ratchet.model.saving import digest_of_model, dump
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
 from tasks.train.building import describe, fit
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss, locate_errors
-from tasks.train.data import Rows
 from tasks.train.days import missing, read
 from tasks.train.days_in_order import parts_of, sampling_of
 from tasks.train.endings import convert_endings
 from tasks.train.hooks import Hooks
 from tasks.train.launch import launch
 from tasks.train.loop import Loop, TrainResult
-from tasks.train.losses import Loss, Mass
 from tasks.train.memory import convert_memory_errors
 from tasks.train.parent import begin_with_parent
 from tasks.train.precision import FP32, resolve
@@ -46,24 +40,10 @@ from tasks.train.result_metrics import metrics
 from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import refuse_step_sizes, rows_of
+from tasks.train.training import Training, metric_of, report_failed_saves, save_model, save_trace, say_how_it_begins
 from tasks.train.trial import try_own_code
 from tasks.train.warm_start import shorten
 from tasks.train.watchdog import watch_itself
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """A training that has ended; its model is in the outputs. settings, loss and mass: those that it was computed with.
-
-    network: on its device, with the last weights.
-    """
-
-    network: Network
-    settings: Settings
-    loss: Loss
-    mass: Mass
-    summary: TrainedModel
-    metrics: dict[str, float]
 
 
 def run(ctx: StageContext, ranks: Ranks | None = None) -> Finished:
@@ -96,6 +76,10 @@ def train_model(
     repeated: its batch size, and as many epochs of each part. Raises Preempted on a notice to stop, after saving, and
     RankDone on all ranks but the first.
     """
+    if ctx.spec.train.model.is_boosted:
+        from tasks.train.boosted_stage import train_trees  # late: it imports LightGBM, which networks do not need
+
+        return train_trees(ctx, features, fitted=fitted, measured=measured)
     resources, ours = ctx.spec.resources["train"], ranks or Ranks()
     refuse_step_sizes(ctx.spec, features)
     device = prepare(seed=ctx.spec.train.seed, cpus=resources.cpus / ours.size, gpus=resources.gpus)
@@ -142,9 +126,9 @@ def train_model(
     ours.leave_if_not_first()
     if profiler is not None:
         _save_profile(ctx, profiler.profile, trace)
-    _report_failed_saves(ctx, checkpointer)
-    _save_trace(ctx, result)
-    summary = _summary(_save(ctx, description, network), features, settings, network, result, rows=len(train))
+    report_failed_saves(ctx, checkpointer)
+    save_trace(ctx, result)
+    summary = _summary(save_model(ctx, description, network), features, settings, network, result, rows=len(train))
     summary = summary.model_copy(update={"warm_start": begun})
     return Training(
         network=network,
@@ -197,50 +181,16 @@ def _settings(
     )
 
 
-def metric_of(measures: PipelineMetrics, name: str, rows: Rows, scores: Tensor) -> float | None:
-    """A metric of final scores of rows; None where it has no value."""
-    measured = MetricRows(
-        label=rows.label.double().cpu().numpy(),
-        offsets=None if rows.sizes is None else np.append(0, np.cumsum(rows.sizes.cpu().numpy())),
-        weight=None if rows.weight is None else rows.weight.double().cpu().numpy(),
-    )
-    return measures.value(name, measured, scores.double().cpu().numpy())
-
-
 def _hooks(ctx: StageContext, network: Network, folder: StoreCheckpointFolder) -> Hooks:
     measures = PipelineMetrics(ctx.spec, ctx.folder)
     return Hooks(
         progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
         warn=ctx.log.warning,
-        begun=lambda step, segments: _say_how_it_begins(ctx, folder, step, segments),
+        begun=lambda step, segments: say_how_it_begins(ctx, folder, step, segments),
         stopping=ctx.stopping.is_set,
         metric=lambda rows, scores: metric_of(measures, ctx.spec.metric, rows, scores),
         finish=lambda raw: finish(network, ctx.spec.train.objective, raw),
     )
-
-
-def _say_how_it_begins(
-    ctx: StageContext, folder: StoreCheckpointFolder, step: int | None, segments: Sequence[Segment]
-) -> None:
-    if step is None:
-        if why := folder.why_fresh():
-            ctx.log.event("fresh", f"begins with step 0, not from the checkpoint of another training: {why}")
-        return
-    other = ""
-    if len(segments) > 1 and segments[-1].begin == step and not ctx.request.segments:
-        now, before = segments[-1].accumulation, segments[-2].accumulation
-        other = f"; a step is computed in {now} micro-batches now, and in {before} up to there" if now != before else ""
-    ctx.log.event("resumed", f"goes on from the checkpoint of step {step:,}{other}", step=step)
-
-
-def _report_failed_saves(ctx: StageContext, checkpointer: Checkpointer) -> None:
-    """Say at the end what the run went without: a stop would have lost that work."""
-    if checkpointer.failures:
-        message = (
-            f"{checkpointer.failures} of {len(checkpointer.stalls)} checkpoints could not be saved: a training that"
-            " stops loses that work; check the room and the limits of the store"
-        )
-        ctx.log.warning(message, failures=checkpointer.failures, saves=len(checkpointer.stalls))
 
 
 def _save_profile(ctx: StageContext, profile: Profile | None, trace: Path) -> None:
@@ -252,22 +202,6 @@ def _save_profile(ctx: StageContext, profile: Profile | None, trace: Path) -> No
     made = ctx.transaction.add_bytes("profile.html", page(ctx.request, profile).encode())
     ctx.transaction.add("profile-trace.json.gz", trace)
     ctx.log.event("profile", f"{answer(profile)} The page is {ctx.store.uri}/{made.key}", shares=profile.shares)
-
-
-def _save_trace(ctx: StageContext, result: TrainResult) -> None:
-    """Add what a later training of the same is compared with: float32 [steps, 2], losses and norms of gradients."""
-    buffer = BytesIO()
-    np.save(buffer, result.trace)
-    ctx.transaction.add_bytes("trace", buffer.getvalue(), rows=len(result.trace))
-
-
-def _save(ctx: StageContext, description: Description, network: Network) -> str:
-    """Add the model to the outputs. Returns its digest."""
-    weights, described, _ = dump(description, network)
-    ctx.transaction.add_bytes("weights", weights)
-    ctx.transaction.add_bytes("description", described)
-    ctx.transaction.add_bytes("code", ctx.store.read(ctx.request.bundle.key))
-    return digest_of_model(weights, described)
 
 
 def _summary(

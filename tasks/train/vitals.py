@@ -5,6 +5,7 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import torch
 
@@ -61,7 +62,18 @@ class Vitals:
     def _memory_mib(self) -> float:
         if self._device.type == "cuda":
             return torch.cuda.max_memory_allocated(self._device) / _MIB
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Linux counts in KiB
+        return most_mib()
+
+
+def most_mib() -> float:
+    """The most memory that this process had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Linux counts in KiB
+
+
+def resident_bytes() -> int:
+    """The memory of this process now, without the files that it has mapped."""
+    _, resident, shared, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return (int(resident) - int(shared)) * resource.getpagesize()
 
 
 def _gpu_utilization(device: torch.device) -> float | None:
