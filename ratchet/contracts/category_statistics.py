@@ -7,7 +7,7 @@ from ratchet.contracts.misfits import Misfit
 from ratchet.contracts.pipeline import PipelineSpec
 
 FEWEST_DAYS = 2
-"""Training days: a row gets the statistics of the others."""
+"""Training days: a row gets the statistics of those before it, so rows of the first have none."""
 
 
 def statistics_of(spec: PipelineSpec) -> tuple[tuple[str, Statistic], ...]:
