@@ -67,3 +67,8 @@ class WarmStart(Document):
             f"{self.parameters:,} of {self.of_parameters:,} parameters of layers and {self.rows:,} of {self.of_rows:,}"
             f" vectors of categories{moved}"
         )
+
+
+def parent_digest(start: WarmStart | None) -> str | None:
+    """The digest of the model that a training began with, if there is one."""
+    return start.parent.digest if start else None

@@ -6,6 +6,7 @@ withheld, or a cached night claims to be in production.
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.parent import parent_digest
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.result import StageResult
 from ratchet.production.recipe import recipe
@@ -23,10 +24,11 @@ def obstacle_parts(store: Store, model: str, training: StageResult, refit: Stage
         now = standing(store, model)
     except CorruptArtifact:
         return {"obstacle": "the ledger is damaged"}
-    digest = summaries.trained(refit or training).digest
+    made = summaries.trained(refit or training)
+    digest = made.digest
     if now.live is not None and now.live.model_digest == digest:
         return {}
-    obstacle = now.obstacle(digest, recipe(training.parts))
+    obstacle = now.obstacle(digest, recipe(training.parts), parent=parent_digest(made.warm_start))
     return {"obstacle": obstacle} if obstacle else {}
 
 

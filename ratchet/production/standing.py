@@ -51,12 +51,17 @@ class Standing:
                 return one
         return None
 
-    def obstacle(self, digest: str, recipe: str = "") -> str:
-        """Why this model may not be promoted now, in a sentence; empty if it may."""
+    def obstacle(self, digest: str, recipe: str = "", *, parent: str | None = None) -> str:
+        """Why this model may not be promoted now, in a sentence; empty if it may.
+
+        parent: the digest of the model that it began with, which no night makes more of once it was rolled back.
+        """
         if self.hold is not None:
             return held(self.hold)
-        banned = self.ban_of(digest, recipe)
-        return banned.sentence if banned else ""
+        if banned := self.ban_of(digest, recipe):
+            return banned.sentence
+        banned = self.ban_of(parent) if parent else None
+        return f"it began with a model that may not return: {banned.sentence}" if banned else ""
 
 
 def standing(store: Store, model: str) -> Standing:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from ratchet.contracts import paths
 from ratchet.contracts.day_record import DayRecord
+from ratchet.contracts.parent import parent_digest
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Judgement, Snapshot, TrainedModel
@@ -64,7 +65,8 @@ def _withheld(now: Standing, request: StageRequest, candidate: Candidate) -> str
     """Why the candidate does not go into production; empty if it does."""
     if request.promotion.mode == "never":
         return request.promotion.reason or "this run does not move production"
-    if obstacle := now.obstacle(candidate.trained.digest, candidate.recipe):
+    parent = parent_digest(candidate.trained.warm_start)
+    if obstacle := now.obstacle(candidate.trained.digest, candidate.recipe, parent=parent):
         return obstacle
     if candidate.judged.offered:
         what = "production cannot be measured, so only a person can replace it"

@@ -1,5 +1,6 @@
 """Nights of models whose layers read groups, and of one with members: trained, judged, asked as served, registered."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,14 @@ import pytest
 
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome
+from ratchet.contracts.summaries import snapshot
+from ratchet.contracts.summaries import trained as trained_model
 from ratchet.model import package
 from ratchet.model.files import lay_out
+from ratchet.model.holdout import read
 from ratchet.model.packing import pack
+from ratchet.model.process import ModelProcess
+from ratchet.model.service import score
 from ratchet.store.opening import open_store
 from tests.evaluate.nights import FIRST, Nights, judgement, registration, scores
 from tests.evaluate.nights import rows as day_rows
@@ -92,6 +98,8 @@ def test_a_model_that_reads_groups_is_scored_by_day_asked_by_group_and_registere
     folder = lay_out(nights.store, trained, tmp_path / "trained", tmp_path)
     scoring = package.unpack(package.pack(), tmp_path / "scoring")
     pack(load(tmp_path / "pipeline-1"), folder, scoring, tmp_path / "packed", pins=PINS, tags={"ratchet.model_digest": trained.content})  # fmt: skip
+    if kind == "set":
+        in_days_all_the_same(nights, found, scoring, folder, tmp_path)
     model = mlflow.pyfunc.load_model(str(tmp_path / "packed"))
     rows = ranked(raw(nights, served["day"].iloc[0])).to_pandas().drop(columns="cheap")
     predicted = model.predict(rows)
@@ -100,6 +108,21 @@ def test_a_model_that_reads_groups_is_scored_by_day_asked_by_group_and_registere
     np.testing.assert_allclose(model.predict(rows[first]), predicted[first], rtol=1e-5, atol=1e-6)
     with pytest.raises(mlflow.MlflowException, match=r"missing inputs.*query"):
         model.predict(rows.drop(columns="query"))
+
+
+def in_days_all_the_same(
+    nights: Nights, found: dict[Any, Outcome], scoring: Path, folder: Path, tmp_path: Path
+) -> None:
+    """A pipeline that knows of no groups scores days by themselves, too: its champion may read some."""
+    results = [outcome.result for outcome in (found["ingest"], found["train"]) if outcome.result is not None]
+    days = trained_model(results[1]).split.holdout
+    held = read(nights.store, load(tmp_path / "pipeline-1"), snapshot(results[0]), days, tmp_path)
+    assert len(held.days) == 2
+    with ModelProcess(scoring, folder, tmp_path) as process:
+        grouped = score(process, held.frame, held)
+        ungrouped = replace(held, rows=replace(held.rows, offsets=None))
+        np.testing.assert_array_equal(score(process, held.frame, ungrouped), grouped)
+        assert not np.allclose(process.score(held.frame), grouped)
 
 
 def raw(nights: Nights, day: pd.Timestamp) -> pa.Table:

@@ -105,6 +105,9 @@ def test_a_hold_stops_every_promotion_until_it_is_released_and_a_ban_outlives_it
     now = standing(place.store, MODEL)
     assert (now.hold, now.obstacle(digest(b"new"))) == (None, "")
     assert "was rolled back" in now.obstacle(digest(b"c"))
+    assert now.obstacle(digest(b"new"), parent=digest(b"a")) == ""
+    begun = now.obstacle(digest(b"new"), parent=digest(b"c"))
+    assert begun.startswith("it began with a model that may not return: version 3, which has this model")
     assert now.live == champion(place.store, MODEL)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.parent import WarmStart
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import Stage
 from ratchet.production.baseline import as_champion
@@ -20,6 +21,7 @@ from ratchet.store.memory import MemoryStore
 from ratchet.store.publishing import Transaction
 from ratchet.tracking.memory_registry import MemoryRegistry
 from ratchet.tracking.registry import DIGEST
+from tests.contracts.test_parent import PARENT
 from tests.runs.recorded import keep, publish, training
 from tests.runs.test_requests import CONTENT, JUDGED, OUTCOMES, TRAINED, outcome, plan
 from tests.store.test_ledger import change
@@ -175,6 +177,29 @@ def test_a_promotion_that_was_rolled_back_and_released_is_decided_again_by_its_o
     again = register(store, events)
     assert isinstance(again, Work)
     assert "obstacle" not in again.request.parts
+
+
+def test_a_candidate_that_began_with_a_model_which_was_rolled_back_meanwhile_is_withheld_until_that_is_released(
+    store: MemoryStore, events: list[Event]
+) -> None:
+    put(store, FIRST, after=0)
+    begun = put(store, OTHER, after=1)
+    start = WarmStart(
+        parent=PARENT.model_copy(update={"digest": OTHER}), parameters=9, of_parameters=9, rows=0, of_rows=0
+    )
+    made = {**TRAINED, "warm_start": start.model_dump(mode="json")}
+    keep(store, plan(), outcome("train", summary=made), judged_against(begun))
+    work = register(store, events)
+    assert isinstance(work, Work)
+    assert "obstacle" not in work.request.parts
+    rollback(store, "small", by="ann", because="clicks fell")
+    work = register(store, events)
+    assert isinstance(work, Work)
+    assert work.request.parts["obstacle"].startswith("it began with a model that may not return: version 7, ")
+    release(store, "small", version="7", by="ann", because="it was the logging")
+    work = register(store, events)
+    assert isinstance(work, Work)
+    assert "obstacle" not in work.request.parts
 
 
 def test_a_night_that_production_has_left_behind_is_judged_again_without_training(store: MemoryStore) -> None:
