@@ -42,18 +42,21 @@ def read(
     features: FeatureSet,
     *parts: Sequence[date],
     of_days: Mapping[date, Replaced] = NOTHING,
+    in_memory: Callable[[Layout, int], Builder] = MemoryBuilder,
+    alive: Callable[[], None] = lambda: None,
 ) -> Rows:
     """The rows of the days of each part, part by part; inside a part days are shuffled, and groups stay whole.
 
     Standardised by the network, which is in the host's memory. Each file is verified. of_days: of days that the network
-    is trained on, the statistics of categories that their rows get in place of the network's.
+    is trained on, the statistics of categories that their rows get in place of the network's. in_memory: builds the
+    table if it fits there. alive: called after each block of rows.
     """
     encoded = [features.of(tuple(days)) for days in parts]
     days = [day for part in encoded for day in part]
     for day in days:
         if {"numeric", "categorical", "label"} - set(day.arrays):
             raise RatchetError(f"{day.day}: arrays are missing", remedy="run features again with --rebuild")
-    build = _where(ctx, network, days)
+    build = _where(ctx, network, days, in_memory)
     sizes = _sizes(ctx, days)
     places = np.empty(sum(day.rows for day in days), np.int32)
     begin, group = 0, 0
@@ -63,7 +66,7 @@ def read(
         in_part = None if sizes is None else sizes[group:last]
         places[begin : begin + count] = shuffled(count, in_part, ctx.spec.train.seed) + np.int32(begin)
         begin, group = begin + count, last
-    return join(_blocks(ctx, network, days, of_days), places, sizes=sizes, build=build)
+    return join(_blocks(ctx, network, days, of_days, alive), places, sizes=sizes, build=build)
 
 
 def rows_of(arrays: Mapping[str, NDArray[np.generic]], network: Predictor, statistics: Tensor | None = None) -> Rows:
@@ -101,7 +104,9 @@ def missing(rows: Rows) -> Tensor:
     return found
 
 
-def _where(ctx: StageContext, network: Predictor, days: Sequence[FeatureDay]) -> Callable[[Layout, int], Builder]:
+def _where(
+    ctx: StageContext, network: Predictor, days: Sequence[FeatureDay], in_memory: Callable[[Layout, int], Builder]
+) -> Callable[[Layout, int], Builder]:
     """What builds the table. Logs where it is, and why."""
     layout = Layout(
         label=_LABELS.get(ctx.spec.train.objective, torch.float32),
@@ -110,17 +115,15 @@ def _where(ctx: StageContext, network: Predictor, days: Sequence[FeatureDay]) ->
         categorical=len(network.preprocess.sizes),
     )
     rows = sum(day.rows for day in days)
-    resources = ctx.spec.resources["train"]
-    needed, most = rows * (layout.row_bytes + _NUMBER_BYTES), int(IN_MEMORY * resources.memory / resources.ranks)
-    share = f"{IN_MEMORY / resources.ranks:.0%}"
-    text = f"{rows:,} rows take {needed:,} bytes, and {share} of resources.train.memory are {most:,}"
+    needed, most = rows * (layout.row_bytes + _NUMBER_BYTES), int(IN_MEMORY * ctx.spec.resources["train"].memory)
+    text = f"{rows:,} rows take {needed:,} bytes, and {IN_MEMORY:.0%} of resources.train.memory are {most:,}"
     fits = needed <= most
     if fits or _is_memory(ctx.disk):
         left = "" if fits else f"; {ctx.disk} is in memory too: name a cache on a disk, or raise resources.train.memory"
         ctx.log.event(
             "table", f"the rows are in memory: {text}{left}", level="info" if fits else "warning", bytes=needed
         )
-        return MemoryBuilder
+        return in_memory
     ctx.log.event("table", f"the rows are on the disk of {ctx.disk}: {text}", bytes=needed)
     return partial(DiskBuilder, folder=ctx.disk)
 
@@ -142,7 +145,11 @@ def _sizes(ctx: StageContext, days: Sequence[FeatureDay]) -> NDArray[np.int64] |
 
 
 def _blocks(
-    ctx: StageContext, network: Predictor, days: Sequence[FeatureDay], of_days: Mapping[date, Replaced]
+    ctx: StageContext,
+    network: Predictor,
+    days: Sequence[FeatureDay],
+    of_days: Mapping[date, Replaced],
+    alive: Callable[[], None],
 ) -> Iterator[Rows]:
     """The rows of the days, block by block; files are verified ahead."""
     names = [[name for name in day.arrays if name != "group"] for day in days]
@@ -155,6 +162,7 @@ def _blocks(
             # copied: a mapped array cannot be written, and torch warns of that
             block = {name: np.array(array[begin : begin + _BLOCK_ROWS]) for name, array in found.items()}
             yield rows_of(block, network, statistics)
+            alive()
 
 
 def _threads(ctx: StageContext) -> int:

@@ -5,7 +5,6 @@ appended to the table.
 """
 
 import errno
-import mmap
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +40,7 @@ class DiskBuilder:
         self._borders = np.append(np.arange(0, rows, size), rows)
         self._size = size
         with self._errors():
-            self._buckets = [NamelessFile(folder) for _ in self._borders[1:]]
+            self._buckets = [NamelessFile.on_disk(folder) for _ in self._borders[1:]]
 
     def add(self, words: Words, places: NDArray[np.int32]) -> None:
         """Append rows to their buckets, each with its place."""
@@ -58,7 +57,7 @@ class DiskBuilder:
         """The table, mapped into memory: the kernel may drop its pages at any time."""
         width = self._layout.width
         with self._errors():
-            table = NamelessFile(self._folder)
+            table = NamelessFile.on_disk(self._folder)
             for number, file in enumerate(self._buckets):
                 begin, end = self._borders[number : number + 2].tolist()
                 records = np.empty((file.bytes // (4 + self._layout.row_bytes), 1 + width), np.int32)
@@ -67,7 +66,7 @@ class DiskBuilder:
                 words = np.empty((end - begin, width), np.int32)
                 words[records[:, 0] - begin] = records[:, 1:]
                 table.append(words)
-        mapped = np.frombuffer(mmap.mmap(table.descriptor, 0), np.int32).reshape(-1, width)
+        mapped = np.frombuffer(table.map(writable=True), np.int32).reshape(-1, width)
         return Table(words=torch.from_numpy(mapped), layout=self._layout, file=table)
 
     @contextmanager

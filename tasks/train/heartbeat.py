@@ -8,17 +8,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-_BEATS, _WAITING, _STEP, _OVER = range(4)
-_FIELDS = 4
+_STARTS, _BEATS, _WAITING, _STEP, _OVER = range(5)
+_FIELDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What a rank has last written. beats: how often it got on; 0 before the training began. waiting: for another rank.
+    """What a rank has last written. starts, beats: how often it got on before and after its first micro-batch.
 
-    step: completed steps. over: whether its loop has ended.
+    waiting: for another rank. step: completed steps. over: whether its loop has ended.
     """
 
+    starts: int
     beats: int
     waiting: bool
     step: int
@@ -30,6 +31,10 @@ class Heartbeat:
 
     def __init__(self, file: Path | None = None, rank: int = 0) -> None:
         self._fields = _fields_of(file, rank)
+
+    def start(self) -> None:
+        """The rank got on with what comes before the first step."""
+        self._fields[_STARTS] += 1
 
     def beat(self) -> None:
         """The rank got on."""
@@ -68,7 +73,13 @@ def read(file: Path) -> list[Sign]:
 
 
 def _sign(fields: list[int]) -> Sign:
-    return Sign(beats=fields[_BEATS], waiting=bool(fields[_WAITING]), step=fields[_STEP], over=bool(fields[_OVER]))
+    return Sign(
+        starts=fields[_STARTS],
+        beats=fields[_BEATS],
+        waiting=bool(fields[_WAITING]),
+        step=fields[_STEP],
+        over=bool(fields[_OVER]),
+    )
 
 
 def _fields_of(file: Path | None, rank: int) -> NDArray[np.int64]:

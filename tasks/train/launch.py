@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from torch import distributed
@@ -122,11 +123,17 @@ def _wait(ctx: StageContext, folder: Path, ranks: Sequence[Rank]) -> None:
             return
         if not failed_at and dog.is_hung(signs):
             running = {number: rank.pid for number, rank in enumerate(ranks) if rank.poll() is None}
-            found = stacks_of(running, lambda rank: stacks(folder, rank).read_text(encoding="utf-8"))
+            found = stacks_of(running, partial(_stacks, folder))
             for number, text in found.items():
                 log_stacks(ctx.log, number, text)
             raise dog.error(signs)
         time.sleep(_LOOK_S)
+
+
+def _stacks(folder: Path, rank: int) -> str:
+    """What a rank has dumped so far; nothing before it can dump."""
+    file = stacks(folder, rank)
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def _has_failed(rank: Rank, sign: heartbeat.Sign) -> bool:

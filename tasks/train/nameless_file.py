@@ -1,23 +1,52 @@
-"""Files without a name: nothing is left on the disk, however the process ends."""
+"""Files without a name: nothing is left on a disk or in memory, however the processes end that have them open."""
 
+import mmap
 import os
 import tempfile
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
 
 class NamelessFile:
-    """A file on the disk of a folder. It is closed, and its space is free again, when nothing refers to it."""
+    """It is closed, and its space free again, when nothing refers to it, in any process. descriptor: owned by it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises OSError."""
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.bytes = os.fstat(descriptor).st_size
+        self.is_in_memory = False
+        self._closing = weakref.finalize(self, os.close, descriptor)
+
+    @classmethod
+    def on_disk(cls, folder: Path) -> Self:
+        """An empty file on the disk of a folder. Raises OSError."""
         with tempfile.TemporaryFile(dir=folder) as file:
-            self.descriptor = os.dup(file.fileno())
-        self.bytes = 0
-        self._closing = weakref.finalize(self, os.close, self.descriptor)
+            return cls(os.dup(file.fileno()))
+
+    @classmethod
+    def in_memory(cls, size: int) -> Self:
+        """A file of so many zeros in memory, which is taken as they are written; not in /dev/shm. Raises OSError."""
+        made = cls(os.memfd_create("rows"))
+        os.ftruncate(made.descriptor, size)
+        made.bytes, made.is_in_memory = size, True
+        return made
+
+    @classmethod
+    def opened(cls, path: str) -> Self:
+        """The file that a process of this host has at its `path`, to be read. Raises OSError: it may have ended."""
+        return cls(os.open(path, os.O_RDONLY))
+
+    @property
+    def path(self) -> str:
+        """Where other processes of this user and host can open it while this process has it open."""
+        return f"/proc/{os.getpid()}/fd/{self.descriptor}"
+
+    def map(self, *, writable: bool = False) -> mmap.mmap:
+        """Its bytes in the memory of this process; they stay there when it is closed. Raises OSError."""
+        access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+        return mmap.mmap(self.descriptor, self.bytes, access=access)
 
     def append(self, array: NDArray[Any]) -> None:
         """Write an array at the end. Raises OSError."""

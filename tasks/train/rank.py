@@ -55,7 +55,7 @@ class _Quiet(StageLog):
 
 
 def stacks(folder: Path, rank: int) -> Path:
-    """Where a rank dumps its stacks."""
+    """Where a rank dumps its stacks; there is no file before it can."""
     return folder / f"stacks-{rank}.txt"
 
 
@@ -71,20 +71,22 @@ def main(folder: Path) -> int:
         signal.signal(notice, lambda *_: stopping.set())
     with stacks(folder, number).open("w") as dump:
         faulthandler.register(signal.SIGUSR1, dump, all_threads=True)
+        heartbeat = Heartbeat(folder / BEATS, number)
+        heartbeat.start()
         Thread(target=_end_with_parent, name="parent", daemon=True).start()
         with verdict.Writer(folder, number) as writer, suppress(RankDone):
-            _train(folder, order, number, log, stopping)
+            _train(folder, order, heartbeat, log, stopping)
     return writer.code
 
 
-def _train(folder: Path, order: Order, number: int, log: StageLog, stopping: Event) -> None:
-    request, store = order.request, open_store(order.request.store)
+def _train(folder: Path, order: Order, heartbeat: Heartbeat, log: StageLog, stopping: Event) -> None:
+    number, request, store = int(os.environ["RANK"]), order.request, open_store(order.request.store)
     device = torch.device("cuda" if request.spec.resources["train"].gpus else "cpu")
     if device.type == "cuda" and number < torch.cuda.device_count():  # otherwise `prepare` says what is missing
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     place = order.place if number == 0 else f"{order.place}-{number}"
     with (
-        Ranks.join(Heartbeat(folder / BEATS, number), device=device) as ranks,
+        Ranks.join(heartbeat, device=device) as ranks,
         StageContext.open(
             request,
             store=store,

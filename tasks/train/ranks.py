@@ -32,11 +32,25 @@ class RankDone(Exception):
 
 
 class Ranks:
-    """This process as one of `size` ranks, from 0; by itself it is the only one. heartbeat: of this rank."""
+    """This process as one of `size` ranks, from 0; by itself it is the only one. heartbeat: of this rank.
 
-    def __init__(self, *, rank: int = 0, size: int = 1, heartbeat: Heartbeat | None = None) -> None:
-        self.rank, self.size = rank, size
+    of_host: the ranks that share this host, as ranks of their own; this process alone until it has joined others.
+    """
+
+    of_host: "Ranks"
+
+    def __init__(
+        self,
+        *,
+        rank: int = 0,
+        size: int = 1,
+        heartbeat: Heartbeat | None = None,
+        group: distributed.ProcessGroup | None = None,
+    ) -> None:
+        """group: torch's for these ranks, if they are not all."""
+        self.rank, self.size, self._group = rank, size, group
         self.heartbeat = heartbeat or Heartbeat()
+        self.of_host = self
 
     @classmethod
     @contextmanager
@@ -46,14 +60,24 @@ class Ranks:
         made = cls(rank=int(os.environ["RANK"]), size=int(os.environ["WORLD_SIZE"]), heartbeat=heartbeat)
         with made._exchange():
             distributed.init_process_group(backend, timeout=_NEVER)
+            made.of_host = made._on_host(int(os.environ["LOCAL_WORLD_SIZE"]))
         try:
             yield made
         finally:
             distributed.destroy_process_group()
 
+    def _on_host(self, count: int) -> "Ranks":
+        """The ranks of this host. count: of each host; their numbers follow each other, as those of torchrun do."""
+        if count == self.size:
+            return self
+        hosts = range(0, self.size, count)
+        groups = [distributed.new_group([*range(first, first + count)], timeout=_NEVER) for first in hosts]
+        group = groups[self.rank // count]
+        return Ranks(rank=self.rank % count, size=count, heartbeat=self.heartbeat, group=group)
+
     @property
     def is_first(self) -> bool:
-        """Whether this rank logs, saves and decides."""
+        """Whether this rank logs, saves and decides; of the ranks of a host, whether it reads the rows."""
         return self.rank == 0
 
     def leave_if_not_first(self) -> None:
@@ -98,7 +122,9 @@ class Ranks:
         for name, (kind, *shape) in head["tensors"].items():
             one = tensors.get(name, torch.empty(shape, dtype=getattr(torch, kind)))
             with self._exchange():
-                distributed.broadcast(one.reshape(-1).view(torch.uint8), 0)  # gloo does not know every type
+                distributed.broadcast(
+                    one.reshape(-1).view(torch.uint8), group=self._group, group_src=0
+                )  # gloo does not know every type
             tensors[name] = one
         return None if head["none"] else {**head["values"], **tensors}
 
@@ -110,16 +136,16 @@ class Ranks:
     def _broadcast_bytes(self, data: bytes) -> bytes:
         size = torch.tensor([len(data)])
         with self._exchange():
-            distributed.broadcast(size, 0)
+            distributed.broadcast(size, group=self._group, group_src=0)
             content = torch.empty(int(size), dtype=torch.uint8)
             if self.is_first:
                 content = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-            distributed.broadcast(content, 0)
+            distributed.broadcast(content, group=self._group, group_src=0)
         return content.numpy().tobytes()
 
     def _add_others(self, total: Tensor) -> None:
         if total.device.type == "cuda":
-            distributed.all_reduce(total)
+            distributed.all_reduce(total, group=self._group)
             return
         for partner in self._partners():
             total += self._swap(total, partner)
@@ -150,8 +176,8 @@ class Ranks:
         """The partner's tensor for ours. shape: the first dimensions of theirs, where they may differ."""
         theirs = ours.new_empty(ours.shape if shape is None else (*shape, *ours.shape[len(shape) :]))
         both = [
-            distributed.P2POp(distributed.isend, ours.contiguous(), partner),
-            distributed.P2POp(distributed.irecv, theirs, partner),
+            distributed.P2POp(distributed.isend, ours.contiguous(), group=self._group, group_peer=partner),
+            distributed.P2POp(distributed.irecv, theirs, group=self._group, group_peer=partner),
         ]
         for pending in distributed.batch_isend_irecv(both):
             pending.wait()

@@ -5,6 +5,7 @@
 
 from contextlib import closing, nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,6 +29,7 @@ from tasks.train.days import missing, read
 from tasks.train.days_in_order import parts_of, sampling_of
 from tasks.train.endings import convert_endings
 from tasks.train.hooks import Hooks
+from tasks.train.host_table import read_once
 from tasks.train.launch import launch
 from tasks.train.loop import Loop, TrainResult
 from tasks.train.memory import convert_memory_errors
@@ -91,7 +93,8 @@ def train_model(
     network = fit(Network(description, custom_body(description, ctx.folder)), state)
     begun = begin_with_parent(ctx, network, description)
     with ctx.phase("read"):
-        both = read(ctx, network, features, *parts_of(ctx.spec, features.split), of_days=state.of_days)
+        parts = partial(read, ctx, network, features, *parts_of(ctx.spec, features.split), of_days=state.of_days)
+        both = read_once(ours, lambda build: parts(in_memory=build, alive=ours.heartbeat.start))
         train, valid = both.split(rows_of(features, "train"))
         network.preprocess.flagged.copy_(missing(train))
     settings = _settings(ctx, features, len(train), measured, device)

@@ -18,32 +18,45 @@ from tasks.train.heartbeat import Heartbeat, Sign
 _LOOK_S = 0.1
 _LOOKS = 20
 """In the time after which a training counts as hung."""
+START_S = 1800
+"""The longest time without a sign before the first step, if `limit` is not longer: a module of a pipeline may load
+much, and a day of rows is verified before its first block is read."""
 
 
 class Watchdog:
-    """Notices that no rank has got on for `limit` seconds, from the first step to the end of the loop."""
+    """Notices that no rank has got on for `limit` seconds, to the end of the loop; START_S or more before any step."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._beats: list[int] = []
+        self._limit = limit
+        self._beats: list[tuple[int, int]] = []
         self._since = time.monotonic()
 
     def is_hung(self, signs: Sequence[Sign]) -> bool:
         """Look at the ranks' last signs."""
-        beats = [sign.beats for sign in signs if not sign.over]
+        beats = [(sign.starts, sign.beats) for sign in signs if not sign.over]
         if beats != self._beats:
             self._beats, self._since = beats, time.monotonic()
-        return any(beats) and time.monotonic() - self._since > self.limit
+        return bool(beats) and time.monotonic() - self._since > self._allowed(signs)
+
+    def _allowed(self, signs: Sequence[Sign]) -> int:
+        """The seconds without a sign."""
+        return self._limit if any(sign.beats for sign in signs) else max(self._limit, START_S)
 
     def error(self, signs: Sequence[Sign]) -> Preempted:
         """What it is for the one who retries. Those that wait for others are not to blame."""
         held = [rank for rank, sign in enumerate(signs) if not (sign.waiting or sign.over)] or list(range(len(signs)))
         named = f"rank {', '.join(map(str, held))} of {len(signs)}" if len(signs) > 1 else "training"
         return Preempted(
-            f"{named} did not get on for {show_duration(self.limit)} after step {max(sign.step for sign in signs):,};"
+            f"{named} did not get on for {show_duration(self._allowed(signs))} {_when(signs)};"
             " the stacks are in the log, and training goes on from its newest checkpoint",
             remedy="look in the stacks for what it waited for; raise train.watchdog if it was at work",
         )
+
+
+def _when(signs: Sequence[Sign]) -> str:
+    if not any(sign.beats for sign in signs):
+        return "before its first step"
+    return f"after step {max(sign.step for sign in signs):,}"
 
 
 def log_stacks(log: StageLog, rank: int, stacks: str) -> None:

@@ -122,7 +122,7 @@ def _start(folder: Path, asked: StageRequest, write: int, rank: int, ranks: int,
     child = os.fork()
     if not child:
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
-        os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), **address)
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks), **address)
         _train(folder, asked, write)
     return child
 

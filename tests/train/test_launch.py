@@ -8,7 +8,7 @@ import pytest
 
 from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError, OutOfMemory, Preempted, RatchetError, Unavailable
-from tasks.train import launch, verdict
+from tasks.train import launch, verdict, watchdog
 from tasks.train.ranks import RankLost
 from tests.train.test_stage import ROWS, Trainings, prepare, weights
 
@@ -68,6 +68,32 @@ def test_the_error_of_a_rank_is_that_of_the_training(fault: str, kind: Any, said
     with pytest.raises(RatchetError, match=said) as raised:
         trainings.train()
     assert type(raised.value) is kind
+
+
+HANGS = """
+import os, time
+
+if os.environ.get("RANK") == "1":
+    time.sleep(10**6)
+
+from torch import nn
+
+class Mine(nn.Sequential):
+    def __init__(self, inputs):
+        super().__init__(nn.Linear(inputs, 1))
+"""
+
+
+@pytest.mark.heavy
+def test_a_rank_that_hangs_before_its_first_step_is_ended_with_stacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainings = on_two(tmp_path, model=HANGS)
+    trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4}, watchdog="1s")
+    monkeypatch.setattr(watchdog, "START_S", 40)
+    with pytest.raises(Preempted, match=r"^rank 1 of 2 did not get on for 40s before its first step"):
+        trainings.train()
+    assert "model.py" in [each["message"] for each in trainings.events("stacks")][1]
 
 
 def test_how_a_rank_ended_that_says_nothing() -> None:

@@ -22,8 +22,9 @@ def train(size: int, **options: Any) -> Any:
         port = str(free.getsockname()[1])
     ranks = []
     for rank in range(size):
-        several = {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", **(several if size > 1 else {})}
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+        several = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), **address}
+        env = {**os.environ, **(several if size > 1 else {})}
         ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
     said = [each.communicate(timeout=_LONGEST_S)[0] for each in ranks]
     assert [each.returncode for each in ranks] == [0] * size

@@ -1,10 +1,12 @@
-"""What counts as hung: no rank gets on, from the first step to the end of the loop."""
+"""What counts as hung: no rank gets on, from its start to the end of the loop."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from tasks.train import heartbeat
+import pytest
+
+from tasks.train import heartbeat, watchdog
 from tasks.train.heartbeat import Heartbeat
 from tasks.train.watchdog import Watchdog, stacks_of
 from tests.waiting import until
@@ -36,6 +38,19 @@ def test_a_training_is_watched_from_its_first_step_to_the_end_of_its_loop(tmp_pa
     for each in (first, second):
         each.end()
     assert not hangs(dog, file)
+
+
+def test_before_the_first_step_a_rank_has_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "beats"
+    heartbeat.create(file, 2)
+    monkeypatch.setattr(watchdog, "START_S", 6)
+    dog = Watchdog(LIMIT_S)
+    assert not hangs(dog, file)
+    Heartbeat(file, 1).start()
+    assert not hangs(dog, file)
+    assert hangs(dog, file) or hangs(dog, file)
+    with Heartbeat(file, 1).waiting():
+        assert "rank 0 of 2 did not get on for 6s before its first step" in dog.error(heartbeat.read(file)).cause
 
 
 def test_processes_that_run_dump_their_stacks(tmp_path: Path) -> None:
