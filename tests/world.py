@@ -120,6 +120,7 @@ class World:
         parts: Mapping[str, str] | None = None,
         accumulation: int = 1,
         attempt: str | None = None,
+        measured_on: str = "",
     ) -> StageRequest:
         """What a stage is asked to do. attempt: one of several at the same work; without it, the work is new."""
         self.number += 1
@@ -154,6 +155,7 @@ class World:
             tracking_uri=self.tracking_uri,
             pins=PINS,
             accumulation=accumulation,
+            measured_on=measured_on,
             as_of=self.as_of,
             days=self.days,
             fingerprint=fingerprint(identity),

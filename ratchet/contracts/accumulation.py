@@ -1,4 +1,6 @@
-"""Micro-batches of a training that ran out of memory, and which of its steps were computed how."""
+"""Micro-batches of a training that ran out of memory or measured them, and which of its steps were computed how."""
+
+from typing import Literal
 
 from pydantic import Field
 
@@ -7,10 +9,22 @@ from ratchet.contracts.step_rows import MAX_ACCUMULATION
 
 
 class Accumulation(Document):
-    """The micro-batches of a training after it ran out of memory. Later runs that need as much start with them."""
+    """The micro-batches that later runs start with: of a training that ran out of memory, or that measured them."""
 
     accumulation: int = Field(ge=1, le=MAX_ACCUMULATION, description="The number of micro-batches of a step.")
-    run_id: str = Field(description="The run that ran out of memory with half as many micro-batches.")
+    run_id: str = Field(description="The run that ran out of memory with half as many micro-batches, or measured.")
+    machine: str = Field("", description="The device and versions of a measurement. On another one it is repeated.")
+
+
+class Measurement(Document):
+    """How a training chose its micro-batches."""
+
+    by: Literal["memory", "time"]
+    accumulation: int = Field(ge=1, le=MAX_ACCUMULATION, description="The chosen number.")
+    machine: str = Field(description="The device and the versions of torch and of the code.")
+    figures: dict[int, float | None] = Field(
+        description="By number of micro-batches, seconds of a step or shares of the limit of memory; None: did not fit."
+    )
 
 
 class Segment(Document):

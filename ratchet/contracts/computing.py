@@ -6,6 +6,11 @@ from typing import Any
 from ratchet.contracts.misfits import Misfit
 
 
+def fewest(train: Any) -> int:
+    """The micro-batches that a training begins with if nothing is remembered or measured."""
+    return 1 if isinstance(train.accumulation, str) else int(train.accumulation)
+
+
 def computing(spec: Any) -> Iterator[Misfit]:
     """The rule for pipeline files: a step can be computed as it is asked for."""
     train = spec.train
@@ -13,6 +18,6 @@ def computing(spec: Any) -> Iterator[Misfit]:
         allowed = "auto, fp32, bf16, fp16"
         remedy = "set it to auto, or resources.train.gpus to 1"
         yield Misfit(("train", "precision"), "tf32 needs a GPU, and training has none", allowed, "", remedy)
-    if train.batch_size != "auto" and train.accumulation > train.batch_size:
+    if train.batch_size != "auto" and fewest(train) > train.batch_size:
         message = f"{train.accumulation} micro-batches of a step of {train.batch_size} rows: some would have none"
         yield Misfit(("train", "accumulation"), message, f"1 to {train.batch_size}")

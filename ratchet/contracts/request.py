@@ -147,6 +147,7 @@ class StageRequest(Document):
     accumulation: int = Field(
         1, ge=1, le=MAX_ACCUMULATION, description="Only for train and refit: the number of micro-batches of a step."
     )
+    measured_on: str = Field("", description="Only for train and refit: the machine that accumulation was measured on.")
     segments: tuple[Segment, ...] = Field(
         (), description="Only for a reproduction: how the steps of the training were computed that it repeats."
     )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from ratchet.contracts.accumulation import Segment
+from ratchet.contracts.accumulation import Measurement, Segment
 from ratchet.contracts.champion import Champion
 from ratchet.contracts.document import Document
 from ratchet.contracts.judgements import (
@@ -184,6 +184,7 @@ class TrainedModel(Document):
     batch_size: int
     accumulation: int = Field(1, ge=1, description="The number of micro-batches of a step at the end.")
     segments: tuple[Segment, ...] = Field((), description="How its steps were computed, the first ones first.")
+    measurement: Measurement | None = Field(None, description="How its micro-batches were chosen, if it measured.")
     parameters: int = Field(description="Of boosted trees, their leaves.")
     trees: int | None = Field(None, description="The number of trees; None of a network.")
     rows: int = Field(description="The training rows of an epoch, which is a round of boosted trees.")

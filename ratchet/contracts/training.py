@@ -44,6 +44,22 @@ def _parse_shards(value: object) -> object:
     raise ValueError(f"{value!r} is not a number of shards; allowed: auto, 1, 2, 4, 8, 16, 32, 64")
 
 
+def _parse_micro_batches(value: object) -> object:
+    is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_ACCUMULATION
+    if value in ("auto", "fastest") or is_number:
+        return value
+    raise ValueError(f"{value!r} is not a number of micro-batches; allowed: auto, fastest, 1 to {MAX_ACCUMULATION}")
+
+
+MicroBatches = Annotated[
+    int | Literal["auto", "fastest"],
+    BeforeValidator(_parse_micro_batches),
+    WithJsonSchema(
+        {"anyOf": [{"enum": ["auto", "fastest"]}, {"type": "integer", "minimum": 1, "maximum": MAX_ACCUMULATION}]}
+    ),
+]
+
+
 Shards = Annotated[
     int | Literal["auto"],
     BeforeValidator(_parse_shards),
@@ -154,12 +170,11 @@ class Train(Document):
         description="Whether activations of the layers are computed again in the backward pass and not kept until "
         "then, to need less memory. A step takes about a third longer, and ends with the same bits.",
     )
-    accumulation: int = Field(
-        1,
-        ge=1,
-        le=MAX_ACCUMULATION,
-        description="The micro-batches of a step, to need less memory: their gradients add up to those of the whole "
-        "step, which is taken once. A training that runs out of memory takes more by itself.",
+    accumulation: MicroBatches = Field(
+        "auto",
+        description="The micro-batches of a step: their gradients add up to those of the whole step, which is taken "
+        "once. auto: on a GPU as few as fit into 80 % of its memory, by measurement, and on a CPU one. fastest: those "
+        "with the fastest steps, by measurement. A training that runs out of memory takes more by itself.",
     )
     weight_decay: float = Field(1e-2, ge=0, description="The weight decay of AdamW, on matrices alone.")
     shards: Shards = Field(

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.accumulation import Accumulation
+from ratchet.contracts.computing import fewest
 from ratchet.contracts.errors import ConfigurationError, OutOfMemory, RatchetError
 from ratchet.contracts.fingerprint import digest_of, fingerprint
 from ratchet.contracts.request import Outcome, RunPlan
@@ -24,7 +25,7 @@ def accumulation(store: Store, plan: RunPlan, stage: Stage, parts: Mapping[str, 
 
     The remembered number; fewer, if a training with fewer is published: then there is nothing to compute.
     """
-    remembered, fewer = _read_number(store, plan)[0], plan.spec.train.accumulation
+    remembered, fewer = _read(store, plan)[0].accumulation, fewest(plan.spec.train)
     while fewer < remembered:
         prefix = paths.published(plan.spec.name, stage, fingerprint({**parts, **accumulation_parts(fewer)}))
         if store.head(paths.manifest(prefix)) is not None:
@@ -57,8 +58,25 @@ def remember_out_of_memory(store: Store, plan: RunPlan, error: OutOfMemory, *, u
     return error
 
 
-def remember_halved(store: Store, plan: RunPlan, trained: TrainedModel, *, used: int) -> None:
-    """Remember the micro-batches of a training that halved them by itself. used: those that it began with."""
+def measured_on(store: Store, plan: RunPlan) -> str:
+    """The machine that the remembered number was measured on; empty if it was not."""
+    return _read(store, plan)[0].machine
+
+
+def remember_chosen(store: Store, plan: RunPlan, trained: TrainedModel, *, used: int) -> None:
+    """Remember the micro-batches of a training that measured them, or halved them by itself.
+
+    used: those that it began with.
+    """
+    if trained.measurement is not None:
+        record = Accumulation(
+            accumulation=trained.accumulation, run_id=plan.run_id, machine=trained.measurement.machine
+        )
+        while not store.replace(
+            _key(plan), record.model_dump_json(by_alias=True).encode(), expected=_read(store, plan)[1]
+        ):
+            pass  # another run was faster
+        return
     while used < trained.accumulation:
         doubled = double_micro_batches(store, plan, used=used)
         if doubled is None:
@@ -74,29 +92,30 @@ def double_micro_batches(store: Store, plan: RunPlan, *, used: int | None = None
     """
     key = _key(plan)
     while True:
-        held, etag = _read_number(store, plan)
+        record, etag = _read(store, plan)
+        held = record.accumulation
         if used is not None and held > used:
             return held
         doubled = 2 * (used or held)
         if doubled > min(MAX_ACCUMULATION, _most(store, plan)):
             return None
-        record = Accumulation(accumulation=doubled, run_id=plan.run_id)
+        record = Accumulation(accumulation=doubled, run_id=plan.run_id, machine=record.machine)
         if store.replace(key, record.model_dump_json(by_alias=True).encode(), expected=etag):
             return doubled
         used = used or held  # another run was faster; it ran out of memory with the same
 
 
-def _read_number(store: Store, plan: RunPlan) -> tuple[int, str | None]:
-    """(micro-batches, etag of the record); those of the pipeline if there is none.
+def _read(store: Store, plan: RunPlan) -> tuple[Accumulation, str | None]:
+    """(the record, its etag); the number of the pipeline if there is none.
 
     A record that cannot be read counts for nothing and is replaced.
     """
-    key, begin = _key(plan), plan.spec.train.accumulation
+    key, begin = _key(plan), Accumulation(accumulation=fewest(plan.spec.train), run_id=plan.run_id)
     entry = store.head(key)
     if entry is None:
         return begin, None
     try:
-        return Accumulation.model_validate_json(store.read(key)).accumulation, entry.etag
+        return Accumulation.model_validate_json(store.read(key)), entry.etag
     except (FileNotFoundError, ValidationError):
         return begin, entry.etag
 

@@ -16,7 +16,7 @@ from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import TRAININGS, section
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
-from ratchet.runs.accumulation import remember_halved, remember_out_of_memory
+from ratchet.runs.accumulation import remember_chosen, remember_out_of_memory
 from ratchet.runs.events import Event, parse
 from ratchet.runs.failures import failure_of
 from ratchet.runs.live_metrics import live_metrics
@@ -191,7 +191,7 @@ class Attempt:
             work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
             if work.request.stage in TRAININGS:
                 trained = summaries.trained(found.result)
-                remember_halved(work.store, work.plan, trained, used=work.request.accumulation)
+                remember_chosen(work.store, work.plan, trained, used=work.request.accumulation)
         return outcome_of(found, cached=False, because=work.because)
 
     def _to_end(self, job: StageJob) -> RatchetError | None:

@@ -19,7 +19,7 @@ from ratchet.production.findings import unreadable
 from ratchet.production.readers import other_readers
 from ratchet.production.request_parts import live_parts, moved_parts, obstacle_parts, was_replaced
 from ratchet.production.shadow import judges_in_shadow, shadow_baseline
-from ratchet.runs.accumulation import accumulation, accumulation_parts
+from ratchet.runs.accumulation import accumulation, accumulation_parts, measured_on
 from ratchet.runs.answers import answers
 from ratchet.runs.parents import fair_parent
 from ratchet.runs.repetition import repetition
@@ -110,14 +110,13 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         parts |= _register_parts(store, plan, outcomes)
     answered = _answers(store, plan, stage)
     parts |= _answer_parts(answered)
-    micro_batches = 1
     parent, fresh = fair_parent(store, plan, stage, outcomes.get("features"))
     if stage == "refit":
         parts["input.refitted"] = _result(outcomes, "features").outputs["refitted"].sha256
     if stage in TRAININGS:
         parts |= {"parent": parent.digest} if parent else {}
-        micro_batches = accumulation(store, plan, stage, parts)
-        parts |= accumulation_parts(micro_batches)
+    micro_batches = accumulation(store, plan, stage, parts) if stage in TRAININGS else 1
+    parts |= accumulation_parts(micro_batches)
     if stage == "report":
         parts |= live_parts(store, plan.spec.model_name)
         parts |= {
@@ -143,6 +142,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         overrides=plan.overrides,
         started_by=plan.started_by,
         accumulation=micro_batches,
+        measured_on=measured_on(store, plan) if stage in TRAININGS else "",
         parent=parent,
         fresh=fresh,
         as_of=as_of,

@@ -62,7 +62,7 @@ class Computation:
 
     def add_gradients(self, batch: Rows) -> BatchLoss:
         """Sum the gradients of a step over its micro-batches. Returns the loss of the whole batch, to rounding."""
-        return self._halving(lambda: self._add_gradients(batch))
+        return self._halving(lambda: self.compute(batch, self.accumulation))
 
     def _halving(self, compute: Callable[[], T]) -> T:
         """What `compute` returns, with as many micro-batches as it takes.
@@ -94,8 +94,9 @@ class Computation:
             self.accumulation = accumulation
             self.halved()
 
-    def _add_gradients(self, batch: Rows) -> BatchLoss:
-        parts = batch.parts(self.accumulation)
+    def compute(self, batch: Rows, accumulation: int) -> BatchLoss:
+        """The same in so many micro-batches, whether or not they fit."""
+        parts = batch.parts(accumulation)
         masses = [self._mass(part) for part in parts]
         shares = [1.0] if len(parts) == 1 else _shares(masses)
         with self.precision.multiplying():

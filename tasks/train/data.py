@@ -207,6 +207,14 @@ class Reader:
         first = np.cumsum(counts) - counts
         return np.repeat(begin - first, counts) + np.arange(counts.sum())
 
+    def longest(self, rows: int) -> NDArray[np.int64]:
+        """The chunks with the longest groups, `rows` rows or a few more."""
+        order = np.arange(len(self._begin))
+        if self._sizes is not None and self._groups is not None:
+            order = np.argsort(-np.maximum.reduceat(self._sizes.numpy(), self._groups[:-1]), kind="stable")
+        filled = np.cumsum((self._end - self._begin)[order])
+        return order[: int(np.searchsorted(filled, rows)) + 1]
+
     def expect(self, batches: Sequence[NDArray[np.int64]]) -> None:
         """Read ahead the chunks of the next calls of `read`, in their order.
 

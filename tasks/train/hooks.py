@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from tasks.train.data import Rows
+from tasks.train.probe import Measured
 from tasks.train.progress import ProgressHook
 from tasks.train.settings import Segment
 
@@ -17,7 +18,7 @@ class Hooks:
     progress: receives the progress lines. warn: receives warnings. begun: receives the step of the checkpoint that
     training goes on from, or None, and how steps are computed up to there and from there on. stopping: returns whether
     there is a notice to stop. metric: the valid metric of (rows, final scores), None where it has no value. finish:
-    turns raw outputs into final scores.
+    turns raw outputs into final scores. measured: receives how micro-batches were chosen.
     """
 
     progress: ProgressHook
@@ -26,3 +27,4 @@ class Hooks:
     stopping: Callable[[], bool]
     metric: Callable[[Rows, Tensor], float | None]
     finish: Callable[[Tensor], Tensor]
+    measured: Callable[[Measured], None] = lambda _measured: None

@@ -21,6 +21,7 @@ from tasks.train.losses import Loss, Mass
 from tasks.train.optimizer import Optimizers
 from tasks.train.passes import Passes
 from tasks.train.precision import Precision
+from tasks.train.probe import Measured, Probe
 from tasks.train.progress import Progress
 from tasks.train.ranks import Ranks
 from tasks.train.recompute import recompute
@@ -57,7 +58,7 @@ class TrainResult:
     best: the number of the best evaluation, from 1. recipe: to repeat the training. resumed_from: the step at which
     this attempt resumed, if any. loading: mean seconds to read a batch. trace: float32 [steps, 2], the loss of each
     step and the norm of its gradient. segments: how the steps were computed. skipped: steps whose gradient was too
-    large for fp16, and that changed no weight.
+    large for fp16, and that changed no weight. measured: how its micro-batches were chosen, if they were.
     """
 
     history: tuple[EvaluationResult, ...]
@@ -68,6 +69,7 @@ class TrainResult:
     trace: NDArray[float32]
     segments: tuple[Segment, ...]
     skipped: int
+    measured: Measured | None = None
 
 
 class Loop:
@@ -132,6 +134,7 @@ class Loop:
         """
         resumed_from = self._resume()
         state = self._state
+        measured = self._measure()
         self._segments.begin()
         self._hooks.begun(resumed_from, tuple(state.segments))
         while not state.is_complete:
@@ -154,7 +157,19 @@ class Loop:
             trace=np.array(state.trace, np.float32).reshape(-1, 2),
             segments=tuple(segment for segment in state.segments if segment.begin < state.step),
             skipped=state.loss_scale.skipped,
+            measured=measured,
         )
+
+    def _measure(self) -> Measured | None:
+        """Choose the micro-batches, unless the steps before were computed on such a device."""
+        by, segments = self._settings.measure, self._state.segments
+        if by is None or (segments and segments[-1].device == self._computation.device.type):
+            return None
+        reader = self._passes.level
+        rows = reader.read(reader.longest(self._settings.batch_size // self._shards.count))
+        measured = Probe(self._network, self._computation, self._ranks).measure(by, rows)
+        self._hooks.measured(measured)
+        return measured
 
     def _planned_fall(self) -> Fall:
         """The fall if all steps are used up, or that of the training to repeat."""
@@ -279,5 +294,5 @@ class Loop:
             return None
         self._state.load_state_dict(shared)
         self._saved_step = self._state.step
-        self._segments.resume(halved_by_itself=shared["is_own"])
+        self._segments.resume(halved_by_itself=shared["is_own"] or self._settings.measure is not None)
         return self._state.step

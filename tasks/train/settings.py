@@ -1,6 +1,7 @@
 """The settings of the training loop, as plain data: the loop needs torch, numpy and safetensors alone."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tasks.train.curriculum import Sampling
 
@@ -42,7 +43,8 @@ class Settings:
     training to repeat on other rows. segments: of a training to repeat to the bit.
     sampling: which rows are met more often; None where each is met once in an epoch. precision: of the layers at first,
     fp32, tf32, bf16 or fp16. ema: the decay of the average of the weights; None for no average. recompute: whether
-    activations are computed again in the backward pass.
+    activations are computed again in the backward pass. measure: by what the micro-batches are chosen at the begin of a
+    training; None for those of accumulation.
     """
 
     objective: str
@@ -63,5 +65,6 @@ class Settings:
     segments: tuple[Segment, ...] = ()
     sampling: Sampling | None = None
     ema: float | None = None
+    measure: Literal["memory", "time"] | None = None
     recompute: bool = False
     precision: str = "fp32"

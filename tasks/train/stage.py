@@ -33,6 +33,7 @@ from tasks.train.host_table import read_once
 from tasks.train.launch import launch
 from tasks.train.loop import Loop, TrainResult
 from tasks.train.memory import convert_memory_errors
+from tasks.train.micro_batches import beginning, record, say
 from tasks.train.parent import begin_with_parent
 from tasks.train.precision import FP32, resolve
 from tasks.train.profile_page import answer, page
@@ -132,7 +133,7 @@ def train_model(
     report_failed_saves(ctx, checkpointer)
     save_trace(ctx, result)
     summary = _summary(save_model(ctx, description, network), features, settings, network, result, rows=len(train))
-    summary = summary.model_copy(update={"warm_start": begun})
+    summary = summary.model_copy(update={"warm_start": begun, "measurement": record(ctx, device, result.measured)})
     return Training(
         network=network,
         settings=settings,
@@ -146,7 +147,7 @@ def train_model(
 def _settings(
     ctx: StageContext, features: FeatureSet, rows: int, measured: TrainedModel | None, device: torch.device
 ) -> Settings:
-    train, accumulation = ctx.spec.train, ctx.request.accumulation
+    train, (accumulation, measure) = ctx.spec.train, beginning(ctx, device)
     batch_size = auto_batch_size(rows) if train.batch_size == "auto" else train.batch_size
     if measured is not None:
         batch_size = measured.batch_size
@@ -156,7 +157,8 @@ def _settings(
     if accumulation > 1:
         ctx.log.event(
             "accumulation",
-            f"a step of {batch_size:,} rows is computed in {accumulation} micro-batches, to need less memory",
+            f"a step of {batch_size:,} rows is computed in {accumulation} micro-batches, "
+            + (f"as measured on {ctx.request.measured_on}" if ctx.request.measured_on else "to need less memory"),
             batch_size=batch_size,
             accumulation=accumulation,
         )
@@ -181,6 +183,7 @@ def _settings(
         precision=precision,
         ema=train.ema,
         recompute=train.recompute,
+        measure=measure,
     )
 
 
@@ -193,6 +196,7 @@ def _hooks(ctx: StageContext, network: Network, folder: StoreCheckpointFolder) -
         stopping=ctx.stopping.is_set,
         metric=lambda rows, scores: metric_of(measures, ctx.spec.metric, rows, scores),
         finish=lambda raw: finish(network, ctx.spec.train.objective, raw),
+        measured=lambda measured: say(ctx, measured),
     )
 
 

@@ -56,7 +56,7 @@ ADAPTER = {
     *("__init__", "stage", "building", "endings", "extremes", "step_sizes", "days", "parent", "refit", "refit_service"),
     *("profile_page", "launch", "rank", "verdict", "watchdog"),
     *("boosted_stage", "training"),
-    "days_in_order",
+    *("days_in_order", "micro_batches"),
 }
 """The files of train that connect the loop with a stage's documents."""
 TRAINING = {path.stem for path in (ROOT / "tasks" / "train").glob("*.py")} - ADAPTER

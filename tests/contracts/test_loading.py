@@ -222,6 +222,7 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("batch_size: auto", "batch_size: auto\n  shards: 3", "p.yaml:28: train.shards: 3 is not a number of shards; allowed: auto, 1, 2, 4"),
         ("batch_size: auto", "batch_size: 4\n  shards: 8", "train.batch_size: a step of 4 rows has no row for some of 8 shards; allowed: 8 or more"),
         ("batch_size: auto", "batch_size: 4\n  accumulation: 8", "p.yaml:28: train.accumulation: 8 micro-batches of a step of 4 rows: some would have none; allowed: 1 to 4"),
+        ("batch_size: auto", "batch_size: auto\n  accumulation: 65", "p.yaml:28: train.accumulation: 65 is not a number of micro-batches; allowed: auto, fastest, 1 to 64"),
         ("batch_size: auto", "batch_size: auto\n  precision: tf32", "p.yaml:28: train.precision: tf32 needs a GPU, and training has none; allowed: auto, fp32, bf16, fp16"),
         ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is a number"),
         ("memory: 4g", "memory: lots", "p.yaml:33: resources.train.memory: 'lots' is not an amount of memory"),

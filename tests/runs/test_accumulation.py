@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from ratchet.contracts import paths
+from ratchet.contracts.accumulation import Measurement
 from ratchet.contracts.fingerprint import digest, fingerprint
 from ratchet.contracts.request import Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.stages import REGULAR
 from ratchet.contracts.summaries import FeatureDay, FeatureSet, Split, TrainedModel
-from ratchet.runs.accumulation import double_micro_batches, remember_halved
+from ratchet.runs.accumulation import double_micro_batches, remember_chosen
 from ratchet.runs.requests import compose
 from ratchet.store.memory import MemoryStore
 from tests.runs.test_requests import DAY, OUTCOMES, TRAINED, outcome, plan
@@ -73,12 +74,26 @@ def test_a_training_begins_with_the_micro_batches_of_its_pipeline_and_doubles_th
     assert composed(store, plan(overrides={"train.precision": "bf16"})).resume_key != first.resume_key
 
 
+def test_what_a_training_measured_is_where_the_next_night_begins_and_says_on_which_machine() -> None:
+    store, made = fresh(), plan(overrides={"train.accumulation": "fastest"})
+    measured = Measurement(by="time", accumulation=4, machine="a laptop", figures={1: 0.2, 2: None, 4: 0.1})
+    trained = TrainedModel.model_validate(TRAINED)
+    assert (composed(store, made).accumulation, composed(store, made).measured_on) == (1, "")
+    remember_chosen(store, made, trained.model_copy(update={"accumulation": 1, "measurement": measured}), used=1)
+    assert (composed(store, made).accumulation, composed(store, made).measured_on) == (1, "a laptop")
+    remember_chosen(store, made, trained.model_copy(update={"accumulation": 4, "measurement": measured}), used=1)
+    assert (composed(store, made).accumulation, composed(store, made).measured_on) == (4, "a laptop")
+    assert double_micro_batches(store, made, used=4) == 8  # it ran out of memory: no new measurement helps
+    assert (composed(store, made).accumulation, composed(store, made).measured_on) == (8, "a laptop")
+    assert composed(store, plan()).measured_on == ""
+
+
 def test_a_training_that_halved_its_steps_by_itself_lets_the_next_night_begin_with_what_fitted() -> None:
     store, made = fresh(), plan()
     trained = TrainedModel.model_validate(TRAINED)
-    remember_halved(store, made, trained, used=1)
+    remember_chosen(store, made, trained, used=1)
     assert composed(store, made).accumulation == 1
-    remember_halved(store, made, trained.model_copy(update={"accumulation": 8}), used=1)
+    remember_chosen(store, made, trained.model_copy(update={"accumulation": 8}), used=1)
     assert composed(store, plan(run_id="tomorrow")).accumulation == 8
 
 

@@ -21,6 +21,7 @@ from ratchet.contracts.errors import (
     RatchetError,
 )
 from ratchet.contracts.result import PublishedResult
+from ratchet.contracts.summaries import TrainedModel
 from ratchet.metrics.metrics import Rows, constant, measure
 from ratchet.model.files import lay_out
 from ratchet.model.rows import read_rows
@@ -336,6 +337,30 @@ def test_micro_batches_give_the_model_of_the_whole_batch(tmp_path: Path, objecti
     (event,) = trainings.events("accumulation")
     assert event["message"] == "a step of 128 rows is computed in 4 micro-batches, to need less memory"
     assert {"epoch", "step", "steps", "loss", "samples_per_sec", "eta"} <= set(trainings.events("progress")[-1])
+
+
+def test_a_measurement_is_logged_and_recorded_and_holds_on_the_same_machine_alone(tmp_path: Path) -> None:
+    trainings = prepare(tmp_path, "binary")
+    trainings.settings(accumulation="fastest", batch_size=256)
+
+    def train(number: int, machine: str, run: str) -> TrainedModel:
+        given = {"run": run, "code.tasks.train.probe": "a"}
+        ended = trainings.nights.run(
+            "train", inputs=trainings.inputs, parts=given, accumulation=number, measured_on=machine
+        )
+        return summaries.trained(ended.result)
+
+    first = train(1, "", "1")
+    assert first.measurement is not None
+    assert set(first.measurement.figures) == {1, 2, 4}
+    assert first.accumulation == first.segments[0].accumulation == first.measurement.accumulation
+    (event,) = trainings.events("micro-batches")
+    assert event["message"].startswith(f"micro-batches of a step: {first.accumulation}; milliseconds of a step by")
+    second = train(2, first.measurement.machine, "2")
+    assert (second.measurement, second.accumulation) == (None, 2)
+    third = train(64, "another machine", "3")
+    assert third.measurement is not None
+    assert set(third.measurement.figures) == {1, 2, 4}
 
 
 @pytest.mark.parametrize(
