@@ -23,6 +23,7 @@ NAMES = (
     "memory-train",
     "train-cpu",
     "checkpoint",
+    "goodput",
     "warm",
 )
 

@@ -27,7 +27,7 @@ from tasks.train.startup import prepare
 _BATCH, _STEPS, _EVERY, _NUMBERS = 256, 19, 3, 8
 
 
-class _Folder(ReadFolder):
+class Folder(ReadFolder):
     """A folder of checkpoints without leases."""
 
     def __init__(self, folder: Path) -> None:
@@ -113,7 +113,7 @@ def _train(width: int, *, every: int | None) -> tuple[float, Checkpointer, dict[
     prepare(seed=0, cpus=1, gpus=0)
     network = _network(width)
     with TemporaryDirectory() as folder:
-        checkpointer = Checkpointer(_Folder(Path(folder)), keep=2, warn=print)
+        checkpointer = Checkpointer(Folder(Path(folder)), keep=2, warn=print)
         rows = made_up_rows(1, _STEPS * _BATCH)
         rows = replace(rows, places=rows.places[:, :0])
         loop = training(network, rows, batch_size=_BATCH, checkpointer=checkpointer, checkpoint_steps=every)

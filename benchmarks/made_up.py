@@ -109,24 +109,26 @@ def training(
     batch_size: int,
     checkpoint_steps: int | None = None,
     steps: int | None = None,
+    epochs: int = 1,
+    checkpoint_every_s: float = 1e9,
 ) -> Loop:
-    """One epoch of the training loop, of at most so many steps.
+    """The training loop, of at most so many steps and epochs.
 
-    checkpoint_steps: steps between two saves; at the end there is one more.
+    checkpoint_steps, checkpoint_every_s: steps and seconds between two saves; at the end there is one more.
     """
     return Loop(
         network,
         Settings(
             objective="binary",
             steps=steps or len(rows),
-            epochs=1,
+            epochs=epochs,
             evaluations=1,
             batch_size=batch_size,
             learning_rate=RATE,
             weight_decay=DECAY,
             seed=0,
             patience=1,
-            checkpoint_every_s=1e9,
+            checkpoint_every_s=checkpoint_every_s,
             checkpoint_steps=checkpoint_steps,
             lower_is_better=True,
         ),

@@ -32,7 +32,9 @@ from ratchet.store.publishing import Transaction
 from tasks.train.days import missing, read
 from tasks.train.startup import prepare
 
-_DAYS, _IDS, _COLUMNS, _STEPS = 20, 1000, 5, 100
+_DAYS, _COLUMNS, _STEPS = 20, 5, 100
+IDS = 1000
+"""Of each column of categories, from 1 on."""
 _CLICKED = 0.1
 _FIRST = date(2026, 1, 1)
 _MEMORY = 8 << 30
@@ -42,7 +44,7 @@ def run(*, full: bool) -> Result:
     """Once: it takes minutes at full size."""
     rows, allowed = (100_000_000, _MEMORY) if full else (10_000_000, _MEMORY // 10)
     with tempfile.TemporaryDirectory(prefix="ratchet-") as folder:
-        features = _write_days(Path(folder), rows)
+        features = write_days(Path(folder), rows)
         (Path(folder) / "features.json").write_text(features.model_dump_json(), encoding="utf-8")
         call = [sys.executable, "-m", "benchmarks.memory_train", folder, str(allowed)]
         done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True)
@@ -68,13 +70,14 @@ def run(*, full: bool) -> Result:
     )
 
 
-def _write_days(folder: Path, rows: int) -> FeatureSet:
+def write_days(folder: Path, rows: int) -> FeatureSet:
+    """Write encoded days to the store in a folder."""
     store, days = FileStore(folder / "store"), []
     for number in range(_DAYS):
         draw, count = np.random.default_rng(number), rows // _DAYS
         arrays: dict[str, NDArray[Any]] = {
             "numeric": draw.standard_normal((count, _COLUMNS), np.float32),
-            "categorical": draw.integers(1, _IDS + 1, (count, _COLUMNS)),
+            "categorical": draw.integers(1, IDS + 1, (count, _COLUMNS)),
             "label": (draw.random(count, np.float32) < _CLICKED).astype(np.float32),
         }
         files = {}
@@ -96,9 +99,8 @@ def _write_days(folder: Path, rows: int) -> FeatureSet:
     )
 
 
-def _train(folder: Path, memory: int) -> dict[str, float | str]:
-    """Read the days and train, as the stage does. Returns bytes of memory and seconds."""
-    features = FeatureSet.model_validate_json((folder / "features.json").read_text(encoding="utf-8"))
+def context(folder: Path, disk: Path, features: FeatureSet, memory: int, log: StringIO) -> StageContext:
+    """What days are read by from the store in a folder. disk: an empty folder. memory: resources.train.memory."""
     numbers, ids = features.numeric, features.categorical
     spec = PipelineSpec.model_validate(
         {
@@ -114,19 +116,26 @@ def _train(folder: Path, memory: int) -> dict[str, float | str]:
             "resources": {"train": {"cpus": 1, "memory": f"{memory >> 20}m"}},
         }
     )
-    device, store, log = prepare(seed=0, cpus=1, gpus=0), FileStore(folder / "store"), StringIO()
-    network = default_network(numbers, ids, _IDS)
     only: dict[str, Any] = {"spec": spec}  # of a request, to read days takes the pipeline alone
+    store = FileStore(folder / "store")
+    return StageContext(
+        request=StageRequest.model_construct(**only),
+        store=store,
+        scratch=disk,
+        disk=disk,
+        folder=disk,
+        log=StageLog("train", log),
+        transaction=Transaction(store, "nothing", "one"),
+    )
+
+
+def _train(folder: Path, memory: int) -> dict[str, float | str]:
+    """Read the days and train, as the stage does. Returns bytes of memory and seconds."""
+    features = FeatureSet.model_validate_json((folder / "features.json").read_text(encoding="utf-8"))
+    device, log = prepare(seed=0, cpus=1, gpus=0), StringIO()
+    network = default_network(features.numeric, features.categorical, IDS)
     with tempfile.TemporaryDirectory(dir=folder) as disk:
-        ctx = StageContext(
-            request=StageRequest.model_construct(**only),
-            store=store,
-            scratch=Path(disk),
-            disk=Path(disk),
-            folder=Path(disk),
-            log=StageLog("train", log),
-            transaction=Transaction(store, "nothing", "one"),
-        )
+        ctx = context(folder, Path(disk), features, memory, log)
         begin = time.perf_counter()
         rows = read(ctx, network, features, features.split.train, features.split.valid)
         network.preprocess.flagged.copy_(missing(rows))
