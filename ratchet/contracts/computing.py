@@ -18,6 +18,8 @@ def computing(spec: Any) -> Iterator[Misfit]:
         allowed = "auto, fp32, bf16, fp16"
         remedy = "set it to auto, or resources.train.gpus to 1"
         yield Misfit(("train", "precision"), "tf32 needs a GPU, and training has none", allowed, "", remedy)
-    if train.batch_size != "auto" and fewest(train) > train.batch_size:
-        message = f"{train.accumulation} micro-batches of a step of {train.batch_size} rows: some would have none"
-        yield Misfit(("train", "accumulation"), message, f"1 to {train.batch_size}")
+    shards = 1 if train.shards == "auto" else train.shards
+    if train.batch_size != "auto" and fewest(train) > (most := max(train.batch_size // (2 * shards), 1)):
+        inside = f" in {shards} shards" if shards > 1 else ""
+        message = f"{train.accumulation} micro-batches of a step of {train.batch_size} rows{inside}"
+        yield Misfit(("train", "accumulation"), f"{message}: some would have less than two", f"1 to {most}")

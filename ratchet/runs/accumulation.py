@@ -99,7 +99,7 @@ def double_micro_batches(store: Store, plan: RunPlan, *, used: int | None = None
         doubled = 2 * (used or held)
         if doubled > min(MAX_ACCUMULATION, _most(store, plan)):
             return None
-        record = Accumulation(accumulation=doubled, run_id=plan.run_id, machine=record.machine)
+        record = Accumulation(accumulation=doubled, run_id=plan.run_id)  # not measured any more
         if store.replace(key, record.model_dump_json(by_alias=True).encode(), expected=etag):
             return doubled
         used = used or held  # another run was faster; it ran out of memory with the same
@@ -130,6 +130,8 @@ def _key(plan: RunPlan) -> str:
         "batch_size": spec.train.batch_size,
         "accumulation": spec.train.accumulation,
         "precision": spec.train.precision,
+        "recompute": spec.train.recompute,
+        "ema": spec.train.ema,
         "objective": spec.train.objective,
         "model": spec.train.model.model_dump(mode="json"),
         "code": plan.user_files.get("model.py"),

@@ -76,6 +76,11 @@ class Average:
         """Leave the average in the network, at the end of a training."""
         self._exchange()
 
+    def begin(self) -> None:
+        """Go on with the average as the weights, and begin another average there."""
+        self.keep()
+        self.restart()
+
     def tensors(self) -> dict[str, Tensor]:
         """The state, by name."""
         parts = {"layers": self._of_layers, "tables": self._of_tables, "seen": self._seen}

@@ -17,6 +17,7 @@ from torch import Tensor
 from ratchet.contracts.step_rows import CHUNK_ROWS, MAX_ACCUMULATION
 from ratchet.model.networks import Predictor
 from ratchet.runtime.user_code import lacks_memory
+from tasks.train.buffers import Buffers
 from tasks.train.data import Rows
 from tasks.train.losses import Loss, Mass
 from tasks.train.memory import does_not_fit
@@ -71,7 +72,7 @@ class Computation:
         """
         while True:
             generators = Generators()
-            buffers = [buffer.clone() for buffer in self._network.body.buffers()]  # such as those of a batch norm
+            buffers = Buffers(self._network.body)
             try:
                 return compute()
             except (MemoryError, RuntimeError) as error:
@@ -81,9 +82,7 @@ class Computation:
                     raise does_not_fit(error, self._batch_size, self.accumulation) from error
             self._network.zero_grad(set_to_none=True)  # here, where the error holds no tensors any more
             generators.restore()
-            with torch.no_grad():
-                for buffer, before in zip(self._network.body.buffers(), buffers, strict=True):
-                    buffer.copy_(before)
+            buffers.restore()
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
             self.halve_to(2 * self.accumulation)
@@ -95,8 +94,8 @@ class Computation:
             self.halved()
 
     def compute(self, batch: Rows, accumulation: int) -> BatchLoss:
-        """The same in so many micro-batches, whether or not they fit."""
-        parts = batch.parts(accumulation)
+        """The same in so many micro-batches, whether or not they fit; in fewer where one would have a single row."""
+        parts = batch.parts(max(min(accumulation, len(batch) // _FEWEST_ROWS), 1))
         masses = [self._mass(part) for part in parts]
         shares = [1.0] if len(parts) == 1 else _shares(masses)
         with self.precision.multiplying():

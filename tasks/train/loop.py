@@ -98,7 +98,7 @@ class Loop:
         self._precision = Precision(settings.precision)
         if settings.recompute:
             recompute(network.body)
-        self._precision.apply_to(network.body)
+        self._precision.apply_to(network.body, network.device.type)
         self._computation = Computation(network, settings, loss=loss, mass=mass, precision=self._precision)
         self._passes = Passes(train, both, settings, device=self._computation.device)
         self._epoch_steps = self._passes.level.steps
@@ -217,12 +217,14 @@ class Loop:
         return self._save_due.is_due() or (steps is not None and self._state.step - self._saved_step >= steps)
 
     def _fall_on_a_plateau(self) -> None:
-        """Begin the fall when patience has run out."""
+        """Begin the fall when patience has run out, or where it is planned."""
         state = self._state
         if not state.is_falling and state.evaluations_since_best >= self._settings.patience:
             best = state.history[state.best - 1].step
             epoch, most = self._passes.falling.steps, self._planned.steps
             state.begin_fall(early_fall(state.step, best=best, epoch=epoch, most=most))
+        elif state.step == state.fall.begin:
+            state.average.begin()
 
     def _take_step(self, *, stop: bool) -> bool:
         """Take a step. Returns whether a rank received a notice to `stop` before it."""

@@ -85,15 +85,18 @@ class Precision:
         """What a loss is multiplied with before its gradient is computed."""
         return self.loss_scale.scale if self.name == FP16 else 1.0
 
-    def apply_to(self, body: nn.Module) -> None:
-        """Let the layers run in autocast while they train. Their outputs are float32."""
-        plain, device = body.forward, next(body.parameters()).device.type
+    def apply_to(self, body: nn.Module, device: str) -> None:
+        """Let the layers run in autocast while they train. Their outputs are float32. device: its type.
+
+        Weights are rounded at each use: with torch's cache of them, gradients would be added up in the fewer bits.
+        """
+        plain = body.forward
 
         def forward(*values: Any, **named: Any) -> Any:
             kind = _AUTOCAST.get(self.name) if body.training else None
             if kind is None:
                 return plain(*values, **named)
-            with torch.autocast(device, dtype=kind):
+            with torch.autocast(device, dtype=kind, cache_enabled=False):
                 out = plain(*values, **named)
             return out.float() if isinstance(out, Tensor) else out
 

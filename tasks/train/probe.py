@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ratchet.contracts.step_rows import CHUNK_ROWS, MAX_ACCUMULATION
 from ratchet.runtime.user_code import lacks_memory
+from tasks.train.buffers import Buffers
 from tasks.train.computation import Computation
 from tasks.train.data import Rows
 from tasks.train.random_states import generator_states, restore_generators
@@ -134,14 +135,15 @@ class Probe:
     def _unchanged(self) -> Iterator[None]:
         """Put back random numbers, buffers, and parameters without gradients."""
         states = generator_states()
-        others = [each for each in self._network.parameters() if not each.requires_grad]
-        kept = [(each, each.detach().clone()) for each in (*self._network.buffers(), *others)]
+        buffers = Buffers(self._network)
+        kept = [(each, each.detach().clone()) for each in self._network.parameters() if not each.requires_grad]
         try:
             yield
         finally:
             with torch.no_grad():
                 for each, before in kept:
                     each.copy_(before)
+            buffers.restore()
             restore_generators(states)
 
     def _agreed(self, figures: Sequence[float]) -> list[float]:

@@ -7,13 +7,15 @@ A change here violates the promise of the project when a training that computes 
 """
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeGuard
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+
+from tasks.train.buffers import Buffers
 
 _checkpoint = inspect.unwrap(checkpoint)
 """Without a wrapper for torch's compiler. The first call imports the compiler all the same, which takes 3 s."""
@@ -75,25 +77,23 @@ def _in_blocks(layers: nn.Sequential) -> int:
 def _computed_again(module: nn.Module, call: Any, *values: Any, **named: Any) -> Any:
     if not torch.is_grad_enabled():
         return call(*values, **named)
-    buffers = list(module.buffers())
-    return _checkpoint(
-        call, *values, use_reentrant=False, context_fn=lambda: (nullcontext(), _kept(buffers)), **named
-    )  # fmt: skip
+    begin = Buffers(module)
+
+    def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+        return nullcontext(), _as_at(begin, module)
+
+    return _checkpoint(call, *values, use_reentrant=False, context_fn=contexts, **named)
 
 
-def _kept(buffers: Sequence[torch.Tensor]) -> AbstractContextManager[None]:
-    """Afterwards the buffers are as before: a batch norm has seen its rows already."""
-
-    @contextmanager
-    def kept() -> Iterator[None]:
-        before = [buffer.clone() for buffer in buffers]
-        try:
-            yield
-        finally:
-            for buffer, value in zip(buffers, before, strict=True):
-                buffer.data.copy_(value)
-
-    return kept() if buffers else nullcontext()
+@contextmanager
+def _as_at(begin: Buffers, module: nn.Module) -> Iterator[None]:
+    """Compute with the buffers of the first time; afterwards they are as before: a batch norm has seen its rows."""
+    now = Buffers(module)
+    begin.restore()
+    try:
+        yield
+    finally:
+        now.restore()
 
 
 def _is_plain(module: nn.Module) -> TypeGuard[nn.Sequential]:

@@ -23,18 +23,30 @@ def rare() -> Rows:
 
 
 def defined(one: Loop, made: Network) -> dict[str, Tensor]:
-    """The average by its definition, of all rows in each step; it is complete when the training is."""
+    """The average by its definition, of all rows in each step; it is complete when the training is.
+
+    The planned fall begins with the average, and with another one.
+    """
     average = {name: weight.detach().clone() for name, weight in made.named_parameters()}
-    step, updates = one._optimizer.step, iter(range(1, 10**6))
+    step, begin, updates = one._optimizer.step, one._average.begin, [0]
+
+    def beginning() -> None:
+        begin()
+        for name, weight in made.named_parameters():
+            torch.testing.assert_close(weight.detach(), average[name], rtol=1e-5, atol=1e-6)
+            average[name] = weight.detach().clone()
+        updates.append(0)
 
     def stepping() -> None:
         step()
-        t = next(updates)
+        updates[-1] += 1
+        t = updates[-1]
         d = min(DECAY, (1 + t) / (10 + t))
         for name, weight in made.named_parameters():
             average[name] = d * average[name] + (1 - d) * weight.detach()
 
     one._optimizer.step = stepping  # type: ignore[method-assign]  # as the profiler does
+    one._average.begin = beginning  # type: ignore[method-assign]  # likewise
     return average
 
 
