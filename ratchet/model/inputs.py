@@ -66,7 +66,7 @@ class Embeddings(nn.Module):
     """A learned vector for each category. Columns whose vectors have the same length share a table.
 
     The first row of a column is for what it does not know. In training a share of all categories counts as that, so
-    that its vector is trained too.
+    that its vector is trained too: `mask` draws which.
     """
 
     first: Tensor
@@ -90,11 +90,15 @@ class Embeddings(nn.Module):
             self.register_buffer(f"shift_{dimension}", shift, persistent=False)
         self.register_load_state_dict_pre_hook(_name_table)  # type: ignore[no-untyped-call]  # torch has no types here
 
+    def mask(self, places: Tensor) -> Tensor:
+        """`Preprocess.places`, with a share of them as what is not known while the network trains."""
+        if not self.training or not self._masked:
+            return places
+        unknown = torch.rand(places.shape, device=places.device) < self._masked
+        return torch.where(unknown, self.first, places)
+
     def forward(self, places: Tensor) -> Tensor:
         """`Preprocess.places`, int32 [rows, categorical] -> [rows, all dimensions], the shortest vectors first."""
-        if self.training and self._masked:
-            unknown = torch.rand(places.shape, device=places.device) < self._masked
-            places = torch.where(unknown, self.first, places)
         found = [
             table(places[:, self._members[name]] - getattr(self, f"shift_{name}")).flatten(1)
             for name, table in self.tables.items()

@@ -83,6 +83,18 @@ class Preprocess(nn.Module):
         values.sub_(self.mean).div_(self.scale)
         return values.masked_fill_(missing, torch.nan).float()
 
+    def mask_statistics(self, standard: Tensor, places: Tensor, first: Tensor) -> Tensor:
+        """What `standardise` made, with the statistics of what is not known where `places` say that a category is not.
+
+        first: the place of each column for that.
+        """
+        if not self._statistics:
+            return standard
+        own = standard.shape[1] - len(self._statistics)
+        unknown = self.standardise(self.with_statistics(standard.new_zeros(1, own), first.unsqueeze(0)))[:, own:]
+        is_unknown = torch.stack([places[:, column] == first[column] for column, _ in self._statistics], dim=1)
+        return torch.cat([standard[:, :own], torch.where(is_unknown, unknown, standard[:, own:])], dim=1)
+
     def value(self, standard: float, column: int) -> float:
         """The raw value of a numeric column that `standardise` maps to this number."""
         transformed = standard * float(self.scale[column]) + float(self.mean[column])
@@ -200,7 +212,10 @@ class Network(Predictor):
 
     def scores(self, standard: Tensor, places: Tensor, sizes: Tensor | None = None) -> Tensor:
         """See Predictor."""
-        numbers, vectors = self.preprocess.numbers(standard), self.embedding(places)
+        masked = self.embedding.mask(places)
+        if masked is not places:
+            standard = self.preprocess.mask_statistics(standard, masked, self.embedding.first)
+        numbers, vectors = self.preprocess.numbers(standard), self.embedding(masked)
         inputs = [numbers, vectors]
         if self.numbers is not None:
             inputs.insert(1, self.numbers(standard))

@@ -31,21 +31,26 @@ from tasks.features.statistics import Moments, moments
 Ids = NDArray[np.int64]
 _FEWEST = 2
 """Values, for their means to have a spread."""
+_SURE = 2.0
+"""Standard errors that a spread lies above what random labels give; else values tell nothing."""
+_COUNT_STD = 0.5
+"""The least deviation of a count, in logarithms: a smaller one is the chance by which values differ on few days."""
 
 
 def label_sums(
     ids: NDArray[np.generic], label: NDArray[np.generic], weight: NDArray[np.generic] | None, columns: Sequence[int]
 ) -> Doubles:
-    """Of each id in each of some columns, in the order of statistics.count_ids: float64 [n, 2] of weights and labels.
+    """Of each id in each of some columns, in the order of statistics.count_ids: float64 [n, 3].
 
-    The weights of its rows, and their labels times their weights, summed in the order of rows.
+    The weights of its rows, and their labels times their weights, summed in the order of rows; its rows with a weight
+    above 0.
     """
     share = np.ones(len(ids)) if weight is None else weight.astype(np.float64)
     labels = label.astype(np.float64) * share
-    found = [np.zeros((0, 2))]
+    found = [np.zeros((0, 3))]
     for column in columns:
         unique, of_row = np.unique(ids[:, column], return_inverse=True)
-        sums = [np.bincount(of_row, values, minlength=len(unique)) for values in (share, labels)]
+        sums = [np.bincount(of_row, values, minlength=len(unique)) for values in (share, labels, share > 0)]
         found.append(np.stack(sums, axis=1))
     return np.concatenate(found)
 
@@ -82,10 +87,11 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Sums:
-    """Over some days. weight, label: of some values. all_weight, all_label: of all rows."""
+    """Over some days. weight, label, rows: of some values. all_weight, all_label: of all rows."""
 
     weight: Doubles
     label: Doubles
+    rows: Doubles
     all_weight: float
     all_label: float
 
@@ -95,27 +101,34 @@ class _Column:
 
     def __init__(self, source: Source, column: int) -> None:
         columns = sorted({place for place, _ in source.wanted})
-        self.ids, rows, own = list[Ids](), list[Ids](), list[Doubles]()
+        ids, rows, own = list[Ids](), list[Ids](), list[Doubles]()
         for counts, sums in zip(source.counts, source.sums, strict=True):
             of_any = np.isin(counts[:, 0], columns)
             chosen = counts[of_any, 0] == column
-            self.ids.append(counts[of_any][chosen, 1])
+            ids.append(counts[of_any][chosen, 1])
             rows.append(counts[of_any][chosen, 2])
             own.append(sums[chosen])
-        self.known, of_day = np.unique(np.concatenate(self.ids), return_inverse=True)
+        self.known, of_day = np.unique(np.concatenate(ids), return_inverse=True)
         self.rows = np.bincount(of_day, weights=np.concatenate(rows), minlength=len(self.known))
-        days = np.split(of_day, np.cumsum([len(ids) for ids in self.ids])[:-1])
-        learnt, every = np.zeros((len(self.known), 2)), np.zeros((len(self.known), 2))
+        self.places = np.split(of_day, np.cumsum([len(each) for each in ids])[:-1])
+        learnt, every = np.zeros((len(self.known), 3)), np.zeros((len(self.known), 3))
         self.before = list[_Sums]()
-        for day, places, sums in zip(source.days, days, own, strict=True):
+        for day, places, sums in zip(source.days, self.places, own, strict=True):
             self.before.append(_sums(learnt[places], learnt))
             every[places] += sums
             if day in source.learnt:
                 learnt[places] += sums
         self.all = _sums(every, every)
         self._mean = source.label.mean
-        observed = sum(int(each.sum()) for day, each in zip(source.days, rows, strict=True) if day in source.learnt)
-        self._credibility = _credibility(_sums(learnt, learnt), source.label, observed)
+        self._credibility = _credibility(_sums(learnt, learnt), source.label)
+
+    def on(self, day: int, statistic: Statistic) -> Doubles:
+        """A statistic of the values of a day, from the training days before it.
+
+        NaN, for missing, without such rows: what a value gets that is not known would tell the labels of this day.
+        """
+        sums = self.before[day]
+        return self.values(statistic, sums) if sums.all_weight else np.full(len(sums.weight), np.nan)
 
     def values(self, statistic: Statistic, sums: _Sums) -> Doubles:
         """A statistic of values with these sums. Without a row, what is given for a value that is not known."""
@@ -130,40 +143,61 @@ class _Column:
 
 
 def _sums(some: Doubles, every: Doubles) -> _Sums:
-    weight, label = every.sum(axis=0).tolist()
-    return _Sums(weight=some[:, 0].copy(), label=some[:, 1].copy(), all_weight=weight, all_label=label)
+    weight, label, _ = every.sum(axis=0).tolist()
+    own, of_label, rows = some.T.copy()
+    return _Sums(weight=own, label=of_label, rows=rows, all_weight=weight, all_label=label)
 
 
-def _credibility(sums: _Sums, label: Moments, rows: int) -> float:
-    """k, in the unit of weights; no less than the weight of a row. sums, label, rows: of the training days."""
+def _credibility(sums: _Sums, label: Moments) -> float:
+    """k, in the unit of weights; no less than the weight of a row. sums, label: of the training days."""
     seen = sums.weight > 0
     weight, values, total = sums.weight[seen], int(seen.sum()), sums.all_weight
+    rows = float(sums.rows[seen].sum())
     if values < _FEWEST or rows <= values:
         return math.inf
     between = float((weight * np.square(sums.label[seen] / weight - label.mean)).sum())
     within = max(label.m2 - between, 0.0) / (rows - values)
-    spread = (between - (values - 1) * within) / (total - float(np.square(weight).sum()) / total)
-    return max(within / spread, total / rows) if spread > 0 else math.inf
+    apart = between - (values - 1) * within
+    if apart <= _SURE * within * _error(sums.rows[seen], label):
+        return math.inf
+    return max(within * (total - float(np.square(weight).sum()) / total) / apart, total / rows)
+
+
+def _error(rows: Doubles, label: Moments) -> float:
+    """Of `apart` where labels are random, its standard deviation in units of the variance within values.
+
+    apart is a quadratic form of the labels (Searle, "Linear Models", 1971, 2.5, theorem 4): 2 tr(A^2) for normal ones,
+    and the excess kurtosis times the sum of A_ii^2, which is much where labels of 1 are rare and values have few rows.
+    The kurtosis is that of labels of 0 and 1; others are taken as normal. rows: of each value.
+    """
+    total, values = float(rows.sum()), len(rows)
+    ratio = (values - 1) / (total - values)
+    variance, chance = label.m2 / label.count, label.mean * (1 - label.mean)
+    kurtosis = max(1 / variance - 6, 0.0) if variance and math.isclose(variance, chance, rel_tol=1e-6) else 0.0
+    diagonal = (1 + ratio) / rows - 1 / total - ratio
+    return math.sqrt(
+        2 * (values - 1 + ratio**2 * (total - values)) + kurtosis * float((rows * np.square(diagonal)).sum())
+    )
 
 
 def fit_statistics(source: Source, vocabulary: Sequence[Ids], bins: int) -> Fitted:
     """Fit on all days. vocabulary: the ids that each categorical column knows, ascending. bins: of a number."""
     tables, numbers, of_edges = list[Doubles](), list[Moments](), list[Doubles]()
     replaced = [list[Replaced]() for _ in source.days]
-    columns = {place: _Column(source, place) for place, _ in source.wanted}
-    begin = 0
+    columns = {place: _Column(source, place) for place in dict.fromkeys(place for place, _ in source.wanted)}
+    found = {place: np.searchsorted(column.known, vocabulary[place]) for place, column in columns.items()}
+    known = {place: _known(column, found[place]) for place, column in columns.items()}
+    nothing, begin = _sums(np.zeros((1, 3)), np.zeros((1, 3))), 0
     for place, statistic in source.wanted:
-        column, known = columns[place], vocabulary[place]
-        unknown = column.values(statistic, _sums(np.zeros((1, 2)), np.zeros((1, 2))))
-        found = np.searchsorted(column.known, known)
-        table = np.append(unknown, column.values(statistic, column.all)[found])
-        for of_day, ids, before in zip(replaced, column.ids, column.before, strict=True):
-            is_known = np.isin(ids, known)
-            places = begin + 1 + np.searchsorted(known, ids[is_known])
-            of_day.append(Replaced(places, column.values(statistic, before)[is_known]))
-        rows = np.append(column.rows.sum() - column.rows[found].sum(), column.rows[found])
+        column, chosen = columns[place], found[place]
+        table = np.append(column.values(statistic, nothing), column.values(statistic, column.all)[chosen])
+        for day, (is_known, places) in enumerate(known[place]):
+            replaced[day].append(Replaced(begin + 1 + places, column.on(day, statistic)[is_known]))
+        rows = np.append(column.rows.sum() - column.rows[chosen].sum(), column.rows[chosen])
         points = np.stack([np.zeros(len(table)), table, rows], axis=1)[rows > 0]
         one = moments(points[:, 1], weight=points[:, 2])
+        if statistic == "count":
+            one = one.model_copy(update={"m2": max(one.m2, _COUNT_STD**2 * one.count)})
         tables.append(table)
         numbers.append(one)
         of_edges.append((edges([points], 0, bins) - one.mean) / one.std)
@@ -177,3 +211,11 @@ def fit_statistics(source: Source, vocabulary: Sequence[Ids], bins: int) -> Fitt
         numbers=tuple(numbers),
         edges=tuple(of_edges),
     )
+
+
+def _known(column: _Column, found: Ids) -> list[tuple[NDArray[np.bool_], Ids]]:
+    """Of each day, which of its values are known, and their numbers in the vocabulary. found: in the column."""
+    number = np.full(len(column.known), -1)
+    number[found] = np.arange(len(found))
+    of_days = [number[places] for places in column.places]
+    return [(each >= 0, each[each >= 0]) for each in of_days]

@@ -68,6 +68,7 @@ def _parts(ctx: StageContext) -> dict[str, str]:
     """The parts of the fingerprint that all days share."""
     columns = {
         name: column.model_dump(mode="json", include={"role", "type", "transform", "derived", "statistics"})
+        | ({"statistics": True} if column.statistics else {})  # a day has the same sums for each of them
         for name, column in ctx.spec.columns.items()
     }
     label = ctx.spec.columns[ctx.spec.label]

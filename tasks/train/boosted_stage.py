@@ -52,6 +52,7 @@ def train_trees(ctx: StageContext, features: FeatureSet, *, fitted: str, measure
     with ctx.phase("read"):
         both = read(ctx, model, features, *parts_of(ctx.spec, features.split), of_days=state.of_days)
         first, valid = both.split(rows_of(features, "train"))
+        del state  # statistics of every day, which only the reading needs
     settings = _settings(ctx, rows=len(first), measured=measured)
     shape = TreeSettings(
         objective=train.objective,

@@ -25,6 +25,7 @@ from ratchet.store.checkpoint_folder import StoreCheckpointFolder
 from tasks.train.building import describe, fit
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss, locate_errors
+from tasks.train.data import Rows
 from tasks.train.days import missing, read
 from tasks.train.days_in_order import parts_of, sampling_of
 from tasks.train.endings import convert_endings
@@ -94,10 +95,10 @@ def train_model(
     network = fit(Network(description, custom_body(description, ctx.folder)), state)
     begun = begin_with_parent(ctx, network, description)
     with ctx.phase("read"):
-        parts = partial(read, ctx, network, features, *parts_of(ctx.spec, features.split), of_days=state.of_days)
-        both = read_once(ours, lambda build: parts(in_memory=build, alive=ours.heartbeat.start))
+        both = _read(ctx, network, features, state, ours)
         train, valid = both.split(rows_of(features, "train"))
         network.preprocess.flagged.copy_(missing(train))
+        del state  # statistics of every day, which only the reading needs
     settings = _settings(ctx, features, len(train), measured, device)
     if begun is not None and begun.is_close:
         settings = shorten(settings, epochs=begun.parent.epochs, rows=len(both))
@@ -142,6 +143,11 @@ def train_model(
         summary=summary,
         metrics=metrics(result, len(train), checkpointer),
     )
+
+
+def _read(ctx: StageContext, network: Network, features: FeatureSet, state: FittedState, ranks: Ranks) -> Rows:
+    parts = partial(read, ctx, network, features, *parts_of(ctx.spec, features.split), of_days=state.of_days)
+    return read_once(ranks, lambda build: parts(in_memory=build, alive=ranks.heartbeat.start))
 
 
 def _settings(

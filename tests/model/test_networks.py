@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -169,3 +171,30 @@ def test_a_model_of_before_flags_every_missing_value() -> None:
     network.preprocess.flagged.fill_(value=False)
     network.load_state_dict(state)
     assert network.preprocess.flagged.tolist() == [True, True]
+
+
+def test_a_category_that_is_masked_in_training_has_the_statistics_of_an_unknown_one() -> None:
+    """Two columns; the second has statistics. The bodies' inputs: 3 numbers, their flags, a vector of each column."""
+    numbers = (
+        NumericColumn(name="price", transform="log1p"),
+        *(NumericColumn(name=f"{name} of c1", transform=None, of="c1") for name in ("count", "target_mean")),
+    )
+    given = described(sizes=(2, 3))
+    made = Network(replace(given, numeric=numbers, architecture=replace(given.architecture, masked=0.5)))
+    made.preprocess.vocabulary.copy_(torch.tensor([1, 2, 1, 2, 3]))
+    made.preprocess.statistics.copy_(torch.tensor([0.0, 4, 5, 6, 0.5, 0.1, 0.2, 0.3]))
+    made.preprocess.mean.copy_(torch.tensor([0.0, 4.5, 0.4]))
+    made.preprocess.scale.copy_(torch.tensor([1.0, 2.0, 0.1]))
+    seen = list[torch.Tensor]()
+    made.body.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    ids = torch.tensor([[1, 3]]).expand(1000, 2)
+    with torch.no_grad():
+        made.train()(torch.ones(1000, 1), ids)
+        made.eval()(torch.ones(1000, 1), ids)
+    trained, served = seen
+    masked = (trained[:, 10:] == 0).all(1)
+    assert 400 < int(masked.sum()) < 600
+    log = float(np.log(2))
+    torch.testing.assert_close(trained[masked, :3].unique(dim=0), torch.tensor([[log, -2.25, 1.0]]))
+    torch.testing.assert_close(trained[~masked, :3].unique(dim=0), torch.tensor([[log, 0.75, -1.0]]))
+    torch.testing.assert_close(served[:, :3].unique(dim=0), torch.tensor([[log, 0.75, -1.0]]))

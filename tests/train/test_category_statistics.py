@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pandas as pd
@@ -17,11 +18,12 @@ from ratchet.contracts.result import PublishedResult
 from ratchet.model.description import from_json
 from ratchet.model.encoding import category_ids
 from ratchet.model.fitted_state import FittedState
+from ratchet.model.inputs import Embeddings
 from ratchet.model.networks import Network, load_weights
 from ratchet.store.artifacts import read_bytes
 from tasks.features import category_statistics
+from tasks.train import boosted_stage, stage
 from tasks.train import days as reading
-from tasks.train import stage
 from tests.features.encoding import validated
 from tests.train.test_parent import parent_of, request, train
 from tests.train.test_stage import COLUMNS, LABELS, METRIC, ROWS, Trainings, day_rows, weights
@@ -67,7 +69,7 @@ def network(trainings: Trainings, published: PublishedResult) -> Network:
     return made
 
 
-ALMOST_NO_VECTORS = {"model": {"kind": "mlp", "masked": 0.99, "dropout": 0.0, "hidden": [32], "min_count": 1}}
+NETWORK = {"model": {"kind": "mlp", "masked": 0.0, "dropout": 0.0, "hidden": [32], "min_count": 1}}
 
 
 @pytest.mark.parametrize(
@@ -80,9 +82,11 @@ ALMOST_NO_VECTORS = {"model": {"kind": "mlp", "masked": 0.99, "dropout": 0.0, "h
 def test_items_without_meaning_stay_without_meaning(
     tmp_path: Path, items: Callable[[np.random.Generator], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not because so little is believed of them: here a mean is believed after one row."""
+    """Not because so little is believed of them: here a mean is believed after one row. All items have one vector."""
     monkeypatch.setattr(category_statistics, "_credibility", lambda *_: 1.0)
-    trainings = with_statistics(tmp_path, item=items, **ALMOST_NO_VECTORS)
+    vectors = Embeddings.forward
+    monkeypatch.setattr(Embeddings, "forward", lambda self, places: vectors(self, self.first.expand_as(places)))
+    trainings = with_statistics(tmp_path, item=items, **NETWORK)
     honest = trainings.train()
     rows, scores = trainings.scores(honest, tmp_path / "honest")
     first, *_, last = summaries.trained(honest.result).evaluations
@@ -161,3 +165,41 @@ def test_a_warm_start_takes_over_what_reads_statistics_and_not_the_statistics(tm
     assert (begun.parameters, begun.rows) == (begun.of_parameters, begun.of_rows)
     mine, theirs = network(trainings, made).preprocess, network(trainings, fresh).preprocess
     assert_array_equal(mine.statistics, theirs.statistics)
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "engine"),
+    [("mlp", stage, "Loop"), ("lightgbm", boosted_stage, "Boosting")],
+)
+def test_the_statistics_of_days_are_freed_before_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, module: Any, engine: str
+) -> None:
+    trainings = with_statistics(tmp_path, epochs=1, model={"kind": kind})
+    held, alive, read, made = list[Any](), list[bool](), module.read, getattr(module, engine)
+
+    def reads(*given: Any, of_days: Any, **others: Any) -> Any:
+        held.extend(ref(one.values) for one in of_days.values())
+        return read(*given, of_days=of_days, **others)
+
+    def makes(*given: Any, **others: Any) -> Any:
+        alive.extend(one() is not None for one in held)
+        return made(*given, **others)
+
+    monkeypatch.setattr(module, "read", reads)
+    monkeypatch.setattr(module, engine, makes)
+    trainings.train()
+    assert alive
+    assert not any(alive)
+
+
+def test_a_day_is_encoded_once_whichever_statistics_are_declared(tmp_path: Path) -> None:
+    nights = with_statistics(tmp_path).nights
+    ingest = nights.run("ingest")
+    inputs = {"ingest": ingest, "validate": validated(nights, ingest)}
+    counts = []
+    for statistics in (["count"], []):
+        nights.document["columns"]["item"]["statistics"] = statistics
+        nights.log.truncate(0)
+        nights.run("features", inputs=inputs, parts={"of": str(statistics)})
+        counts.append(nights.log.getvalue().count("encoded"))
+    assert counts == [0, len(WINDOW)]
