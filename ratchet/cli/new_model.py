@@ -5,7 +5,9 @@ from pathlib import Path
 
 from ratchet.checkout import ROOT
 from ratchet.cli.pipelines import find
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.boosting import keys_of_trees
+from ratchet.contracts.errors import ConfigurationError, PipelineInvalid
+from ratchet.contracts.loading import load
 
 _KIND = "model.py:MyModule"
 _TEMPLATE = ROOT / "ratchet" / "model" / "own_template.py"
@@ -27,12 +29,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    target = write(find(options.pipeline))
+    folder = find(options.pipeline)
+    target = write(folder)
     print(f"{target} is written")
+    if keys := _refused(folder):
+        print(f"  first remove from train.model in pipeline.yaml, as only lightgbm has them: {', '.join(keys)}")
     print(f'  1. name it in pipeline.yaml:  train: {{model: {{kind: "{_KIND}"}}}}')
     print(f"  2. try it:                    ratchet check {options.pipeline}")
     print(f"  before 1, try it by:          ratchet check {options.pipeline} --set train.model.kind={_KIND}")
     return 0
+
+
+def _refused(folder: Path) -> tuple[str, ...]:
+    """The keys of the pipeline that a module of its own refuses; none of a pipeline that is invalid in itself."""
+    try:
+        return keys_of_trees(load(folder))
+    except PipelineInvalid:
+        return ()
 
 
 def write(folder: Path) -> Path:

@@ -21,6 +21,11 @@ _OF_TRAIN = ("objective", "init", "model", "seed", "valid_days", "patience", "ch
 _INSTEAD = {"steps": "rounds", "epochs": "rounds", "learning_rate": "rate"}
 
 
+def keys_of_trees(spec: PipelineSpec) -> tuple[str, ...]:
+    """The keys of `train.model` that a pipeline sets and that another kind refuses."""
+    return tuple(name for name, _ in _changed(spec.train.model, Model) if name in _KEYS)
+
+
 def boosting_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     """The rule for pipeline files."""
     yield from _of_trees(spec) if spec.train.model.kind == BOOSTED else _of_networks(spec)
@@ -40,6 +45,9 @@ def _of_trees(spec: PipelineSpec) -> Iterator[Misfit]:
         elif name == "init":
             message = f"{value}: trees are grown from nothing, and {BOOSTED} cannot begin with a model"
             yield Misfit(("train", "init"), message, "fresh")
+        elif name == "patience" and getattr(spec.train, "valid_days", 1) == 0:
+            message = f"{value} has no effect with kind {BOOSTED} and valid_days: 0, as nothing measures a plateau"
+            yield Misfit(("train", "patience"), message, remedy="leave it out, or set train.valid_days to 1 or more")
     for name, value in _changed(spec.train.model, Model):
         if name not in {*_KEYS, *_SHARED}:
             yield _without_effect(("train", "model", name), value, None)

@@ -74,8 +74,9 @@ class Boosted(Predictor):
     def inputs(self, standard: Tensor, places: Tensor) -> NDArray[np.float64]:
         """What the trees read, float64 [rows, numeric and then categorical].
 
-        Numbers are standardised, which changes no split. A category is its place in its column, from 1. What is missing
-        is NaN, and so is a category that the column does not know.
+        Numbers are float32 around a value in the middle of their column, see building.fit: two of them are one to the
+        trees where they differ by less than a ten millionth of their distance from it. A category is its place in its
+        column, from 1. What is missing is NaN, and so is a category that the column does not know.
         """
         own = (places - torch.tensor(self.preprocess.unknown(), dtype=places.dtype)).double()
         own = own.masked_fill(own == 0, torch.nan)

@@ -13,12 +13,14 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.kinds import most_rounds
 from ratchet.contracts.quantities import show_memory
+from ratchet.contracts.step_rows import CHUNK_ROWS
 from ratchet.contracts.summaries import Evaluation, FeatureSet, TrainedModel
 from ratchet.model.boosted import Boosted
 from ratchet.model.fitted_state import FittedState
 from ratchet.model.networks import finish
 from ratchet.model.own_metric import PipelineMetrics
 from ratchet.runtime.context import StageContext
+from ratchet.runtime.user_code import lacks_memory
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
 from tasks.train.boosting import Boosting
@@ -53,7 +55,7 @@ def train_trees(ctx: StageContext, features: FeatureSet, *, fitted: str, measure
         both = read(ctx, model, features, *parts_of(ctx.spec, features.split), of_days=state.of_days)
         first, valid = both.split(rows_of(features, "train"))
         del state  # statistics of every day, which only the reading needs
-    settings = _settings(ctx, rows=len(first), measured=measured)
+    settings = _settings(ctx, measured)
     shape = TreeSettings(
         objective=train.objective,
         classes=description.classes,
@@ -86,10 +88,10 @@ def train_trees(ctx: StageContext, features: FeatureSet, *, fitted: str, measure
         )
         try:
             result = boosting.run()
-        except LightGBMError as error:
-            if "bad_alloc" not in str(error):
+        except Exception as error:
+            if not lacks_memory(error) and not (isinstance(error, LightGBMError) and "bad_alloc" in str(error)):
                 raise
-            raise _too_little(ctx, f"lightgbm ran out of memory with {len(both):,} rows") from error
+            raise _too_little(ctx, f"train ran out of memory with {len(both):,} rows") from error
         heartbeat.end()
     report_failed_saves(ctx, checkpointer)
     save_trace(ctx, result)
@@ -105,8 +107,8 @@ def train_trees(ctx: StageContext, features: FeatureSet, *, fitted: str, measure
     )
 
 
-def _settings(ctx: StageContext, *, rows: int, measured: TrainedModel | None) -> Settings:
-    """A step is a round, which reads all rows."""
+def _settings(ctx: StageContext, measured: TrainedModel | None) -> Settings:
+    """A step is a round, which reads all rows; rows are scored in chunks."""
     train = ctx.spec.train
     rounds = most_rounds(train.model.rounds, measured=True)
     return Settings(
@@ -114,7 +116,7 @@ def _settings(ctx: StageContext, *, rows: int, measured: TrainedModel | None) ->
         steps=rounds,
         epochs=rounds,
         evaluations=1,
-        batch_size=rows,
+        batch_size=CHUNK_ROWS,
         learning_rate=train.model.rate,
         weight_decay=0.0,
         seed=train.seed,

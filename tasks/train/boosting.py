@@ -121,7 +121,7 @@ class Boosting:
         self._checkpointer.close()
         return TrainResult(
             history=tuple(state.history),
-            best=max(state.best, 1),
+            best=state.best or len(state.history),
             recipe=Recipe(level=state.history[state.best - 1].step if state.best else 0, fall=state.rounds),
             resumed_from=resumed_from,
             loading=0.0,
@@ -135,13 +135,23 @@ class Boosting:
         state = self._state
         if self._valid is not None:
             self._grow(self._train, self._valid, self._settings.steps)
+        searched = state.rounds
         state.wanted = state.history[state.best - 1].step if state.best else self._shape.unmeasured
-        state.searched, state.rounds, state.trees = state.rounds, 0, TreeText()
+        state.searched, state.rounds, state.trees = searched, 0, TreeText()
+        if searched:
+            self._save(state.trees)
 
     def _grow(self, rows: Rows, valid: Rows | None, most: int) -> TreeText:
         """Grow trees up to so many rounds, or to where no split is left, or to a plateau of the metric."""
         state = self._state
-        begun, booster = state.trees, self._grower.begin(rows, valid, state.trees)
+        begun = state.trees
+
+        def alive() -> None:
+            self._alive(state.step)
+            if self._hooks.stopping():
+                self._stop(begun)
+
+        booster = self._grower.begin(rows, valid, begun, alive)
         pace, watch = _Pace(state.step, len(rows)), _Pace(state.step, len(rows))
         end = state.searched + most if state.wanted else most
 
@@ -155,8 +165,7 @@ class Boosting:
             is_complete = booster.update()  # then no split was left
             state.rounds += not is_complete or not state.rounds
             self._alive(state.step)
-            if valid is not None and (is_complete or state.rounds % EVERY == 0 or state.rounds == most):
-                self._evaluate(booster, valid, pace)
+            self._measure(booster, valid, pace, is_last=is_complete or state.rounds == most)
             if self._log_due.is_due():
                 self._log(loss_of(booster.eval_train()), end, watch)
             if self._is_save_due():
@@ -172,6 +181,14 @@ class Boosting:
         state = self._state
         return bool(state.history) and (not state.best or len(state.history) - state.best >= self._settings.patience)
 
+    def _measure(self, booster: Booster, valid: Rows | None, pace: _Pace, *, is_last: bool) -> None:
+        """Evaluate every so many rounds. Without validation days note the first, whose loss the refit's guard needs."""
+        state = self._state
+        if valid is not None and (is_last or state.rounds % EVERY == 0):
+            self._evaluate(booster, valid, pace)
+        elif valid is None and not state.history and not is_last:
+            self._note(booster, None, None, pace)
+
     def _evaluate(self, booster: Booster, valid: Rows, pace: _Pace) -> None:
         """Measure on the validation days."""
         state = self._state
@@ -184,7 +201,7 @@ class Boosting:
         loss = loss_of(booster.eval_valid(measure))
         metric = found[0] if found[0] is not None and math.isfinite(found[0]) else None
         best = state.history[state.best - 1].valid_metric if state.best else None
-        self._note(booster, loss, metric, pace)
+        self._note(booster, loss if math.isfinite(loss) else None, metric, pace)
         if metric is not None and (
             best is None or (metric < best if self._settings.lower_is_better else metric > best)
         ):

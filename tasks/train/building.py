@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ratchet.contracts.category_statistics import name_of, statistics_of
 from ratchet.contracts.pipeline import PipelineSpec
@@ -67,7 +68,7 @@ def _architecture(settings: Model, fitted: FittedState) -> Architecture:
 def fit(network: _Model, fitted: FittedState) -> _Model:
     """Put the values that were fitted on the training days into the model's buffers."""
     preprocess = network.preprocess
-    preprocess.mean.copy_(torch.from_numpy(fitted.mean))
+    preprocess.mean.copy_(torch.from_numpy(fitted.mean if isinstance(network, Network) else _middle(fitted)))
     preprocess.scale.copy_(torch.from_numpy(fitted.std))
     preprocess.vocabulary.copy_(torch.from_numpy(np.concatenate([*fitted.vocabulary, np.zeros(0, np.int64)])))
     preprocess.statistics.copy_(torch.from_numpy(fitted.statistics))
@@ -76,6 +77,15 @@ def fit(network: _Model, fitted: FittedState) -> _Model:
     network.label_mean.fill_(fitted.label_mean)
     network.label_scale.fill_(fitted.label_std)
     return network
+
+
+def _middle(fitted: FittedState) -> NDArray[np.float64]:
+    """A value in the middle of each numeric column; the mean of one without values.
+
+    Around it, numbers of float32 stay apart beside a wild value, which the mean is drawn to.
+    """
+    of_edges = np.array([ends[(len(ends) - 1) // 2] if len(ends) else 0.0 for ends in fitted.edges], np.float64)
+    return of_edges * fitted.std + fitted.mean
 
 
 def dimension(vocabulary: int) -> int:

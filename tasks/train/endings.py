@@ -15,6 +15,9 @@ from tasks.train.extremes import extremes
 from tasks.train.loop import SaveFailed, StopTraining
 from tasks.train.step_losses import NotFinite
 
+_OF_NETWORKS = "lower train.learning_rate; limit columns with min and max, or give them transform: log1p"
+_OF_TREES = "lower train.model.rate; limit the label and the column of role weight with min and max"
+
 
 @contextmanager
 def convert_endings(description: Description, network: Predictor, features: FeatureSet, rows: Rows) -> Iterator[None]:
@@ -28,9 +31,9 @@ def convert_endings(description: Description, network: Predictor, features: Feat
     except NotFinite as error:
         days = features.of((*features.split.train, *features.split.valid))
         where = "" if error.rows is None else f", in {extremes(description, network, days, rows, error.rows)}"
+        is_boosted = description.architecture.is_boosted
         raise RatchetError(
-            f"{error}{where}; no such state was saved",
-            remedy="lower train.learning_rate; limit columns with min and max, or give them transform: log1p",
+            f"{error}{where}; no such state was saved", remedy=_OF_TREES if is_boosted else _OF_NETWORKS
         ) from error
 
 

@@ -8,7 +8,7 @@ goes on ends with other trees than one that was not stopped.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +20,11 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.boosted import Boosted
 from tasks.train.data import Rows
 from tasks.train.losses import TRUNCATION
+from tasks.train.tree_labels import gain, gains_of, mean_weight, weight_of_groups
 
 _BLOCK_ROWS = 1 << 16
-_MOST_GAINS = 1000
-"""Gains that LightGBM tells apart; more are rounded to as many steps of the largest."""
+_SAMPLED_ROWS = 200_000
+"""Rows that LightGBM makes its bins of, at most."""
 _MOST_RANKED = 10_000
 """Rows of a group, in LightGBM's own code."""
 _OBJECTIVES = {
@@ -94,13 +95,22 @@ class _Inputs(Sequence):
 
     batch_size = _BLOCK_ROWS
 
-    def __init__(self, model: Boosted, rows: Rows) -> None:
-        self._model, self._rows, self._table = model, rows, rows.packed()
+    def __init__(self, model: Boosted, rows: Rows, alive: Callable[[], None]) -> None:
+        self._model, self._rows, self._table, self._alive = model, rows, rows.packed(), alive
+        self._sampled: dict[int, NDArray[np.float64]] = {}
+
+    def sample(self, rows: NDArray[np.int64]) -> None:
+        """Read rows at once that LightGBM asks for one by one, which takes a hundred times as long."""
+        for begin in range(0, len(rows), _BLOCK_ROWS):
+            block = rows[begin : begin + _BLOCK_ROWS]
+            self._sampled.update(zip(block.tolist(), self._gather(block, block + 1), strict=True))
 
     def __getitem__(self, place: int | slice | list[int]) -> NDArray[np.float64]:
         """Some rows, or one."""
         if isinstance(place, slice):
             return self._gather(np.array([place.start]), np.array([min(place.stop, len(self))]))
+        if not isinstance(place, list) and place in self._sampled:
+            return self._sampled.pop(place)
         begins = np.atleast_1d(np.asarray(place, np.int64))
         found = self._gather(begins, begins + 1)
         return found if isinstance(place, list) else found[0]
@@ -110,8 +120,19 @@ class _Inputs(Sequence):
         return len(self._rows)
 
     def _gather(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.float64]:
+        self._alive()
         columns = self._table.layout.columns(self._table.gather(begins, ends))
         return self._model.inputs(columns.numeric, columns.places)
+
+
+class _Data(Dataset):
+    """LightGBM's data, with the rows that bins are made of read at once."""
+
+    def _create_sample_indices(self, *, total_nrow: int) -> NDArray[np.int32]:
+        found: NDArray[np.int32] = super()._create_sample_indices(total_nrow=total_nrow)
+        if isinstance(self.data, _Inputs):
+            self.data.sample(found.astype(np.int64))
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +160,8 @@ class Grower:
 
     def __init__(self, model: Boosted, settings: TreeSettings, rows: Rows) -> None:
         self._model, self._settings = model, settings
-        self._gains = _gains_of(rows) if settings.objective == "ranking" else None
+        self._gains = gains_of(rows) if settings.objective == "ranking" else None
+        self._mean_weight = mean_weight(self._raw_weight(rows))
         largest = 0 if rows.sizes is None or self._gains is None else int(rows.sizes.max())
         if largest > _MOST_RANKED:
             raise ConfigurationError(
@@ -147,33 +169,40 @@ class Grower:
                 remedy="take another kind, such as dcn, or a column of role group with smaller groups",
             )
 
-    def begin(self, rows: Rows, valid: Rows | None, begun: TreeText) -> Booster:
-        """A booster that goes on from some trees, of its own rows; none for a fresh one. It holds the later trees."""
-        data = self._dataset(rows, begun, None)
-        booster = Booster(self._parameters(), data)
-        return booster if valid is None else booster.add_valid(self._dataset(valid, begun, data), "valid")
+    def begin(
+        self, rows: Rows, valid: Rows | None, begun: TreeText, alive: Callable[[], None] = lambda: None
+    ) -> Booster:
+        """A booster that goes on from some trees, of its own rows; none for a fresh one. It holds the later trees.
 
-    def _dataset(self, rows: Rows, begun: TreeText, reference: Dataset | None) -> Dataset:
+        alive: called before each block of rows that is read.
+        """
+        data = self._dataset(_Inputs(self._model, rows, alive), rows, begun, None)
+        booster = Booster(self._parameters(), data)
+        if valid is None:
+            return booster
+        return booster.add_valid(self._dataset(_Inputs(self._model, valid, alive), valid, begun, data), "valid")
+
+    def _dataset(self, inputs: _Inputs, rows: Rows, begun: TreeText, reference: Dataset | None) -> Dataset:
         numeric, categorical = rows.numeric.shape[1], rows.places.shape[1]
         label, weight = self._labels(rows)
-        made = Dataset(
-            _Inputs(self._model, rows),
+        made = _Data(
+            inputs,
             label=label,
             weight=weight,
             group=None if self._gains is None or rows.sizes is None else rows.sizes.numpy(),
-            init_score=self._sums(rows, begun) if begun.trees else None,
+            init_score=self._sums(inputs, begun) if begun.trees else None,
             categorical_feature=list(range(numeric, numeric + categorical)),
             params=self._parameters(),
             reference=reference,
         )
         return made.construct()
 
-    def _sums(self, rows: Rows, begun: TreeText) -> NDArray[np.float64]:
+    def _sums(self, inputs: _Inputs, begun: TreeText) -> NDArray[np.float64]:
         """The raw outputs of some trees, one class after the other."""
-        inputs, booster = _Inputs(self._model, rows), Booster(model_str=begun.to_bytes().decode())
+        booster = Booster(model_str=begun.to_bytes().decode())
         parts = [
             booster.predict(inputs[begin : begin + _BLOCK_ROWS], raw_score=True, num_threads=self._settings.threads)
-            for begin in range(0, len(rows), _BLOCK_ROWS)
+            for begin in range(0, len(inputs), _BLOCK_ROWS)
         ]
         return np.concatenate([np.asarray(part, np.float64) for part in parts]).ravel(order="F")
 
@@ -181,17 +210,24 @@ class Grower:
         """Labels and weights as LightGBM takes them.
 
         Of a ranking the label is the number of the row's gain, and the weight of a row is that of its group, both as in
-        losses.lambda_ndcg.
+        losses.lambda_ndcg. Weights are multiples of the mean of all rows: LightGBM's least sum of a leaf is absolute.
         """
-        weight = None if rows.weight is None else np.ascontiguousarray(rows.weight.numpy())
-        if self._gains is not None and rows.sizes is not None:
+        raw = self._raw_weight(rows)
+        weight = None if raw is None else np.nan_to_num(raw / self._mean_weight, nan=1.0).astype(np.float32)
+        if self._gains is not None:
             known = self._gains
-            nearest = np.searchsorted((known[1:] + known[:-1]) / 2, _gain(rows))
-            return nearest.astype(np.float32), None if weight is None else _weight_of_groups(rows, weight)
+            return np.searchsorted((known[1:] + known[:-1]) / 2, gain(rows)).astype(np.float32), weight
         if self._settings.objective == "regression":
             label = (rows.label.double() - self._model.label_mean) / self._model.label_scale
             return label.float().numpy(), weight
         return np.ascontiguousarray(rows.label.numpy()), weight
+
+    def _raw_weight(self, rows: Rows) -> NDArray[np.float64] | None:
+        """As in the rows, or that of the group; NaN in a group without a positive label."""
+        if rows.weight is None:
+            return None
+        weight: NDArray[np.float64] = rows.weight.double().numpy()
+        return weight if self._gains is None else weight_of_groups(rows, weight)
 
     def _parameters(self) -> dict[str, object]:
         """The rest is as LightGBM has it."""
@@ -227,31 +263,11 @@ def needed_bytes(model: Boosted, settings: TreeSettings, rows: int) -> int:
     """Memory that LightGBM takes for rows beside the rows themselves, about.
 
     A byte for the bin of a number, four for that of a category; of each row label, weight and place, and for each class
-    its sum and two gradients; and of each leaf the histograms of all bins.
+    its sum and two gradients; of each leaf the histograms of all bins; and what is there for a while: three copies of
+    the rows that bins are made of, or of a block.
     """
     numeric, categories = len(model.preprocess.mean), model.preprocess.sizes
     of_row = numeric + 4 * len(categories) + 16 + 16 * settings.classes
     bins = 255 * numeric + sum(categories) + len(categories)
-    return rows * of_row + settings.leaves * bins * 16
-
-
-def _gain(rows: Rows) -> NDArray[np.float64]:
-    label = rows.label.double().numpy()
-    return label if rows.weight is None else label * rows.weight.double().numpy()
-
-
-def _gains_of(rows: Rows) -> NDArray[np.float64]:
-    """The gains that rows have, ascending; with more than LightGBM tells apart, steps of the largest."""
-    gains = np.unique(_gain(rows))
-    return gains if len(gains) <= _MOST_GAINS else np.linspace(0, gains[-1], _MOST_GAINS)
-
-
-def _weight_of_groups(rows: Rows, weight: NDArray[np.float32]) -> NDArray[np.float32]:
-    """For each row what its labels weigh on average in its group; 1 where all are 0."""
-    if rows.sizes is None:
-        raise ValueError("a ranking needs groups")
-    sizes, label = rows.sizes.numpy(), rows.label.double().numpy()
-    begins = np.cumsum(sizes) - sizes
-    relevance, weighted = (np.add.reduceat(each, begins) for each in (label, label * weight))
-    share = np.divide(weighted, relevance, out=np.ones(len(sizes)), where=relevance > 0)
-    return np.repeat(share, sizes).astype(np.float32)
+    copies = 3 * 8 * (numeric + len(categories)) * (min(rows, _SAMPLED_ROWS) + min(rows, _BLOCK_ROWS))
+    return rows * of_row + settings.leaves * bins * 16 + copies

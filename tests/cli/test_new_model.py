@@ -25,6 +25,18 @@ def test_it_writes_a_model_that_passes_the_check(tmp_path: Path, capsys: pytest.
     assert "own: fine" in capsys.readouterr().out
 
 
+def test_it_names_the_keys_that_only_trees_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = pipeline(tmp_path)
+    (folder / "model.py").unlink()
+    file = folder / "pipeline.yaml"
+    trees = file.read_text(encoding="utf-8").replace("model.py:Mine", "lightgbm").replace("embedding_dim", "leaves")
+    file.write_text(trees, encoding="utf-8")
+    assert main(["new-model", str(folder)]) == 0
+    assert (
+        "first remove from train.model in pipeline.yaml, as only lightgbm has them: leaves" in capsys.readouterr().out
+    )
+
+
 def test_it_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = pipeline(tmp_path)
     before = (folder / "model.py").read_text(encoding="utf-8")

@@ -19,8 +19,10 @@ from tasks.train.hooks import Hooks
 from tasks.train.joining import join
 from tasks.train.loop import StopTraining, TrainResult
 from tasks.train.settings import Recipe, Settings
-from tasks.train.trees import Grower, TreeSettings, TreeText
+from tasks.train.tree_labels import MOST_GAINS, gain, gains_of
+from tasks.train.trees import Grower, TreeSettings, TreeText, needed_bytes
 from tests.train.miniature import CLASSES, MemoryFolder, rows
+from tests.waiting import until
 
 OBJECTIVES = ("ranking", "binary", "regression", "multiclass")
 TRAIN, VALID = 1500, 500
@@ -169,7 +171,9 @@ def test_a_model_to_repeat_has_as_many_rounds_and_no_search() -> None:
     night = Night("binary", recipe=Recipe(level=50, fall=12))
     result = night.run()
     assert result.recipe == Recipe(level=0, fall=12)
-    assert [each.step for each in result.history] == [12]
+    assert [each.step for each in result.history] == [1, 12], "the first round is what the guard compares with"
+    assert result.history[1].loss < result.history[0].loss
+    assert result.best == 2
     assert len(TreeText.parse(night.text.decode()).trees) == 12
 
 
@@ -205,3 +209,79 @@ def test_a_group_that_lightgbm_cannot_rank_is_refused() -> None:
     large = replace(rows("ranking", 10_001), sizes=torch.tensor([10_001]))
     with pytest.raises(ConfigurationError, match=r"a group has 10,001 rows, and lightgbm ranks 10,000 at most"):
         Grower(model("ranking"), Night("ranking").shape, large)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_scale_of_weights_changes_nothing(objective: str) -> None:
+    texts = []
+    for scale in (1.0, 2.0**-23):  # about 1e-7, without rounding
+        night = Night(objective, recipe=Recipe(level=0, fall=3))
+        night.both = replace(night.both, weight=scale * torch.linspace(0.5, 2, TRAIN + VALID))
+        night.run()
+        texts.append(night.text)
+    assert texts[0] == texts[1]
+
+
+def test_validation_days_whose_weights_are_all_0_measure_no_loss() -> None:
+    night = Night("binary")
+    weight = torch.ones(TRAIN + VALID)
+    weight[TRAIN:] = 0
+    night.both = replace(night.both, weight=weight, label=night.both.label)
+    night.train, night.valid = night.both.split(TRAIN)
+    result = night.run()
+    assert result.history[0].valid_loss is None
+
+
+def test_one_large_gain_takes_nothing_from_the_others() -> None:
+    count = 2 * MOST_GAINS
+    label = torch.from_numpy(np.random.default_rng(0).lognormal(1, 2, count)).float()
+    label[0], label[1], label[2] = 1e9, 1e-9, 0
+    given = replace(rows("ranking", count), label=label)
+    known = gains_of(given)
+    place = np.searchsorted((known[1:] + known[:-1]) / 2, gain(given))
+    assert len(known) == MOST_GAINS
+    assert place[2] == 0
+    assert np.allclose(known[place], label, rtol=0.01, atol=0)
+
+
+def test_a_search_that_has_ended_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Night("binary")
+    searched = whole.run().history[-2].step
+    folder, begin = MemoryFolder(), Grower.begin
+
+    def killed(grower: Grower, some: Rows, valid: Rows | None, *rest: Any) -> Any:
+        if valid is None:
+            raise MemoryError
+        return begin(grower, some, valid, *rest)
+
+    monkeypatch.setattr(Grower, "begin", killed)
+    with pytest.raises(MemoryError):
+        Night("binary", folder).run()
+    monkeypatch.undo()
+    until(lambda: f"step-{searched:010d}.json" in folder.files)
+    resumed = Night("binary", folder)
+    resumed.valid = resumed.both.split(0)[0]  # nothing can be measured any more
+    resumed.run()
+    assert resumed.begun == searched
+    assert resumed.text == whole.text
+
+
+def test_a_notice_to_stop_ends_the_reading_of_rows_which_are_sampled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    night, read = Night("binary"), list[int]()
+    inputs = Boosted.inputs
+
+    def counted(made: Boosted, standard: torch.Tensor, places: torch.Tensor) -> Any:
+        read.append(len(standard))
+        return inputs(made, standard, places)
+
+    monkeypatch.setattr(Boosted, "inputs", counted)
+    with pytest.raises(StopTraining):
+        night.run(stopping=lambda: bool(read))
+    assert read == [TRAIN]
+
+
+def test_the_rows_that_bins_are_made_of_count_as_memory() -> None:
+    made = model("binary")
+    shape, few, many = Night("binary").shape, 200_000, 400_000
+    of_row = (needed_bytes(made, shape, many) - needed_bytes(made, shape, few)) / (many - few)
+    assert needed_bytes(made, shape, few) - few * of_row > (200_000 + 65_536) * 3 * 8 * 3, "three columns, thrice"
