@@ -17,8 +17,6 @@ from ratchet.contracts.step_rows import CHUNK_ROWS
 from ratchet.contracts.summaries import Evaluation, FeatureSet, TrainedModel
 from ratchet.model.boosted import Boosted
 from ratchet.model.fitted_state import FittedState
-from ratchet.model.networks import finish
-from ratchet.model.own_metric import PipelineMetrics
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.user_code import lacks_memory
 from ratchet.store.artifacts import read_bytes
@@ -32,13 +30,12 @@ from tasks.train.days import read
 from tasks.train.days_in_order import parts_of
 from tasks.train.endings import convert_endings
 from tasks.train.heartbeat import Heartbeat
-from tasks.train.hooks import Hooks
 from tasks.train.loop import TrainResult
 from tasks.train.result_metrics import metrics
 from tasks.train.settings import Recipe, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import rows_of
-from tasks.train.training import Training, metric_of, report_failed_saves, save_model, save_trace, say_how_it_begins
+from tasks.train.training import Training, hooks_of, report_failed_saves, save_model, save_trace
 from tasks.train.trees import TreeSettings, needed_bytes
 from tasks.train.vitals import resident_bytes
 from tasks.train.watchdog import watch_itself
@@ -83,7 +80,7 @@ def train_trees(ctx: StageContext, features: FeatureSet, *, fitted: str, measure
             valid=valid if len(valid) else None,
             both=both,
             checkpointer=checkpointer,
-            hooks=_hooks(ctx, model, folder),
+            hooks=hooks_of(ctx, model, folder),
             alive=heartbeat.step,
         )
         try:
@@ -125,18 +122,6 @@ def _settings(ctx: StageContext, measured: TrainedModel | None) -> Settings:
         checkpoint_steps=train.checkpoint.steps,
         lower_is_better=lower_is_better(ctx.spec.metric),
         recipe=Recipe(level=measured.level, fall=measured.fall) if measured else None,
-    )
-
-
-def _hooks(ctx: StageContext, model: Boosted, folder: StoreCheckpointFolder) -> Hooks:
-    measures = PipelineMetrics(ctx.spec, ctx.folder)
-    return Hooks(
-        progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
-        warn=ctx.log.warning,
-        begun=lambda step, segments: say_how_it_begins(ctx, folder, step, segments),
-        stopping=ctx.stopping.is_set,
-        metric=lambda rows, scores: metric_of(measures, ctx.spec.metric, rows, scores),
-        finish=lambda raw: finish(model, ctx.spec.train.objective, raw),
     )
 
 

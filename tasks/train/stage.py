@@ -4,7 +4,7 @@
 """
 
 from contextlib import closing, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,8 +17,7 @@ from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import Evaluation, FeatureSet, TrainedModel
 from ratchet.model.custom import custom_body
 from ratchet.model.fitted_state import FittedState
-from ratchet.model.networks import Network, finish
-from ratchet.model.own_metric import PipelineMetrics
+from ratchet.model.networks import Network
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
@@ -29,7 +28,6 @@ from tasks.train.data import Rows
 from tasks.train.days import missing, read
 from tasks.train.days_in_order import parts_of, sampling_of
 from tasks.train.endings import convert_endings
-from tasks.train.hooks import Hooks
 from tasks.train.host_table import read_once
 from tasks.train.launch import launch
 from tasks.train.loop import Loop, TrainResult
@@ -44,7 +42,7 @@ from tasks.train.result_metrics import metrics
 from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import refuse_step_sizes, rows_of
-from tasks.train.training import Training, metric_of, report_failed_saves, save_model, save_trace, say_how_it_begins
+from tasks.train.training import Training, hooks_of, report_failed_saves, save_model, save_trace
 from tasks.train.trial import try_own_code
 from tasks.train.warm_start import shorten
 from tasks.train.watchdog import watch_itself
@@ -121,7 +119,7 @@ def train_model(
             loss=loss,
             mass=mass,
             checkpointer=checkpointer,
-            hooks=_hooks(ctx, network, folder),
+            hooks=replace(hooks_of(ctx, network, folder), measured=lambda measured: say(ctx, measured)),
             ranks=ours,
         )
         trace = ctx.disk / "profile-trace.json.gz"
@@ -190,19 +188,6 @@ def _settings(
         ema=train.ema,
         recompute=train.recompute,
         measure=measure,
-    )
-
-
-def _hooks(ctx: StageContext, network: Network, folder: StoreCheckpointFolder) -> Hooks:
-    measures = PipelineMetrics(ctx.spec, ctx.folder)
-    return Hooks(
-        progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
-        warn=ctx.log.warning,
-        begun=lambda step, segments: say_how_it_begins(ctx, folder, step, segments),
-        stopping=ctx.stopping.is_set,
-        metric=lambda rows, scores: metric_of(measures, ctx.spec.metric, rows, scores),
-        finish=lambda raw: finish(network, ctx.spec.train.objective, raw),
-        measured=lambda measured: say(ctx, measured),
     )
 
 

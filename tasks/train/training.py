@@ -10,13 +10,14 @@ from torch import Tensor
 from ratchet.contracts.summaries import TrainedModel
 from ratchet.metrics.metrics import Rows as MetricRows
 from ratchet.model.description import Description
-from ratchet.model.networks import Predictor
+from ratchet.model.networks import Predictor, finish
 from ratchet.model.own_metric import PipelineMetrics
 from ratchet.model.saving import digest_of_model, dump
 from ratchet.runtime.context import StageContext
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.data import Rows
+from tasks.train.hooks import Hooks
 from tasks.train.loop import TrainResult
 from tasks.train.losses import Loss, Mass
 from tasks.train.settings import Segment, Settings
@@ -35,6 +36,19 @@ class Training:
     mass: Mass
     summary: TrainedModel
     metrics: dict[str, float]
+
+
+def hooks_of(ctx: StageContext, model: Predictor, folder: StoreCheckpointFolder) -> Hooks:
+    """What the loop of a stage calls. model: the one that is trained. folder: of its checkpoints."""
+    measures = PipelineMetrics(ctx.spec, ctx.folder)
+    return Hooks(
+        progress=lambda message, done, total, fields: ctx.log.progress(message, done=done, total=total, **fields),
+        warn=ctx.log.warning,
+        begun=lambda step, segments: say_how_it_begins(ctx, folder, step, segments),
+        stopping=ctx.stopping.is_set,
+        metric=lambda rows, scores: metric_of(measures, ctx.spec.metric, rows, scores),
+        finish=lambda raw: finish(model, ctx.spec.train.objective, raw),
+    )
 
 
 def metric_of(measures: PipelineMetrics, name: str, rows: Rows, scores: Tensor) -> float | None:

@@ -54,7 +54,8 @@ def test_its_modules_import_each_other_and_libraries_and_nothing_else(package: P
     assert not (package / "checkout.py").exists()
     for file in files:
         outside, inside = imported(file, package)
-        assert outside <= THIRD_PARTY | sys.stdlib_module_names, file
+        trees = {"lightgbm"} if file.name == "boosted.py" else set()
+        assert outside <= THIRD_PARTY | trees | sys.stdlib_module_names, file
         assert all((package / name).is_dir() or (package / f"{name}.py").is_file() for name in inside), file
 
 
