@@ -4,6 +4,7 @@ What is fitted sits in buffers, so it is saved, loaded and checked with the weig
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import reduce
 from itertools import accumulate
@@ -143,7 +144,7 @@ def _add_flags(_preprocess: nn.Module, state: dict[str, Tensor], prefix: str, *_
         state.setdefault(f"{prefix}flagged", torch.ones_like(state[f"{prefix}mean"], dtype=torch.bool))
 
 
-class Predictor(nn.Module):
+class Predictor(nn.Module, ABC):
     """A model of encoded rows, of any kind: preprocessing and a label's scale in buffers, and `scores`.
 
     has_members: whether `scores` has a column for each member. reads_groups: whether it needs the sizes of groups.
@@ -179,12 +180,12 @@ class Predictor(nn.Module):
         places = self.preprocess.places(ids)
         return self.scores(self.preprocess.standardise(self.preprocess.with_statistics(numeric, places)), places, sizes)
 
+    @abstractmethod
     def scores(self, standard: Tensor, places: Tensor, sizes: Tensor | None = None) -> Tensor:
         """The same for numbers that are standardised already, and ids that have been looked up.
 
         sizes: int64 [groups], the rows of each group, which lie next to each other; needed where `reads_groups`.
         """
-        raise NotImplementedError
 
 
 class Network(Predictor):

@@ -4,17 +4,15 @@ A change here violates the promise of the project when trees are judged, saved o
 """
 
 from contextlib import closing
-from dataclasses import asdict
 
 from lightgbm.basic import LightGBMError
 
-from ratchet.contracts.accumulation import Segment as SegmentRecord
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.kinds import most_rounds
 from ratchet.contracts.quantities import show_memory
 from ratchet.contracts.step_rows import CHUNK_ROWS
-from ratchet.contracts.summaries import Evaluation, FeatureSet, TrainedModel
+from ratchet.contracts.summaries import FeatureSet, TrainedModel
 from ratchet.model.boosted import Boosted
 from ratchet.model.fitted_state import FittedState
 from ratchet.runtime.context import StageContext
@@ -30,12 +28,11 @@ from tasks.train.days import read
 from tasks.train.days_in_order import parts_of
 from tasks.train.endings import convert_endings
 from tasks.train.heartbeat import Heartbeat
-from tasks.train.loop import TrainResult
 from tasks.train.result_metrics import metrics
 from tasks.train.settings import Recipe, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import rows_of
-from tasks.train.training import Training, hooks_of, report_failed_saves, save_model, save_trace
+from tasks.train.training import Training, hooks_of, report_failed_saves, save_model, save_trace, summary_of
 from tasks.train.trees import TreeSettings, needed_bytes
 from tasks.train.vitals import resident_bytes
 from tasks.train.watchdog import watch_itself
@@ -92,7 +89,9 @@ def train_trees(ctx: StageContext, features: FeatureSet, *, fitted: str, measure
         heartbeat.end()
     report_failed_saves(ctx, checkpointer)
     save_trace(ctx, result)
-    summary = _summary(save_model(ctx, description, model), features, settings, model, result, rows=len(first))
+    digest, leaves = save_model(ctx, description, model), model.body.leaves
+    summary = summary_of(digest, features, settings, result, parameters=leaves, rows=len(first))
+    summary = summary.model_copy(update={"batch_size": len(first), "trees": len(result.trace)})
     loss, mass = load_loss(train.objective, train.model.kind, ctx.folder)
     return Training(
         network=model,
@@ -139,24 +138,4 @@ def _too_little(ctx: StageContext, cause: str) -> ConfigurationError:
     return ConfigurationError(
         f"resources.train.memory is {show_memory(ctx.spec.resources['train'].memory)}, and {cause}",
         remedy="raise it, lower train.model.leaves, raise train.model.min_count, or shorten source.window_days",
-    )
-
-
-def _summary(
-    digest: str, features: FeatureSet, settings: Settings, model: Boosted, result: TrainResult, *, rows: int
-) -> TrainedModel:
-    return TrainedModel(
-        digest=digest,
-        objective=settings.objective,
-        split=features.split,
-        evaluations=tuple(Evaluation(**asdict(each)) for each in result.history),
-        best=result.best,
-        level=result.recipe.level,
-        fall=result.recipe.fall,
-        batch_size=rows,
-        segments=tuple(SegmentRecord(**asdict(each)) for each in result.segments),
-        parameters=model.body.leaves,
-        trees=len(result.trace),
-        rows=rows,
-        resumed_from=result.resumed_from,
     )

@@ -21,10 +21,11 @@ from ratchet.model.boosted import Boosted
 from tasks.train.checkpoint import Checkpoint, Checkpointer
 from tasks.train.data import Rows
 from tasks.train.hooks import Hooks
-from tasks.train.loop import SaveFailed, StopTraining, TrainResult
+from tasks.train.loop import TrainResult
 from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.state import EvaluationResult
 from tasks.train.step_losses import NotFinite
+from tasks.train.stopping import end_after_save
 from tasks.train.timing import Interval
 from tasks.train.trees import Grower, TreeSettings, TreeText, loss_of
 from tasks.train.vitals import most_mib
@@ -278,12 +279,7 @@ class Boosting:
     def _stop(self, trees: TreeText) -> None:
         """Save, and end. Raises StopTraining if that succeeds, otherwise SaveFailed."""
         self._save(trees)
-        error = self._checkpointer.close()
-        if error is None:
-            raise StopTraining
-        newest = self._checkpointer.newest_step
-        left = "there is no earlier checkpoint" if newest is None else f"the newest checkpoint is that of step {newest}"
-        raise SaveFailed(f"the state of round {self._state.step} could not be saved: {error}; {left}") from error
+        end_after_save(self._checkpointer, f"round {self._state.step}")
 
     def _resume(self) -> int | None:
         """Restore the newest checkpoint. Returns its step, or None without a checkpoint."""

@@ -12,8 +12,8 @@ from ratchet.model.description import Description
 from ratchet.model.networks import Predictor
 from tasks.train.data import Rows
 from tasks.train.extremes import extremes
-from tasks.train.loop import SaveFailed, StopTraining
 from tasks.train.step_losses import NotFinite
+from tasks.train.stopping import SaveFailed, StopTraining
 
 _OF_NETWORKS = "lower train.learning_rate; limit columns with min and max, or give them transform: log1p"
 _OF_TREES = "lower train.model.rate; limit the label and the column of role weight with min and max"

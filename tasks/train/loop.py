@@ -31,6 +31,7 @@ from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.shards import Batch, Shards
 from tasks.train.state import EvaluationResult, TrainState
 from tasks.train.step_losses import StepLosses
+from tasks.train.stopping import end_after_save
 from tasks.train.timing import Interval, Stopwatch
 from tasks.train.validation import Validation
 from tasks.train.vitals import Vitals
@@ -41,14 +42,6 @@ _STEPS_OF_EVALUATION = 20
 _LARGEST_GRADIENT = 5.0
 """Norm to which a larger gradient is scaled down (Pascanu et al. 2013). Those of standardised columns and labels are
 below 2; wild rows of many columns have norms of thousands, and AdamW would remember them for a thousand steps."""
-
-
-class StopTraining(Exception):
-    """The loop received a notice to stop, and has saved its state."""
-
-
-class SaveFailed(Exception):
-    """The loop received a notice to stop, and could not save its state; the cause is the error of the save."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +201,8 @@ class Loop:
                 self._flush_losses()
                 self._save()
                 if stop:
-                    self._stop()
+                    self._ranks.leave_if_not_first()
+                    end_after_save(self._checkpointer, f"step {state.step}")
         self._flush_losses()
         state.seconds += watch.lap()
 
@@ -248,16 +242,6 @@ class Loop:
         if taken:
             self._average.follow(self._optimizer.step)
         return shared.stop
-
-    def _stop(self) -> None:
-        """End after the save in progress. Raises StopTraining if it succeeds, otherwise SaveFailed."""
-        self._ranks.leave_if_not_first()
-        error = self._checkpointer.close()
-        if error is None:
-            raise StopTraining
-        newest = self._checkpointer.newest_step
-        left = "there is no earlier checkpoint" if newest is None else f"the newest checkpoint is that of step {newest}"
-        raise SaveFailed(f"the state of step {self._state.step} could not be saved: {error}; {left}") from error
 
     def _read(self, reader: Reader, batch: NDArray[int64]) -> Rows:
         with self._vitals.reading():

@@ -55,10 +55,10 @@ def _wrap(module: nn.Module) -> int:
     return 1
 
 
-def _in_blocks(layers: nn.Sequential) -> int:
+def _in_blocks(layers: nn.Module) -> int:
     """Let a Sequential be computed by block."""
     blocks: list[list[nn.Module]] = []
-    for layer in layers:
+    for layer in layers.children():
         if not blocks or any(weight.dim() > 1 for weight in layer.parameters()):
             blocks.append([])
         blocks[-1].append(layer)
@@ -70,7 +70,7 @@ def _in_blocks(layers: nn.Sequential) -> int:
             value = _computed_again(block, block, value) if is_again else block(value)
         return value
 
-    layers.forward = forward  # type: ignore[method-assign]  # of this Sequential alone
+    layers.forward = forward
     return sum(again)
 
 

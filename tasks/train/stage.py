@@ -4,17 +4,16 @@
 """
 
 from contextlib import closing, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
 
 from ratchet.contracts import summaries
-from ratchet.contracts.accumulation import Segment as SegmentRecord
 from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.step_rows import auto_batch_size
-from ratchet.contracts.summaries import Evaluation, FeatureSet, TrainedModel
+from ratchet.contracts.summaries import FeatureSet, TrainedModel
 from ratchet.model.custom import custom_body
 from ratchet.model.fitted_state import FittedState
 from ratchet.model.networks import Network
@@ -30,7 +29,7 @@ from tasks.train.days_in_order import parts_of, sampling_of
 from tasks.train.endings import convert_endings
 from tasks.train.host_table import read_once
 from tasks.train.launch import launch
-from tasks.train.loop import Loop, TrainResult
+from tasks.train.loop import Loop
 from tasks.train.memory import convert_memory_errors
 from tasks.train.micro_batches import beginning, record, say
 from tasks.train.parent import begin_with_parent
@@ -42,7 +41,7 @@ from tasks.train.result_metrics import metrics
 from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import refuse_step_sizes, rows_of
-from tasks.train.training import Training, hooks_of, report_failed_saves, save_model, save_trace
+from tasks.train.training import Training, hooks_of, report_failed_saves, save_model, save_trace, summary_of
 from tasks.train.trial import try_own_code
 from tasks.train.warm_start import shorten
 from tasks.train.watchdog import watch_itself
@@ -131,7 +130,8 @@ def train_model(
         _save_profile(ctx, profiler.profile, trace)
     report_failed_saves(ctx, checkpointer)
     save_trace(ctx, result)
-    summary = _summary(save_model(ctx, description, network), features, settings, network, result, rows=len(train))
+    digest, parameters = save_model(ctx, description, network), sum(each.numel() for each in network.parameters())
+    summary = summary_of(digest, features, settings, result, parameters=parameters, rows=len(train))
     summary = summary.model_copy(update={"warm_start": begun, "measurement": record(ctx, device, result.measured)})
     return Training(
         network=network,
@@ -200,23 +200,3 @@ def _save_profile(ctx: StageContext, profile: Profile | None, trace: Path) -> No
     made = ctx.transaction.add_bytes("profile.html", page(ctx.request, profile).encode())
     ctx.transaction.add("profile-trace.json.gz", trace)
     ctx.log.event("profile", f"{answer(profile)} The page is {ctx.store.uri}/{made.key}", shares=profile.shares)
-
-
-def _summary(
-    digest: str, features: FeatureSet, settings: Settings, network: Network, result: TrainResult, *, rows: int
-) -> TrainedModel:
-    return TrainedModel(
-        digest=digest,
-        objective=settings.objective,
-        split=features.split,
-        evaluations=tuple(Evaluation(**asdict(each)) for each in result.history),
-        best=result.best,
-        level=round(result.recipe.level, 6),
-        fall=round(result.recipe.fall, 6),
-        batch_size=settings.batch_size,
-        accumulation=result.segments[-1].accumulation,
-        segments=tuple(SegmentRecord(**asdict(each)) for each in result.segments),
-        parameters=sum(parameter.numel() for parameter in network.parameters()),
-        rows=rows,
-        resumed_from=result.resumed_from,
-    )

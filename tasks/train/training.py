@@ -1,13 +1,14 @@
 """What a training leaves, of whatever kind: its outputs, and what is said of it. Networks and trees share it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BytesIO
 
 import numpy as np
 from torch import Tensor
 
-from ratchet.contracts.summaries import TrainedModel
+from ratchet.contracts.accumulation import Segment as SegmentRecord
+from ratchet.contracts.summaries import Evaluation, FeatureSet, TrainedModel
 from ratchet.metrics.metrics import Rows as MetricRows
 from ratchet.model.description import Description
 from ratchet.model.networks import Predictor, finish
@@ -100,3 +101,24 @@ def save_model(ctx: StageContext, description: Description, network: Predictor) 
     ctx.transaction.add_bytes("description", described)
     ctx.transaction.add_bytes("code", ctx.store.read(ctx.request.bundle.key))
     return digest_of_model(weights, described)
+
+
+def summary_of(
+    digest: str, features: FeatureSet, settings: Settings, result: TrainResult, *, parameters: int, rows: int
+) -> TrainedModel:
+    """What a training made. digest: of the model. parameters: of it. rows: those for training."""
+    return TrainedModel(
+        digest=digest,
+        objective=settings.objective,
+        split=features.split,
+        evaluations=tuple(Evaluation(**asdict(each)) for each in result.history),
+        best=result.best,
+        level=round(result.recipe.level, 6),
+        fall=round(result.recipe.fall, 6),
+        batch_size=settings.batch_size,
+        accumulation=result.segments[-1].accumulation,
+        segments=tuple(SegmentRecord(**asdict(each)) for each in result.segments),
+        parameters=parameters,
+        rows=rows,
+        resumed_from=result.resumed_from,
+    )

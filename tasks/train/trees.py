@@ -100,7 +100,7 @@ class _Inputs(Sequence):
         self._sampled: dict[int, NDArray[np.float64]] = {}
 
     def sample(self, rows: NDArray[np.int64]) -> None:
-        """Read rows at once that LightGBM asks for one by one, which takes a hundred times as long."""
+        """Read rows at once that LightGBM asks for one by one, each of which is a gather of its own."""
         for begin in range(0, len(rows), _BLOCK_ROWS):
             block = rows[begin : begin + _BLOCK_ROWS]
             self._sampled.update(zip(block.tolist(), self._gather(block, block + 1), strict=True))

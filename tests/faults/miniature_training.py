@@ -23,8 +23,9 @@ from ratchet.store.checkpoint_folder import StoreCheckpointFolder
 from ratchet.store.file import FileStore
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.heartbeat import Heartbeat
-from tasks.train.loop import Loop, StopTraining, TrainResult
+from tasks.train.loop import Loop, TrainResult
 from tasks.train.ranks import RankLost, Ranks
+from tasks.train.stopping import StopTraining
 from tests.shop import Shop
 from tests.train.miniature import bits, loop, network, rows
 

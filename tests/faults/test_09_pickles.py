@@ -17,7 +17,7 @@ from ratchet.model.description import DESCRIPTION, WEIGHTS
 from ratchet.model.files import lay_out
 from ratchet.model.scoring import load
 from ratchet.store.memory import MemoryStore
-from tasks.train.loop import StopTraining
+from tasks.train.stopping import StopTraining
 from tests.shop import Shop
 from tests.train.miniature import MemoryFolder, loop
 

@@ -10,6 +10,7 @@ import pytest
 
 from ratchet.contracts import summaries
 from ratchet.contracts.loading import load
+from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.model.files import lay_out
 from ratchet.model.scoring import load as load_model
 from ratchet.runs.history import runs_of
@@ -71,8 +72,8 @@ class Night:
         self.verdict = ended.json["verdict"]
         (self.run,) = runs_of(self.store, "boosted", DAY)
 
-    def result(self, stage: str) -> Any:
-        found = outcomes(self.store, "boosted", self.run)[stage].result  # type: ignore[index] # a stage by any name
+    def result(self, stage: Stage) -> Any:
+        found = outcomes(self.store, "boosted", self.run)[stage].result
         assert found is not None
         return found
 
@@ -83,7 +84,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
 
 
 def test_it_is_registered_and_its_refit_has_as_many_rounds(night: Night) -> None:
-    trained, refit = (summaries.trained(night.result(stage)) for stage in ("train", "refit"))
+    trained, refit = (summaries.trained(night.result(stage)) for stage in TRAININGS)
     assert night.verdict == "promote"
     assert refit.trees == refit.fall == trained.level == trained.trees
     assert refit.refit is not None

@@ -23,9 +23,9 @@ from ratchet.model.layers import Layers
 from ratchet.model.networks import Network
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.heartbeat import Heartbeat
-from tasks.train.loop import StopTraining
 from tasks.train.ranks import RankDone, Ranks
 from tasks.train.settings import Segment
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 LARGE = 100_000

@@ -8,7 +8,9 @@ from torch import Tensor
 from ratchet.model.networks import Network
 from tasks.train import optimizer
 from tasks.train.data import Rows
-from tasks.train.loop import Loop, StopTraining
+from tasks.train.loop import Loop
+from tasks.train.schedule import Fall
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 DECAY = 0.9
@@ -78,14 +80,18 @@ def test_the_average_is_what_is_validated_and_what_the_fall_begins_with() -> Non
     )  # fmt: skip
     before: list[Tensor] = []
     flush, begin_fall = one._flush_losses, one._state.begin_fall
-    one._flush_losses = lambda: (flush(), before.append(watched.detach().clone()))[0]  # type: ignore[method-assign]
     starts: list[Tensor] = []
 
-    def beginning(fall: object) -> None:
-        begin_fall(fall)  # type: ignore[arg-type]
+    def flushing() -> None:
+        flush()
+        before.append(watched.detach().clone())
+
+    def beginning(fall: Fall) -> None:
+        begin_fall(fall)
         starts.extend([watched.detach().clone(), one._average._of_layers[_place(one, watched)].clone()])
 
-    one._state.begin_fall = beginning  # type: ignore[method-assign]
+    one._flush_losses = flushing  # type: ignore[method-assign]  # as the profiler does
+    one._state.begin_fall = beginning  # type: ignore[method-assign]  # likewise
     assert one.run().best == 2
     assert not torch.equal(seen[1], before[1])
     assert torch.equal(starts[0], seen[1])

@@ -17,8 +17,9 @@ from tasks.train.checkpoint import Checkpointer
 from tasks.train.data import Rows
 from tasks.train.hooks import Hooks
 from tasks.train.joining import join
-from tasks.train.loop import StopTraining, TrainResult
+from tasks.train.loop import TrainResult
 from tasks.train.settings import Recipe, Settings
+from tasks.train.stopping import StopTraining
 from tasks.train.tree_labels import MOST_GAINS, gain, gains_of
 from tasks.train.trees import Grower, TreeSettings, TreeText, needed_bytes
 from tests.train.miniature import CLASSES, MemoryFolder, rows

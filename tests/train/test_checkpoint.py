@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save as save_tensors
 
 from tasks.train.checkpoint import Checkpoint, Checkpointer
-from tasks.train.loop import SaveFailed, StopTraining
+from tasks.train.stopping import SaveFailed, StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 

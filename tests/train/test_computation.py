@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from tasks.train.data import Rows
-from tasks.train.loop import StopTraining, TrainResult
+from tasks.train.loop import TrainResult
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 OBJECTIVES = ("ranking", "binary", "regression", "multiclass")

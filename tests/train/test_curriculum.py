@@ -15,7 +15,7 @@ from ratchet.contracts import summaries
 from tasks.train.curriculum import Sampling, by_age, draw
 from tasks.train.data import Reader
 from tasks.train.joining import join
-from tasks.train.loop import StopTraining
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 from tests.train.test_stage import DAYS, prepare, weights
 

@@ -9,10 +9,10 @@ import torch
 from ratchet.model.description import Architecture, Description, NumericColumn
 from ratchet.model.networks import Network
 from tasks.train.data import Rows
-from tasks.train.loop import StopTraining
 from tasks.train.losses import LOSSES
 from tasks.train.settings import Recipe
 from tasks.train.step_losses import NotFinite
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import CLASSES, MemoryFolder, bits, loop, network, rows
 
 OBJECTIVES = ("ranking", "binary", "regression", "multiclass")

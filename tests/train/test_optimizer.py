@@ -6,10 +6,10 @@ from torch import Tensor
 
 from ratchet.model.networks import Network
 from tasks.train import optimizer
-from tasks.train.loop import StopTraining
 from tasks.train.optimizer import Optimizers
 from tasks.train.rows_optimizer import RowsAdam
 from tasks.train.step_losses import NotFinite
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 TABLE = "embedding.tables.4.weight"

@@ -8,11 +8,12 @@ from torch import Tensor
 
 from ratchet.contracts.errors import ConfigurationError
 from tasks.train import optimizer
-from tasks.train.loop import Loop, StopTraining
+from tasks.train.loop import Loop
 from tasks.train.losses import LOSSES, of_members
 from tasks.train.precision import Precision, resolve
 from tasks.train.settings import Segment
 from tasks.train.step_losses import NotFinite
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 CPU = torch.device("cpu")

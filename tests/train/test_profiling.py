@@ -14,10 +14,11 @@ from torch import Tensor
 
 from ratchet.contracts.resuming import mathematics
 from tasks.train.checkpoint import Checkpointer
-from tasks.train.loop import Loop, StopTraining
+from tasks.train.loop import Loop
 from tasks.train.losses import LOSSES
 from tasks.train.profile_page import answer
 from tasks.train.profiling import COPIES, PHASES, Profile, Profiler
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 BUSY_S = 0.01

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tasks.train.loop import StopTraining
 from tasks.train.random_states import generator_states, restore_generators, seed_generators
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 

@@ -54,14 +54,18 @@ class Scaled(nn.Module):
 def own() -> Network:
     """A network with layers of a pipeline's own, for the numbers of `rows`."""
     torch.manual_seed(0)
-    described = Description(
+    return Network(described(kind="model.py:Own", hidden=()), lambda inputs: Layers(Own(inputs)))
+
+
+def described(**architecture: Any) -> Description:
+    """Of two numbers."""
+    return Description(
         objective="binary",
         numeric=(NumericColumn(name="a", transform=None), NumericColumn(name="b", transform=None)),
         categorical=(),
         derived={},
-        architecture=Architecture(kind="model.py:Own", hidden=(), cross_layers=1, dropout=0.0),
+        architecture=Architecture(**{"cross_layers": 1, "dropout": 0.0, **architecture}),
     )
-    return Network(described, lambda inputs: Layers(Own(inputs)))
 
 
 MADE: dict[str, tuple[Callable[[], Network], int]] = {
@@ -111,14 +115,7 @@ def kept(made: Network) -> int:
 
 def test_deep_layers_keep_less_than_half_of_their_activations() -> None:
     torch.manual_seed(0)
-    described = Description(
-        objective="binary",
-        numeric=(NumericColumn(name="a", transform=None), NumericColumn(name="b", transform=None)),
-        categorical=(),
-        derived={},
-        architecture=Architecture(kind="mlp", hidden=(64,) * 12, cross_layers=1, dropout=0.2, skip=True),
-    )
-    made = Network(described)
+    made = Network(described(kind="mlp", hidden=(64,) * 12, dropout=0.2, skip=True))
     whole = kept(made)
     assert recompute(made.body) == 12
     assert kept(made) < whole / 2

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.networks import Network
-from tasks.train.loop import StopTraining
 from tasks.train.losses import LOSSES, Loss
 from tasks.train.settings import Segment
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
 PETABYTE = 2**50

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from tasks.train.checkpoint import Checkpoint, Checkpointer
-from tasks.train.loop import StopTraining
 from tasks.train.optimizer import Optimizers
 from tasks.train.schedule import Fall
 from tasks.train.state import TrainState
+from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network
 
 
