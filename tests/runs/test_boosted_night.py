@@ -10,7 +10,7 @@ import pytest
 
 from ratchet.contracts import summaries
 from ratchet.contracts.loading import load
-from ratchet.contracts.stages import TRAININGS, Stage
+from ratchet.contracts.stages import Stage
 from ratchet.model.files import lay_out
 from ratchet.model.scoring import load as load_model
 from ratchet.runs.history import runs_of
@@ -84,7 +84,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
 
 
 def test_it_is_registered_and_its_refit_has_as_many_rounds(night: Night) -> None:
-    trained, refit = (summaries.trained(night.result(stage)) for stage in TRAININGS)
+    trained, refit = summaries.trained(night.result("train")), summaries.trained(night.result("refit"))
     assert night.verdict == "promote"
     assert refit.trees == refit.fall == trained.level == trained.trees
     assert refit.refit is not None
