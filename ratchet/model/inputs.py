@@ -77,7 +77,7 @@ class Embeddings(nn.Module):
         rows = [column.vocabulary + 1 for column in columns]
         first = list(accumulate(rows, initial=0))[:-1]
         self.register_buffer("first", torch.tensor(first, dtype=torch.int64), persistent=False)
-        self.tables, self._members = nn.ModuleDict(), dict[str, list[int]]()
+        self.tables = nn.ModuleDict()
         for dimension in sorted({column.dimension for column in columns}):
             members = [place for place, column in enumerate(columns) if column.dimension == dimension]
             table = nn.Embedding(sum(rows[place] for place in members), dimension)
@@ -85,7 +85,8 @@ class Embeddings(nn.Module):
             begin = torch.tensor(list(accumulate((rows[place] for place in members), initial=0))[:-1])
             with torch.no_grad():  # where training has no unknown category, a new one scores as the mean of all
                 table.weight[begin] = 0.0
-            self.tables[str(dimension)], self._members[str(dimension)] = table, members
+            self.tables[str(dimension)] = table
+            self.register_buffer(f"columns_{dimension}", torch.tensor(members), persistent=False)
             shift = torch.tensor([first[place] for place in members]) - begin
             self.register_buffer(f"shift_{dimension}", shift, persistent=False)
         self.register_load_state_dict_pre_hook(_name_table)  # type: ignore[no-untyped-call]  # torch has no types here
@@ -100,7 +101,7 @@ class Embeddings(nn.Module):
     def forward(self, places: Tensor) -> Tensor:
         """`Preprocess.places`, int32 [rows, categorical] -> [rows, all dimensions], the shortest vectors first."""
         found = [
-            table(places[:, self._members[name]] - getattr(self, f"shift_{name}")).flatten(1)
+            table(places.index_select(1, getattr(self, f"columns_{name}")) - getattr(self, f"shift_{name}")).flatten(1)
             for name, table in self.tables.items()
         ]
         return torch.cat(found, dim=1) if found else places.new_zeros((len(places), 0), dtype=torch.float32)

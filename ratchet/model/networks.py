@@ -17,6 +17,7 @@ from ratchet.model.bodies import body
 from ratchet.model.description import Description
 from ratchet.model.inputs import Embeddings, Numbers
 from ratchet.model.layers import Layers
+from ratchet.model.transfer import to_device
 
 _FAR = 10.0
 """Standardised numbers are cut here, so that one wild value does not drown all others."""
@@ -248,7 +249,7 @@ class Network(Predictor):
                 raise ValueError("these layers need the sizes of groups")
             given["sizes"] = sizes = sizes.cpu()
             numbered = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
-            given["groups"] = numbered.to(x.device)
+            given["groups"] = to_device(numbered, x.device)
         return {name: given[name] for name in asks}
 
 

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ratchet.model.transfer import to_device
+
 HEADS, WIDTH = 4, 16
 """Heads of an attention, and the width of the vectors of each."""
 
@@ -34,15 +36,15 @@ class Attention(nn.Module):
         queries, keys, values = self.queries(normal), self.keys(normal), self.values(normal)
         parts, order = [], []
         for rows, filled in _alike(sizes):
-            own = rows.to(hidden.device)
+            own = to_device(rows, hidden.device)
             q, k, v = (_heads(functional.embedding(own, each)) for each in (queries, keys, values))
-            empty = ~filled[:, None, None, :].to(hidden.device)
+            empty = to_device(~filled[:, None, None, :], hidden.device)
             likeness = (q @ k.transpose(2, 3) / math.sqrt(WIDTH)).masked_fill(empty, -math.inf)
             found = (torch.softmax(likeness, dim=3) @ v).transpose(1, 2).flatten(2)
-            kept = filled.flatten().nonzero().squeeze(1).to(hidden.device)
+            kept = to_device(filled.flatten().nonzero().squeeze(1), hidden.device)
             parts.append(functional.embedding(kept, found.flatten(0, 1)))
             order.append(rows[filled])
-        back = torch.argsort(torch.cat(order)).to(hidden.device)
+        back = to_device(torch.argsort(torch.cat(order)), hidden.device)
         out: Tensor = self.out(functional.embedding(back, torch.cat(parts)))
         return out
 

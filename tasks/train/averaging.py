@@ -20,6 +20,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from ratchet.model.transfer import to_device
+
 _ROWS = 1 << 18
 """Rows of a table that are brought up to date at once, before the average is read."""
 
@@ -117,7 +119,7 @@ class Average:
         if len(self._logs) <= updates:
             each = torch.arange(1, 2 * updates + 1, dtype=torch.float64)
             d = ((1 + each) / (10 + each)).clamp(max=self._decay)
-            self._logs = torch.cat([torch.zeros(1, dtype=torch.float64), d.log().cumsum(0)]).to(device)
+            self._logs = to_device(torch.cat([torch.zeros(1, dtype=torch.float64), d.log().cumsum(0)]), device)
         return self._logs
 
     def _d(self, update: int) -> float:

@@ -152,7 +152,8 @@ class Computation:
         group = None
         if rows.sizes is not None:
             sizes = rows.sizes.to(self.device)
-            group = torch.repeat_interleave(torch.arange(len(sizes), device=self.device), sizes)
+            numbers = torch.arange(len(sizes), device=self.device)
+            group = torch.repeat_interleave(numbers, sizes, output_size=len(rows))  # without it, a GPU has to say
         return self._loss(scores, label, weight, group)
 
 

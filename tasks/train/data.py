@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ratchet.contracts.step_rows import CHUNK_ROWS
+from ratchet.model.transfer import to_device
 from tasks.train.chunks import chunk_borders
 from tasks.train.curriculum import Sampling, draw
 from tasks.train.table import Columns, Layout, Table
@@ -81,17 +82,17 @@ class Rows:
         """The same rows on a device."""
 
         def move(tensor: Tensor | None) -> Tensor | None:
-            return tensor if tensor is None else tensor.to(device, non_blocking=True)
+            return tensor if tensor is None else to_device(tensor, device)
 
         if device == self.label.device and device == self.numeric.device:
             return self
         if self.table is not None:  # one transfer for all columns
-            words = self.table.words.to(device, non_blocking=True)
+            words = to_device(self.table.words, device)
             return Rows.of(Table(words=words, layout=self.table.layout), sizes=move(self.sizes))
         return Rows(
-            numeric=self.numeric.to(device, non_blocking=True),
-            places=self.places.to(device, non_blocking=True),
-            label=self.label.to(device, non_blocking=True),
+            numeric=to_device(self.numeric, device),
+            places=to_device(self.places, device),
+            label=to_device(self.label, device),
             weight=move(self.weight),
             sizes=move(self.sizes),
         )
@@ -255,7 +256,7 @@ class Reader:
         if self._on_device is not None and self._head is not None:
             numbers = torch.from_numpy(self.row_numbers(chunks))
             head = self._head.layout.columns(self._head.words[numbers])
-            columns = layout.columns(self._on_device[numbers.to(self._on_device.device)])
+            columns = layout.columns(self._on_device[to_device(numbers, self._device)])
             return Rows(
                 numeric=columns.numeric, places=columns.places, label=head.label, weight=head.weight, sizes=sizes
             )
