@@ -30,7 +30,7 @@ from ratchet.model.description import Description
 from ratchet.model.fitted_state import Replaced
 from ratchet.model.networks import Network, finish
 from tasks.features.category_statistics import Source
-from tasks.features.day import EncodedDay, categorical, encode_day, numeric, statistical
+from tasks.features.day import EncodedDay, categorical, encode_day, numeric, reads, statistical
 from tasks.features.fitting import fit as fit_days
 from tasks.features.statistics import merge
 from tasks.train.building import describe, fit
@@ -224,7 +224,7 @@ def _network(
         counts,
         [day.arrays["quantiles"].astype(np.float64) for day in days],
         merge(day.label for day in days),
-        categorical=len(categorical(spec)),
+        columns=reads(spec),
         min_count=spec.train.model.min_count,
         statistics=Source(
             wanted=wanted,

@@ -14,11 +14,16 @@ _EXAMPLES = (10_000, 1_000_000)
 def training_reads(spec: PipelineSpec) -> list[str]:
     """Two lines: days and columns; epochs and steps, or rounds of boosted trees."""
     held, valid, window = spec.evaluate.holdout_days, spec.train.valid_days, spec.source.window_days
-    numeric, categorical = (len(spec.with_role(role)) for role in ("numeric", "categorical"))
+    vectors = sum(one.is_vector for one in spec.columns.values())
+    lists = sum(one.is_list for one in spec.columns.values())
+    numeric, categorical = len(spec.with_role("numeric")) - vectors, len(spec.with_role("categorical")) - lists
+    kinds = [(numeric, "numeric column"), (categorical, "categorical column")]
+    kinds += [(number, name) for number, name in ((vectors, "vector column"), (lists, "list column")) if number]
     sizes = {rows: ceil(rows / step_rows(spec.train.batch_size, rows)) for rows in _EXAMPLES}
     steps = ", ".join(f"{count(steps, 'step')} for {rows:,} rows" for rows, steps in sizes.items())
     days = f"{window - held - valid} of {count(window, 'day')} ({held} held out, {valid} for validation)"
-    columns = f"{count(numeric, 'numeric column')} and {count(categorical, 'categorical column')}"
+    *first, last = (count(number, name) for number, name in kinds)
+    columns = f"{', '.join(first)} and {last}"
     if (model := spec.train.model).is_boosted:
         most = count(most_rounds(model.rounds, measured=valid > 0), "round")
         return [

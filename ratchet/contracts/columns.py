@@ -1,7 +1,12 @@
-"""The schema of a row: the type, the role and the allowed values of each column."""
+"""The schema of a row: the type, the role and the allowed values of each column.
+
+A list column holds several values in a row (`type: list<string>`); a vector column holds numbers, always as many
+(`type: list<float64>` with role numeric).
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -10,10 +15,22 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.misfits import Misfit, UnknownKey
 from ratchet.contracts.quantities import Fraction
 
-Role = Literal["group", "time", "label", "weight", "numeric", "categorical", "id", "ignore"]
-ColumnType = Literal["int64", "float64", "string", "bool", "timestamp", "date"]
+Role = Literal["group", "time", "label", "weight", "numeric", "categorical", "list_weight", "id", "ignore"]
+ColumnType = Literal[
+    "int64", "float64", "string", "bool", "timestamp", "date", "list<int64>", "list<string>", "list<float64>"
+]
 Transform = Literal["log1p"]
 Statistic = Literal["count", "target_mean"]
+Keep = Literal["first", "last"]
+Pool = Literal["mean", "sum"]
+
+LISTS: Mapping[ColumnType, ColumnType] = {
+    "list<int64>": "int64",
+    "list<string>": "string",
+    "list<float64>": "float64",
+}
+"""The types that hold several values in a row, each with the type of its values."""
+LONGEST_LIST, LONGEST_VECTOR = 1000, 4096
 
 FEATURES: frozenset[Role] = frozenset({"numeric", "categorical"})
 """Roles of the columns that the model reads."""
@@ -24,8 +41,10 @@ _TYPES_OF_ROLE: dict[Role, frozenset[ColumnType]] = {
     "time": frozenset({"timestamp", "date"}),
     "label": frozenset({"int64", "float64", "bool"}),
     "weight": frozenset({"int64", "float64"}),
-    "numeric": frozenset({"int64", "float64", "bool"}),
-    "categorical": frozenset({"string", "int64", "bool"}),
+    "numeric": frozenset({"int64", "float64", "bool", "list<float64>"}),
+    "categorical": frozenset({"string", "int64", "bool", "list<int64>", "list<string>"}),
+    "list_weight": frozenset({"list<float64>"}),
+    "id": frozenset({"int64", "float64", "string", "bool", "timestamp", "date"}),
 }
 _PYTHON_TYPES: dict[ColumnType, tuple[type, ...]] = {
     "int64": (int,),
@@ -34,6 +53,9 @@ _PYTHON_TYPES: dict[ColumnType, tuple[type, ...]] = {
     "bool": (bool,),
     "timestamp": (str,),
     "date": (str,),
+    "list<int64>": (int,),
+    "list<string>": (str,),
+    "list<float64>": (int, float),
 }
 
 Value = Annotated[bool | int | float | str, Field(union_mode="smart")]
@@ -44,13 +66,16 @@ class Column(Document):
 
     role: Role = Field(
         description="What the column is for. numeric and categorical are features. Rows with the same group are ranked "
-        "together. A row of weight 2 counts as that row twice. The model does not read id and ignore; the snapshot "
-        "keeps them."
+        "together. A row of weight 2 counts as that row twice. list_weight holds the weights of a list column's "
+        "values. The model does not read id and ignore; the snapshot keeps them."
     )
     type: ColumnType = Field(
-        description="The type of its values. A source column that cannot be cast without loss is refused."
+        description="The type of its values. A source column that cannot be cast without loss is refused. "
+        "list<int64> and list<string> hold several categories in a row, list<float64> a vector, or weights of a list."
     )
-    allowed: tuple[Value, ...] | None = Field(None, alias="in", min_length=1, description="The only values allowed.")
+    allowed: tuple[Value, ...] | None = Field(
+        None, alias="in", min_length=1, description="The only values allowed; of a list, in it."
+    )
     min: float | None = Field(None, description="The smallest value allowed.")
     max: float | None = Field(None, description="The largest value allowed.")
     max_null: Fraction | None = Field(
@@ -68,11 +93,67 @@ class Column(Document):
     derived: bool = Field(
         default=False, description="Whether derive() in features.py computes the column. The source does not have it."
     )
+    dimension: int | None = Field(
+        None, ge=1, le=LONGEST_VECTOR, description="The numbers of a vector: of role numeric and type list<float64>."
+    )
+    max_length: int | None = Field(
+        None,
+        ge=1,
+        le=LONGEST_LIST,
+        description="The values of a list that the model reads, at most: of role categorical and a list type. Each row "
+        "takes the room of so many, so choose what most rows need.",
+    )
+    keep: Keep | None = Field(
+        None,
+        description="The end of a longer list that the model reads; last, the default, is the newest if the "
+        "source appends.",
+    )
+    pool: Pool | None = Field(
+        None, description="What the vectors of a list's values become: their mean (the default) or their sum."
+    )
+    weights: str | None = Field(
+        None,
+        description="The list_weight column with a weight for each value of this list. The mean is then the weighted "
+        "mean.",
+    )
+    share: str | None = Field(
+        None,
+        description="The categorical column of the same values whose vectors this list uses, as the items of a history "
+        "those of the item of the row.",
+    )
 
     @property
     def is_feature(self) -> bool:
-        """Whether the model reads this column."""
+        """Whether the model reads this column as a number or a category."""
         return self.role in FEATURES
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the model reads this column at all: a feature, or the weights of a list."""
+        return self.is_feature or self.role == "list_weight"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it holds several categories in a row."""
+        return _is_list(self)
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it holds a vector of numbers."""
+        return _is_vector(self)
+
+    @property
+    def width(self) -> int:
+        """The values of a row that a model reads, at most: 1, or the length of a vector or list."""
+        return self.dimension or self.max_length or 1
+
+
+def _is_list(column: Column) -> bool:
+    return column.role == "categorical" and column.type in LISTS
+
+
+def _is_vector(column: Column) -> bool:
+    return column.role == "numeric" and column.type in LISTS
 
 
 def _type_of_role(column: Column) -> Iterator[str]:
@@ -119,8 +200,35 @@ def _type_of_values(column: Column) -> Iterator[str]:
             yield f"in: {value!r} is not a {column.type}"
 
 
+def _length_is_stated(column: Column) -> Iterator[str]:
+    if _is_vector(column) and column.dimension is None:
+        yield "a vector needs its dimension, as in `dimension: 64`"
+    if column.dimension is not None and not _is_vector(column):
+        yield "dimension is of a vector; it needs role numeric and type list<float64>"
+    if _is_list(column) and column.max_length is None:
+        yield "a list needs its max_length, as in `max_length: 20`"
+    of_lists = [key for key in ("max_length", "keep", "pool", "weights", "share") if getattr(column, key) is not None]
+    if of_lists and not _is_list(column):
+        is_value = column.role == "categorical" and column.type in {"int64", "string"}
+        written = f"write `type: list<{column.type}>`" if is_value else "it needs role categorical and a list type"
+        yield f"{of_lists[0]} is of a list; {written}"
+
+
+def _lists_are_of_the_source(column: Column) -> Iterator[str]:
+    if column.derived and column.type in LISTS:
+        yield "a derived column has one value in a row, no list; deliver the list with the source"
+
+
+def _lists_are_not_transformed(column: Column) -> Iterator[str]:
+    if column.transform and _is_vector(column):
+        yield "transform is of a number, not of a vector; transform the source, or take it out"
+
+
 _RULES: tuple[Callable[[Column], Iterator[str]], ...] = (
     _type_of_role,
+    _length_is_stated,
+    _lists_are_of_the_source,
+    _lists_are_not_transformed,
     _numbers_have_bounds,
     _bounds_in_order,
     _features_are_derived,
@@ -138,3 +246,54 @@ def columns_fit(columns: Mapping[str, Column]) -> Iterator[Misfit]:
             with suppress(UnknownKey):
                 for message in rule(column):
                     yield Misfit(("columns", name), message)
+    for between in (_weights_fit, _shares_fit, _statistics_fit):
+        with suppress(UnknownKey):
+            yield from between(columns)
+
+
+def _weights_fit(columns: Mapping[str, Column]) -> Iterator[Misfit]:
+    """Each list_weight column has one list, and each list at most one of them."""
+    known = [name for name, column in columns.items() if column.role == "list_weight"]
+    taken: dict[str, str] = {}
+    for name, column in columns.items():
+        if column.weights is None:
+            continue
+        if column.weights not in known:
+            near = get_close_matches(column.weights, known, n=1)
+            message = f"{column.weights} is no column of role list_weight"
+            yield Misfit(("columns", name, "weights"), message, ", ".join(known), *near)
+        elif column.weights in taken:
+            message = f"{column.weights} has the weights of {taken[column.weights]}; a list has a column of its own"
+            yield Misfit(("columns", name, "weights"), message)
+        taken.setdefault(column.weights, name)
+    for name in known:
+        if name not in taken:
+            remedy = f"write `weights: {name}` in the list's column, or give this one the role ignore"
+            yield Misfit(("columns", name, "role"), "no list has these weights", remedy=remedy)
+
+
+def _shares_fit(columns: Mapping[str, Column]) -> Iterator[Misfit]:
+    """A list shares the vectors of a categorical column of its values' type, which has vectors of its own."""
+    for name, column in columns.items():
+        if column.share is None:
+            continue
+        kind = LISTS.get(column.type)
+        known = [
+            one
+            for one, other in columns.items()
+            if other.role == "categorical" and other.share is None and kind in {other.type, LISTS.get(other.type)}
+        ]
+        known = [one for one in known if one != name]
+        if column.share not in known:
+            near = get_close_matches(column.share, known, n=1)
+            message = f"{column.share} is no categorical column of {kind} with vectors of its own"
+            yield Misfit(("columns", name, "share"), message, ", ".join(known), *near)
+
+
+def _statistics_fit(columns: Mapping[str, Column]) -> Iterator[Misfit]:
+    """A pipeline has statistics of categories, or lists and vectors."""
+    several = [name for name, column in columns.items() if _is_list(column) or _is_vector(column)]
+    for name, column in columns.items():
+        if column.statistics and several:
+            message = f"statistics do not go together with lists and vectors, such as {several[0]}"
+            yield Misfit(("columns", name, "statistics"), message, remedy=f"take them out, or {several[0]}")

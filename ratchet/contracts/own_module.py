@@ -12,16 +12,21 @@ CONSTRUCTOR: Mapping[str, str] = {
     "categorical": "the categorical columns: name, type, vocabulary, dimension",
     "classes": "the outputs of a row, 1 but for multiclass",
     "objective": "train.objective",
+    "vector_columns": "the vector columns: name, dimension",
+    "lists": "the list columns: name, type, length, pool, weights, share, vocabulary, dimension",
 }
 """Of its constructor, or of the function that makes it."""
 FORWARD: Mapping[str, str] = {
     "x": "all inputs side by side",
     "numbers": "the numbers, standardised",
     "missing": "where numbers are missing",
-    "vectors": "the vectors of the categories, by column",
-    "places": "the places of the categories, by column",
+    "vectors": "the vectors of the categories, by column; of a list the pooled one",
+    "places": "the places of the categories, by column; of a list one for each value, -1 behind its end",
     "groups": "the number of each row's group",
     "sizes": "the rows of each group",
+    "vector_columns": "the vector columns, standardised, by column; the last number says that it is missing",
+    "lists": "the vectors of the values of each list, by column, zeros behind its end",
+    "list_weights": "the weights of the values of each list, by column, 0 behind its end",
 }
 """Of its forward."""
 OF_GROUPS = frozenset({"groups", "sizes"})

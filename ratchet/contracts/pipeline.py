@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.checks import Validate
-from ratchet.contracts.columns import FEATURES, Column, Role, columns_fit
+from ratchet.contracts.columns import FEATURES, LISTS, Column, Role, columns_fit
 from ratchet.contracts.computing import computing
 from ratchet.contracts.document import Document
 from ratchet.contracts.gate import (
@@ -24,6 +24,7 @@ from ratchet.contracts.gate import (
     own_metric,
 )
 from ratchet.contracts.gate_rules import GATE_RULES
+from ratchet.contracts.kinds import BOOSTED
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.schedule import Schedule
 from ratchet.contracts.source import Source
@@ -190,6 +191,16 @@ def _roles_fit(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("train", "model", "kind"), message, remedy=remedy)
 
 
+def _kind_reads_lists(spec: PipelineSpec) -> Iterator[Misfit]:
+    several = [name for name, column in spec.columns.items() if getattr(column, "type", "") in LISTS]
+    several = [name for name in several if getattr(spec.columns[name], "role", "") in FEATURES]
+    if several and spec.train.model.kind == BOOSTED:
+        message = f"lightgbm reads no lists and vectors, such as {several[0]}"
+        yield Misfit(
+            ("train", "model", "kind"), message, remedy="take another kind, or give the column the role ignore"
+        )
+
+
 def _label_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     for name in _columns_with(_roles(spec), "label"):
         label, objective = spec.columns[name], spec.train.objective
@@ -211,9 +222,14 @@ def _metric_fits(spec: PipelineSpec) -> Iterator[Misfit]:
 
 def _cluster_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     name = spec.evaluate.cluster
-    known = [column for column in spec.columns if not getattr(spec.columns[column], "derived", False)]
+    known = [
+        known
+        for known, column in spec.columns.items()
+        if not getattr(column, "derived", False) and getattr(column, "type", "") not in LISTS
+    ]
     if name is not None and name not in known:
-        message = f"{name} is not a column of the source"
+        is_list = name in spec.columns and getattr(spec.columns[name], "type", "") in LISTS
+        message = f"{name} holds several values in a row" if is_list else f"{name} is not a column of the source"
         yield Misfit(("evaluate", "cluster"), message, ", ".join(known), *get_close_matches(name, known, n=1))
 
 
@@ -229,6 +245,7 @@ def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
 RULES: tuple[Rule, ...] = (
     _columns_fit,
     _roles_fit,
+    _kind_reads_lists,
     _label_fits,
     _metric_fits,
     *GATE_RULES,

@@ -47,7 +47,7 @@ def reader(columns: Mapping[str, Column]) -> Reader:
     given = {name: column for name, column in columns.items() if is_given(column)}
     return Reader(
         columns={name: column.type for name, column in given.items()},
-        needed=tuple(name for name, column in given.items() if column.is_feature),
+        needed=tuple(name for name, column in given.items() if column.is_read),
     )
 
 

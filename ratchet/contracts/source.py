@@ -59,9 +59,9 @@ class _Source(Document):
 
 
 class FilesSource(_Source):
-    """Parquet or CSV files, a set for each day; local or s3://."""
+    """Parquet, CSV or JSON lines files, a set for each day; local or s3://."""
 
-    kind: Literal["files"] = Field(description="Parquet or CSV files.")
+    kind: Literal["files"] = Field(description="Files of Parquet, CSV or JSON lines.")
     uri: Annotated[str, AfterValidator(_place), AfterValidator(_names_the_date)] = Field(
         description="A path or s3:// URI of files, with {date} (YYYY-MM-DD) and, if needed, *. "
         f"${{{SOURCE_ADDRESSES}}} is read from the environment. {_RELATIVE}"

@@ -39,6 +39,8 @@ def custom_body(description: Description, folder: Path) -> Callable[[int], Layer
             "inputs": inputs,
             "numeric": description.numeric,
             "categorical": description.categorical,
+            "vector_columns": description.vectors,
+            "lists": description.lists,
             "classes": description.classes,
             "objective": description.objective,
         }

@@ -36,6 +36,34 @@ class CategoricalColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VectorColumn:
+    """Numbers that the model reads together. dimension: how many."""
+
+    name: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListColumn:
+    """Several categories in a row that the model reads.
+
+    type: of a value. length: the values that it reads, at most. keep: the end of a longer list that it reads, first or
+    last. pool: mean or sum. weights: the column of their weights, or None. share: the column whose vectors they have,
+    or None. vocabulary, dimension: as of a category; those of the shared column.
+    """
+
+    name: str
+    type: str
+    length: int
+    keep: str
+    pool: str
+    weights: str | None = None
+    share: str | None = None
+    vocabulary: int = 0
+    dimension: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupColumn:
     """The column whose rows are scored together. type: as declared."""
 
@@ -78,11 +106,11 @@ class Architecture:
 class Description:
     """A model.
 
-    numeric: those that rows have, then statistics of categories. derived: type of each column that features.py makes.
-    classes: outputs, 1 but for multiclass. group: that of the pipeline, where its layers may ask for it; of a model
-    that is saved, where they do. ids: the probe of the hashing that it was trained with. code: digest of the pipeline
-    folder that it was trained with, if it is kept beside it. weights: sha256 of the weights that belong to it, once
-    known.
+    numeric: those that rows have, then statistics of categories. lists: those that share vectors last. derived: type of
+    each column that features.py makes. classes: outputs, 1 but for multiclass. group: that of the pipeline, where its
+    layers may ask for it; of a model that is saved, where they do. ids: the probe of the hashing that it was trained
+    with. code: digest of the pipeline folder that it was trained with, if it is kept beside it. weights: sha256 of the
+    weights that belong to it, once known.
     """
 
     objective: str
@@ -90,6 +118,8 @@ class Description:
     categorical: tuple[CategoricalColumn, ...]
     derived: dict[str, str]
     architecture: Architecture
+    vectors: tuple[VectorColumn, ...] = ()
+    lists: tuple[ListColumn, ...] = ()
     classes: int = 1
     group: GroupColumn | None = None
     ids: str = ""
@@ -104,8 +134,10 @@ class Description:
 
 
 def to_json(description: Description) -> bytes:
-    """The description as JSON, the same bytes for the same description."""
-    return json.dumps(asdict(description), sort_keys=True, indent=1).encode()
+    """The description as JSON, the same bytes for the same description, also without lists and vectors as before."""
+    found = asdict(description)
+    kept = {key: value for key, value in found.items() if value or key not in ("vectors", "lists")}
+    return json.dumps(kept, sort_keys=True, indent=1).encode()
 
 
 def from_json(data: bytes) -> Description:
@@ -125,6 +157,8 @@ def from_json(data: bytes) -> Description:
                 **found,
                 "numeric": tuple(NumericColumn(**column) for column in found["numeric"]),
                 "categorical": tuple(CategoricalColumn(**{**of_all, **column}) for column in found["categorical"]),
+                "vectors": tuple(VectorColumn(**column) for column in found.get("vectors", ())),
+                "lists": tuple(ListColumn(**column) for column in found.get("lists", ())),
                 "group": GroupColumn(**group) if group else None,
                 "architecture": Architecture(**{**architecture, "hidden": tuple(architecture["hidden"])}),
             }

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.model.description import ListColumn, VectorColumn
 from ratchet.model.hashing import MISSING, Ids, integer_ids, text_ids
+from ratchet.model.list_encoding import encode_list, encode_vector
 
 Floats = NDArray[np.float64]
 
@@ -20,13 +22,23 @@ LARGEST = float(np.finfo(np.float32).max)
 """Numbers beyond this count as missing: their squares have no place in a float64."""
 
 
-def encode(df: pd.DataFrame, *, numeric: Sequence[str], categorical: Mapping[str, ColumnType]) -> tuple[Floats, Ids]:
-    """numeric: float64 [rows, numeric columns]; NaN where missing, infinite or beyond LARGEST.
+def encode(
+    df: pd.DataFrame,
+    *,
+    numeric: Sequence[str],
+    categorical: Mapping[str, ColumnType],
+    vectors: Sequence[VectorColumn] = (),
+    lists: Sequence[ListColumn] = (),
+) -> tuple[Floats, Ids]:
+    """Numbers float64 [rows, numbers], and stable ids int64 [rows, ids].
 
-    categorical (by name, with their declared types): int64 [rows, categorical columns], stable ids, 0 where missing.
+    Numbers: those of the numeric columns, NaN where missing, infinite or beyond LARGEST; then those of the vectors,
+    then the weights of the lists that have some. Ids: those of the categorical columns (by name, with their declared
+    types), 0 where missing; then those of the lists, see `list_encoding.encode_list`.
     Raises ConfigurationError for a column that is absent, DataRejected for one that holds something else than declared.
     """
-    absent = [name for name in (*numeric, *categorical) if name not in df.columns]
+    further = [one.name for one in vectors] + [name for one in lists for name in (one.name, one.weights) if name]
+    absent = [name for name in (*numeric, *categorical, *further) if name not in df.columns]
     if absent:
         raise ConfigurationError(
             f"rows without the column{'s' if len(absent) > 1 else ''} {', '.join(absent)}",
@@ -38,7 +50,15 @@ def encode(df: pd.DataFrame, *, numeric: Sequence[str], categorical: Mapping[str
     ids = np.empty((len(df), len(categorical)), np.int64)
     for place, (name, kind) in enumerate(categorical.items()):
         ids[:, place] = category_ids(df[name], kind)
-    return numbers, ids
+    of_vectors = [encode_vector(df[one.name], one) for one in vectors]
+    of_lists = [encode_list(df[one.name], one, df[one.weights] if one.weights else None, category_ids) for one in lists]
+    weights = [shares for one, (_, shares) in zip(lists, of_lists, strict=True) if one.weights]
+    if not of_vectors and not of_lists:
+        return numbers, ids
+    return (
+        np.concatenate([numbers, *of_vectors, *weights], axis=1),
+        np.concatenate([ids, *(found for found, _ in of_lists)], axis=1),
+    )
 
 
 def category_ids(values: pd.Series, kind: ColumnType) -> Ids:

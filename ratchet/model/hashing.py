@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MISSING = 0
+PADDING = -1
+"""The id of no value, behind the end of a list. In a list, the one value whose id it would be has the id below it."""
 Ids = NDArray[np.int64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.derivation import OwnDerive
+from ratchet.model.description import ListColumn, VectorColumn
 from ratchet.model.encoding import Floats, encode
 from ratchet.model.hashing import Ids
 
@@ -38,6 +39,8 @@ class Reads:
     numeric: Sequence[str]
     categorical: Mapping[str, ColumnType]
     group: str | None
+    vectors: Sequence[VectorColumn] = ()
+    lists: Sequence[ListColumn] = ()
 
     @property
     def unit(self) -> str:
@@ -46,7 +49,17 @@ class Reads:
 
     def encode(self, derived: pd.DataFrame) -> tuple[Floats, Ids]:
         """The values as the model reads them."""
-        return encode(derived, numeric=self.numeric, categorical=self.categorical)
+        return encode(
+            derived, numeric=self.numeric, categorical=self.categorical, vectors=self.vectors, lists=self.lists
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """The column that each number is of, and then each id."""
+        of_vectors = [one.name for one in self.vectors for _ in range(one.dimension)]
+        weights = [one.weights for one in self.lists if one.weights for _ in range(one.length)]
+        of_lists = [one.name for one in self.lists for _ in range(one.length)]
+        return [*self.numeric, *of_vectors, *weights, *self.categorical, *of_lists]
 
 
 def refuse_dependence(derive: OwnDerive, df: pd.DataFrame, derived: pd.DataFrame, reads: Reads) -> None:
@@ -114,11 +127,10 @@ def _derived(derive: OwnDerive, rows: pd.DataFrame, how: str) -> pd.DataFrame:
 
 def _compare(derive: OwnDerive, whole: pd.DataFrame, found: pd.DataFrame, reads: Reads, how: str) -> None:
     """Raise ConfigurationError for the first value that differs."""
-    names = (*reads.numeric, *reads.categorical)
     (numbers, ids), (other_numbers, other_ids) = reads.encode(whole), reads.encode(found)
     wrong = np.concatenate([_far(numbers, other_numbers), ids != other_ids], axis=1)
     for row, column in np.argwhere(wrong)[:1]:
-        name = names[column]
+        name = reads.names[column]
         before, after = (_shown(frame[name].iloc[row]) for frame in (whole, found))
         own = "its own row" if reads.group is None else f"the rows of its {reads.group}, in any order"
         raise ConfigurationError(

@@ -7,7 +7,8 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from ratchet.model.description import CategoricalColumn
+from ratchet.model.description import CategoricalColumn, ListColumn
+from ratchet.model.lists import NOTHING, own
 
 _LARGEST = torch.finfo(torch.float32).max
 _SPREAD = 0.05
@@ -66,29 +67,44 @@ class Embeddings(nn.Module):
     """A learned vector for each category. Columns whose vectors have the same length share a table.
 
     The first row of a column is for what it does not know. In training a share of all categories counts as that, so
-    that its vector is trained too: `mask` draws which.
+    that its vector is trained too: `mask` draws which. A table that lists use ends with a row of zeros for no value,
+    which never changes.
     """
 
     first: Tensor
 
-    def __init__(self, columns: Sequence[CategoricalColumn], masked: float) -> None:
+    def __init__(self, columns: Sequence[CategoricalColumn], masked: float, lists: Sequence[ListColumn] = ()) -> None:
         super().__init__()
         self._masked = masked
-        rows = [column.vocabulary + 1 for column in columns]
-        first = list(accumulate(rows, initial=0))[:-1]
+        tables: list[CategoricalColumn | ListColumn] = [*columns, *own(lists)]
+        rows = [column.vocabulary + 1 for column in tables]
+        begins = list(accumulate(rows, initial=0))[:-1]
+        table_of = {column.name: place for place, column in enumerate(tables)}
+        width = [1] * len(columns) + [one.length for one in lists]
+        used = [*range(len(columns)), *(table_of[one.share or one.name] for one in lists)]
+        of_id = [place for place, count in zip(used, width, strict=True) for _ in range(count)]
+        first = [begins[place] for place in of_id]
         self.register_buffer("first", torch.tensor(first, dtype=torch.int64), persistent=False)
-        self.tables = nn.ModuleDict()
-        for dimension in sorted({column.dimension for column in columns}):
-            members = [place for place, column in enumerate(columns) if column.dimension == dimension]
-            table = nn.Embedding(sum(rows[place] for place in members), dimension)
+        starts = list(accumulate(width, initial=0))[len(columns) :]
+        self._lengths = [one.length for one in lists]
+        self.tables, self._of_table, self._nothing = nn.ModuleDict(), dict[str, list[int]](), dict[str, int]()
+        for dimension in sorted({column.dimension for column in tables}):
+            members = [place for place, column in enumerate(tables) if column.dimension == dimension]
+            of_lists = [place for place, one in enumerate(lists) if one.dimension == dimension]
+            size = sum(rows[place] for place in members)
+            table = nn.Embedding(size + bool(of_lists), dimension, padding_idx=size if of_lists else None)
             nn.init.normal_(table.weight, std=_SPREAD)
-            begin = torch.tensor(list(accumulate((rows[place] for place in members), initial=0))[:-1])
+            begin = list(accumulate((rows[place] for place in members), initial=0))[:-1]
             with torch.no_grad():  # where training has no unknown category, a new one scores as the mean of all
-                table.weight[begin] = 0.0
-            self.tables[str(dimension)] = table
-            self.register_buffer(f"columns_{dimension}", torch.tensor(members), persistent=False)
-            shift = torch.tensor([first[place] for place in members]) - begin
-            self.register_buffer(f"shift_{dimension}", shift, persistent=False)
+                table.weight[torch.tensor(begin)] = 0.0
+                table.weight[size:] = 0.0
+            name = str(dimension)
+            self.tables[name], self._of_table[name], self._nothing[name] = table, of_lists, size
+            ids = [place for place in members if place < len(columns)]
+            ids += [place for one in of_lists for place in range(starts[one], starts[one] + lists[one].length)]
+            shift = torch.tensor(first)[ids] - torch.tensor([begin[members.index(of_id[place])] for place in ids])
+            self.register_buffer(f"columns_{name}", torch.tensor(ids, dtype=torch.int64), persistent=False)
+            self.register_buffer(f"shift_{name}", shift, persistent=False)
         self.register_load_state_dict_pre_hook(_name_table)  # type: ignore[no-untyped-call]  # torch has no types here
 
     def mask(self, places: Tensor) -> Tensor:
@@ -96,15 +112,29 @@ class Embeddings(nn.Module):
         if not self.training or not self._masked:
             return places
         unknown = torch.rand(places.shape, device=places.device) < self._masked
-        return torch.where(unknown, self.first, places)
+        masked = torch.where(unknown, self.first, places)
+        return torch.where(places == NOTHING, places, masked) if self._lengths else masked
 
-    def forward(self, places: Tensor) -> Tensor:
-        """`Preprocess.places`, int32 [rows, categorical] -> [rows, all dimensions], the shortest vectors first."""
-        found = [
-            table(places.index_select(1, getattr(self, f"columns_{name}")) - getattr(self, f"shift_{name}")).flatten(1)
-            for name, table in self.tables.items()
-        ]
-        return torch.cat(found, dim=1) if found else places.new_zeros((len(places), 0), dtype=torch.float32)
+    def forward(self, places: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """`Preprocess.places`, int32 [rows, ids] -> vectors of the categories and, of each list, those of its values.
+
+        Categories: [rows, all dimensions], the shortest vectors first. A list: [rows, length, dimension], zeros behind
+        its end.
+        """
+        found, of_lists = list[Tensor](), dict[int, Tensor]()
+        for name, table in self.tables.items():
+            asked = places.index_select(1, getattr(self, f"columns_{name}"))
+            rows = asked - getattr(self, f"shift_{name}")
+            if not self._of_table[name]:
+                found.append(table(rows).flatten(1))
+                continue
+            lengths = [self._lengths[place] for place in self._of_table[name]]
+            vectors = table(torch.where(asked == NOTHING, self._nothing[name], rows))
+            one, *several = torch.split(vectors, [asked.shape[1] - sum(lengths), *lengths], dim=1)
+            found.append(one.flatten(1))
+            of_lists |= dict(zip(self._of_table[name], several, strict=True))
+        none = places.new_zeros((len(places), 0), dtype=torch.float32)
+        return torch.cat(found, dim=1) if found else none, [of_lists[place] for place in range(len(self._lengths))]
 
 
 def _name_table(embeddings: Embeddings, state: dict[str, Tensor], prefix: str, *_: object) -> None:

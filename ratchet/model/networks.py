@@ -3,11 +3,10 @@
 What is fitted sits in buffers, so it is saved, loaded and checked with the weights: training and serving cannot differ.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import reduce
-from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,132 +16,20 @@ from ratchet.model.bodies import body
 from ratchet.model.description import Description
 from ratchet.model.inputs import Embeddings, Numbers
 from ratchet.model.layers import Layers
+from ratchet.model.lists import NOTHING, pool
+from ratchet.model.preprocess import Preprocess
 from ratchet.model.transfer import to_device
 
-_FAR = 10.0
-"""Standardised numbers are cut here, so that one wild value does not drown all others."""
 
+class _Inputs(NamedTuple):
+    """What rows are to the layers; lists: the vectors of the values of each, weights: those of the values."""
 
-class Preprocess(nn.Module):
-    """Numbers standardised with a flag for missing ones; stable ids looked up in the vocabulary.
-
-    Buffers: mean, scale float64 [numeric] of the transformed values of the training days; flagged [numeric], whether a
-    missing value has its flag; vocabulary [all values], the sorted ids that each categorical column knows, one column
-    after the other; statistics float64, of each statistic of a category its value for what the column does not know,
-    then for each id that it knows.
-    """
-
-    mean: Tensor
-    scale: Tensor
-    flagged: Tensor
-    vocabulary: Tensor
-    statistics: Tensor
-
-    def __init__(self, description: Description) -> None:
-        super().__init__()
-        count = len(description.numeric)
-        self.sizes = [column.vocabulary for column in description.categorical]
-        logarithmic = [column.transform == "log1p" for column in description.numeric]
-        self.logarithmic = [index for index, is_so in enumerate(logarithmic) if is_so]
-        self.register_buffer("mean", torch.zeros(count, dtype=torch.float64))
-        self.register_buffer("scale", torch.ones(count, dtype=torch.float64))
-        self.register_buffer("flagged", torch.ones(count, dtype=torch.bool))
-        self.register_load_state_dict_pre_hook(_add_flags)  # type: ignore[no-untyped-call]  # torch has no types here
-        self.register_buffer("vocabulary", torch.zeros(sum(self.sizes), dtype=torch.int64))
-        names, self._statistics, length = [column.name for column in description.categorical], [], 0
-        for column in (names.index(one.of) for one in description.numeric if one.of is not None):
-            self._statistics.append((column, length - sum(self.sizes[:column]) - column))
-            length += self.sizes[column] + 1
-        statistics = torch.zeros(length, dtype=torch.float64)
-        self.register_buffer("statistics", statistics, persistent=length > 0)
-
-    @property
-    def rows(self) -> int:
-        """Rows of the embedding table: each column's values, and one for what it does not know."""
-        return sum(self.sizes) + len(self.sizes)
-
-    def with_statistics(self, numeric: Tensor, places: Tensor, statistics: Tensor | None = None) -> Tensor:
-        """Beside numbers of rows, the statistics of their categories: the numbers that `standardise` takes.
-
-        places: as `places` gives them. statistics: instead of the buffer, as where a row's own day does not count.
-        """
-        if not self._statistics:
-            return numeric
-        table = self.statistics if statistics is None else statistics
-        found = [table[places[:, column].long() + shift].unsqueeze(1) for column, shift in self._statistics]
-        return torch.cat([numeric.to(table.dtype), *found], dim=1)
-
-    def standardise(self, numeric: Tensor) -> Tensor:
-        """Numbers [rows, numeric] with NaN for missing -> float32, transformed, in deviations from the mean.
-
-        NaN where a value is missing, or outside the domain of its transform. All of it is computed in float64, around
-        the mean of the training days, so that large numbers that lie close together, such as times, stay apart.
-        """
-        values = numeric.to(self.mean.dtype, copy=True)
-        for column in self.logarithmic:  # by itself: parts for threads would begin and end where its vectors do not
-            values[:, column] = torch.log1p(values[:, column].contiguous())
-        missing = ~torch.isfinite(values)
-        values.sub_(self.mean).div_(self.scale)
-        return values.masked_fill_(missing, torch.nan).float()
-
-    def mask_statistics(self, standard: Tensor, places: Tensor, first: Tensor) -> Tensor:
-        """What `standardise` made, with the statistics of what is not known where `places` say that a category is not.
-
-        first: the place of each column for that.
-        """
-        if not self._statistics:
-            return standard
-        own = standard.shape[1] - len(self._statistics)
-        unknown = self.standardise(self.with_statistics(standard.new_zeros(1, own), first.unsqueeze(0)))[:, own:]
-        is_unknown = torch.stack([places[:, column] == first[column] for column, _ in self._statistics], dim=1)
-        return torch.cat([standard[:, :own], torch.where(is_unknown, unknown, standard[:, own:])], dim=1)
-
-    def value(self, standard: float, column: int) -> float:
-        """The raw value of a numeric column that `standardise` maps to this number."""
-        transformed = standard * float(self.scale[column]) + float(self.mean[column])
-        return math.expm1(transformed) if column in self.logarithmic else transformed
-
-    def compute_in(self, kind: torch.dtype) -> None:
-        """Standardise in another precision. Models of before have float32 buffers, and score as they did in float32."""
-        self.mean, self.scale = self.mean.to(kind), self.scale.to(kind)
-
-    def numbers(self, standard: Tensor) -> Tensor:
-        """What `standardise` makes -> float32 [rows, 2 * numeric]: cut at 10 deviations, then flags of the missing.
-
-        A missing value in a column that was never missing in training scores as the mean: no weight of its flag was
-        trained.
-        """
-        missing = torch.isnan(standard)
-        scaled = torch.where(missing, 0.0, standard.clamp(-_FAR, _FAR))
-        return torch.cat([scaled, (missing & self.flagged).to(standard.dtype)], dim=1)
-
-    def unknown(self) -> list[int]:
-        """The rows of the embedding table for what the columns do not know."""
-        sizes = [0, *self.sizes[:-1]] if self.sizes else []
-        return [begin + column for column, begin in enumerate(accumulate(sizes))]
-
-    def places(self, ids: Tensor) -> Tensor:
-        """Stable ids, int64 [rows, categorical] -> rows of the embedding table, int32 [rows, categorical].
-
-        The first row of a column is `unknown`. A row of int32 takes half the memory, and tables have fewer than 2^31.
-        """
-        found = torch.empty(ids.shape, dtype=torch.int32, device=ids.device)
-        begin = 0
-        for column, size in enumerate(self.sizes):
-            known = self.vocabulary[begin : begin + size]
-            wanted = ids[:, column].contiguous()
-            place = torch.searchsorted(known, wanted)
-            hit = place < size
-            hit &= known[place.clamp(max=max(size - 1, 0))] == wanted if size else hit
-            found[:, column] = torch.where(hit, place + 1, 0) + begin + column
-            begin += size
-        return found
-
-
-def _add_flags(_preprocess: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
-    """A model of before has a flag for every column."""
-    if f"{prefix}mean" in state:
-        state.setdefault(f"{prefix}flagged", torch.ones_like(state[f"{prefix}mean"], dtype=torch.bool))
+    numbers: Tensor
+    vectors: Tensor
+    wide: list[Tensor]
+    lists: list[Tensor]
+    weights: list[Tensor]
+    pooled: list[Tensor]
 
 
 class Predictor(nn.Module, ABC):
@@ -198,10 +85,12 @@ class Network(Predictor):
         architecture = description.architecture
         self.numbers: Numbers | None = None
         inputs = 2 * len(description.numeric) + sum(column.dimension for column in description.categorical)
+        inputs += sum(column.dimension + 1 for column in description.vectors)
+        inputs += sum(column.dimension for column in description.lists)
         if architecture.number_dim and description.numeric:
             self.numbers = Numbers(len(description.numeric), architecture.bins, architecture.number_dim)
             inputs += len(description.numeric) * architecture.number_dim
-        self.embedding = Embeddings(description.categorical, architecture.masked)
+        self.embedding = Embeddings(description.categorical, architecture.masked, description.lists)
         layers = custom(inputs) if custom else body(architecture, inputs, description.classes)
         self.body, self._asks, self._check = layers
         self.has_members = architecture.kind == "tabm"
@@ -217,33 +106,55 @@ class Network(Predictor):
         masked = self.embedding.mask(places)
         if masked is not places:
             standard = self.preprocess.mask_statistics(standard, masked, self.embedding.first)
-        numbers, vectors = self.preprocess.numbers(standard), self.embedding(masked)
-        inputs = [numbers, vectors]
+        given = self._inputs(standard, masked)
+        inputs = [given.numbers, given.vectors, *given.wide, *given.pooled]
         if self.numbers is not None:
-            inputs.insert(1, self.numbers(standard))
+            inputs.insert(1, self.numbers(standard[:, : self.preprocess.plain]))
         x = torch.cat(inputs, dim=1)
         if self._asks is None:
             out: Tensor = self.body(x)
         else:
-            out = self.body(**self._named(x, numbers, vectors, places, sizes))
+            out = self.body(**self._named(x, given, places, sizes))
         self._check(out, len(x))
         return out.squeeze(-1) if out.dim() > 1 and self._classes == 1 else out
 
-    def _named(
-        self, x: Tensor, numbers: Tensor, vectors: Tensor, places: Tensor, sizes: Tensor | None
-    ) -> dict[str, object]:
+    def _inputs(self, standard: Tensor, places: Tensor) -> _Inputs:
+        """What rows are to the layers, beside the vectors of numbers."""
+        vectors, of_lists = self.embedding(places)
+        weights = self.preprocess.weights(standard, places)
+        lists = zip(self.preprocess.lists, of_lists, weights, strict=True)
+        return _Inputs(
+            numbers=self.preprocess.numbers(standard),
+            vectors=vectors,
+            wide=self.preprocess.wide(standard),
+            lists=of_lists,
+            weights=weights,
+            pooled=[pool(*of_list, exact=not self.training) for of_list in lists],
+        )
+
+    def _named(self, x: Tensor, found: _Inputs, places: Tensor, sizes: Tensor | None) -> dict[str, object]:
         """What the layers ask for by name, see ratchet.contracts.own_module."""
         asks = self._asks or ()
+        lists = [column.name for column in self.preprocess.lists]
         given: dict[str, object] = {"x": x}
-        given["numbers"], given["missing"] = numbers.chunk(2, dim=1)
+        given["numbers"], given["missing"] = found.numbers.chunk(2, dim=1)
+        given["lists"] = dict(zip(lists, found.lists, strict=True))
+        given["list_weights"] = dict(zip(lists, found.weights, strict=True))
+        given["vector_columns"] = {
+            column.name: part for column, part in zip(self.preprocess.vectors, found.wide, strict=True)
+        }
         if "vectors" in asks:
             columns = sorted(self._categorical, key=lambda column: column.dimension)
-            parts = torch.split(vectors, [column.dimension for column in columns], dim=1)
+            parts = torch.split(found.vectors, [column.dimension for column in columns], dim=1)
             by_name = {column.name: part for column, part in zip(columns, parts, strict=True)}
-            given["vectors"] = {column.name: by_name[column.name] for column in self._categorical}
+            pooled = dict(zip(lists, found.pooled, strict=True))
+            given["vectors"] = {column.name: by_name[column.name] for column in self._categorical} | pooled
         if "places" in asks:
-            own = (places - self.embedding.first).unbind(1)
-            given["places"] = {column.name: place for column, place in zip(self._categorical, own, strict=True)}
+            lengths = [column.length for column in self.preprocess.lists]
+            own = torch.where(places == NOTHING, NOTHING, places - self.embedding.first)
+            alone, *by_list = torch.split(own, [len(self._categorical), *lengths], dim=1)
+            named = zip(self._categorical, alone.unbind(1), strict=True)
+            given["places"] = {column.name: place for column, place in named} | dict(zip(lists, by_list, strict=True))
         if self.reads_groups:
             if sizes is None:
                 raise ValueError("these layers need the sizes of groups")

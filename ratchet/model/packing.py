@@ -49,7 +49,7 @@ def signature(spec: PipelineSpec, group: GroupColumn | None) -> Any:
 
     hidden = {spec.label, *spec.with_role("weight")}
     columns = [
-        ColSpec(_type(column), name, required=column.is_feature or (group is not None and name == group.name))
+        ColSpec(_type(column), name, required=column.is_read or (group is not None and name == group.name))
         for name, column in spec.columns.items()
         if not column.derived and name not in hidden
     ]
@@ -63,8 +63,8 @@ def _type(column: Column) -> Any:
     """MLflow's type of a column.
 
     Only texts are enforced. MLflow refuses whole numbers in a column of floats, refuses or changes integers and
-    booleans with missing values, and changes the resolution of times; scoring itself checks what it reads, and must see
-    rows as evaluation saw them.
+    booleans with missing values, changes the resolution of times, and cuts the texts of a list beside a missing one;
+    scoring itself checks what it reads, and must see rows as evaluation saw them.
     """
     from mlflow.types import DataType
     from mlflow.types.schema import AnyType

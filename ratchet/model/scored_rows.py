@@ -1,5 +1,6 @@
 """The held-out rows of a run, raw as the snapshot has them, with the scores that both models gave them."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,8 @@ def write_scored_rows(store: Store, ingested: StageResult, evaluated: StageResul
 
     The columns of the source, then `day`, `row`, `candidate` and, with a champion, `baseline`. row: the place in the
     day's file of the snapshot. Models of several classes have a column for each: `candidate_0`. A name that the source
-    has too gets `ratchet_` before it. Raises ConfigurationError for a run that was evaluated before rows were named,
-    CorruptArtifact if files are gone or damaged.
+    has too gets `ratchet_` before it. Lists are JSON in CSV. Raises ConfigurationError for a run that was evaluated
+    before rows were named, CorruptArtifact if files are gone or damaged.
     """
     scores = pq.read_table(fetch(store, evaluated.outputs["scores"], scratch))
     if not {"day", "row"} <= {*scores.column_names}:
@@ -42,7 +43,16 @@ def write_scored_rows(store: Store, ingested: StageResult, evaluated: StageResul
         if name not in _OF_ROWS:
             rows = rows.append_column(f"ratchet_{name}" if name in rows.column_names else name, scores[name])
     if out.suffix == ".csv":
-        pyarrow.csv.write_csv(rows, out)
+        pyarrow.csv.write_csv(_with_json(rows), out)
     else:
         pq.write_table(rows, out)
     return len(rows)
+
+
+def _with_json(rows: pa.Table) -> pa.Table:
+    """The rows with lists as JSON, as a source of CSV has them."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_list(field.type):
+            texts = [None if cell is None else json.dumps(cell) for cell in rows[field.name].to_pylist()]
+            rows = rows.set_column(place, field.name, pa.array(texts, pa.string()))
+    return rows

@@ -69,7 +69,9 @@ class ScoringModel:
         groups = None
         if self._group is not None:
             groups = category_ids(df[self._group.name], cast("ColumnType", self._group.type))
-        return self.score_arrays(*encode(self._derive(df), numeric=numeric, categorical=kinds), groups)
+        vectors, lists = self.description.vectors, self.description.lists
+        encoded = encode(self._derive(df), numeric=numeric, categorical=kinds, vectors=vectors, lists=lists)
+        return self.score_arrays(*encoded, groups)
 
     def derive(self, df: pd.DataFrame) -> pd.DataFrame:
         """Raw rows with the columns that the pipeline's own code adds. Raises ConfigurationError with file and line."""
@@ -78,7 +80,7 @@ class ScoringModel:
     def score_arrays(
         self, numeric: NDArray[np.floating], categorical: Ids, groups: Ids | None = None
     ) -> NDArray[np.float64]:
-        """The same for rows that are encoded already: floats [rows, numeric], int64 [rows, categorical].
+        """The same for rows that are encoded already: floats [rows, numbers], int64 [rows, ids].
 
         groups: the id of each row's group, where the layers read groups.
         """
@@ -135,6 +137,8 @@ class ScoringModel:
         features = (
             *self.description.numeric_of_rows,
             *(column.name for column in self.description.categorical),
+            *(column.name for column in self.description.vectors),
+            *(name for column in self.description.lists for name in (column.name, column.weights) if name),
             *([self._group.name] if self._group else []),
         )
         return tuple(name for name in features if name not in self.description.derived)

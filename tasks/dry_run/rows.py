@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.contracts.columns import Column, Value
+from ratchet.contracts.columns import LISTS, Column, ColumnType, Value
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.encoding import LARGEST
 from tasks.ingest.schema import arrow_schema, source_columns
@@ -19,6 +19,8 @@ _GROUPS = (1, 2, 3, 4, 1, 5, 2, 6)
 ROWS = sum(_GROUPS)
 DAY = date(2026, 1, 15)
 _LETTERS = "abcdef"
+_SOME = 3
+"""Values in a list, at most."""
 _WIDTH = 100.0
 """Of the range of a number that has no bounds."""
 _INT64 = np.iinfo(np.int64)
@@ -39,6 +41,8 @@ def write_rows(path: Path, spec: PipelineSpec) -> None:
 def _values(spec: PipelineSpec, column: Column, draw: np.random.Generator) -> list[Any]:
     if column.role == "group":
         return _group(column)
+    if column.type in LISTS:
+        return _lists(column, spec, draw)
     allowed: tuple[Value, ...] | None = column.allowed
     if column.role == "label" and allowed is None:
         allowed = {"binary": (0, 1), "ranking": (0, 1, 2)}.get(spec.train.objective)
@@ -49,6 +53,24 @@ def _values(spec: PipelineSpec, column: Column, draw: np.random.Generator) -> li
     else:
         found = [_BY_TYPE[column.type](column, draw) for _ in range(ROWS)]
     if column.max_null and column.role not in _NEVER_MISSING:
+        found[-1] = None
+    return found
+
+
+def _lists(column: Column, spec: PipelineSpec, draw: np.random.Generator) -> list[Any]:
+    """Vectors of their dimension; lists of no value and of several; weights, one for each value."""
+    several = next(
+        (one for one in spec.columns.values() if one.weights and spec.columns[one.weights] is column), column
+    )
+    most = min(several.max_length or _SOME, _SOME)
+    lengths = [column.dimension or row % (most + 1) for row in range(ROWS)]
+    listed = list(column.allowed or ())
+    kind = LISTS[column.type]
+    found: list[Any] = [
+        [listed[draw.integers(len(listed))] if listed else _BY_TYPE[kind](_PLAIN[kind], draw) for _ in range(length)]
+        for length in lengths
+    ]
+    if several.max_null:
         found[-1] = None
     return found
 
@@ -87,6 +109,14 @@ def _number(column: Column, draw: np.random.Generator) -> float:
 
 def _moment(_: Column, draw: np.random.Generator) -> datetime:
     return datetime.combine(DAY, time()) + timedelta(seconds=int(draw.integers(86_400)))
+
+
+_PLAIN: dict[ColumnType, Column] = {
+    "int64": Column(role="categorical", type="int64"),
+    "float64": Column(role="numeric", type="float64"),
+    "string": Column(role="categorical", type="string"),
+}
+"""The columns that values in lists are made for."""
 
 
 def _same(value: Value) -> Value:

@@ -15,11 +15,12 @@ from ratchet.model.boosted import Boosted
 from ratchet.model.custom import custom_body
 from ratchet.model.description import Description
 from ratchet.model.fitted_state import FittedState
+from ratchet.model.lists import own
 from ratchet.model.networks import Network, Predictor
 from ratchet.runtime.user_code import lacks_memory
 from tasks.dry_run.report import Report
 from tasks.features.category_statistics import Source
-from tasks.features.day import EncodedDay, categorical, numeric, statistical
+from tasks.features.day import EncodedDay, categorical, numeric, reads, statistical
 from tasks.features.fitting import fit as fit_days
 from tasks.train.building import describe, fit
 from tasks.train.custom_code import load_loss, locate_errors
@@ -84,12 +85,13 @@ def _fitted(spec: PipelineSpec, encoded: EncodedDay | None) -> FittedState:
     """What the rows say of the columns; of no rows, what changes nothing."""
     if encoded is None:
         empty = np.zeros(0, np.int64)
-        statistics = len(statistical(spec))
-        count = len(numeric(spec)) + statistics
+        columns, statistics = reads(spec), len(statistical(spec))
+        wide = sum(one.dimension for one in columns.vectors) + sum(one.length for one in columns.lists if one.weights)
+        count = len(columns.numeric) + statistics
         return FittedState(
-            mean=np.zeros(count),
-            std=np.ones(count),
-            vocabulary=tuple(empty for _ in categorical(spec)),
+            mean=np.zeros(count + wide),
+            std=np.ones(count + wide),
+            vocabulary=tuple(empty for _ in (*columns.categorical, *own(columns.lists))),
             edges=tuple(np.zeros(0) for _ in range(count)),
             statistics=np.zeros(statistics),
         )
@@ -105,7 +107,7 @@ def _fitted(spec: PipelineSpec, encoded: EncodedDay | None) -> FittedState:
         counts,
         [encoded.arrays["quantiles"].astype(np.float64)],
         encoded.label,
-        categorical=len(categorical(spec)),
+        columns=reads(spec),
         min_count=1,
         statistics=statistics_source,
     )

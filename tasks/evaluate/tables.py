@@ -32,7 +32,11 @@ def tables(
     store: Store, spec: PipelineSpec, snapshot: Snapshot, days: Sequence[date], held: Holdout, scratch: Path
 ) -> Iterator[Table]:
     """A table of each categorical and id column that the source has. days: those that the candidate was trained on."""
-    names = [name for name, column in spec.columns.items() if column.role in _COLUMNS and not column.derived]
+    names = [
+        name
+        for name, column in spec.columns.items()
+        if column.role in _COLUMNS and not column.derived and not column.is_list
+    ]
     weights = spec.with_role("weight")
     read = {name: spec.columns[name] for name in (*names, spec.label, *weights)}
     files = [day.file for day in snapshot.days if day.day in set(days)]

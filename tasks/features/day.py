@@ -14,14 +14,16 @@ from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
 from ratchet.model.derivation import Derive, OwnDerive
-from ratchet.model.encoding import LARGEST, encode
+from ratchet.model.encoding import LARGEST
 from ratchet.model.independence import Reads, refuse_dependence
+from ratchet.model.list_columns import lists, vectors
 from ratchet.model.rows import read_rows
 from tasks.features.category_statistics import label_sums
 from tasks.features.derived_rules import check_derived
+from tasks.features.lists import count_all
 from tasks.features.quantiles import summarise
 from tasks.features.refusals import refuse_blurred
-from tasks.features.statistics import Moments, count_ids, moments
+from tasks.features.statistics import Moments, moments
 
 Array = NDArray[np.generic]
 
@@ -30,9 +32,9 @@ Array = NDArray[np.generic]
 class EncodedDay:
     """An encoded day.
 
-    arrays: those of summaries.FeatureDay, `categories` of statistics.count_ids, `quantiles` of quantiles.summarise,
-    and `label_sums` of category_statistics.label_sums where a column declares statistics. numeric: moments of each
-    column. checks: the rules that its derived columns break.
+    arrays: those of summaries.FeatureDay, `categories` of lists.count_all, `quantiles` of quantiles.summarise, and
+    `label_sums` of category_statistics.label_sums where a column declares statistics. numeric: moments of each number
+    that is standardised. checks: the rules that its derived columns break.
     """
 
     rows: int
@@ -44,13 +46,14 @@ class EncodedDay:
 
 
 def numeric(spec: PipelineSpec) -> tuple[str, ...]:
-    """The columns of the numeric array, in order."""
-    return spec.with_role("numeric")
+    """The numeric columns, in the order of their array."""
+    return tuple(name for name in spec.with_role("numeric") if not spec.columns[name].is_vector)
 
 
 def categorical(spec: PipelineSpec) -> dict[str, ColumnType]:
-    """The columns of the categorical array, in order, with their types."""
-    return {name: spec.columns[name].type for name in spec.with_role("categorical")}
+    """The categorical columns, in the order of their array, with their types."""
+    plain = (name for name in spec.with_role("categorical") if not spec.columns[name].is_list)
+    return {name: spec.columns[name].type for name in plain}
 
 
 def statistical(spec: PipelineSpec) -> tuple[tuple[int, Statistic], ...]:
@@ -61,8 +64,13 @@ def statistical(spec: PipelineSpec) -> tuple[tuple[int, Statistic], ...]:
 
 def reads(spec: PipelineSpec) -> Reads:
     """What the model reads, and what a value of it may depend on: its row, in a ranking its group."""
-    group = spec.group if spec.train.objective == "ranking" else None
-    return Reads(numeric=numeric(spec), categorical=categorical(spec), group=group)
+    return Reads(
+        numeric=numeric(spec),
+        categorical=categorical(spec),
+        group=spec.group if spec.train.objective == "ranking" else None,
+        vectors=vectors(spec),
+        lists=lists(spec),
+    )
 
 
 def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, day: date, where: str = "") -> EncodedDay:
@@ -86,7 +94,7 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, day: date, whe
     if isinstance(derive, OwnDerive):
         refuse_dependence(derive, given, derived, reads(spec))
     checks = check_derived(day, derived, spec)
-    arrays["numeric"], arrays["categorical"] = encode(derived, numeric=numeric(spec), categorical=categorical(spec))
+    arrays["numeric"], arrays["categorical"] = reads(spec).encode(derived)
     for name in numeric(spec):
         refuse_blurred(derived[name], where)
     if spec.group is not None:
@@ -98,18 +106,18 @@ def encode_day(path: Path, spec: PipelineSpec, derive: Derive, *, day: date, whe
         arrays["group"] = np.append(starts, len(codes)).astype(np.int64)
     numbers = arrays["numeric"].astype(np.float64, copy=False)
     arrays["numeric"] = _narrow(numbers)
-    arrays["categories"] = count_ids(arrays["categorical"].astype(np.int64, copy=False))
+    arrays["categories"] = count_all(arrays["categorical"].astype(np.int64, copy=False), spec)
     if declared := statistical(spec):
         columns = sorted({place for place, _ in declared})
         arrays["label_sums"] = label_sums(arrays["categorical"], arrays["label"], arrays.get("weight"), columns)
-    arrays["quantiles"] = summarise(numbers, [spec.columns[name].transform for name in numeric(spec)])
+    transforms = [spec.columns[name].transform for name in numeric(spec)]
+    arrays["quantiles"] = summarise(numbers, transforms)
+    standardised = [*transforms, *(None for one in vectors(spec) for _ in range(one.dimension))]
     return EncodedDay(
         rows=len(arrays["label"]),
         unlabelled=unlabelled,
         arrays=arrays,
-        numeric=tuple(
-            moments(numbers[:, place], spec.columns[name].transform) for place, name in enumerate(numeric(spec))
-        ),
+        numeric=tuple(moments(numbers[:, place], transform) for place, transform in enumerate(standardised)),
         label=moments(arrays["label"].astype(np.float64), weight=_floats(arrays.get("weight"))),
         checks=checks,
     )

@@ -14,6 +14,7 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of, flatten
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.summaries import Check, FeatureDay, SnapshotDay
+from ratchet.contracts.widths import widths
 from ratchet.model.derivation import FILE, Derive, load_derive
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import StageContext
@@ -26,6 +27,8 @@ from tasks.features.statistics import Moments
 
 CATEGORIES, QUANTILES, LABEL_SUMS = "categories", "quantiles", "label_sums"
 """The arrays for the vocabulary, for the edges of the bins of numbers, and for statistics; only the fit uses them."""
+_READ = {"role", "type", "transform", "derived", "dimension", "max_length", "keep", "weights", "share", "statistics"}
+"""The keys of a column that its arrays depend on."""
 _BYTES_PER_VALUE = 48  # while a day is encoded: 20 were measured, and derive may copy all values
 
 
@@ -61,13 +64,13 @@ def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDa
         read=lambda found: KeptDay.model_validate(found.result.summary),
     )
     rows = max((day.file.rows or 0 for day in wanted), default=0)
-    return list(parts.build(wanted, memory=rows * len(columns) * _BYTES_PER_VALUE).values())
+    return list(parts.build(wanted, memory=rows * sum(widths(columns).values()) * _BYTES_PER_VALUE).values())
 
 
 def _parts(ctx: StageContext) -> dict[str, str]:
     """The parts of the fingerprint that all days share."""
     columns = {
-        name: column.model_dump(mode="json", include={"role", "type", "transform", "derived", "statistics"})
+        name: column.model_dump(mode="json", include=_READ, exclude_none=True)
         | ({"statistics": True} if column.statistics else {})  # a day has the same sums for each of them
         for name, column in ctx.spec.columns.items()
     }

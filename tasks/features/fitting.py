@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.model.fitted_state import FittedState
+from ratchet.model.independence import Reads
 from tasks.features.category_statistics import Source, fit_statistics
+from tasks.features.lists import tables
 from tasks.features.quantiles import Summary, edges
 from tasks.features.statistics import Moments, vocabulary
 
@@ -21,17 +23,23 @@ def fit(
     quantiles: Sequence[Summary],
     label: Moments,
     *,
-    categorical: int,
+    columns: Reads,
     min_count: int,
     statistics: Source | None = None,
 ) -> FittedState:
-    """numbers: moments of each numeric column over all days. counts, quantiles: of each day. categorical: columns.
+    """numbers: moments of each numeric column and vector over all days. counts, quantiles: of each day.
 
-    statistics: what those of categories are made of, if there are any.
+    The weights of lists stay as they are. statistics: what those of categories are made of, if there are any.
     """
-    known = tuple(vocabulary(counts, column, min_count) for column in range(categorical))
-    mean, std = np.array([column.mean for column in numbers]), np.array([column.std for column in numbers])
-    ends = tuple((edges(quantiles, column, BINS) - mean[column]) / std[column] for column in range(len(numbers)))
+    known = tuple(
+        vocabulary(counts, first, min_count, also=also)
+        for first, *also in tables(tuple(columns.categorical), columns.lists)
+    )
+    weights = sum(one.length for one in columns.lists if one.weights)
+    mean = np.array([*(one.mean for one in numbers), *[0.0] * weights])
+    std = np.array([*(one.std for one in numbers), *[1.0] * weights])
+    plain = range(len(columns.numeric))
+    ends = tuple((edges(quantiles, column, BINS) - mean[column]) / std[column] for column in plain)
     fitted = FittedState(mean=mean, std=std, vocabulary=known, edges=ends, label_mean=label.mean, label_std=label.std)
     if statistics is None:
         return fitted

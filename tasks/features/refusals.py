@@ -9,6 +9,7 @@ import pandas as pd
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.hashing import MISSING, Ids
+from ratchet.model.list_columns import lists, vectors
 from tasks.features.statistics import SMALLEST_SPREAD, Moments
 
 _EXACT = 2**53
@@ -24,7 +25,7 @@ def refuse_unlearnable(
     """
     where = f"the training days {days[0]} to {days[-1]}" if len(days) > 1 else f"the training day {days[0]}"
     _refuse_label(spec, label, where)
-    for name, column in zip(spec.with_role("numeric"), numeric, strict=True):
+    for name, column in zip(_numbers(spec), numeric, strict=True):
         if not column.count:
             raise _empty(spec, name, where)
         if spec.columns[name].type == "int64" and 0 < column.m2 / column.count <= (SMALLEST_SPREAD * column.mean) ** 2:
@@ -61,8 +62,15 @@ def _refuse_label(spec: PipelineSpec, label: Moments, where: str) -> None:
         raise DataRejected(message, remedy=remedy)
 
 
+def _numbers(spec: PipelineSpec) -> list[str]:
+    """The column of each number that is standardised."""
+    plain = [name for name in spec.with_role("numeric") if not spec.columns[name].is_vector]
+    return [*plain, *(one.name for one in vectors(spec) for _ in range(one.dimension))]
+
+
 def _empty_categories(spec: PipelineSpec, counts: Sequence[Ids]) -> Iterator[str]:
-    for place, name in enumerate(spec.with_role("categorical")):
+    plain = (name for name in spec.with_role("categorical") if not spec.columns[name].is_list)
+    for place, name in enumerate([*plain, *(one.name for one in lists(spec))]):
         if not any(((day[:, 0] == place) & (day[:, 1] != MISSING)).any() for day in counts):
             yield name
 

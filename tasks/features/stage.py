@@ -14,7 +14,7 @@ from ratchet.model.hashing import Ids
 from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
 from tasks.features.category_statistics import Source
-from tasks.features.day import categorical, numeric, statistical
+from tasks.features.day import categorical, numeric, reads, statistical
 from tasks.features.days import KeptDay, encode_days
 from tasks.features.fitting import fit
 from tasks.features.refusals import refuse_unlearnable
@@ -132,7 +132,7 @@ def _fit(ctx: StageContext, days: Sequence[KeptDay], learnt: Sequence[date]) -> 
         counts,
         quantiles,
         merge(day.label for day in days),
-        categorical=len(categorical(ctx.spec)),
+        columns=reads(ctx.spec),
         min_count=ctx.spec.train.model.min_count,
         statistics=_statistics(ctx, days, counts, learnt, label),
     )

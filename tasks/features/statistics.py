@@ -1,6 +1,6 @@
 """Statistics of one day, and their sum over days: exact counts, and moments up to rounding."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,9 +83,12 @@ def count_ids(ids: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def vocabulary(days: Iterable[NDArray[np.int64]], column: int, min_count: int) -> NDArray[np.int64]:
-    """The ids of a column that occur at least `min_count` times over all days, ascending."""
-    of_column = np.concatenate([np.zeros((0, 3), np.int64), *(day[day[:, 0] == column] for day in days)])
+def vocabulary(
+    days: Iterable[NDArray[np.int64]], column: int, min_count: int, *, also: Sequence[int] = ()
+) -> NDArray[np.int64]:
+    """The ids of a column that occur at least `min_count` times over all days, ascending. also: columns beside it."""
+    wanted = (column, *also)
+    of_column = np.concatenate([np.zeros((0, 3), np.int64), *(day[np.isin(day[:, 0], wanted)] for day in days)])
     unique, place = np.unique(of_column[:, 1], return_inverse=True)
     total = np.zeros(len(unique), np.int64)
     np.add.at(total, place, of_column[:, 2])

@@ -1,11 +1,12 @@
 """Lossless casts from the type of a source to the declared type."""
 
+import json
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.columns import LISTS, ColumnType
 from tasks.ingest.schema import ARROW
 
 
@@ -22,9 +23,11 @@ def cast(values: Any, declared: ColumnType, *, text: bool = False) -> Any:
 
     Allowed: any width of the same kind; whole numbers between integers, floats, decimals and bools (0, 1); any unit
     and zone of timestamps; dates to timestamps, and back at midnight; nulls to anything. A decimal becomes a float if
-    the float converts back to the same decimal. text: also read ISO timestamps and dates from strings, for databases
-    without such types.
+    the float converts back to the same decimal. A list of any kind to a list, value by value; none may be missing in
+    it. text: also read ISO timestamps and dates, and lists as JSON, from strings, for sources without such types.
     """
+    if declared in LISTS:
+        return _cast_lists(values, declared, text=text)
     target = ARROW[declared]
     if pa.types.is_dictionary(values.type):
         values = pc.cast(values, values.type.value_type)
@@ -39,6 +42,52 @@ def cast(values: Any, declared: ColumnType, *, text: bool = False) -> Any:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise LossyCast(str(error).partition("\n")[0]) from error
     return cast_
+
+
+def _cast_lists(values: Any, declared: ColumnType, *, text: bool) -> Any:
+    """A list array, value by value."""
+    kind, target = LISTS[declared], ARROW[declared]
+    if text and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        values = _read_json(values)
+    if pa.types.is_null(values.type):
+        return pc.cast(values, target)
+    if not _is_list(values.type):
+        raise LossyCast("another kind of value; a list is needed")
+    try:
+        plain = values.cast(pa.list_(values.type.value_type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise LossyCast(str(error).partition("\n")[0]) from error
+    # a missing list may have values in memory, and a slice begins anywhere: flatten leaves both out
+    flat = plain.flatten()
+    if flat.null_count:
+        raise LossyCast("a value in a list is missing; leave it out, or make the list missing")
+    lengths = pc.fill_null(pc.list_value_length(plain), 0).cast(pa.int32())
+    ends = pc.cumulative_sum(lengths)
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pa.ListArray.from_arrays(offsets, cast(flat, kind), type=target, mask=plain.is_null())
+
+
+def _is_list(found: Any) -> bool:
+    is_ = pa.types
+    kinds = (is_.is_list, is_.is_large_list, is_.is_fixed_size_list, is_.is_list_view, is_.is_large_list_view)
+    return any(kind(found) for kind in kinds)
+
+
+def _read_json(values: Any) -> Any:
+    """Lists from their JSON, as in `[1, 2]`."""
+    found = []
+    for value in values.to_pylist():
+        try:
+            found.append(None if value is None else json.loads(value))
+        except ValueError:
+            raise LossyCast(f"{value[:40]!r} is no list in JSON, as in [1, 2]") from None
+    strange = next((value for value in found if value is not None and not isinstance(value, list)), None)
+    if strange is not None:
+        raise LossyCast(f"{strange!r:.40} is no list in JSON, as in [1, 2]")
+    try:
+        return pa.array(found, pa.list_(pa.null())) if not any(found) else pa.array(found)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise LossyCast(f"values of several kinds in a list: {error}") from error
 
 
 def _same_kind(found: Any, declared: ColumnType, *, text: bool) -> bool:

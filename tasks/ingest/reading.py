@@ -1,7 +1,8 @@
-"""Source files as record batches of the declared columns: Parquet and CSV."""
+"""Source files as record batches of the declared columns: Parquet, CSV and JSON lines."""
 
 from collections.abc import Iterator
 from datetime import date
+from io import TextIOWrapper
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -9,8 +10,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.columns import LISTS, ColumnType
 from ratchet.contracts.errors import DataRejected
+from tasks.ingest import json_lines
 from tasks.ingest.casting import LossyCast, cast
 from tasks.ingest.csv_remedies import header_remedy, remedy_of
 from tasks.ingest.schema import ARROW, arrow_schema
@@ -30,7 +32,7 @@ def rejection(day: date, name: str, what: str, *, remedy: str) -> DataRejected:
 def read(path: Path, *, day: date, name: str, columns: dict[str, ColumnType], traits: SourceTraits) -> Iterator[Any]:
     """Read the rows of a file as batches in the snapshot's schema.
 
-    name: of the file in the source, for messages; its ending names the compression of a CSV file, whatever the name of
+    name: of the file in the source, for messages; its ending names the compression of a text file, whatever the name of
     the local copy is. Skips columns that are not declared, and notes them in `traits`. Raises DataRejected that names
     day, file, column, found and declared type. Maps no file into memory: a file that is cut while it is read gives an
     error, and not the end of this process.
@@ -39,12 +41,14 @@ def read(path: Path, *, day: date, name: str, columns: dict[str, ColumnType], tr
         raise rejection(day, name, "the file is empty", remedy="deliver the day's rows, or remove the file")
     with path.open("rb") as file:
         parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
+    lines = not parquet and json_lines.is_json(_begin(path, name))
     try:
-        yield from (_parquet if parquet else _csv)(path, day, name, columns, traits)
+        yield from (_parquet if parquet else _json if lines else _csv)(path, day, name, columns, traits)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         message = str(error).partition("\n")[0]
-        kind = "Parquet" if name.endswith(".parquet") else "Parquet or CSV"
+        kind = "Parquet" if name.endswith(".parquet") else "JSON lines" if lines else "Parquet or CSV"
         remedy = "deliver the file again" if parquet else remedy_of(message, _begin(path, name))
+        remedy = json_lines.remedy_of(message) if lines else remedy
         raise rejection(day, name, f"cannot be read as {kind}: {message}", remedy=remedy) from error
 
 
@@ -84,16 +88,39 @@ def _csv(path: Path, day: date, name: str, columns: dict[str, ColumnType], trait
         ) as reader,
     ):
         for batch in reader:
-            yield to_snapshot(batch, day, name, columns, traits)
+            yield to_snapshot(batch, day, name, columns, traits, text=True)
+
+
+def _json(path: Path, day: date, name: str, columns: dict[str, ColumnType], traits: SourceTraits) -> Iterator[Any]:
+    """JSON lines. A column without a key on the first lines and without a value on any is not there."""
+    try:
+        with _text(path, name) as stream, TextIOWrapper(stream, "utf-8") as lines:
+            present = json_lines.keys(lines)
+    except ValueError as error:
+        raise rejection(
+            day, name, f"cannot be read as JSON lines: {error}", remedy="deliver an object on each line"
+        ) from error
+    traits.extra |= {*present} - {*columns}
+    absent = {*columns} - {*present}
+    with _text(path, name) as stream:
+        for batch in json_lines.batches(stream, columns):
+            absent -= {column for column in absent if batch.column(column).null_count < len(batch)}
+            yield to_snapshot(batch, day, name, columns, traits, text=True)
+    require(
+        [name for name in dict.fromkeys((*present, *columns)) if name not in absent],
+        day=day,
+        name=name,
+        columns=columns,
+    )
 
 
 def _text(path: Path, name: str) -> Any:
-    """The text of a CSV file as a stream, decompressed as the file's name in the source says."""
+    """The text of a file as a stream, decompressed as the file's name in the source says."""
     return pa.input_stream(str(path), compression=_COMPRESSIONS.get(PurePosixPath(name).suffix.lower()))
 
 
 def _begin(path: Path, name: str) -> bytes:
-    """The first bytes of a CSV file's text; none if it cannot be read."""
+    """The first bytes of a file's text; none if it cannot be read."""
     try:
         with _text(path, name) as stream:
             begin: bytes = stream.read(6)
@@ -110,7 +137,7 @@ def _csv_types(path: Path, name: str, columns: dict[str, ColumnType]) -> tuple[d
     ):
         present = reader.schema.names
         found = {field.name: field.type for field in reader.schema}
-    types = {column: ARROW[kind] for column, kind in columns.items()}
+    types = {column: pa.string() if kind in LISTS else ARROW[kind] for column, kind in columns.items()}
     for column, kind in columns.items():
         seen = found.get(column)
         if kind == "timestamp" and seen is not None and pa.types.is_timestamp(seen) and seen.tz:

@@ -44,4 +44,6 @@ def _order(schema: Any) -> str:
     """All columns; then the signs of floats, since 0.0 and -0.0 are equal and not the same bytes."""
     names = [(f"c{place}", field.type) for place, field in enumerate(schema)]
     signs = [f"signbit({name})" for name, kind in names if pa.types.is_floating(kind)]
+    floats = [name for name, kind in names if pa.types.is_list(kind) and pa.types.is_floating(kind.value_type)]
+    signs += [f"list_transform({name}, lambda value: signbit(value))" for name in floats]
     return ", ".join([f"{name} asc nulls last" for name, _ in names] + signs)

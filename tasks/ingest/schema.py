@@ -17,6 +17,9 @@ ARROW: dict[ColumnType, pa.DataType] = {
     "bool": pa.bool_(),
     "timestamp": pa.timestamp("us"),
     "date": pa.date32(),
+    "list<int64>": pa.list_(pa.int64()),
+    "list<string>": pa.list_(pa.string()),
+    "list<float64>": pa.list_(pa.float64()),
 }
 
 

@@ -16,6 +16,7 @@ from ratchet.contracts.pipeline import PARTITION
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.summaries import KeptRows, Snapshot, SnapshotDay
+from ratchet.contracts.widths import widths
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.days import DayParts, NewPart
@@ -76,7 +77,7 @@ def _kept(ctx: StageContext, columns: dict[str, ColumnType], days: list[Snapshot
     found = []
     for place, reader in enumerate(ctx.request.readers):
         with ctx.phase("kept"), _final_for_then(ctx):
-            memory = ROW_GROUP * (len(columns) + len(reader.columns)) * _BYTES_PER_VALUE
+            memory = ROW_GROUP * (_values(ctx, columns) + _values(ctx, reader.columns)) * _BYTES_PER_VALUE
             found.append(keep(ctx, reader, columns, days, memory))
         for day in found[-1].days:
             ctx.transaction.refer(f"kept-{place}-{paths.day(day.day)}.parquet", day.file)
@@ -84,6 +85,12 @@ def _kept(ctx: StageContext, columns: dict[str, ColumnType], days: list[Snapshot
             said = f"a model in production reads columns that cannot be kept for it: {cause}"
             ctx.log.event("not_kept", said, level="warning")
     return tuple(found)
+
+
+def _values(ctx: StageContext, columns: Iterable[str]) -> int:
+    """The values of a row; one of a column that the pipeline has no more."""
+    known = widths(ctx.spec.columns)
+    return sum(known.get(name, 1) for name in columns)
 
 
 @contextmanager
@@ -134,7 +141,7 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
         read=lambda found: SnapshotDay.model_validate(found.result.summary),
     )
     sort = SORT_MEMORY if ctx.spec.source.kind == "sql" else 0
-    days = parts.build(wanted, memory=ROW_GROUP * len(columns) * _BYTES_PER_VALUE + sort)
+    days = parts.build(wanted, memory=ROW_GROUP * _values(ctx, columns) * _BYTES_PER_VALUE + sort)
     if extra:
         ctx.log.event("not_taken", f"columns of the source that are not declared: {', '.join(sorted(extra))}")
     return list(days.values())

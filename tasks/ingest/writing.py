@@ -32,7 +32,7 @@ def write(batches: Iterable[Any], schema: Any, path: Path) -> DayFile:
     waiting: list[Any] = []
     held = 0
     # Only text profits from dictionaries: without them numbers are smaller and written twice as fast.
-    text = [field.name for field in schema if pa.types.is_string(field.type)]
+    text = [name for field in schema for name in _text_columns(field)]
     # Without Arrow schema and pandas metadata the bytes depend only on rows and types.
     with pq.ParquetWriter(
         path, schema, compression="zstd", compression_level=1, store_schema=False, use_dictionary=text
@@ -49,6 +49,13 @@ def write(batches: Iterable[Any], schema: Any, path: Path) -> DayFile:
         if held or not rows:
             _write_group(writer, pa.Table.from_batches(waiting, schema))
     return DayFile(path=path, sha256=sha256_file(path), bytes=path.stat().st_size, rows=rows)
+
+
+def _text_columns(field: Any) -> list[str]:
+    """The columns of text that a field has in Parquet."""
+    if pa.types.is_list(field.type):
+        return [f"{field.name}.list.element"] if pa.types.is_string(field.type.value_type) else []
+    return [field.name] if pa.types.is_string(field.type) else []
 
 
 def _write_group(writer: Any, table: Any) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from torch import nn
 
 from ratchet.model.bodies import Beside, Cross, Members
-from ratchet.model.description import Description
+from ratchet.model.description import CategoricalColumn, Description, ListColumn
+from ratchet.model.lists import own
 from ratchet.model.sets import SetLayers
 
 
@@ -43,7 +44,7 @@ def _has_hidden(deep: nn.Module) -> bool:
 
 def inputs_of(description: Description) -> list[tuple[str, str, int]]:
     """What each input of the body is: a column, the part of it, and the number in this part."""
-    numeric = [f"{one.name} {one.transform}" for one in description.numeric]
+    numeric = [f"{name} {transform}" for name, transform in numbers_of(description)[: len(description.numeric)]]
     found = [(name, part, 0) for part in ("number", "missing") for name in numeric]
     found += [(name, "vector", place) for name in numeric for place in range(description.architecture.number_dim)]
     for dimension in sorted({one.dimension for one in description.categorical}):
@@ -53,4 +54,21 @@ def inputs_of(description: Description) -> list[tuple[str, str, int]]:
             if one.dimension == dimension
             for place in range(dimension)
         ]
+    for vector in description.vectors:
+        found += [(vector.name, "element", place) for place in range(vector.dimension)]
+        found.append((vector.name, "missing vector", 0))
+    for one in description.lists:
+        pooled = f"{one.name} {one.type} {one.pool} {one.weights}"
+        found += [(pooled, "list", place) for place in range(one.dimension)]
     return found
+
+
+def numbers_of(description: Description) -> list[tuple[str, str | int | None]]:
+    """What each number that is standardised is: a column and its transform, or a vector and the place in it."""
+    found: list[tuple[str, str | int | None]] = [(one.name, one.transform) for one in description.numeric]
+    return found + [(one.name, place) for one in description.vectors for place in range(one.dimension)]
+
+
+def tables_of(description: Description) -> list[CategoricalColumn | ListColumn]:
+    """The columns with vectors of their own, in the order of the vocabulary."""
+    return [*description.categorical, *own(description.lists)]

@@ -1,5 +1,6 @@
 """From the pipeline's file and what was fitted to a model that has not been trained."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +14,8 @@ from ratchet.contracts.summaries import FeatureSet
 from ratchet.contracts.training import Model
 from ratchet.model.description import Architecture, CategoricalColumn, Description, GroupColumn, NumericColumn
 from ratchet.model.fitted_state import FittedState
+from ratchet.model.list_columns import lists, vectors
+from ratchet.model.lists import own
 from ratchet.model.networks import Network, Predictor
 from ratchet.model.saving import code_digest
 
@@ -24,6 +27,10 @@ def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: Fit
     """What the model is. folder: the pipeline's, which holds its own code."""
     columns, settings = spec.columns, spec.train.model
     sizes = [len(ids) for ids in fitted.vocabulary]
+    lengths = [dimension(size) if settings.embedding_dim == "auto" else settings.embedding_dim for size in sizes]
+    several = lists(spec)
+    names = [*features.categorical, *(one.name for one in own(several))]
+    tables = {name: (size, length) for name, size, length in zip(names, sizes, lengths, strict=True)}
     return Description(
         objective=spec.train.objective,
         numeric=(
@@ -34,10 +41,15 @@ def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: Fit
             CategoricalColumn(
                 name=name,
                 type=columns[name].type,
-                vocabulary=size,
-                dimension=dimension(size) if settings.embedding_dim == "auto" else settings.embedding_dim,
+                vocabulary=tables[name][0],
+                dimension=tables[name][1],
             )
-            for name, size in zip(features.categorical, sizes, strict=True)
+            for name in features.categorical
+        ),
+        vectors=vectors(spec),
+        lists=tuple(
+            replace(one, vocabulary=tables[one.share or one.name][0], dimension=tables[one.share or one.name][1])
+            for one in several
         ),
         derived={name: column.type for name, column in columns.items() if column.derived},
         architecture=_architecture(settings, fitted),

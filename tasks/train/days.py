@@ -112,7 +112,7 @@ def _where(
         label=_LABELS.get(ctx.spec.train.objective, torch.float32),
         weighted=any("weight" in day.arrays for day in days),
         numeric=len(network.preprocess.mean),
-        categorical=len(network.preprocess.sizes),
+        categorical=len(network.preprocess.tables),
     )
     rows = sum(day.rows for day in days)
     needed, most = rows * (layout.row_bytes + _NUMBER_BYTES), int(IN_MEMORY * ctx.spec.resources["train"].memory)

@@ -13,9 +13,11 @@ from torch import Tensor
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.model.custom import custom_body, place_of_forward
 from ratchet.model.description import Description
+from ratchet.model.lists import NOTHING
 from ratchet.model.networks import Network
 from ratchet.model.signatures import place
 from ratchet.runtime.user_code import lacks_memory, load_module
+from tasks.train.body_inputs import numbers_of
 from tasks.train.custom_code import locate_errors
 from tasks.train.data import Rows
 from tasks.train.loss_check import loss_of, refuse_other_mean
@@ -52,14 +54,16 @@ def try_own_code(
     if ":" not in kind:
         return
     small = replace(
-        description, categorical=tuple(replace(one, vocabulary=_VOCABULARY) for one in description.categorical)
+        description,
+        categorical=tuple(replace(one, vocabulary=_VOCABULARY) for one in description.categorical),
+        lists=tuple(replace(one, vocabulary=_VOCABULARY) for one in description.lists),
     )
     states = generator_states()
     with torch.random.fork_rng([device] if device.type == "cuda" else []), locate_errors(folder, kind):
         try:
             torch.manual_seed(0)
             network = Network(small, custom_body(small, folder)).to(device)
-            rows = _made_up_rows(small, weighted=weighted, grouped=grouped).to(device)
+            rows = _made_up_rows(small, network, weighted=weighted, grouped=grouped).to(device)
             try_step(network, rows, folder, kind, loss=loss, mass=mass)
         except Exception as error:
             if not lacks_memory(error):
@@ -175,18 +179,28 @@ def _place(network: Network, folder: Path, kind: str) -> str:
     return place_of_forward(network.body, file) or place(getattr(module, name), file)
 
 
-def _made_up_rows(description: Description, *, weighted: bool, grouped: bool) -> Rows:
-    """Rows as training reads them; labels of a regression are standardised."""
+def _made_up_rows(description: Description, network: Network, *, weighted: bool, grouped: bool) -> Rows:
+    """Rows as training reads them; labels of a regression are standardised. Lists have from no value to all."""
     count = sum(_SIZES)
-    first = torch.arange(len(description.categorical)) * (_VOCABULARY + 1)
+    first = network.embedding.first.cpu()
+    places = first + torch.randint(0, _VOCABULARY + 1, (count, len(first)))
+    begin = len(description.categorical)
+    for one in description.lists:
+        ends = torch.randint(0, one.length + 1, (count, 1))
+        behind = torch.arange(one.length) >= ends
+        places[:, begin : begin + one.length].masked_fill_(behind, NOTHING)
+        begin += one.length
+    numeric = torch.randn(count, len(network.preprocess.mean))
+    weights = len(numbers_of(description))
+    numeric[:, weights:] = numeric[:, weights:].abs()
     label = torch.arange(count) % {"binary": 2, "ranking": 3}.get(description.objective, max(description.classes, 1))
     if description.objective == "regression":
         label = torch.linspace(-1.7, 1.7, count)[
             torch.arange(count) * 7 % count
         ]  # each part has mean 0 and deviation 1, about
     return Rows(
-        numeric=torch.randn(count, len(description.numeric)),
-        places=first + torch.randint(0, _VOCABULARY + 1, (count, len(description.categorical))),
+        numeric=numeric,
+        places=places,
         label=label if description.objective == "multiclass" else label.float(),
         weight=1 + torch.arange(count) / 4 if weighted else None,
         sizes=torch.tensor(_SIZES) if grouped else None,

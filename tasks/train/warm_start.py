@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ratchet.model.description import CategoricalColumn, Description
+from ratchet.model.description import CategoricalColumn, Description, ListColumn
 from ratchet.model.networks import Network
-from tasks.train.body_inputs import inputs_of, reading
+from tasks.train.body_inputs import inputs_of, numbers_of, reading, tables_of
 from tasks.train.settings import Recipe, Settings
 
 _MOST_SHIFT, _MOST_STRETCH = 0.5, 1.5
@@ -88,26 +88,23 @@ class _Start:
     ) -> None:
         self._network, self._weights = network, weights
         self._mine, self._parent = description, parent
-        ours = {(one.name, one.transform): place for place, one in enumerate(parent.numeric)}
-        self._numeric = [
-            (here, ours[one.name, one.transform])
-            for here, one in enumerate(description.numeric)
-            if (one.name, one.transform) in ours
-        ]
+        ours = {one: place for place, one in enumerate(numbers_of(parent))}
+        self._standardised = numbers_of(description)
+        self._numbers = [(here, ours[one]) for here, one in enumerate(self._standardised) if one in ours]
         self._kept: set[int] = set()
 
     def copy_standardisation(self) -> list[str]:
         """Means and deviations of numbers where they fit. Returns the columns where they do not."""
         mine, refitted = self._network.preprocess, []
         means, scales = self._weights["preprocess.mean"].double(), self._weights["preprocess.scale"].double()
-        for here, there in self._numeric:
+        for here, there in self._numbers:
             fits = _fits(mine.mean[here], mine.scale[here], means[there], scales[there])
-            if fits and self._bins_fit(there):
+            if fits and (here >= len(self._mine.numeric) or self._bins_fit(there)):
                 mine.mean[here], mine.scale[here] = means[there], scales[there]
                 self._kept.add(here)
             else:
-                refitted.append(self._mine.numeric[here].name)
-        return refitted
+                refitted.append(self._standardised[here][0])
+        return list(dict.fromkeys(refitted))
 
     def _bins_fit(self, there: int) -> bool:
         """Whether the bins of a number of the parent have a place: they are in units of its standardisation."""
@@ -137,7 +134,9 @@ class _Start:
             return 0
         count = 0
         start, inverse = self._weights["numbers.start"], self._weights["numbers.inverse"]
-        for here, there in self._numeric:
+        for here, there in self._numbers:
+            if here >= len(self._mine.numeric):
+                break  # numbers of vectors have no bins
             bins, room = int(inverse[there].count_nonzero()), layer.start.shape[1]
             if bins > room:
                 continue
@@ -201,7 +200,7 @@ class _Start:
         if not self._network.asks_for("places"):
             return False
         mine, theirs = self._network.preprocess.vocabulary, self._weights["preprocess.vocabulary"]
-        sizes = [[one.vocabulary for one in each.categorical] for each in (self._mine, self._parent)]
+        sizes = [[one.vocabulary for one in tables_of(each)] for each in (self._mine, self._parent)]
         return sizes[0] != sizes[1] or not torch.equal(mine, theirs)
 
 
@@ -225,7 +224,7 @@ class _Vectors:
     ids: those that it knows, ascending, in the rows after that.
     """
 
-    column: CategoricalColumn
+    column: CategoricalColumn | ListColumn
     table: str
     begin: int
     ids: Tensor
@@ -242,10 +241,11 @@ def _shared_rows(one: _Vectors, other: _Vectors) -> tuple[Tensor, Tensor]:
 
 
 def _vectors(description: Description, weights: Mapping[str, Tensor]) -> Iterator[_Vectors]:
-    sizes = [one.vocabulary for one in description.categorical]
+    tables = tables_of(description)
+    sizes = [one.vocabulary for one in tables]
     ids = torch.split(weights["preprocess.vocabulary"], sizes)
     begins: dict[int, int] = {}
-    for one, known in zip(description.categorical, ids, strict=True):
+    for one, known in zip(tables, ids, strict=True):
         begin = begins.get(one.dimension, 0)
         begins[one.dimension] = begin + one.vocabulary + 1
         yield _Vectors(column=one, table=f"{_TABLES}{one.dimension}.weight", begin=begin, ids=known)

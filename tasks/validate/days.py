@@ -9,6 +9,7 @@ from pathlib import Path
 from ratchet.contracts import paths
 from ratchet.contracts.fingerprint import flatten
 from ratchet.contracts.summaries import SnapshotDay
+from ratchet.contracts.widths import widths
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.days import DayParts, NewPart
@@ -18,7 +19,7 @@ from tasks.validate import profile
 from tasks.validate.profile import Profile, measure
 
 _PROFILE = "profile"
-_BYTES_PER_ROW = 200  # while a column is measured, one at a time: 185 were measured for texts that hardly repeat
+_BYTES_PER_VALUE = 200  # while a column is measured, one at a time: 185 were measured for texts that hardly repeat
 
 
 def profile_days(ctx: StageContext, days: Sequence[SnapshotDay]) -> dict[date, Profile]:
@@ -37,7 +38,8 @@ def profile_days(ctx: StageContext, days: Sequence[SnapshotDay]) -> dict[date, P
         read=lambda found: read_json(ctx.store, found.result.outputs[_PROFILE], Profile),
     )
     rows = max((day.file.rows or 0 for day in days), default=0)
-    return parts.build(days, memory=rows * _BYTES_PER_ROW)
+    widest = max(widths(ctx.spec.columns).values())
+    return parts.build(days, memory=rows * widest * _BYTES_PER_VALUE)
 
 
 def _measure(ctx: StageContext, day: SnapshotDay, transaction: Transaction, scratch: Path) -> NewPart:

@@ -16,7 +16,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
 from tasks.validate.constant import constant_by_day, new_constant
-from tasks.validate.profile import ColumnProfile, Profile
+from tasks.validate.profile import ColumnProfile, Profile, values_of
 from tasks.validate.stability import by_chance, is_comparable, psi, without
 
 _KEY = "validate.drift"
@@ -40,6 +40,7 @@ def check_drift(
 ) -> tuple[list[Check], dict[str, float]]:
     """Check each feature of the source; returns the checks and the indices. What was not compared is a warning."""
     features = [name for name, column in spec.columns.items() if column.is_feature and not column.derived]
+    features += [values_of(name) for name in features if spec.columns[name].is_list]
     if features and not reference.profile.rows:
         observed = f"not compared: {reference.name} have no rows"
         allowed = "a comparison of each feature"

@@ -10,7 +10,7 @@ from ratchet.contracts.request import StageRequest
 from ratchet.contracts.summaries import Check, Validation
 from ratchet.pages import template
 from tasks.validate import charts
-from tasks.validate.profile import ColumnProfile, Profile
+from tasks.validate.profile import ColumnProfile, Profile, column_of
 from tasks.validate.rules import show
 
 _TEMPLATE = Path(__file__).with_name("validation.html")
@@ -61,7 +61,7 @@ def _columns(request: StageRequest, findings: Findings) -> list[dict[str, Any]]:
             failed.setdefault(check.column, []).append(check)
     rows = []
     for name, found in findings.today.columns.items():
-        column = request.spec.columns[name]
+        column = request.spec.columns[column_of(name)]
         reference = findings.reference.columns.get(name, ColumnProfile())
         rows.append(
             {

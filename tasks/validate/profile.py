@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from ratchet.contracts.columns import Column
+from ratchet.contracts.columns import LISTS, Column
 from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.pipeline import PipelineSpec
@@ -21,6 +21,7 @@ from tasks.validate import grid
 KEPT_VALUES = 1000
 KEPT_HASHES = 128
 _HASH_BITS = 53
+_IN_LISTS = "[]"
 _BATCH = 1 << 16
 """Rows that are hashed at once."""
 
@@ -30,10 +31,19 @@ class ColumnProfile(Document):
 
     rows: int = Field(0, description="All rows, also those without a value.")
     missing: int = Field(0, description="Rows without a value; NaN counts as missing.")
-    infinite: int = Field(0, description="Rows with an infinite number.")
+    infinite: int = Field(0, description="Rows with an infinite number; of vectors and weights, also with NaN.")
+    misshapen: int = Field(
+        0,
+        description="Rows whose vector has another length than declared, or whose list has another one than its "
+        "weights.",
+    )
     low: float | int | str | None = Field(None, description="The least finite value; times as ISO text.")
     high: float | int | str | None = Field(None, description="The greatest finite value.")
-    histogram: dict[int, int] = Field(default_factory=dict, description="Counts of finite numbers, by bin of the grid.")
+    histogram: dict[int, int] = Field(
+        default_factory=dict,
+        description="Counts of finite numbers, by bin of the grid; of vectors of their Euclidean length, of lists of "
+        "their number of values.",
+    )
     values: dict[str, int] = Field(default_factory=dict, description="Counts of the most frequent values, in order.")
     others: int = Field(0, description="Rows with values that are not in `values`.")
     forbidden: dict[str, int] = Field(
@@ -70,7 +80,19 @@ class Profile(Document):
     rows: int = 0
     labelled: int = 0
     duplicates: int = Field(0, description="Rows that are equal, in all columns, to an earlier row of the same day.")
-    columns: dict[str, ColumnProfile] = Field(default_factory=dict)
+    columns: dict[str, ColumnProfile] = Field(
+        default_factory=dict, description="By name; `NAME[]` is of the values in the lists of a column."
+    )
+
+
+def values_of(name: str) -> str:
+    """The name under which a profile has the values in the lists of a column."""
+    return f"{name}{_IN_LISTS}"
+
+
+def column_of(name: str) -> str:
+    """The column that a name in a profile is of."""
+    return name.removesuffix(_IN_LISTS)
 
 
 def total(profiles: Iterable[Profile]) -> Profile:
@@ -100,6 +122,7 @@ def column_total(profiles: Sequence[ColumnProfile]) -> ColumnProfile:
         rows=sum(day.rows for day in profiles),
         missing=sum(day.missing for day in profiles),
         infinite=sum(day.infinite for day in profiles),
+        misshapen=sum(day.misshapen for day in profiles),
         low=_least([day.low for day in profiles]),
         high=_greatest([day.high for day in profiles]),
         histogram=dict(sorted(bins.items())),
@@ -113,11 +136,18 @@ def column_total(profiles: Sequence[ColumnProfile]) -> ColumnProfile:
 
 def measure(path: Path, spec: PipelineSpec) -> Profile:
     """Measure the profile of a day's file. Reads one column at a time, so that memory needs to hold only one."""
-    columns = {
-        name: _measure(pl.read_parquet(path, columns=[name]).to_series(), column)
-        for name, column in spec.columns.items()
-        if not column.derived
-    }
+    columns = {}
+    for name, column in spec.columns.items():
+        if column.derived:
+            continue
+        frame = pl.read_parquet(path, columns=[name, column.weights] if column.weights else [name])
+        columns[name] = _measure(frame[name], column)
+        if column.weights:
+            columns[name] = columns[name].model_copy(update={"misshapen": _unlike(frame[name], frame[column.weights])})
+        if column.is_list:
+            values = frame[name].drop_nulls().explode().drop_nulls()
+            plain = ColumnProfile(rows=len(values), type=LISTS[column.type])
+            columns[values_of(name)] = plain.model_copy(update=_values(values, column))
     label = columns[spec.label] if spec.label in columns else ColumnProfile()
     rows = next((column.rows for column in columns.values()), 0)
     labelled = label.present if label.rows else rows
@@ -139,6 +169,8 @@ def parts(spec: PipelineSpec) -> dict[str, dict[str, str]]:
             "type": column.type,
             "role": column.role,
             "values": str(_counts_values(column)),
+            **({"dimension": str(column.dimension)} if column.dimension else {}),
+            **({"weights": column.weights} if column.weights else {}),
             **({"in": digest_of(list(column.allowed))} if column.allowed is not None else {}),
         }
         for name, column in spec.columns.items()
@@ -156,7 +188,39 @@ def _measure(series: pl.Series, column: Column) -> ColumnProfile:
     return found.model_copy(update={"type": column.type, "repeats": repeats})
 
 
+def _unlike(values: pl.Series, weights: pl.Series) -> int:
+    """The rows whose list has another number of values than of weights; a missing one has none."""
+    return int((values.list.len().fill_null(0) != weights.list.len().fill_null(0)).sum())
+
+
+def _lists(series: pl.Series, column: Column) -> ColumnProfile:
+    """Lists by their number of values, vectors by their Euclidean length, weights by the least and the greatest."""
+    present = series.drop_nulls()
+    found = ColumnProfile(rows=len(series), missing=series.null_count())
+    sizes = present.list.len()
+    if column.type != "list<float64>":
+        histogram = grid.count(sizes.to_numpy().astype(np.float64))
+        counted = _values(present.explode().drop_nulls(), column) if column.allowed is not None else {}
+        update: dict[str, object] = {key: counted[key] for key in counted if key.startswith("forbidden")}
+        update |= {"low": _number(sizes.min()), "high": _number(sizes.max()), "histogram": histogram}
+        return found.model_copy(update=update)
+    finite = present.list.eval(pl.element().is_finite().fill_null(value=False)).list.all()
+    infinite = len(present) - int(finite.sum())
+    misshapen = int((sizes != column.dimension).sum()) if column.dimension else 0
+    if column.role == "numeric":
+        numbers = present.filter(finite).list.eval(pl.element().pow(2)).list.sum().sqrt()
+        histogram = grid.count(numbers.to_numpy().astype(np.float64, copy=False))
+    else:
+        numbers, histogram = present.explode().drop_nulls().drop_nans(), {}
+    low, high = _number(numbers.min()), _number(numbers.max())
+    return found.model_copy(
+        update={"infinite": infinite, "misshapen": misshapen, "low": low, "high": high, "histogram": histogram}
+    )
+
+
 def _by_type(series: pl.Series, column: Column) -> ColumnProfile:
+    if column.type in LISTS:
+        return _lists(series, column)
     if column.type in {"int64", "float64"}:
         return _numbers(series, column)
     low, high = (None, None) if column.type in {"string", "bool"} else (series.min(), series.max())

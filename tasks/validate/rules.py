@@ -12,6 +12,8 @@ from tasks.validate.profile import ColumnProfile, Profile
 
 _LISTED = 5
 _CLASSES = 2
+_COMPUTED = frozenset({"numeric", "label", "weight", "list_weight"})
+"""Roles whose values are computed with."""
 
 
 def check_columns(day: date, profile: Profile, spec: PipelineSpec, *, is_data_date: bool) -> list[Check]:
@@ -21,11 +23,11 @@ def check_columns(day: date, profile: Profile, spec: PipelineSpec, *, is_data_da
         if column.derived:
             continue
         found = profile.columns[name]
-        for rule in (_null, _range, _in, _finite):
+        for rule in (_null, _range, _in, _finite, _shape):
             checks += rule(day, name, column, found)
         if column.role == "label":
             checks += _label(day, name, spec, found, is_data_date=is_data_date)
-        if column.role == "weight":
+        if column.role in {"weight", "list_weight"}:
             passed = found.low is None or float(found.low) >= 0
             checks.append(_check(day, "weight", name, "role", passed, f"least {show(found.low)}", "0 or more"))
         if column.role == "group" and spec.train.objective == "ranking":
@@ -96,9 +98,20 @@ def _in(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[
 
 
 def _finite(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
-    if column.type == "float64" and column.role in {"numeric", "label", "weight"}:
+    if column.type in {"float64", "list<float64>"} and column.role in _COMPUTED:
         passed = found.infinite == 0
         yield _check(day, "finite", name, "type", passed, f"{count(found.infinite, 'row')} infinite", "finite numbers")
+
+
+def _shape(day: date, name: str, column: Column, found: ColumnProfile) -> Iterator[Check]:
+    """A vector has its dimension, and a list as many weights as values."""
+    observed = count(found.misshapen, "row")
+    if column.dimension:
+        allowed = f"vectors of {column.dimension} numbers"
+        yield _check(day, "dimension", name, "dimension", not found.misshapen, f"{observed} of another length", allowed)
+    if column.weights:
+        allowed = "a weight for each value"
+        yield _check(day, "weights", name, "weights", not found.misshapen, f"{observed} with another number", allowed)
 
 
 def _label(day: date, name: str, spec: PipelineSpec, found: ColumnProfile, *, is_data_date: bool) -> Iterator[Check]:

@@ -25,6 +25,8 @@ def is_comparable(today: ColumnProfile, reference: ColumnProfile) -> str:
     """Why two profiles cannot be compared; empty if they can."""
     if not reference.rows:
         return "the reference has no rows of this column"
+    if not today.rows:
+        return "no list of this day has a value"
     ours, theirs = _kind(today), _kind(reference)
     if ours and theirs and ours != theirs:
         return (

@@ -97,12 +97,12 @@ def test_a_missing_model_is_reported(tmp_path: Path, code: dict[str, str], said:
         ("\0", "model.py:1: is not Python: source code string cannot contain null bytes; to do: correct the syntax"),
         (
             "def Mine(inputs, width): ...",
-            "model.py:1: Mine(inputs, width) asks for width; allowed: inputs, numeric, categorical, classes, objective; "
+            "model.py:1: Mine(inputs, width) asks for width; allowed: inputs, numeric, categorical, classes, objective, vector_columns, lists; "
             "to do: take width out, or give it a default",
         ),
         (
             "class Mine:\n  def __init__(self): ...",
-            "model.py:2: __init__(self) asks for nothing; allowed: inputs, numeric, categorical, classes, objective; "
+            "model.py:2: __init__(self) asks for nothing; allowed: inputs, numeric, categorical, classes, objective, vector_columns, lists; "
             "to do: ask for inputs",
         ),
         (
@@ -111,7 +111,7 @@ def test_a_missing_model_is_reported(tmp_path: Path, code: dict[str, str], said:
         ),
         (
             "class Mine:\n  def forward(self, x, y): ...",
-            "model.py:2: forward(self, x, y) asks for y; allowed: x, numbers, missing, vectors, places, groups, sizes; "
+            "model.py:2: forward(self, x, y) asks for y; allowed: x, numbers, missing, vectors, places, groups, sizes, vector_columns, lists, list_weights; "
             "to do: take y out, or give it a default",
         ),
         (

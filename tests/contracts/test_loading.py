@@ -97,7 +97,7 @@ def test_every_problem_is_reported_at_once_in_the_order_of_the_file() -> None:
         "p.yaml:8: source.window_day: unknown key; allowed: kind, missing_days, uri, wait, window_days; "
         "did you mean window_days?",
         "p.yaml:11: columns.shown_at.role: 'tme' is not allowed; allowed: group, time, label, weight, numeric, "
-        "categorical, id, ignore; did you mean time?",
+        "categorical, list_weight, id, ignore; did you mean time?",
         "p.yaml:26: train.epochs: 'many' is the wrong type; allowed: a whole number",
         "p.yaml:36: colour: unknown key; allowed: alerts, columns, description, evaluate, gate, name, owner, register, "
         "resources, schedule, source, stages, train, validate; did you mean columns?",
@@ -299,7 +299,11 @@ def test_whole_numbers_are_numbers_and_lists_are_tuples() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("in: [DE, FR, US]", "allowed: [DE]", "columns.country.allowed: unknown key; allowed: derived, in, "),
+        (
+            "in: [DE, FR, US]",
+            "allowed: [DE]",
+            "columns.country.allowed: unknown key; allowed: derived, dimension, in, ",
+        ),
         ("validate:\n", "validate_:\n", "validate_: unknown key; allowed: alerts, columns"),
         ("register:", "register_:", "register_: unknown key; allowed: alerts, columns"),
     ],
@@ -425,7 +429,7 @@ def test_a_long_list_of_what_is_allowed_is_printed_once() -> None:
         )
     )
     assert (
-        "columns.price.rol: unknown key; allowed: derived, in, max, max_null, min, role, statistics, transform, type;"
-        in (first)
+        "columns.price.rol: unknown key; allowed: derived, dimension, in, keep, max, max_length, max_null, min, pool, role, share, statistics, transform, type, weights;"
+        in first
     )
     assert "columns.rating.rol: unknown key; allowed: see columns.price.rol; did you mean role?" in second

@@ -9,9 +9,9 @@ from ratchet.model.package import pack, unpack
 def other_scoring(folder: Path) -> bytes:
     """Scoring code that cuts numbers elsewhere."""
     package = unpack(pack(), folder / "place")
-    networks = package / "model" / "networks.py"
-    networks.chmod(0o644)
-    text = networks.read_text()
+    preprocess = package / "model" / "preprocess.py"
+    preprocess.chmod(0o644)
+    text = preprocess.read_text()
     assert "_FAR = 10.0\n" in text
-    networks.write_text(text.replace("_FAR = 10.0\n", "_FAR = 0.75\n"))
+    preprocess.write_text(text.replace("_FAR = 10.0\n", "_FAR = 0.75\n"))
     return bundle.pack(package)

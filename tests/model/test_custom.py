@@ -79,15 +79,15 @@ def test_a_module_of_before_there_were_names_has_the_same_bits(tmp_path: Path, c
     made = network(tmp_path, f"from torch import nn\n\n{code}")
     assert not made.reads_groups
     standard, places = torch.randn(5, 2), torch.tensor([[0, 4]] * 5)
-    x = torch.cat([made.preprocess.numbers(standard), made.embedding(places)], dim=1)
+    x = torch.cat([made.preprocess.numbers(standard), made.embedding(places)[0]], dim=1)
     expected = torch.nn.functional.linear(x, made.body.head.weight, made.body.head.bias)[:, 0]  # type: ignore[union-attr,arg-type]
     assert torch.equal(made.scores(standard, places), expected)
 
 
 MISTAKES = {
-    "unknown": ("__init__(self, inputs)", "__init__(self, inputs, depth)", r"model\.py:6: Mine asks for depth; allowed: inputs, numeric, categorical, classes, objective; to do: take depth out, or give it a default"),
+    "unknown": ("__init__(self, inputs)", "__init__(self, inputs, depth)", r"model\.py:6: Mine asks for depth; allowed: inputs, numeric, categorical, classes, objective, vector_columns, lists; to do: take depth out, or give it a default"),
     "nothing": ("__init__(self, inputs)", "__init__(self)", r"model\.py:6: Mine asks for nothing; allowed: inputs, .*; to do: ask for inputs"),
-    "forward": ("forward(self, x)", "forward(self, x, group)", r"model\.py:10: forward asks for group; allowed: x, numbers, missing, vectors, places, groups, sizes; to do: take group out"),
+    "forward": ("forward(self, x)", "forward(self, x, group)", r"model\.py:10: forward asks for group; allowed: x, numbers, missing, vectors, places, groups, sizes, vector_columns, lists, list_weights; to do: take group out"),
     "called": ("Linear(inputs, 1)", "Linear(inputs, 1) if inputs[0] else None", r"model\.py:8: TypeError: .*; to do: correct Mine; it is called as Mine\(inputs\)"),
 }  # fmt: skip
 SMALL = """

@@ -53,7 +53,7 @@ def test_columns_of_one_length_share_a_table_and_each_has_its_own_rows() -> None
     with torch.no_grad():
         for table in made.tables.values():
             table.weight.copy_(torch.arange(len(table.weight))[:, None].expand_as(table.weight))
-    found = made(torch.tensor([[0, 4, 7], [3, 6, 8]]))  # the places of columns follow each other: 4, 3 and 2 of them
+    found = made(torch.tensor([[0, 4, 7], [3, 6, 8]]))[0]  # places of columns follow each other
     assert found.tolist() == [[0.0] * 2 + [0.0] * 4 + [4.0] * 4, [2.0] * 2 + [3.0] * 4 + [5.0] * 4]
 
 
@@ -64,18 +64,18 @@ def test_a_share_of_categories_counts_as_unknown_in_training_alone() -> None:
     assert (made.mask(places) == 0).double().mean() == pytest.approx(0.25, abs=0.03)
     assert made.eval().mask(places) is places
     with torch.no_grad():
-        assert not bool(made(torch.zeros(1, 1, dtype=torch.int64)).any())
+        assert not bool(made(torch.zeros(1, 1, dtype=torch.int64))[0].any())
 
 
 def test_the_table_of_a_model_of_before_is_read() -> None:
     made = Embeddings(columns((3, 4), (2, 4)), masked=0.0)
     before = torch.randn(7, 4)
     made.load_state_dict({"weight": before})
-    assert torch.equal(made(torch.tensor([[2, 5]])), torch.cat([before[2], before[5]])[None])
+    assert torch.equal(made(torch.tensor([[2, 5]]))[0], torch.cat([before[2], before[5]])[None])
 
 
 def test_without_categories_there_is_nothing() -> None:
-    assert Embeddings([], masked=0.1)(torch.zeros(3, 0, dtype=torch.int64)).shape == (3, 0)
+    assert Embeddings([], masked=0.1)(torch.zeros(3, 0, dtype=torch.int64))[0].shape == (3, 0)
 
 
 @pytest.mark.parametrize(("vocabulary", "length"), [(0, 2), (2, 2), (10, 8), (50, 16), (1000, 32), (10**7, 32)])

@@ -34,7 +34,7 @@ SECOND = {
     "mapping.py": "def shifted(df, by):\n    return df.assign(x=2 * df.x.fillna(-0.5) - by)\n",
     "helpers.py": "SHIFT = 0.375\n",
 }
-CHANGED = ("ratchet/model/networks.py", "_FAR = 10.0\n", "_FAR = 0.75\n")
+CHANGED = ("ratchet/model/preprocess.py", "_FAR = 10.0\n", "_FAR = 0.75\n")
 OWN = ("tasks", "ratchet", "features", "mapping", "helpers", "model")
 
 SERVICE = """
