@@ -266,14 +266,15 @@ def _join(
 
 def _settings(spec: PipelineSpec, task: TaskSet, rows: int) -> Settings:
     given = spec.train
+    learning_rate, weight_decay = given.rates
     return Settings(
         objective=given.objective,
         steps=given.steps,
         epochs=given.epochs,
         evaluations=given.evaluations,
         batch_size=auto_batch_size(rows),
-        learning_rate=given.learning_rate,
-        weight_decay=given.weight_decay,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
         seed=given.seed,
         patience=given.patience,
         checkpoint_every_s=1e9,

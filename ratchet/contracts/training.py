@@ -11,6 +11,8 @@ from ratchet.contracts.quantities import Duration
 from ratchet.contracts.step_rows import MAX_ACCUMULATION
 
 Objective = Literal["ranking", "binary", "regression", "multiclass"]
+_RATES = {"adamw": (1e-3, 1e-2), "sgd": (0.1, 1e-4)}
+"""The learning rate and the weight decay of each optimizer, where they are auto."""
 
 
 def _parse_kind(value: object) -> object:
@@ -146,11 +148,15 @@ class Train(Document):
         "least fifty steps, but no less than 256 and no more than 4096: below 12,800 rows it is 256, and an epoch has "
         "fewer steps.",
     )
-    learning_rate: float = Field(
-        1e-3,
-        gt=0,
-        le=10,
-        description="The learning rate of AdamW before its fall; vectors of categories have 3 times it.",
+    optimizer: Literal["adamw", "sgd"] = Field(
+        "adamw",
+        description="How a step moves the weights. sgd: with Nesterov's momentum of 0.9; the rows of a table with "
+        "100,000 rows and more have none.",
+    )
+    learning_rate: Annotated[float, Field(gt=0, le=10)] | Literal["auto"] = Field(
+        "auto",
+        description="The learning rate before its fall; vectors of categories have 3 times it. auto: 0.001 with adamw, "
+        "and 0.1 with sgd.",
     )
     precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = Field(
         "auto",
@@ -176,7 +182,11 @@ class Train(Document):
         "once. auto: on a GPU as few as fit into 80 % of its memory, by measurement, and on a CPU one. fastest: those "
         "with the fastest steps, by measurement. A training that runs out of memory takes more by itself.",
     )
-    weight_decay: float = Field(1e-2, ge=0, description="The weight decay of AdamW, on matrices alone.")
+    weight_decay: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+        "auto",
+        description="The weight decay, on matrices alone. auto: 0.01 with adamw, and 0.0001 with sgd, to whose "
+        "gradient it is added.",
+    )
     shards: Shards = Field(
         "auto",
         description="The parts of a step that processes compute apart, a power of two. With the same shards a training "
@@ -214,3 +224,12 @@ class Train(Document):
         "validation and held-out days too, and that model is shipped. Its own score cannot be measured. With "
         "evaluate.holdout_days above 1 the refit leaves out the days that later nights still hold out.",
     )
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """The learning rate and the weight decay, those of the optimizer where they are auto."""
+        rate, decay = _RATES[self.optimizer]
+        return (
+            rate if self.learning_rate == "auto" else self.learning_rate,
+            decay if self.weight_decay == "auto" else self.weight_decay,
+        )

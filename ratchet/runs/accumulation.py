@@ -132,6 +132,7 @@ def _key(plan: RunPlan) -> str:
         "precision": spec.train.precision,
         "recompute": spec.train.recompute,
         "ema": spec.train.ema,
+        "optimizer": spec.train.optimizer,
         "objective": spec.train.objective,
         "model": spec.train.model.model_dump(mode="json"),
         "code": plan.user_files.get("model.py"),

@@ -144,7 +144,8 @@ def _step(spec: PipelineSpec, folder: Path, description: Description, fitted: Fi
     for name, gradient in gradients.items():
         if not wrong and not bool(gradient.isfinite().all()):
             wrong = f"the gradient of {name.removeprefix('body.')} is not finite"
-    Optimizers(network, learning_rate=spec.train.learning_rate, weight_decay=spec.train.weight_decay).step()
+    learning_rate, weight_decay = spec.train.rates
+    Optimizers(network, learning_rate=learning_rate, weight_decay=weight_decay, kind=spec.train.optimizer).step()
     if not wrong and not all(bool(weight.isfinite().all()) for weight in network.parameters()):
         wrong = "a weight is not finite after the step"
     if wrong:

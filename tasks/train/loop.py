@@ -102,7 +102,8 @@ class Loop:
             fall_epoch=self._passes.falling.steps,
         )
         self._planned = self._planned_fall()
-        self._optimizer = Optimizers(network, learning_rate=settings.learning_rate, weight_decay=settings.weight_decay)
+        rate, decay = settings.learning_rate, settings.weight_decay
+        self._optimizer = Optimizers(network, learning_rate=rate, weight_decay=decay, kind=settings.optimizer)
         self._average = Average(self._optimizer.layers, self._optimizer.tables, decay=settings.ema)
         self._state = TrainState(
             network=network,

@@ -1,4 +1,4 @@
-"""The optimizer: AdamW, with settings for each kind of parameter. Of a large table only the rows of a step move."""
+"""The optimizer: AdamW or SGD, with settings for each kind of parameter. In a large table only a step's rows move."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from ratchet.model.inputs import Embeddings
 from tasks.train.parameter_groups import OwnGroup, own_groups
 from tasks.train.rows_optimizer import RowsAdam
-from tasks.train.startup import AdamW
+from tasks.train.startup import AdamW, Sgd
 
 LARGE = 100_000
 """Rows of a table from which on only those of a step are updated. Measured on one core, vectors of 32, 4,096 ids in a
@@ -20,17 +20,20 @@ _EPS_OF_VECTORS = 1e-3
 with its usual 1e-8 would give each of its few rows a whole step: that is how networks learn ids by heart."""
 _RATE_OF_VECTORS = 3.0
 """Their learning rate, as a multiple of that of the layers."""
+_MOMENTUM = 0.9
+"""Of SGD, in Nesterov's form (Sutskever et al. 2013). A row of a large table has none: it would have to move in steps
+that do not read it. So its rate is larger by what a gradient moves a weight in all with the momentum."""
 
 
 class Optimizers:
-    """AdamW for layers and small tables, and RowsAdam for the large tables, if there are any."""
+    """AdamW for layers and small tables, and RowsAdam for the large tables, if there are any; or SGD for all."""
 
-    def __init__(self, network: nn.Module, *, learning_rate: float, weight_decay: float) -> None:
+    def __init__(self, network: nn.Module, *, learning_rate: float, weight_decay: float, kind: str = "adamw") -> None:
         """Decay is for matrices alone: not for biases and scales, and not for the vectors of categories.
 
         A module of the pipeline's own may have other rates and decays, see tasks.train.parameter_groups.
 
-        From here on, backward gives a large table a sparse gradient.
+        From here on, backward gives a large table a sparse gradient. kind: adamw or sgd.
         """
         tables = [
             module
@@ -46,17 +49,15 @@ class Optimizers:
         own = own_groups(getattr(network, "body", network))
         ours = {id(weight) for weight in (*vectors, *large, *(weight for group in own for weight in group.params))}
         others = [weight for weight in network.parameters() if id(weight) not in ours]
-        of_vectors = {"eps": _EPS_OF_VECTORS, "factor": _RATE_OF_VECTORS}
         groups = [
             {"params": [weight for weight in others if weight.dim() > 1], "weight_decay": weight_decay, "factor": 1.0},
             {"params": [weight for weight in others if weight.dim() <= 1], "weight_decay": 0.0, "factor": 1.0},
-            {"params": vectors, "weight_decay": 0.0, **of_vectors},
+            {"params": vectors, "weight_decay": 0.0, "factor": _RATE_OF_VECTORS, "eps": _EPS_OF_VECTORS},
             *(part for group in own for part in _as_groups(group, weight_decay)),
         ]
         given = [group for group in groups if group["params"]]
-        self.parts: list[Optimizer] = [AdamW(given, lr=learning_rate, fused=True)] if given else []
-        if large:
-            self.parts.append(RowsAdam(large, lr=learning_rate, **of_vectors))
+        make = _sgd if kind == "sgd" else _adamw
+        self.parts = make(given, large, learning_rate)
         self._parameters = [weight for weight in network.parameters() if weight.requires_grad]
         self.layers = [weight for weight in self._parameters if not any(weight is table for table in large)]
         """All parameters but the large tables."""
@@ -122,6 +123,21 @@ class Optimizers:
         for part in self.parts:
             yield first, part
             first += sum(len(group["params"]) for group in part.param_groups)
+
+
+def _adamw(groups: list[dict[str, Any]], large: list[Tensor], rate: float) -> list[Optimizer]:
+    parts: list[Optimizer] = [AdamW(groups, lr=rate, fused=True)] if groups else []
+    if large:
+        parts.append(RowsAdam(large, lr=rate, eps=_EPS_OF_VECTORS, factor=_RATE_OF_VECTORS))
+    return parts
+
+
+def _sgd(groups: list[dict[str, Any]], large: list[Tensor], rate: float) -> list[Optimizer]:
+    parts: list[Optimizer] = [Sgd(groups, lr=rate, momentum=_MOMENTUM, nesterov=True)] if groups else []
+    if large:
+        of_rows = {"params": large, "factor": _RATE_OF_VECTORS / (1 - _MOMENTUM)}
+        parts.append(Sgd([of_rows], lr=rate))
+    return parts
 
 
 def _as_groups(group: OwnGroup, weight_decay: float) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ class Settings:
     sampling: which rows are met more often; None where each is met once in an epoch. precision: of the layers at first,
     fp32, tf32, bf16 or fp16. ema: the decay of the average of the weights; None for no average. recompute: whether
     activations are computed again in the backward pass. measure: by what the micro-batches are chosen at the begin of a
-    training; None for those of accumulation.
+    training; None for those of accumulation. optimizer: of the layers, adamw or sgd.
     """
 
     objective: str
@@ -67,4 +67,5 @@ class Settings:
     ema: float | None = None
     measure: Literal["memory", "time"] | None = None
     recompute: bool = False
+    optimizer: str = "adamw"
     precision: str = "fp32"

@@ -152,6 +152,7 @@ def _settings(
     ctx: StageContext, features: FeatureSet, rows: int, measured: TrainedModel | None, device: torch.device
 ) -> Settings:
     train, (accumulation, measure) = ctx.spec.train, beginning(ctx, device)
+    learning_rate, weight_decay = train.rates
     batch_size = auto_batch_size(rows) if train.batch_size == "auto" else train.batch_size
     if measured is not None:
         batch_size = measured.batch_size
@@ -172,8 +173,8 @@ def _settings(
         epochs=train.epochs,
         evaluations=train.evaluations,
         batch_size=batch_size,
-        learning_rate=train.learning_rate,
-        weight_decay=train.weight_decay,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
         seed=train.seed,
         patience=train.patience,
         checkpoint_every_s=train.checkpoint.every,
@@ -187,6 +188,7 @@ def _settings(
         precision=precision,
         ema=train.ema,
         recompute=train.recompute,
+        optimizer=train.optimizer,
         measure=measure,
     )
 

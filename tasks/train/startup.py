@@ -75,3 +75,9 @@ class AdamW(WithoutCompiler, torch.optim.AdamW):
     """torch's AdamW, whose step has such a wrapper too."""
 
     step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+
+
+class Sgd(WithoutCompiler, torch.optim.SGD):
+    """torch's SGD, likewise."""
+
+    step = torch.no_grad()(inspect.unwrap(torch.optim.SGD.step))

@@ -22,6 +22,7 @@ REFUSED = [
     ({"train.steps": 100}, f"train.steps: 100 has no effect with kind lightgbm, which has {KEYS}; to do: set train.model.rounds in its place"),
     ({"train.learning_rate": 0.1}, "to do: set train.model.rate in its place"),
     ({"train.patience": 3, "train.valid_days": 0}, "train.patience: 3 has no effect with kind lightgbm and valid_days: 0, as nothing measures a plateau; to do: leave it out"),
+    ({"train.optimizer": "sgd"}, f"train.optimizer: sgd has no effect with kind lightgbm, which has {KEYS}; to do: leave it out"),
     ({"train.precision": "bf16"}, f"bf16 has no effect with kind lightgbm, which has {KEYS}; to do: leave it out"),
     ({"train.curriculum": {"by": "age", "half_life_days": 3}}, "train.curriculum: it has no effect with kind lightgbm"),
     ({"train.model.hidden": [8]}, "train.model.hidden: (8,) has no effect with kind lightgbm"),

@@ -121,6 +121,10 @@ def test_a_step_whose_table_is_on_the_device_waits_for_nothing(objective: str, m
     assert waits(objective) == {}
 
 
+def test_a_step_of_sgd_waits_for_nothing() -> None:
+    assert waits("binary", optimizer="sgd", ema=0.9) == {}
+
+
 def test_large_tables_wait_for_the_number_of_their_rows_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """torch counts the different rows of a sparse gradient on the device, and makes tensors of that size."""
     monkeypatch.setattr(optimizer, "LARGE", 1)

@@ -21,12 +21,12 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optimizer, "LARGE", 1)
 
 
-def step(made: Network, *, accumulation: int = 1) -> Optimizers:
+def step(made: Network, *, accumulation: int = 1, optimizer: str = "adamw") -> Optimizers:
     """Gradients of a hundred rows that have the categories 1 to 3 alone, not clipped."""
     few = rows("binary", 100)
     few.places.copy_(few.places % 3 + 1)
     made.train()
-    one = loop("binary", net=made, batch_size=100, accumulation=accumulation)
+    one = loop("binary", net=made, batch_size=100, accumulation=accumulation, optimizer=optimizer)
     one._computation.add_gradients(few)
     return one._optimizer
 
@@ -46,6 +46,38 @@ def test_matrices_decay_and_biases_and_vectors_do_not() -> None:
     assert groups["body.deep.0.weight"] == groups["numbers.columns.weight"] == (0.5, 0.01, 1e-8)
     assert groups["body.deep.0.bias"] == (0.0, 0.01, 1e-8)
     assert groups[TABLE] == (0.0, 0.03, 1e-3)
+
+
+def test_sgd_has_nesterovs_momentum_and_decay_on_matrices_alone() -> None:
+    made = network("binary", masked=0.0)
+    optimizers = Optimizers(made, learning_rate=0.1, weight_decay=0.5, kind="sgd")
+    optimizers.set_learning_rate(0.1)
+    before = {name: weight.detach().clone() for name, weight in made.named_parameters()}
+    for _ in range(2):
+        for weight in made.parameters():
+            weight.grad = torch.full_like(weight, 0.2)
+        optimizers.step()
+    for name, rate, decay in (("body.deep.0.weight", 0.1, 0.5), ("body.deep.0.bias", 0.1, 0.0), (TABLE, 0.3, 0.0)):
+        weight, momentum = before[name], torch.zeros(())
+        for _ in range(2):
+            gradient = 0.2 + decay * weight
+            momentum = 0.9 * momentum + gradient
+            weight = weight - rate * (gradient + 0.9 * momentum)
+        torch.testing.assert_close(dict(made.named_parameters())[name], weight, check_device=False)
+
+
+def test_sgd_moves_only_the_rows_of_a_step_in_a_large_table(large: None) -> None:
+    made = network("binary", masked=0.0)
+    before = made.state_dict()[TABLE].clone()
+    optimizers = step(made, optimizer="sgd")
+    optimizers.set_learning_rate(0.1)
+    optimizers.clip(5.0)
+    gradient = dict(made.named_parameters())[TABLE].grad
+    assert gradient is not None
+    optimizers.step()
+    moved = made.state_dict()[TABLE] - before
+    assert moved.any(1).nonzero().flatten().tolist() == [1, 2, 3]
+    torch.testing.assert_close(moved, -3.0 * gradient.to_dense())  # 0.1 * 3 / (1 - 0.9)
 
 
 def test_clipping_is_that_of_torch() -> None:
@@ -93,16 +125,17 @@ def test_a_training_with_a_large_table_learns_as_one_with_small_ones(monkeypatch
     assert losses() == pytest.approx(small, rel=0.02)
 
 
-def test_a_training_with_a_large_table_resumes_to_the_same_bits(large: None) -> None:
+@pytest.mark.parametrize("kind", ["adamw", "sgd"])
+def test_a_training_with_a_large_table_resumes_to_the_same_bits(large: None, kind: str) -> None:
     whole, resumed = network("binary", dropout=0.2), network("binary", dropout=0.2, seed=9)
     torch.manual_seed(0)
-    loop("binary", net=whole).run()
+    loop("binary", net=whole, optimizer=kind).run()
     folder = MemoryFolder()
     stopped = network("binary", dropout=0.2)
     torch.manual_seed(0)
     with pytest.raises(StopTraining):
-        loop("binary", net=stopped, folder=folder, stop_after=20).run()
-    loop("binary", net=resumed, folder=folder).run()
+        loop("binary", net=stopped, folder=folder, stop_after=20, optimizer=kind).run()
+    loop("binary", net=resumed, folder=folder, optimizer=kind).run()
     assert bits(resumed) == bits(whole)
 
 
