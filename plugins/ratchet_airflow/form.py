@@ -47,7 +47,7 @@ def params(spec: PipelineSpec) -> dict[str, Param]:
             exclusiveMinimum=0,
             maximum=10,
             title="Learning rate",
-            description_md=f"Step size of the optimizer. Empty: {spec.train.learning_rate:g}.",
+            description_md=f"Step size of the optimizer. Empty: {spec.train.rates[0]:g}.",
         ),
         "seed": _number(
             "Seed", f"Random seed of the weights and of the order of rows. Empty: {spec.train.seed}.", 0, 2**31 - 1

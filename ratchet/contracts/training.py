@@ -1,6 +1,7 @@
 """The keys of training: the model, the optimizer, checkpoints."""
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Literal, TypeGuard
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -11,6 +12,7 @@ from ratchet.contracts.quantities import Duration
 from ratchet.contracts.step_rows import MAX_ACCUMULATION
 
 Objective = Literal["ranking", "binary", "regression", "multiclass"]
+_LARGEST_RATE = 10
 _RATES = {"adamw": (1e-3, 1e-2), "sgd": (0.1, 1e-4)}
 """The learning rate and the weight decay of each optimizer, where they are auto."""
 
@@ -62,6 +64,32 @@ MicroBatches = Annotated[
 ]
 
 
+def _parse_rate(value: object) -> object:
+    if value == "auto" or (_is_number(value) and 0 < value <= _LARGEST_RATE):
+        return value
+    raise ValueError(f"{value!r} is not a learning rate; allowed: auto, or a number above 0 and up to {_LARGEST_RATE}")
+
+
+def _parse_decay(value: object) -> object:
+    if value == "auto" or (_is_number(value) and value >= 0):
+        return value
+    raise ValueError(f"{value!r} is not a weight decay; allowed: auto, or a number from 0 up")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+Rate = Annotated[
+    float | Literal["auto"],
+    BeforeValidator(_parse_rate),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "exclusiveMinimum": 0, "maximum": _LARGEST_RATE}]}),
+]
+Decay = Annotated[
+    float | Literal["auto"],
+    BeforeValidator(_parse_decay),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "minimum": 0}]}),
+]
 Shards = Annotated[
     int | Literal["auto"],
     BeforeValidator(_parse_shards),
@@ -153,7 +181,7 @@ class Train(Document):
         description="How a step moves the weights. sgd: with Nesterov's momentum of 0.9; the rows of a table with "
         "100,000 rows and more have none.",
     )
-    learning_rate: Annotated[float, Field(gt=0, le=10)] | Literal["auto"] = Field(
+    learning_rate: Rate = Field(
         "auto",
         description="The learning rate before its fall; vectors of categories have 3 times it. auto: 0.001 with adamw, "
         "and 0.1 with sgd.",
@@ -182,7 +210,7 @@ class Train(Document):
         "once. auto: on a GPU as few as fit into 80 % of its memory, by measurement, and on a CPU one. fastest: those "
         "with the fastest steps, by measurement. A training that runs out of memory takes more by itself.",
     )
-    weight_decay: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+    weight_decay: Decay = Field(
         "auto",
         description="The weight decay, on matrices alone. auto: 0.01 with adamw, and 0.0001 with sgd, to whose "
         "gradient it is added.",

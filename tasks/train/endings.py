@@ -12,16 +12,23 @@ from ratchet.model.description import Description
 from ratchet.model.networks import Predictor
 from tasks.train.data import Rows
 from tasks.train.extremes import extremes
+from tasks.train.precision import FP16, FP32
 from tasks.train.step_losses import NotFinite
 from tasks.train.stopping import SaveFailed, StopTraining
 
 _OF_NETWORKS = "lower train.learning_rate; limit columns with min and max, or give them transform: log1p"
+_OF_FP16 = f"set train.precision to bf16 or fp32; {_OF_NETWORKS}"
 _OF_TREES = "lower train.model.rate; limit the label and the column of role weight with min and max"
 
 
 @contextmanager
-def convert_endings(description: Description, network: Predictor, features: FeatureSet, rows: Rows) -> Iterator[None]:
-    """Raise what the stage's contract knows for what the loop raises. rows: those for training, then for validation."""
+def convert_endings(
+    description: Description, network: Predictor, features: FeatureSet, rows: Rows, *, precision: str = FP32
+) -> Iterator[None]:
+    """Raise what the stage's contract knows for what the loop raises.
+
+    rows: those for training, then for validation. precision: in which the layers multiply at first.
+    """
     try:
         yield
     except StopTraining:
@@ -31,10 +38,10 @@ def convert_endings(description: Description, network: Predictor, features: Feat
     except NotFinite as error:
         days = features.of((*features.split.train, *features.split.valid))
         where = "" if error.rows is None else f", in {extremes(description, network, days, rows, error.rows)}"
-        is_boosted = description.architecture.is_boosted
-        raise RatchetError(
-            f"{error}{where}; no such state was saved", remedy=_OF_TREES if is_boosted else _OF_NETWORKS
-        ) from error
+        remedy = _OF_FP16 if precision == FP16 else _OF_NETWORKS
+        if description.architecture.is_boosted:
+            remedy = _OF_TREES
+        raise RatchetError(f"{error}{where}; no such state was saved", remedy=remedy) from error
 
 
 def _not_saved(error: SaveFailed) -> RatchetError:

@@ -89,8 +89,8 @@ class Loop:
         self._network, self._settings = network, settings
         self._checkpointer, self._hooks, self._ranks = checkpointer, hooks, ranks or Ranks()
         self._precision = Precision(settings.precision)
-        if settings.recompute:
-            recompute(network.body)
+        if settings.recompute and not recompute(network.body):
+            hooks.warn("train.recompute has no effect: the model has no layers whose activations could be left out")
         self._precision.apply_to(network.body, network.device.type)
         self._computation = Computation(network, settings, loss=loss, mass=mass, precision=self._precision)
         self._passes = Passes(train, both, settings, device=self._computation.device)

@@ -107,7 +107,7 @@ def train_model(
         nullcontext() if ranks else watch_itself(ours.heartbeat, ctx.spec.train.watchdog, ctx.log),
         convert_memory_errors(settings.batch_size, settings.accumulation),
         locate_errors(ctx.folder, ctx.spec.train.model.kind),
-        convert_endings(description, network, features, both),
+        convert_endings(description, network, features, both, precision=settings.precision),
     ):
         loop = Loop(
             network.to(device),

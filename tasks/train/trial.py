@@ -92,6 +92,7 @@ def try_step(network: Network, rows: Rows, folder: Path, kind: str, *, loss: Los
     own = getattr(module, "loss", None)
     value = loss_of(loss, scores, rows)
     _backward(value, scores, where=_place(network, folder, kind), of_loss=place(own, "model.py") if own else "")
+    _refuse_sparse(network, where=_place(network, folder, kind))
     outputs = _refuse_neighbours(network, rows, _place(network, folder, kind))
     if own:
         refuse_other_mean(loss, mass, rows, outputs, where=place(own, "model.py"))
@@ -117,6 +118,16 @@ def _backward(value: Tensor, scores: Tensor, *, where: str, of_loss: str) -> Non
             f"{place_of_step}: the gradient of a step cannot be computed: {type(error).__name__}: {cause}",
             remedy="compute with float32, and change no tensor in place",
         ) from error
+
+
+def _refuse_sparse(network: Network, *, where: str) -> None:
+    """Refuse own parameters with a sparse gradient: AdamW and SGD with a momentum take none."""
+    for name, weight in network.body.named_parameters():
+        if weight.grad is not None and weight.grad.is_sparse:
+            raise ConfigurationError(
+                f"{where}: the gradient of {name} is sparse; allowed: dense gradients",
+                remedy="make its nn.Embedding without sparse=True",
+            )
 
 
 def _refuse_neighbours(network: Network, rows: Rows, where: str) -> Tensor:

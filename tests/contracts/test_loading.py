@@ -110,7 +110,7 @@ def test_misfits_are_reported_together_with_invalid_keys() -> None:
     )
     assert problems(text) == [
         "p.yaml:26: train.epoch: unknown key; allowed: accumulation, batch_size, checkpoint, curriculum, ema, epochs, evaluations, init, learning_rate, model, "
-        "objective, patience, precision, profile, recompute, refit, seed, shards, steps, valid_days, watchdog, weight_decay; did you mean epochs?",
+        "objective, optimizer, patience, precision, profile, recompute, refit, seed, shards, steps, valid_days, watchdog, weight_decay; did you mean epochs?",
         "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K",
         "p.yaml:30: evaluate.slices.0: price is a number, and its values are too many to be slices; to do: write "
         "{column: price, bins: 4}",
@@ -223,6 +223,9 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("batch_size: auto", "batch_size: 4\n  shards: 8", "train.batch_size: a step of 4 rows has no row for some of 8 shards; allowed: 8 or more"),
         ("batch_size: auto", "batch_size: 4\n  accumulation: 8", "p.yaml:28: train.accumulation: 8 micro-batches of a step of 4 rows: some would have less than two; allowed: 1 to 2"),
         ("batch_size: auto", "batch_size: 64\n  shards: 8\n  accumulation: 8", "p.yaml:29: train.accumulation: 8 micro-batches of a step of 64 rows in 8 shards: some would have less than two; allowed: 1 to 4"),
+        ("batch_size: auto", "learning_rate: 0", "p.yaml:27: train.learning_rate: 0 is not a learning rate; allowed: auto, or a number above 0 and up to 10"),
+        ("batch_size: auto", "weight_decay: -1", "p.yaml:27: train.weight_decay: -1 is not a weight decay; allowed: auto, or a number from 0 up"),
+        ("batch_size: auto", "optimizer: adam", "p.yaml:27: train.optimizer: 'adam' is not allowed; allowed: adamw, sgd; did you mean adamw?"),
         ("batch_size: auto", "batch_size: auto\n  accumulation: 65", "p.yaml:28: train.accumulation: 65 is not a number of micro-batches; allowed: auto, fastest, 1 to 64"),
         ("batch_size: auto", "batch_size: auto\n  precision: tf32", "p.yaml:28: train.precision: tf32 needs a GPU, and training has none; allowed: auto, fp32, bf16, fp16"),
         ("slices: [country]", "slices: [price]", "p.yaml:30: evaluate.slices.0: price is a number"),
@@ -269,8 +272,8 @@ def test_what_a_file_may_no_longer_ask_for_still_reads_in_a_stored_document() ->
         ("gpus: 0", "gpus: true", "resources.train.gpus: True is the wrong type; allowed: a whole number"),
         ("cpus: 2", "cpus: true", "resources.train.cpus: True is the wrong type; allowed: a number"),
         ("cpus: 2", 'cpus: "2"', "resources.train.cpus: '2' is the wrong type; allowed: a number"),
-        ("1.0e-3", "true", "train.learning_rate: True is the wrong type; allowed: a number"),
-        ("1.0e-3", "'0.01'", "train.learning_rate: '0.01' is the wrong type; allowed: a number"),
+        ("1.0e-3", "true", "train.learning_rate: True is not a learning rate; allowed: auto, or a number above 0"),
+        ("1.0e-3", "'0.01'", "train.learning_rate: '0.01' is not a learning rate; allowed: auto, or a number above 0"),
         ("min: 0, max_null", "min: '0', max_null", "columns.price.min: '0' is the wrong type; allowed: a number"),
         ("max: 5", "max: true", "columns.rating.max: True is the wrong type; allowed: a number"),
         ("max: 5", "max: 5, derived: yes", "columns.rating.derived: 'yes' is the wrong type; allowed: true or false"),
@@ -433,3 +436,18 @@ def test_a_long_list_of_what_is_allowed_is_printed_once() -> None:
         in first
     )
     assert "columns.rating.rol: unknown key; allowed: see columns.price.rol; did you mean role?" in second
+
+
+@pytest.mark.parametrize(
+    ("asked", "rates"),
+    [
+        ({}, (1e-3, 1e-2)),
+        ({"train.optimizer": "sgd"}, (0.1, 1e-4)),
+        ({"train.optimizer": "sgd", "train.learning_rate": 1}, (1.0, 1e-4)),
+        ({"train.weight_decay": 0}, (1e-3, 0.0)),
+    ],
+)
+def test_a_rate_and_a_decay_that_are_auto_are_those_of_the_optimizer(
+    asked: dict[str, object], rates: tuple[float, float]
+) -> None:
+    assert loads(MINIMAL, "p.yaml", asked).train.rates == rates

@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError, RatchetError
+from ratchet.contracts.summaries import FeatureSet, Split
+from ratchet.model.description import Architecture, Description
 from tasks.train import optimizer
+from tasks.train.endings import convert_endings
 from tasks.train.loop import Loop
 from tasks.train.losses import LOSSES, of_members
 from tasks.train.precision import Precision, resolve
@@ -95,6 +98,26 @@ def test_fp16_in_micro_batches_and_shards_takes_the_same_steps() -> None:
     whole = losses()
     assert losses(accumulation=3) == pytest.approx(whole, rel=0.01)
     assert losses(shards=2) == pytest.approx(whole, rel=0.01)
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_what_to_do_about_a_number_that_is_not_finite_depends_on_the_precision(precision: str) -> None:
+    made = network("binary")
+    described = Description(
+        objective="binary",
+        numeric=(),
+        categorical=(),
+        derived={},
+        architecture=Architecture(kind="mlp", hidden=(16,), cross_layers=1, dropout=0.0),
+    )
+    features = FeatureSet(numeric=(), categorical=(), days=(), split=Split(train=(), valid=(), holdout=()))
+    with (
+        pytest.raises(RatchetError) as raised,
+        convert_endings(described, made, features, rows("binary"), precision=precision),
+    ):
+        raise NotFinite("the gradient is inf at step 3")
+    wider, lower = "set train.precision to bf16 or fp32; ", "lower train.learning_rate; limit columns with min and max"
+    assert raised.value.remedy.startswith(wider + lower if precision == "fp16" else lower)
 
 
 def test_a_precision_is_repeated_from_the_segments() -> None:

@@ -119,3 +119,12 @@ def test_deep_layers_keep_less_than_half_of_their_activations() -> None:
     whole = kept(made)
     assert recompute(made.body) == 12
     assert kept(made) < whole / 2
+
+
+def test_where_nothing_can_be_computed_again_the_training_says_so() -> None:
+    said: dict[str, list[str]] = {"linear": [], "mlp": []}
+    for kind, warnings in said.items():
+        loop("binary", net=network("binary", kind), warnings=warnings, recompute=True)
+    assert said["mlp"] == []
+    (line,) = said["linear"]
+    assert line.startswith("train.recompute has no effect")

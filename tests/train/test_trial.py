@@ -213,3 +213,14 @@ def test_the_trial_leaves_the_random_numbers_as_they_are(tmp_path: Path) -> None
 def test_a_lack_of_memory_is_left_to_the_training(tmp_path: Path) -> None:
     code = NETWORK + "raise_ = MemoryError\n\ndef loss(scores, labels, weights, groups):\n    raise MemoryError\n"
     tried(tmp_path, code=code)
+
+
+def test_own_vectors_with_a_sparse_gradient_are_refused(tmp_path: Path) -> None:
+    code = NETWORK.replace(
+        "def forward(self, x):",
+        "    self.vectors = nn.Embedding(9, OUTPUTS, sparse=True)\n\n    def forward(self, x):",
+    )
+    with pytest.raises(ConfigurationError) as raised:
+        tried(tmp_path, body="self.layer(x) + self.vectors(torch.zeros(len(x), dtype=torch.int64))", code=code)
+    assert raised.value.cause == "model.py:11: the gradient of vectors.weight is sparse; allowed: dense gradients"
+    assert raised.value.remedy == "make its nn.Embedding without sparse=True"
