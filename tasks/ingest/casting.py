@@ -79,13 +79,15 @@ def _read_json(values: Any) -> Any:
     for value in values.to_pylist():
         try:
             found.append(None if value is None else json.loads(value))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise LossyCast(f"{value[:40]!r} is no list in JSON, as in [1, 2]") from None
     strange = next((value for value in found if value is not None and not isinstance(value, list)), None)
     if strange is not None:
         raise LossyCast(f"{strange!r:.40} is no list in JSON, as in [1, 2]")
     try:
         return pa.array(found, pa.list_(pa.null())) if not any(found) else pa.array(found)
+    except OverflowError as error:
+        raise LossyCast("a number in a list is beyond the range of int64") from error
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise LossyCast(f"values of several kinds in a list: {error}") from error
 

@@ -13,15 +13,18 @@ from ratchet.contracts.columns import ColumnType
 from tasks.ingest.schema import ARROW
 
 _BLOCK = 8 << 20
+_MARK = b"\xef\xbb\xbf"
+"""A byte order mark, which some programs write before UTF-8."""
 _FIRST = 100
 """Lines whose keys are looked at."""
 _AS_TEXT = frozenset({"timestamp", "date"})
 """Types that JSON has not."""
 
 
-def is_json(begin: bytes) -> bool:
-    """Whether a file that begins so has JSON lines."""
-    return begin.lstrip().startswith(b"{")
+def is_json(begin: bytes, name: str) -> bool:
+    """Whether a file that begins so has JSON lines; one that is named so and has an array is refused as such."""
+    first = begin.removeprefix(_MARK).lstrip()[:1]
+    return first == b"{" or (first == b"[" and ".json" in name.lower())
 
 
 def keys(stream: Any) -> list[str]:

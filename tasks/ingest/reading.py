@@ -17,7 +17,7 @@ from tasks.ingest.casting import LossyCast, cast
 from tasks.ingest.csv_remedies import header_remedy, remedy_of
 from tasks.ingest.schema import ARROW, arrow_schema
 from tasks.ingest.traits import SourceTraits
-from tasks.ingest.writing import ROW_GROUP
+from tasks.ingest.writing import rows_at_once
 
 _CSV_BLOCK = 8 << 20
 _PARQUET_MAGIC = b"PAR1"
@@ -41,15 +41,21 @@ def read(path: Path, *, day: date, name: str, columns: dict[str, ColumnType], tr
         raise rejection(day, name, "the file is empty", remedy="deliver the day's rows, or remove the file")
     with path.open("rb") as file:
         parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
-    lines = not parquet and json_lines.is_json(_begin(path, name))
+    lines = not parquet and json_lines.is_json(_begin(path, name), name)
     try:
         yield from (_parquet if parquet else _json if lines else _csv)(path, day, name, columns, traits)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         message = str(error).partition("\n")[0]
         kind = "Parquet" if name.endswith(".parquet") else "JSON lines" if lines else "Parquet or CSV"
-        remedy = "deliver the file again" if parquet else remedy_of(message, _begin(path, name))
+        remedy = _remedy_of_parquet(message) if parquet else remedy_of(message, _begin(path, name))
         remedy = json_lines.remedy_of(message) if lines else remedy
         raise rejection(day, name, f"cannot be read as {kind}: {message}", remedy=remedy) from error
+
+
+def _remedy_of_parquet(message: str) -> str:
+    if "Expected all lists to be of size" in message:  # Arrow reads no missing lists of a fixed size from Parquet
+        return "deliver vectors that may be missing as lists, not as lists of a fixed size"
+    return "deliver the file again"
 
 
 def _parquet(path: Path, day: date, name: str, columns: dict[str, ColumnType], traits: SourceTraits) -> Iterator[Any]:
@@ -59,8 +65,18 @@ def _parquet(path: Path, day: date, name: str, columns: dict[str, ColumnType], t
         traits.extra |= {*present.names} - {*columns}
         # Check the types before the rows, so that a file without rows cannot hide another schema.
         to_snapshot(_no_rows(present, columns), day, name, columns, traits)
-        for batch in file.iter_batches(batch_size=ROW_GROUP, columns=list(columns), use_threads=False):
+        size = rows_at_once(_values(file.metadata, columns))
+        for batch in file.iter_batches(batch_size=size, columns=list(columns), use_threads=False):
             yield to_snapshot(batch, day, name, columns, traits)
+
+
+def _values(metadata: Any, columns: dict[str, ColumnType]) -> float:
+    """The values in the lists of a row of a Parquet file, on average."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    of_lists = [one for one in chunks if columns.get(one.path_in_schema.partition(".")[0], "") in LISTS]
+    values: int = sum(one.num_values for one in of_lists)
+    return values / max(int(metadata.num_rows), 1)
 
 
 def _no_rows(schema: Any, columns: dict[str, ColumnType]) -> Any:
@@ -94,7 +110,7 @@ def _csv(path: Path, day: date, name: str, columns: dict[str, ColumnType], trait
 def _json(path: Path, day: date, name: str, columns: dict[str, ColumnType], traits: SourceTraits) -> Iterator[Any]:
     """JSON lines. A column without a key on the first lines and without a value on any is not there."""
     try:
-        with _text(path, name) as stream, TextIOWrapper(stream, "utf-8") as lines:
+        with _text(path, name) as stream, TextIOWrapper(stream, "utf-8-sig") as lines:
             present = json_lines.keys(lines)
     except ValueError as error:
         raise rejection(

@@ -1,6 +1,6 @@
 """ingest: writes the days of a source into the snapshot table, and reads each day once."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ratchet.contracts import paths
-from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.columns import LISTS, ColumnType
 from ratchet.contracts.errors import DataRejected, SourceChanged
 from ratchet.contracts.fingerprint import digest_of, flatten
 from ratchet.contracts.pipeline import PARTITION
@@ -30,7 +30,7 @@ from tasks.ingest.schema import arrow_schema, source_columns
 from tasks.ingest.snapshot_table import commit, commit_past
 from tasks.ingest.stored_days import file_key
 from tasks.ingest.traits import refuse_mixed_zones
-from tasks.ingest.writing import ROW_GROUP
+from tasks.ingest.writing import rows_at_once
 
 _BYTES_PER_VALUE = 110  # while a row group is cast and written: 79 to 107 were measured
 
@@ -77,7 +77,7 @@ def _kept(ctx: StageContext, columns: dict[str, ColumnType], days: list[Snapshot
     found = []
     for place, reader in enumerate(ctx.request.readers):
         with ctx.phase("kept"), _final_for_then(ctx):
-            memory = ROW_GROUP * (_values(ctx, columns) + _values(ctx, reader.columns)) * _BYTES_PER_VALUE
+            memory = _memory(ctx, columns) + _memory(ctx, reader.columns)
             found.append(keep(ctx, reader, columns, days, memory))
         for day in found[-1].days:
             ctx.transaction.refer(f"kept-{place}-{paths.day(day.day)}.parquet", day.file)
@@ -87,10 +87,12 @@ def _kept(ctx: StageContext, columns: dict[str, ColumnType], days: list[Snapshot
     return tuple(found)
 
 
-def _values(ctx: StageContext, columns: Iterable[str]) -> int:
-    """The values of a row; one of a column that the pipeline has no more."""
+def _memory(ctx: StageContext, columns: Mapping[str, ColumnType]) -> int:
+    """The bytes for a row group of these columns; a column that the pipeline has no more has one value in a row."""
     known = widths(ctx.spec.columns)
-    return sum(known.get(name, 1) for name in columns)
+    values = {name: known.get(name, 1) for name in columns}
+    several = sum(values[name] for name, kind in columns.items() if kind in LISTS)
+    return rows_at_once(several) * sum(values.values()) * _BYTES_PER_VALUE
 
 
 @contextmanager
@@ -141,7 +143,7 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
         read=lambda found: SnapshotDay.model_validate(found.result.summary),
     )
     sort = SORT_MEMORY if ctx.spec.source.kind == "sql" else 0
-    days = parts.build(wanted, memory=ROW_GROUP * _values(ctx, columns) * _BYTES_PER_VALUE + sort)
+    days = parts.build(wanted, memory=_memory(ctx, columns) + sort)
     if extra:
         ctx.log.event("not_taken", f"columns of the source that are not declared: {', '.join(sorted(extra))}")
     return list(days.values())

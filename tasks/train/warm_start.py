@@ -66,7 +66,7 @@ def warm_start(
         parameters=parameters,
         of_parameters=sum(weight.numel() for weight in network.parameters()) - sum(map(Tensor.numel, tables)),
         rows=rows,
-        of_rows=sum(map(len, tables)),
+        of_rows=network.preprocess.rows,
         refitted=tuple(refitted),
     )
 

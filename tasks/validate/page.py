@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ratchet.contracts.columns import Column
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.summaries import Check, Validation
 from ratchet.pages import template
@@ -67,14 +68,22 @@ def _columns(request: StageRequest, findings: Findings) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "role": column.role,
-                "type": column.type,
+                "type": found.type or column.type,
                 "failed": failed.get(name, []),
                 "missing": found.missing_share,
                 "missing_chart": charts.missing(found.missing_share, reference.missing_share),
-                "range": f"{show(found.low)} to {show(found.high)}" if found.low is not None else "",
+                "range": _range(column, found),
                 "distinct": f"{found.distinct:,}" if found.values else "",
                 "psi": findings.validation.psi.get(name),
                 "chart": charts.column(found, reference),
             }
         )
     return rows
+
+
+def _range(column: Column, found: ColumnProfile) -> str:
+    """The least and the greatest value; of a list how many values it has, of a vector how long it is."""
+    if found.low is None:
+        return ""
+    ends = f"{show(found.low)} to {show(found.high)}"
+    return f"{ends} values" if column.is_list else f"length {ends}" if column.is_vector else ends

@@ -55,7 +55,7 @@ def as_lines(path: Path) -> None:
     rows = [{"at": "2026-01-01T03:00:00", "day": "2026-01-01", **row} for row in ROWS]
     del rows[1]["tags"]
     text = "\n".join(json.dumps(row) for row in rows).encode()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else b"\xef\xbb\xbf" + text)
 
 
 def digest(path: Path, columns: dict[str, ColumnType] = COLUMNS) -> str:
@@ -81,12 +81,15 @@ LINES = {
     '{"seen": [1.5]}': "couldn't parse:1.5; to do: correct the value",
     '{"seen": [1]': "cannot be read as JSON lines: .*; to do: deliver an object on each line",
     '{"other": [1]}': "column seen missing; the file has other; to do: deliver seen",
+    '[{"seen": [1]}]': "is no object; to do: deliver an object on each line",
     '{"seen": [1]}\n[2]': "'\\[2\\]' is no object; to do: deliver an object on each line",
 }
 CSV = {
     '"[1, ""a""]"': "values of several kinds in a list",
     "3": "3 is no list in JSON, as in \\[1, 2\\]",
     "abc": "'abc' is no list in JSON",
+    '"[9223372036854775808]"': "a number in a list is beyond the range of int64",
+    '"' + "[" * 9000 + '"': "is no list in JSON",
     '"[1, null]"': "a value in a list is missing",
     '"[1.5]"': "Float value 1.5",
     '"[[1]]"': "another kind of value",
@@ -109,6 +112,16 @@ def test_a_value_of_a_file_of_parquet_that_is_no_list_is_refused(tmp_path: Path)
     pq.write_table(pa.table({"seen": ["[1]"]}), tmp_path / "a.parquet")
     with pytest.raises(DataRejected, match=r"column seen is string, declared list<int64>: .* a list is needed"):
         digest(tmp_path / "a.parquet", {"seen": "list<int64>"})
+
+
+def test_vectors_of_a_fixed_size_are_lists_and_missing_ones_among_them_have_a_remedy(tmp_path: Path) -> None:
+    fixed = pa.list_(pa.float32(), 2)
+    pq.write_table(pa.table({"text": pa.array([[1, 2], [3, 4]], fixed)}), tmp_path / "a.parquet")
+    digest(tmp_path / "a.parquet", {"text": "list<float64>"})
+    assert pq.read_table(tmp_path / "day.parquet")["text"].to_pylist() == [[1, 2], [3, 4]]
+    pq.write_table(pa.table({"text": pa.array([[1, 2], None], fixed)}), tmp_path / "a.parquet")
+    with pytest.raises(DataRejected, match="deliver vectors that may be missing as lists, not as lists of a fixed"):
+        digest(tmp_path / "a.parquet", {"text": "list<float64>"})
 
 
 def test_rows_of_a_query_have_one_order_also_by_their_lists(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ratchet.store.artifacts import sha256_file
 from tasks.ingest import writing
-from tasks.ingest.writing import ROW_GROUP, write
+from tasks.ingest.writing import ROW_GROUP, rows_at_once, write
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
 
@@ -53,3 +53,16 @@ def test_a_day_without_rows_is_a_file_without_rows(tmp_path: Path) -> None:
     written = write([], SCHEMA, tmp_path / "day.parquet")
     assert written.rows == 0
     assert pq.read_table(written.path).schema == SCHEMA
+
+
+def test_wide_rows_have_smaller_row_groups_whatever_the_batches(tmp_path: Path) -> None:
+    wide = pa.table({"text": pa.array([[0.5] * 6400] * 3000, pa.list_(pa.float64()))})
+    digests = {}
+    for step in (700, 2900):
+        written = write(wide.to_batches(step), wide.schema, tmp_path / f"{step}.parquet")
+        found = pq.ParquetFile(written.path).metadata
+        assert [found.row_group(i).num_rows for i in range(found.num_row_groups)] == [1310, 1310, 380]
+        digests[step] = written.sha256
+    assert len({*digests.values()}) == 1
+    assert rows_at_once(64) == ROW_GROUP
+    assert rows_at_once(10**9) == 1024
