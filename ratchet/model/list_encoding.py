@@ -19,6 +19,8 @@ Cells = NDArray[np.object_]
 _ABSENT = -1
 """The length of a missing list."""
 _NUMBERS = (int, float, np.integer, np.floating, Decimal)
+_HEAVIEST = 1e30
+"""The weights of the longest list have a sum in float32, also times their vectors."""
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -51,7 +53,7 @@ def encode_list(
     """(ids int64, weights float64), both [rows, length]: those of the values that are read, then PADDING of weight 0.
 
     A missing list has the one id MISSING of weight 1. weights: of the values, or None; then all have 1. Raises
-    DataRejected for a missing value in a list, and for weights that are not as many, not finite, or below 0.
+    DataRejected for a missing value in a list, and for weights that are not as many, or not from 0 to 1e30.
     """
     cells, lengths = _cells(values)
     if weights is not None:
@@ -102,8 +104,8 @@ def _objects(cells: list[Any]) -> Cells:
 def _weights(values: pd.Series, flat: Floats) -> Floats:
     with np.errstate(over="ignore"):
         rounded = flat.astype(np.float32)
-    if not ((rounded >= 0) & (rounded <= _LARGEST)).all():
-        raise _other(values, "weights from 0 up")
+    if not ((rounded >= 0) & (rounded <= _HEAVIEST)).all():
+        raise _other(values, f"weights from 0 to {_HEAVIEST:g}")
     return rounded.astype(np.float64)
 
 

@@ -97,8 +97,9 @@ WRONG = {
     "matrix": ({"seen": [np.zeros((2, 2), np.int64)]}, "column seen: holds something else where lists is declared"),
     "fewer weights": ({"shares": [[1.0]]}, "column shares: 1 rows have another number of weights than tags has values, such as 1 for 2"),
     "no weights": ({"shares": [None]}, "such as 0 for 2"),
-    "negative weight": ({"shares": [[1.0, -1.0]]}, "column shares: .* weights from 0 up"),
-    "weight that is no number": ({"shares": [[1.0, np.nan]]}, "column shares: .* weights from 0 up"),
+    "negative weight": ({"shares": [[1.0, -1.0]]}, r"column shares: .* weights from 0 to 1e\+30"),
+    "weight that is no number": ({"shares": [[1.0, np.nan]]}, r"column shares: .* weights from 0 to 1e\+30"),
+    "weight without a sum": ({"shares": [[3e38, 3e38]]}, r"column shares: .* weights from 0 to 1e\+30"),
     "weight that is text": ({"shares": [np.array(["1", "2"])]}, "column shares: holds something else where numbers"),
 }  # fmt: skip
 
