@@ -93,3 +93,11 @@ def test_an_estimate_of_memory_counts_the_values_of_lists_and_vectors() -> None:
     assert widths(loads(document({})).columns) == {
         "item": 1, "history": 20, "tags": 10, "shares": 10, "text": 64, "y": 1,
     }  # fmt: skip
+
+
+def test_boosted_trees_read_no_lists() -> None:
+    text = document({}).replace("objective: binary", "objective: binary\n  model: {kind: lightgbm}")
+    with pytest.raises(
+        PipelineInvalid, match="lightgbm reads no lists and vectors, such as history; to do: take another"
+    ):
+        loads(text)
