@@ -18,6 +18,7 @@ NAMES = (
     "quality",
     "independence",
     "embedding",
+    "tables",
     "step",
     "loader",
     "memory-train",

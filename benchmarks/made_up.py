@@ -12,6 +12,7 @@ from tasks.train.data import Rows
 from tasks.train.hooks import Hooks
 from tasks.train.loop import Loop
 from tasks.train.losses import LOSSES, MASSES
+from tasks.train.ranks import Ranks
 from tasks.train.settings import Settings
 from tasks.train.table import Layout, Table
 
@@ -111,6 +112,7 @@ def training(
     steps: int | None = None,
     epochs: int = 1,
     checkpoint_every_s: float = 1e9,
+    ranks: Ranks | None = None,
 ) -> Loop:
     """The training loop, of at most so many steps and epochs.
 
@@ -146,4 +148,5 @@ def training(
             metric=lambda *_: None,
             finish=lambda raw: raw,
         ),
+        ranks=ranks,
     )

@@ -38,3 +38,4 @@ class Segment(Document):
     )
     shards: int = Field(1, ge=1, description="The parts of a step that processes compute apart.")
     precision: str = Field("fp32", description="What the layers multiply in: fp32, tf32, bf16, fp16.")
+    tables: Literal["whole", "sharded"] = Field("whole", description="What each process has of large tables.")

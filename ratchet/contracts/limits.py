@@ -55,6 +55,12 @@ def _shards_fit(spec: PipelineSpec) -> Iterator[Misfit]:
         )
 
 
+def _tables_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+    if spec.train.tables == "sharded" and not any(one.role == "categorical" for one in spec.columns.values()):
+        message = "sharded has no effect: no column has role categorical, so there is no table of vectors"
+        yield Misfit(("train", "tables"), message, "whole")
+
+
 def _stale_is_old(spec: PipelineSpec) -> Iterator[Misfit]:
     """A champion is stale after days, and against a stale one a candidate may not lose what it likes."""
     given, loss = spec.gate.stale_after, spec.gate.max_stale_loss
@@ -66,5 +72,5 @@ def _stale_is_old(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("gate", "max_stale_loss"), message, f"0% to {show_fraction(_MOST_STALE_LOSS)}")
 
 
-LIMITS: tuple[Rule, ...] = (_metric_decides, _ranks_fit, _shards_fit, boosting_fits, _stale_is_old)
+LIMITS: tuple[Rule, ...] = (_metric_decides, _ranks_fit, _shards_fit, _tables_fit, boosting_fits, _stale_is_old)
 """Rules for pipeline files alone."""

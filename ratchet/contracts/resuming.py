@@ -14,6 +14,7 @@ _NOT_OF_THE_MATHEMATICS = (
     "config.train.profile",
     "config.train.recompute",
     "config.train.shards",
+    "config.train.tables",
     "config.train.watchdog",
 )
 """The parts of a training's fingerprint that say how and where it is computed, and not what."""

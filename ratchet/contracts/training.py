@@ -221,6 +221,12 @@ class Train(Document):
         "ends with the same bits on any number of processes, on a CPU, with as many threads each. auto: one for each "
         "process, or those that its checkpoint has.",
     )
+    tables: Literal["whole", "sharded"] = Field(
+        "whole",
+        description="What each process has of a table of vectors of categories with 100,000 rows or more: all of it, "
+        "or its share of the rows, which the others fetch in each step. sharded ends with the same bits on any number "
+        "of processes, on a CPU. It clips gradients by a norm that differs from that of whole in its last bits.",
+    )
     watchdog: Duration = Field(
         10 * 60,
         description="The longest time in which no process of a training gets on, as where its own code waits for ever. "

@@ -70,12 +70,13 @@ class StoreCheckpointFolder(ReadFolder):
     checkpoints of its successor.
     """
 
-    def __init__(self, store: Store, request: StageRequest, disk: Path) -> None:
+    def __init__(self, store: Store, request: StageRequest, disk: Path, *, names_training: bool = True) -> None:
+        """names_training: whether it says which training wrote it; of several processes one does."""
         name, stage = request.spec.name, request.stage
         super().__init__(store, paths.checkpoints(name, stage, request.resume_key, request.fingerprint), disk)
         self._request = request
         self._lease = paths.lease(name, stage, request.fingerprint)
-        self._has_origin = False
+        self._has_origin = not names_training
 
     def put(self, name: str, data: bytes) -> None:
         """Write a small file durably; replace the old one. Raises RatchetError if another attempt holds the lease."""

@@ -7,33 +7,36 @@ checkpoints that follow use one and the other in turn.
 
 A change here violates the promise of the project when a training resumes from a damaged checkpoint, or when the last
 good one can be lost while another is written.
+
+Where tables are sharded by row, each rank writes and reads the files of its rows. The first one writes the document
+when all files are durable, and all begin with the newest checkpoint that every one of them can read.
 """
 
-import hashlib
 import json
-import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
+from ratchet.contracts.errors import Unavailable
+from tasks.train.checkpoint_documents import FILE, OtherRelease, document, files_of, name_of, read_document, steps_of
 from tasks.train.checkpoint_files import DAMAGE, CheckpointFolder, ReadFolder, Stored, load, store
 from tasks.train.parts import PART_BYTES
+from tasks.train.ranks import Ranks
 from tasks.train.staging import Staging
+from tasks.train.stripes import Reading, Stripe
 
-FORMAT = 4
 BEST = "best."
 """The names of the best weights begin with it."""
 _COPIES = 2
 """Of the best weights: so one that is damaged costs the newest checkpoint, and not the one before it."""
 _LISTINGS = 3
-_DOCUMENT = re.compile(r"^step-(\d{10})\.json$")
-_FILE = re.compile(r"^(?:step|best)-(\d{10})\.(?:json$|.*safetensors$)")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +45,24 @@ class Checkpoint:
 
     step: completed steps of all epochs. state: what `TrainState.state_dict` returned, that is tensors and JSON values.
     moving: the names of tensors that may change before the next update of the weights. is_own: whether this training
-    wrote it, not another that computes the same.
+    wrote it, not another that computes the same. rows: of whole tables, by the names of the tensors that have the rows
+    of this rank alone.
     """
 
     step: int
     state: Mapping[str, Any]
     moving: AbstractSet[str] = frozenset()
     is_own: bool = True
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """What a rank has read. digest: of the document. best: None where the next save cannot use its files again."""
+
+    checkpoint: Checkpoint
+    digest: str
+    best: Stored | None
 
 
 class Checkpointer:
@@ -76,6 +90,7 @@ class Checkpointer:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
         self._staging = Staging()
+        self._ranks = self._behind = Ranks()
         self._token = secrets.token_hex(4)
         self._best = list[Stored]()
         self._files: dict[int, frozenset[str]] = {}
@@ -85,6 +100,10 @@ class Checkpointer:
         self.failures = self.waits = 0
         self.newest_step: int | None = None
 
+    def share(self, ranks: Ranks) -> None:
+        """From here on all ranks save and read together, each its rows of sharded tables. All ranks call it."""
+        self._ranks, self._behind = ranks, ranks.apart()
+
     def save(self, checkpoint: Checkpoint) -> None:
         """Copy and write the state while training continues. Call `wait_for_copy` before its weights change."""
         begin = perf_counter()
@@ -92,9 +111,11 @@ class Checkpointer:
         self.wait()
         tensors = {name: value for name, value in checkpoint.state.items() if isinstance(value, Tensor)}
         progress = json.dumps({name: value for name, value in checkpoint.state.items() if name not in tensors})
+        if not self._ranks.is_first:
+            tensors = {name: value for name, value in tensors.items() if name in checkpoint.rows}
         best = {name: tensors.pop(name) for name in list(tensors) if name.startswith(BEST)}
         self._staging.begin(tensors, moving=checkpoint.moving)
-        self._pending = self._pool.submit(self._write, checkpoint.step, best, progress, begin)
+        self._pending = self._pool.submit(self._write, checkpoint.step, best, progress, checkpoint.rows, begin)
         self.stalls.append(perf_counter() - begin)
 
     def wait_for_copy(self) -> None:
@@ -117,69 +138,137 @@ class Checkpointer:
         """Finish the save in progress and end the background thread. Returns the error of that save, if it failed."""
         error = self.wait()
         self._pool.shutdown()
+        self._staging, self._best = Staging(), []  # their memory is for others now
         return error
 
-    def newest(self) -> Checkpoint | None:
-        """The newest whole checkpoint, of this training or another that computes the same. Damaged ones are skipped."""
+    def newest(self, is_sharded: Callable[[str], bool] = lambda _name: False) -> Checkpoint | None:
+        """The newest whole checkpoint, of this training or another that computes the same. Damaged ones are skipped.
+
+        is_sharded: whether a tensor of the state has the rows of this rank alone; ranks that are not the first read
+        those and nothing else. Of several ranks all return the same checkpoint.
+        """
         for _ in range(_LISTINGS):  # another training may replace its checkpoints meanwhile
             replaced = False
-            for step, is_own, folder in self._newest_first():
+            folders = [self._folder, *self._folder.others()]
+            listed = self._ranks.broadcast({"found": self._newest_first(folders)}) or {}
+            for step, is_own, number in listed["found"]:
+                made, said = None, dict[str, object]()
                 try:
-                    checkpoint, best = _read(folder, step)
+                    made = self._read(folders[number : number + 1], step, is_sharded)
+                    said["digest"] = made.digest
                 except DAMAGE as error:
                     gone = isinstance(error, FileNotFoundError) and not is_own
-                    replaced = replaced or gone
-                    other = "of another release" if isinstance(error, _OtherRelease) else "damaged"
-                    self._skip(step, f"{'gone' if gone else other} ({error})", is_own=is_own)
-                else:
+                    other = "of another release" if isinstance(error, OtherRelease) else "damaged"
+                    said |= {"why": f"{'gone' if gone else other} ({error})", "gone": gone}
+                found = self._ranks.gather(said)
+                if made is not None and all(each == said for each in found):
                     self.newest_step = step
-                    self._best = [best] if is_own else []
-                    return replace(checkpoint, is_own=is_own)
+                    self._best = [made.best] if is_own and made.best else []
+                    return replace(made.checkpoint, is_own=is_own)
+                replaced = replaced or any(each.get("gone") for each in found)
+                why = next((each["why"] for each in found if "why" in each), "not the same for all processes")
+                self._skip(step, why, is_own=is_own)
             if not replaced:
                 break
         return None
 
-    def _newest_first(self) -> list[tuple[int, bool, ReadFolder]]:
-        """(step, whether it is this training's own, folder) of each checkpoint; at one step the own one first."""
-        folders = [(True, self._folder), *((False, folder) for folder in self._folder.others())]
-        found = [(step, is_own, folder) for is_own, folder in folders for step in _steps(folder.names())]
+    def _newest_first(self, folders: Sequence[ReadFolder]) -> list[tuple[int, bool, int]]:
+        """(step, whether it is this training's own, number of its folder) of each checkpoint, own ones first."""
+        found = [
+            (step, number == 0, number) for number, folder in enumerate(folders) for step in steps_of(folder.names())
+        ]
         return sorted(found, key=lambda each: each[:2], reverse=True)
+
+    def _read(self, folders: Sequence[ReadFolder], step: int, is_sharded: Callable[[str], bool]) -> _Read:
+        """A checkpoint of a folder; none if this rank does not see the folder. Raises one of DAMAGE."""
+        if not folders:
+            raise FileNotFoundError(name_of(step))
+        (folder,) = folders
+        content, digest = read_document(folder, step)
+        of_ranks = [content, *content.get("ranks", [])]
+        own = self._stripe
+        reading = Reading(own=own, is_sharded=is_sharded, alone=not self._ranks.is_first, rows=content.get("rows", {}))
+        needed = [
+            each
+            for number, each in enumerate(of_ranks)
+            if own.meets(Stripe(len(of_ranks), number)) or (number == 0 and self._ranks.is_first)
+        ]
+        state, best = (load(folder, [each[name] for each in needed], reading) for name in ("state", "best"))
+        checkpoint = Checkpoint(step=step, state={**content["progress"], **state, **best})
+        if len(of_ranks) != self._ranks.size:
+            return _Read(checkpoint=checkpoint, digest=digest, best=None)
+        files = of_ranks[self._ranks.rank]["best"]
+        return _Read(checkpoint=checkpoint, digest=digest, best=Stored(tensors=best, **files))
+
+    @property
+    def _stripe(self) -> Stripe:
+        """The rows of sharded tables that this rank has."""
+        return Stripe(self._ranks.size, self._ranks.rank)
 
     def _skip(self, step: int, state: str, *, is_own: bool) -> None:
         if is_own:
             self._unreadable.add(step)
         self._warn(f"the checkpoint of step {step} is {state}; training uses the one before it")
 
-    def _write(self, step: int, best: Mapping[str, Tensor], progress: str, begin: float) -> None:
-        state = self._store(f"step-{step:010d}", self._staging.finish())
-        copies = [copy for copy in self._best if copy.holds(best)]
-        if len(copies) < min(self._keep, _COPIES):
-            copies.append(self._store(f"best-{step:010d}", best))
-        else:
-            copies.append(copies.pop(0))
-        self._staging.check()
-        content = {
-            "step": step,
-            "progress": json.loads(progress),
-            "state": state.document,
-            "best": copies[-1].document,
-        }
-        document = {"format": FORMAT, "content": content, "sha256": _digest_of_json(content)}
-        self._folder.put(_name(step), json.dumps(document).encode())
-        self._best = copies  # not before: a copy that no document names is removed
-        self.durations.append(perf_counter() - begin)
-        self.newest_step = step
-        self._files[step] = _files_of(content)
-        self._remove_old(step)
+    def _write(
+        self, step: int, best: Mapping[str, Tensor], progress: str, rows: Mapping[str, int], begin: float
+    ) -> None:
+        state, copies = Stored(), list[Stored]()
 
-    def _store(self, name: str, tensors: Mapping[str, Tensor]) -> Stored:
-        return store(self._folder, name, tensors, writer=self._token, most=self._part_bytes)
+        def write() -> dict[str, Any]:
+            nonlocal state, copies
+            state = self._store(f"step-{step:010d}", self._staging.finish(), rows)
+            copies = [copy for copy in self._best if copy.holds(best)]
+            if len(copies) < min(self._keep, _COPIES):
+                copies.append(self._store(f"best-{step:010d}", best, rows))
+            else:
+                copies.append(copies.pop(0))
+            self._staging.check()
+            return {"state": state.document, "best": copies[-1].document}
+
+        def finish() -> None:
+            if not self._ranks.is_first:
+                return
+            first, *others = written
+            content = {"step": step, "progress": json.loads(progress), **first}
+            if others:
+                content |= {"ranks": others, "rows": dict(rows)}
+            self._folder.put(name_of(step), document(content))
+            self._files[step] = files_of(content)
+            self._remove_old(step)
+
+        written = self._on_all(write)
+        self._on_all(finish)
+        self._best = copies  # not before: a copy that no document names is removed
+        self.newest_step = step
+        self.durations.append(perf_counter() - begin)
+
+    def _on_all(self, act: Callable[[], T]) -> list[T]:
+        """What `act` returns on each rank. Raises its error, and OSError or RuntimeError for that of another rank."""
+        try:
+            value = act()
+        except Exception as error:
+            passes = isinstance(error, OSError | Unavailable)
+            self._behind.gather({"error": f"{type(error).__name__}: {error}", "passes": passes})
+            raise
+        found = self._behind.gather({"value": value})
+        for rank, each in enumerate(found):
+            if "error" in each:
+                kind = OSError if each["passes"] else RuntimeError
+                raise kind(f"process {rank} of {len(found)} could not save its part: {each['error']}")
+        return [each["value"] for each in found]
+
+    def _store(self, name: str, tensors: Mapping[str, Tensor], rows: Mapping[str, int]) -> Stored:
+        """Write tensors; those that have rows of this rank alone under the name of its stripe."""
+        named = {self._stripe.named(key) if key in rows else key: tensor for key, tensor in tensors.items()}
+        stored = store(self._folder, name, named, writer=self._token, most=self._part_bytes)
+        return replace(stored, tensors=tensors)
 
     def _remove_old(self, step: int) -> None:
         """Keep the newest ones that can be read, with their files, and remove the rest, also that of crashed saves."""
         self._unreadable.discard(step)
         try:
-            names = {name for name in self._folder.names() if _FILE.match(name)}
+            names = {name for name in self._folder.names() if FILE.match(name)}
             kept = self._kept(names)
             for name in sorted(names - kept, key=lambda name: (not name.endswith(".json"), name)):  # documents first
                 self._folder.remove(name)
@@ -189,50 +278,10 @@ class Checkpointer:
     def _kept(self, names: Iterable[str]) -> set[str]:
         """The names of the files of the newest checkpoints that can be read."""
         known, self._files = self._files, {}
-        for step in sorted(_steps(names), reverse=True):
+        for step in sorted(steps_of(names), reverse=True):
             if step not in self._unreadable and len(self._files) < self._keep:
                 try:
-                    self._files[step] = known.get(step) or _files_of(_document(self._folder, step))
+                    self._files[step] = known.get(step) or files_of(read_document(self._folder, step)[0])
                 except DAMAGE:
                     self._unreadable.add(step)
         return set[str]().union(*self._files.values())
-
-
-class _OtherRelease(ValueError):
-    """A document of another format."""
-
-
-def _steps(names: Iterable[str]) -> list[int]:
-    return [int(found.group(1)) for name in names if (found := _DOCUMENT.match(name))]
-
-
-def _read(folder: ReadFolder, step: int) -> tuple[Checkpoint, Stored]:
-    """A checkpoint, and its best weights. Raises one of DAMAGE."""
-    content = _document(folder, step)
-    state, best = (load(folder, content[name]) for name in ("state", "best"))
-    return Checkpoint(step=step, state={**content["progress"], **state.tensors, **best.tensors}), best
-
-
-def _document(folder: ReadFolder, step: int) -> dict[str, Any]:
-    """The content of a document. Raises one of DAMAGE."""
-    document = json.loads(folder.get(_name(step)))
-    if "format" not in document or document["format"] != FORMAT:
-        raise _OtherRelease(f"it is not of format {FORMAT}")
-    content: dict[str, Any] = document["content"]
-    if content["step"] != step or _digest_of_json(content) != document["sha256"]:
-        raise ValueError("its document does not match its digest")
-    return content
-
-
-def _files_of(content: Mapping[str, Any]) -> frozenset[str]:
-    """All files of a checkpoint."""
-    tensors = (each["name"] for stored in ("state", "best") for each in content[stored]["files"])
-    return frozenset((_name(content["step"]), *tensors))
-
-
-def _name(step: int) -> str:
-    return f"step-{step:010d}.json"
-
-
-def _digest_of_json(values: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

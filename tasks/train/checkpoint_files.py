@@ -12,9 +12,11 @@ from torch import Tensor
 
 from tasks.train import parts
 from tasks.train.parts import Output
+from tasks.train.stripes import Reading
 
 DAMAGE = (ValueError, KeyError, TypeError, RuntimeError, FileNotFoundError, SafetensorError)
 """What the reading of damaged files raises."""
+_ALL = Reading()
 
 
 class ReadFolder(Protocol):
@@ -81,17 +83,20 @@ def store(folder: CheckpointFolder, name: str, tensors: Mapping[str, Tensor], *,
     return Stored(tensors=tensors, files=files, shapes=parts.shapes_of_divided(tensors, most))
 
 
-def load(folder: ReadFolder, stored: Mapping[str, Any]) -> Stored:
-    """Read tensors, a file after the other. stored: the document of `Stored`. Raises one of DAMAGE."""
-    tensors = dict[str, Tensor]()
-    for each in stored["files"]:
-        with folder.fetch(each["name"]) as path:
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            if digest != each["sha256"]:
-                raise ValueError(f"{each['name']} does not match its digest")
-            parts.join(path, stored["shapes"], tensors)
-    return Stored(tensors=tensors, files=stored["files"], shapes=stored["shapes"])
+def load(folder: ReadFolder, stored: Iterable[Mapping[str, Any]], reading: Reading = _ALL) -> dict[str, Tensor]:
+    """Read tensors, a file after the other. stored: documents of `Stored`, of all ranks. Raises one of DAMAGE."""
+    tensors, left = dict[str, Tensor](), dict[str, int]()
+    for one in stored:
+        for each in one["files"]:
+            with folder.fetch(each["name"]) as path:
+                with path.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                if digest != each["sha256"]:
+                    raise ValueError(f"{each['name']} does not match its digest")
+                reading.join(path, one["shapes"], tensors, left)
+    if any(left.values()):
+        raise ValueError(f"rows of {', '.join(sorted(name for name, count in left.items() if count))} are missing")
+    return tensors
 
 
 def _write(folder: CheckpointFolder, name: str, part: Mapping[str, Tensor]) -> str:

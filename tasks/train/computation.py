@@ -23,6 +23,7 @@ from tasks.train.losses import Loss, Mass
 from tasks.train.memory import does_not_fit
 from tasks.train.precision import Precision
 from tasks.train.random_states import Generators
+from tasks.train.row_tables import forget_gradients, with_gradients
 from tasks.train.settings import Settings
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ class Computation:
                     raise
                 if 2 * self.accumulation > min(MAX_ACCUMULATION, self._batch_size // _FEWEST_ROWS):
                     raise does_not_fit(error, self._batch_size, self.accumulation) from error
-            self._network.zero_grad(set_to_none=True)  # here, where the error holds no tensors any more
+            forget_gradients(self._network)  # here, where the error holds no tensors any more
             generators.restore()
             buffers.restore()
             if self.device.type == "cuda":
@@ -100,7 +101,7 @@ class Computation:
         shares = [1.0] if len(parts) == 1 else _shares(masses)
         with self.precision.multiplying():
             losses = [self._backward(part, share) for part, share in zip(parts, shares, strict=True)]
-        self.precision.unscale(self._network.parameters())
+        self.precision.unscale(with_gradients(self._network))
         return BatchLoss(loss=losses[0] if len(losses) == 1 else torch.stack(losses).sum(), mass=sum(masses))
 
     def _backward(self, part: Rows, share: float) -> Tensor:
@@ -117,6 +118,11 @@ class Computation:
         """Raw outputs for any number of rows, computed in chunks of a micro-batch."""
         return self._halving(lambda: self._scores(rows))
 
+    def pieces(self, rows: Rows) -> list[Rows]:
+        """The rows whose outputs are computed at once; groups stay whole where the network reads them."""
+        count = max(max(self._batch_size, CHUNK_ROWS) // self.accumulation, 1)
+        return rows.parts(-(-len(rows) // count)) if self._network.reads_groups else rows.chunks(count)
+
     def mean_loss(self, scores: Tensor, rows: Rows) -> float:
         """The loss of raw outputs for any number of rows, computed in parts."""
         return self._halving(lambda: self._mean_loss(scores, rows))
@@ -130,16 +136,10 @@ class Computation:
         return losses[0] if len(losses) == 1 else sum(map(mul, losses, _shares(masses)))
 
     def _scores(self, rows: Rows) -> Tensor:
-        count = max(max(self._batch_size, CHUNK_ROWS) // self.accumulation, 1)
-        if self._network.reads_groups:
-            parts = rows.parts(-(-len(rows) // count))
-            found = [(part.numeric, part.places, part.sizes) for part in parts]
-        else:
-            chunks = [slice(begin, begin + count) for begin in range(0, len(rows), count)]
-            found = [(rows.numeric[chunk], rows.places[chunk], None) for chunk in chunks]
         scores = []
-        for numeric, places, sizes in found:
-            scores.append(self._network.scores(numeric.to(self.device), places.to(self.device), sizes))
+        for piece in self.pieces(rows):
+            numeric, places = piece.numeric.to(self.device), piece.places.to(self.device)
+            scores.append(self._network.scores(numeric, places, piece.sizes))
             self.alive()
         return torch.cat(scores)
 

@@ -25,11 +25,12 @@ from tasks.train.probe import Measured, Probe
 from tasks.train.progress import Progress
 from tasks.train.ranks import Ranks
 from tasks.train.recompute import recompute
+from tasks.train.row_tables import fetch, row_tables
 from tasks.train.schedule import Fall, early_fall, learning_rate, planned_fall, warm_up
 from tasks.train.segments import Segments
 from tasks.train.settings import Recipe, Segment, Settings
-from tasks.train.shards import Batch, Shards
-from tasks.train.state import EvaluationResult, TrainState
+from tasks.train.shards import Batch, Shards, SharedStep
+from tasks.train.state import EvaluationResult, TrainState, read_newest
 from tasks.train.step_losses import StepLosses
 from tasks.train.stopping import end_after_save
 from tasks.train.timing import Interval, Stopwatch
@@ -119,7 +120,10 @@ class Loop:
         self._losses = StepLosses()
         self._log_due, self._save_due = Interval(_LOG_EVERY_S), Interval(settings.checkpoint_every_s)
         self._vitals = Vitals(self._optimizer, checkpointer, self._computation.device)
-        self._saved_step = 0
+        self._saved_step, self._to_save = 0, False
+        self._is_sharded = bool(row_tables(network))
+        if self._is_sharded:
+            checkpointer.share(self._ranks)
 
     def run(self) -> TrainResult:
         """Train. Raises NotFinite, and on a notice to stop StopTraining or SaveFailed.
@@ -137,7 +141,7 @@ class Loop:
                 result = self._evaluate()
                 state.finish_evaluation(result, lower_is_better=self._settings.lower_is_better)
             self._fall_on_a_plateau()
-            if state.is_complete or self._is_save_due() or self._passes.position(state.step, state.fall).step == 0:
+            if state.is_complete or self._to_save or self._passes.position(state.step, state.fall).step == 0:
                 self._save()
             self._progress.log_evaluation(result, state, self._vitals.fields(state))
         self._checkpointer.close()
@@ -161,6 +165,7 @@ class Loop:
             return None
         reader = self._passes.level
         rows = reader.read(reader.longest(self._settings.batch_size // self._shards.count))
+        fetch(self._network, rows.places)
         measured = Probe(self._network, self._computation, self._ranks).measure(by, rows)
         self._hooks.measured(measured)
         return measured
@@ -191,25 +196,27 @@ class Loop:
         watch = Stopwatch()
         while state.step < end:
             self._segments.repeat()
-            stop = self._take_step(stop=self._hooks.stopping())
+            shared = self._take_step(stop=self._hooks.stopping(), save=self._is_save_due())
+            self._to_save |= shared.save
             state.step += 1
             self._ranks.heartbeat.step(state.step)
             state.seconds += watch.lap()
             if self._log_due.is_due():
                 self._losses.flush(state, self._optimizer.layers)  # to read large tables would take a tenth of the time
                 self._progress.log_step(state, self._vitals.fields(state))
-            if state.step < end and (stop or self._is_save_due()):  # at the end the evaluation comes first
+            if state.step < end and (shared.stop or self._to_save):  # at the end the evaluation comes first
                 self._flush_losses()
                 self._save()
-                if stop:
+                if shared.stop:
                     self._ranks.leave_if_not_first()
                     end_after_save(self._checkpointer, f"step {state.step}")
         self._flush_losses()
         state.seconds += watch.lap()
 
     def _is_save_due(self) -> bool:
+        """Whether the next step is to be saved, by the clock of this rank."""
         steps = self._settings.checkpoint_steps
-        return self._save_due.is_due() or (steps is not None and self._state.step - self._saved_step >= steps)
+        return self._save_due.is_due() or (steps is not None and self._state.step + 1 - self._saved_step >= steps)
 
     def _fall_on_a_plateau(self) -> None:
         """Begin the fall when patience has run out, or where it is planned."""
@@ -221,8 +228,8 @@ class Loop:
         elif state.step == state.fall.begin:
             state.average.begin()
 
-    def _take_step(self, *, stop: bool) -> bool:
-        """Take a step. Returns whether a rank received a notice to `stop` before it."""
+    def _take_step(self, *, stop: bool, save: bool = False) -> SharedStep:
+        """Take a step. stop: whether this rank received a notice before it. save: whether it wants it saved."""
         state = self._state
         position = self._passes.position(state.step, state.fall)
         chunks = self._passes.batch(position)
@@ -234,7 +241,7 @@ class Loop:
         rate = learning_rate(state.step, total=self._longest.end, fall=state.fall, peak=self._settings.learning_rate)
         self._optimizer.set_learning_rate(rate)
         self._optimizer.zero_grad()
-        shared = self._shards.add_gradients(batch, state.step, stop=stop)
+        shared = self._shards.add_gradients(batch, state.step, stop=stop, save=save)
         state.rows += shared.rows
         norm = self._optimizer.clip(_LARGEST_GRADIENT)
         taken = self._precision.accepts(norm)
@@ -242,7 +249,7 @@ class Loop:
         self._checkpointer.wait_for_copy()
         if taken:
             self._average.follow(self._optimizer.step)
-        return shared.stop
+        return shared
 
     def _read(self, reader: Reader, batch: NDArray[int64]) -> Rows:
         with self._vitals.reading():
@@ -267,16 +274,15 @@ class Loop:
         )
 
     def _save(self) -> None:
-        self._saved_step = self._state.step
-        if self._ranks.is_first:
+        self._saved_step, self._to_save = self._state.step, False
+        if self._ranks.is_first or self._is_sharded:
             self._checkpointer.save(self._state.checkpoint())
 
     def _resume(self) -> int | None:
         """Restore the newest checkpoint. Returns its step, or None without a checkpoint."""
-        found = self._checkpointer.newest() if self._ranks.is_first else None
-        shared = self._ranks.broadcast(None if found is None else {**found.state, "is_own": found.is_own})
+        shared = read_newest(self._checkpointer, self._state, self._ranks)
         if shared is None:
-            self._ranks.share_weights(self._network)
+            self._ranks.share_weights(self._network, {id(table.weight) for table in row_tables(self._network)})
             self._average.restart()
             return None
         self._state.load_state_dict(shared)

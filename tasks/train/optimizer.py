@@ -9,6 +9,8 @@ from torch.optim import Optimizer
 
 from ratchet.model.inputs import Embeddings
 from tasks.train.parameter_groups import OwnGroup, own_groups
+from tasks.train.ranks import Ranks
+from tasks.train.row_tables import RowTable, norm_of_rows, row_tables
 from tasks.train.rows_optimizer import RowsAdam
 from tasks.train.startup import AdamW, Sgd
 
@@ -44,7 +46,7 @@ class Optimizers:
         ]
         vectors, large = list[Tensor](), list[Tensor]()
         for table in tables:
-            table.sparse = table.num_embeddings >= LARGE
+            table.sparse = isinstance(table, RowTable) or table.num_embeddings >= LARGE
             (large if table.sparse else vectors).append(table.weight)
         own = own_groups(getattr(network, "body", network))
         ours = {id(weight) for weight in (*vectors, *large, *(weight for group in own for weight in group.params))}
@@ -62,6 +64,9 @@ class Optimizers:
         self.layers = [weight for weight in self._parameters if not any(weight is table for table in large)]
         """All parameters but the large tables."""
         self.tables = large
+        self._ranks = {id(table.weight): table.ranks for table in row_tables(network)}
+        self.by_rows = bool(self._ranks)
+        """Whether the norm of a large table comes from those of its rows: so it is where tables are sharded."""
         self.rate = learning_rate
 
     def set_learning_rate(self, rate: float) -> None:
@@ -78,16 +83,22 @@ class Optimizers:
 
     def clip(self, largest: float) -> Tensor:
         """Scale the gradients down to a norm of at most `largest`. Returns their norm before."""
-        gradients = []
+        gradients, summed, norms = list[Tensor](), list[Tensor](), list[Tensor]()
         for weight in self._parameters:
-            if weight.grad is not None and weight.grad.is_sparse:
+            if weight.grad is None:
+                continue
+            if weight.grad.is_sparse:
                 weight.grad = weight.grad.coalesce()
-                gradients.append(weight.grad.values())
-            elif weight.grad is not None:
-                gradients.append(weight.grad)
+            gradients.append(weight.grad.values() if weight.grad.is_sparse else weight.grad)
+            if self.by_rows and weight.grad.is_sparse:
+                norms.append(norm_of_rows(weight.grad, self._ranks.get(id(weight), Ranks())).to(weight.dtype))
+            else:
+                summed.append(gradients[-1])
         if not gradients:
             return torch.zeros(())
-        norm = torch.nn.utils.get_total_norm(gradients)
+        norm = torch.nn.utils.get_total_norm(summed)
+        if norms:
+            norm = torch.linalg.vector_norm(torch.stack([norm, *norms]))
         scale = torch.clamp(largest / (norm + 1e-6), max=1.0)
         torch._foreach_mul_(gradients, scale)
         return norm
@@ -96,6 +107,11 @@ class Optimizers:
         """Update the parameters by their gradients."""
         for part in self.parts:
             part.step()
+
+    def number_of(self, weight: Tensor) -> int:
+        """The number of a parameter in the names of `tensors`."""
+        numbered = (each for part in self.parts for group in part.param_groups for each in group["params"])
+        return next(number for number, each in enumerate(numbered) if each is weight)
 
     def tensors(self) -> dict[str, Tensor]:
         """The state as flat tensors, `<parameter number>.<name>`; the numbers go on from one part to the next."""

@@ -1,4 +1,4 @@
-"""Tensors in files of bounded size, each in the format of safetensors.
+"""Tensors to files of bounded size, each in the format of safetensors.
 
 A tensor that is larger than a file is cut into blocks of rows, which are stored as `<name>[<first>:<end>]`. A file is
 written from the memory of its tensors: nothing is copied.
@@ -7,13 +7,10 @@ Format: https://github.com/huggingface/safetensors#format
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Protocol
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 PART_BYTES = 256 << 20
@@ -24,7 +21,6 @@ _DTYPES = {
     torch.uint64: "U64", torch.uint32: "U32", torch.uint16: "U16", torch.bool: "BOOL", torch.complex64: "C64",
     torch.float8_e4m3fn: "F8_E4M3", torch.float8_e5m2: "F8_E5M2",
 }  # fmt: skip
-_BLOCK = re.compile(r"^(.*)\[(\d+):\d+\]$", re.DOTALL)
 
 
 class Output(Protocol):
@@ -48,7 +44,7 @@ def divide(tensors: Mapping[str, Tensor], most: int) -> list[dict[str, Tensor]]:
 
 
 def shapes_of_divided(tensors: Mapping[str, Tensor], most: int) -> dict[str, list[int]]:
-    """The shapes of the tensors that are cut into blocks, by name: `join` needs them."""
+    """The shapes of the tensors that are cut into blocks, by name: `Reading.join` needs them."""
     return {name: list(tensor.shape) for name, tensor in tensors.items() if _is_divided(tensor, most)}
 
 
@@ -64,25 +60,6 @@ def write(part: Mapping[str, Tensor], output: Output) -> None:
     for tensor in part.values():
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         output.write(flat.view(torch.uint8).numpy().data)
-
-
-def join(path: Path, shapes: Mapping[str, list[int]], into: dict[str, Tensor]) -> None:
-    """Read a file. Its blocks become parts of whole tensors. Raises SafetensorError, ValueError or RuntimeError.
-
-    The tensors are copies: the file is free afterwards.
-    """
-    with safe_open(path, framework="pt") as file:
-        names = file.keys()
-        for name in names:
-            tensor = file.get_tensor(name)
-            block = _BLOCK.match(name)
-            if block is None or block[1] not in shapes:
-                into[name] = tensor.clone()
-                continue
-            whole, first = block[1], int(block[2])
-            if whole not in into:
-                into[whole] = torch.empty(shapes[whole], dtype=tensor.dtype)
-            into[whole][first : first + len(tensor)].copy_(tensor)
 
 
 def _blocks(tensors: Mapping[str, Tensor], most: int) -> Iterator[tuple[str, Tensor]]:

@@ -24,6 +24,7 @@ from tasks.train.computation import Computation
 from tasks.train.data import Rows
 from tasks.train.random_states import generator_states, restore_generators
 from tasks.train.ranks import Ranks
+from tasks.train.row_tables import forget_gradients
 
 By = Literal["memory", "time"]
 SHARE = 0.8
@@ -126,7 +127,7 @@ class Probe:
                 raise
             return False
         finally:
-            self._network.zero_grad(set_to_none=True)
+            forget_gradients(self._network)
             if self._computation.device.type == "cuda":
                 torch.cuda.synchronize(self._computation.device)
         return True

@@ -9,6 +9,7 @@ ended leaves the others waiting for ever.
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -128,10 +129,48 @@ class Ranks:
             tensors[name] = one
         return None if head["none"] else {**head["values"], **tensors}
 
-    def share_weights(self, network: nn.Module) -> None:
-        """Begin with the weights of the first rank: code of a pipeline may have drawn others in each process."""
+    def share_weights(self, network: nn.Module, but: AbstractSet[int] = frozenset()) -> None:
+        """Begin with the weights of the first rank: code of a pipeline may have drawn others in each process.
+
+        but: the ids of parameters of which each rank has rows of its own.
+        """
         if self.size > 1:
-            network.load_state_dict(self.broadcast(network.state_dict()) or {})
+            state = {name: each for name, each in network.state_dict(keep_vars=True).items() if id(each) not in but}
+            shared = self.broadcast({name: each.detach() for name, each in state.items()})
+            network.load_state_dict({**network.state_dict(), **(shared or {})})
+
+    def exchange(self, parts: Sequence[Tensor], counts: Sequence[int] | None = None) -> list[Tensor]:
+        """Give each rank the part in its place, and return what each gives this one. Raises RankLost.
+
+        Parts differ in their first dimension alone. counts: how long those of the others are, where that is known.
+        """
+        if self.size == 1:
+            return list(parts)
+        lengths = [len(part) for part in parts]
+        given = torch.cat(list(parts))
+        with self._exchange():
+            if counts is None:
+                theirs = torch.empty(self.size, dtype=torch.int64)
+                distributed.all_to_all_single(theirs, torch.tensor(lengths), group=self._group)
+                counts = theirs.tolist()
+            taken = given.new_empty((sum(counts), *given.shape[1:]))
+            distributed.all_to_all_single(taken, given, list(counts), lengths, group=self._group)
+        return list(torch.split(taken, list(counts)))
+
+    def gather(self, value: Any) -> list[Any]:
+        """What each rank gives, in their order; values that JSON can hold. Raises RankLost."""
+        if self.size == 1:
+            return [value]
+        data = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        return [json.loads(part.numpy().tobytes()) for part in self.exchange([data] * self.size)]
+
+    def apart(self) -> "Ranks":
+        """The same ranks for another thread, whose exchanges do not mix with these. All ranks call it."""
+        if self.size == 1:
+            return self
+        with self._exchange():
+            group = distributed.new_group(backend="gloo", timeout=_NEVER)
+        return Ranks(rank=self.rank, size=self.size, group=group)
 
     def _broadcast_bytes(self, data: bytes) -> bytes:
         size = torch.tensor([len(data)])

@@ -40,6 +40,7 @@ class Segments:
                 threads=torch.get_num_threads(),
                 shards=self._shards.count,
                 precision=self._computation.precision.name,
+                tables="sharded" if self._state.optimizer.by_rows else "whole",
             )
         )
 
@@ -62,6 +63,7 @@ class Segments:
             segment = self._left.pop(0)
             self._computation.accumulation, self._shards.count = segment.accumulation, segment.shards
             self._computation.precision.name = segment.precision
+            self._state.optimizer.by_rows = segment.tables == "sharded"
             torch.set_num_threads(segment.threads)
             self.begin()
 

@@ -19,7 +19,7 @@ class Segment:
     """Steps in a row that are computed in one way; the fields are those of contracts.accumulation.Segment.
 
     begin: the completed steps at its begin. accumulation: micro-batches of a step. device: as torch names its kind.
-    threads: of the CPU, of each rank. shards: of a step. precision: of its layers.
+    threads: of the CPU, of each rank. shards: of a step. precision: of its layers. tables: whole or sharded.
     """
 
     begin: int
@@ -28,6 +28,7 @@ class Segment:
     threads: int
     shards: int = 1
     precision: str = "fp32"
+    tables: str = "whole"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from ratchet.model.networks import Network
 from tasks.train.computation import BatchLoss, Computation
 from tasks.train.data import Rows
 from tasks.train.ranks import Ranks
+from tasks.train.row_tables import fetch, row_tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +35,13 @@ class Batch:
 class SharedStep:
     """A step of all ranks; the gradients are in the parameters. rows: of the whole batch.
 
-    stop: whether a rank received a notice to stop.
+    stop: whether a rank received a notice to stop. save: whether the first rank wants this step saved.
     """
 
     result: BatchLoss
     rows: int
     stop: bool
+    save: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,7 @@ class Shards:
         self._buffers = [each for each in network.body.buffers() if _has_mean(each) or each.dtype == torch.int64]
         tables = [each for each in network.modules() if isinstance(each, nn.Embedding) and each.sparse]
         self._sparse = {id(table.weight) for table in tables}
+        self._by_row = {id(table.weight): table for table in row_tables(network)}
         computation.alive = ranks.heartbeat.beat
 
     @property
@@ -89,22 +92,30 @@ class Shards:
         if self._is_free:
             self.count = max(self.count, count)
 
-    def add_gradients(self, batch: Batch, step: int, *, stop: bool) -> SharedStep:
-        """Compute a step's gradients. stop: whether this rank received a notice to stop."""
+    def add_gradients(self, batch: Batch, step: int, *, stop: bool, save: bool = False) -> SharedStep:
+        """Compute a step's gradients. stop, save: whether this rank received a notice to stop, and wants a checkpoint.
+
+        All ranks save at one step: the first one says when.
+        """
         if self.count == 1:
             rows = batch.read(batch.chunks)
+            self._fetch(rows)
             batch.ahead()
-            return SharedStep(result=self._computation.add_gradients(rows), rows=len(rows), stop=stop)
+            result = self._computation.add_gradients(rows)
+            for table in self._by_row.values():
+                table.weight.grad = table.sum_at_owners(table.take_gradient())
+            return SharedStep(result=result, rows=len(rows), stop=stop, save=save)
         begin = [buffer.clone() for buffer in self._buffers]
         before = self._computation.accumulation
         while True:
             total = self._tree(batch, step, self._own(self.count), begin)
-            tensors = self._ranks.sum(total.tensors)
+            tensors = self._sum(total.tensors)
             accumulations = [0] * self._ranks.size
             accumulations[self._ranks.rank] = self._computation.accumulation
-            figures = [total.mass, total.rows, total.used, float(stop), *accumulations]
+            wanted = float(save and self._ranks.is_first)
+            figures = [total.mass, total.rows, total.used, float(stop), wanted, *accumulations]
             (shared,) = self._ranks.sum([torch.tensor(figures, dtype=torch.float64)])
-            mass, rows, used, stops, *accumulations = shared.tolist()
+            mass, rows, used, stops, saves, *accumulations = shared.tolist()
             most = int(max(accumulations))
             if most == before:
                 break
@@ -118,15 +129,17 @@ class Shards:
         with torch.no_grad():
             for buffer, value in zip(self._buffers, buffers, strict=True):
                 buffer.copy_(value / used if _has_mean(buffer) else value)
-        return SharedStep(result=BatchLoss(loss=loss / whole, mass=mass), rows=int(rows), stop=stops > 0)
+        result = BatchLoss(loss=loss / whole, mass=mass)
+        return SharedStep(result=result, rows=int(rows), stop=stops > 0, save=saves > 0)
 
     def scores(self, rows: Rows) -> Tensor:
         """Raw outputs for any number of rows: of each rank those of some parts."""
         if self.count == 1:
-            return self._computation.scores(rows)
+            return self._scores([rows])[0]
         parts = rows.parts(self.count)
         own = [number for number in range(len(parts)) if number % self._ranks.size == self._ranks.rank]
-        found = {number: self._computation.scores(parts[number]) for number in own or [0]}
+        some = own or [0]
+        found = dict(zip(some, self._scores([parts[number] for number in some]), strict=True))
         like = next(iter(found.values()))
         zeros = [like.new_zeros((len(part), *like.shape[1:])) for part in parts]
         (whole,) = self._ranks.sum(
@@ -143,6 +156,37 @@ class Shards:
         (shared,) = self._ranks.sum([given])
         return tuple(None if np.isnan(number) else number for number in shared.tolist())
 
+    def _scores(self, parts: Sequence[Rows]) -> list[Tensor]:
+        """Raw outputs of each part. With sharded tables all ranks fetch as often as the one with most to compute."""
+        if not self._by_row:
+            return [self._computation.scores(part) for part in parts]
+        in_pieces = [self._computation.pieces(part) for part in parts]
+        pieces = [piece for some in in_pieces for piece in some]
+        found = list[Tensor]()
+        for number in range(max(self._ranks.gather(len(pieces)))):
+            own = pieces[number : number + 1]
+            self._fetch(own[0] if own else None)
+            found.extend(self._computation.scores(piece) for piece in own)
+        scores = iter(found)
+        return [torch.cat([next(scores) for _ in some]) for some in in_pieces]
+
+    def _fetch(self, rows: Rows | None) -> None:
+        """Get what rows need of sharded tables; all ranks call it alike."""
+        if self._by_row:
+            fetch(self._network, None if rows is None else rows.places)
+
+    def _sum(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The sums over all ranks; of a sharded table, that of this rank's rows."""
+        tables = {
+            place: self._by_row[id(weight)]
+            for place, weight in enumerate(self._parameters)
+            if id(weight) in self._by_row
+        }
+        others = iter(self._ranks.sum([each for place, each in enumerate(tensors) if place not in tables]))
+        return [
+            tables[place].sum_at_owners(each) if place in tables else next(others) for place, each in enumerate(tensors)
+        ]
+
     def _own(self, count: int) -> range:
         """The shards of this rank."""
         each = count // self._ranks.size
@@ -158,6 +202,7 @@ class Shards:
     def _shard(self, batch: Batch, step: int, shard: int, begin: Sequence[Tensor]) -> _Sum:
         chunks = batch.chunks[shard :: self.count]
         rows = batch.read(chunks) if len(chunks) else None
+        self._fetch(rows)
         if shard == self._own(self.count)[-1]:
             batch.ahead()
         with torch.no_grad():
@@ -179,13 +224,16 @@ class Shards:
 
     def _gradient(self, weight: Tensor) -> Tensor:
         """Take the gradient from a parameter: zeros where a shard has not used it."""
+        if id(weight) in self._by_row:
+            return self._by_row[id(weight)].take_gradient()
         gradient, weight.grad = weight.grad, None
         if gradient is not None:
             return gradient.coalesce() if gradient.is_sparse else gradient
         if id(weight) not in self._sparse:
             return torch.zeros_like(weight)
         no_rows = torch.empty((1, 0), dtype=torch.int64, device=weight.device)
-        empty = torch.sparse_coo_tensor(no_rows, weight.new_empty((0, *weight.shape[1:])), weight.shape)
+        values = weight.new_empty((0, *weight.shape[1:]))
+        empty = torch.sparse_coo_tensor(no_rows, values, weight.shape, check_invariants=False)
         return empty.coalesce()
 
     def _split(self, tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], Tensor, Sequence[Tensor]]:

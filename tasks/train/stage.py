@@ -20,6 +20,7 @@ from ratchet.model.networks import Network
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.checkpoint_folder import StoreCheckpointFolder
+from tasks.train import optimizer
 from tasks.train.building import describe, fit
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.custom_code import load_loss, locate_errors
@@ -38,6 +39,7 @@ from tasks.train.profile_page import answer, page
 from tasks.train.profiling import TRACED, WARM_UP, Profile, Profiler
 from tasks.train.ranks import Ranks
 from tasks.train.result_metrics import metrics
+from tasks.train.row_tables import shard, unshard
 from tasks.train.settings import Recipe, Segment, Settings
 from tasks.train.startup import prepare
 from tasks.train.step_sizes import refuse_step_sizes, rows_of
@@ -91,6 +93,7 @@ def train_model(
     try_own_code(description, ctx.folder, device, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
     network = fit(Network(description, custom_body(description, ctx.folder)), state)
     begun = begin_with_parent(ctx, network, description)
+    _shard(ctx, network, ours)
     with ctx.phase("read"):
         both = _read(ctx, network, features, state, ours)
         train, valid = both.split(rows_of(features, "train"))
@@ -99,7 +102,7 @@ def train_model(
     settings = _settings(ctx, features, len(train), measured, device)
     if begun is not None and begun.is_close:
         settings = shorten(settings, epochs=begun.parent.epochs, rows=len(both))
-    folder = StoreCheckpointFolder(ctx.store, ctx.request, ctx.disk)
+    folder = StoreCheckpointFolder(ctx.store, ctx.request, ctx.disk, names_training=ours.is_first)
     checkpointer = Checkpointer(folder, keep=ctx.spec.train.checkpoint.keep, warn=ctx.log.warning)
     with (
         ctx.phase("train"),
@@ -124,6 +127,8 @@ def train_model(
         trace = ctx.disk / "profile-trace.json.gz"
         with Profiler(loop, trace) if ctx.spec.train.profile and ours.is_first else nullcontext() as profiler:
             result = loop.run()
+        del loop  # and with it what the model does not need: moments, a copy of what was saved last
+        unshard(network)
         ours.heartbeat.end()
     ours.leave_if_not_first()
     if profiler is not None:
@@ -141,6 +146,14 @@ def train_model(
         summary=summary,
         metrics=metrics(result, len(train), checkpointer),
     )
+
+
+def _shard(ctx: StageContext, network: Network, ranks: Ranks) -> None:
+    """Keep this rank's rows of large tables, where the pipeline asks for it."""
+    least = optimizer.LARGE
+    if ctx.spec.train.tables == "sharded" and not shard(network, ranks, smallest=least):
+        message = f"train.tables: sharded has no effect: no table of vectors of categories has {least:,} rows"
+        ctx.log.warning(message)
 
 
 def _read(ctx: StageContext, network: Network, features: FeatureSet, state: FittedState, ranks: Ranks) -> Rows:

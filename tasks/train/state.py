@@ -15,10 +15,12 @@ from torch import Tensor
 
 from ratchet.model.networks import Network
 from tasks.train.averaging import Average
-from tasks.train.checkpoint import BEST, Checkpoint
+from tasks.train.checkpoint import BEST, Checkpoint, Checkpointer
 from tasks.train.optimizer import Optimizers
 from tasks.train.precision import LossScale
 from tasks.train.random_states import generator_states, restore_generators
+from tasks.train.ranks import Ranks
+from tasks.train.row_tables import row_tables
 from tasks.train.schedule import Fall
 from tasks.train.settings import Segment
 
@@ -121,7 +123,25 @@ class TrainState:
         """The state to save. Only the update of the weights changes parameters and the optimizer's state."""
         updated = {id(parameter) for parameter in self.network.parameters() if parameter.requires_grad}
         moving = (name for name, each in self.network.state_dict(keep_vars=True).items() if id(each) not in updated)
-        return Checkpoint(step=self.step, state=self.state_dict(), moving={f"model.{name}" for name in moving})
+        state = self.state_dict()
+        rows = {name: count for name in state if (count := self.rows_of(name)) is not None}
+        return Checkpoint(step=self.step, state=state, moving={f"model.{name}" for name in moving}, rows=rows)
+
+    def rows_of(self, name: str) -> int | None:
+        """The rows of the whole table, for a tensor of the state that has those of this rank; None for others."""
+        return self._tables().get(name) or self._tables().get(name.rpartition(".")[0])
+
+    def _tables(self) -> dict[str, int]:
+        """The rows of sharded tables by the names of their tensors; of the optimizer without the last part."""
+        names = {id(weight): name for name, weight in self.network.named_parameters()}
+        found = dict[str, int]()
+        for table in row_tables(self.network):
+            number = next(n for n, each in enumerate(self.optimizer.tables) if each is table.weight)
+            of_optimizer = f"optimizer.{self.optimizer.number_of(table.weight)}"
+            of_average = (f"average.tables.{number}", f"average.seen.{number}")
+            name = names[id(table.weight)]
+            found |= dict.fromkeys((f"model.{name}", f"{BEST}{name}", of_optimizer, *of_average), table.num_embeddings)
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """All fields by their stored names: tensors, and values that JSON can hold. Names and order are the format."""
@@ -167,6 +187,24 @@ class TrainState:
         if not _is_measured(result.valid_metric) or not _is_measured(best):
             return _is_measured(result.valid_metric) or not _is_measured(best)
         return result.valid_metric < best if lower_is_better else result.valid_metric > best
+
+
+def read_newest(checkpointer: Checkpointer, state: TrainState, ranks: Ranks) -> dict[str, Any] | None:
+    """The newest checkpoint, and `is_own`; None without one. All ranks call it.
+
+    The first rank reads for all; where tables are sharded, each reads its rows of them.
+    """
+
+    def is_sharded(name: str) -> bool:
+        return state.rows_of(name) is not None
+
+    found = checkpointer.newest(is_sharded) if ranks.is_first or row_tables(state.network) else None
+    if found is None:
+        return ranks.broadcast(None)
+    own = {name: value for name, value in found.state.items() if is_sharded(name)}
+    others = {name: value for name, value in found.state.items() if name not in own}
+    shared = ranks.broadcast({**others, "is_own": found.is_own})
+    return None if shared is None else {**shared, **own}
 
 
 def _is_measured(metric: float | None) -> TypeGuard[float]:

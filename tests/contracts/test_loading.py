@@ -110,7 +110,7 @@ def test_misfits_are_reported_together_with_invalid_keys() -> None:
     )
     assert problems(text) == [
         "p.yaml:26: train.epoch: unknown key; allowed: accumulation, batch_size, checkpoint, curriculum, ema, epochs, evaluations, init, learning_rate, model, "
-        "objective, optimizer, patience, precision, profile, recompute, refit, seed, shards, steps, valid_days, watchdog, weight_decay; did you mean epochs?",
+        "objective, optimizer, patience, precision, profile, recompute, refit, seed, shards, steps, tables, valid_days, watchdog, weight_decay; did you mean epochs?",
         "p.yaml:30: evaluate.metric: rmse does not measure a ranking model; allowed: ndcg@K, mrr@K, map@K, precision@K, recall@K",
         "p.yaml:30: evaluate.slices.0: price is a number, and its values are too many to be slices; to do: write "
         "{column: price, bins: 4}",
@@ -253,6 +253,17 @@ def test_processes_share_no_fewer_shards_than_there_are() -> None:
     )
     enough = loads(few.replace("shards: 2", "shards: 8"))
     assert (enough.resources["train"].ranks, enough.train.shards) == (4, 8)
+
+
+def test_sharded_tables_need_a_column_that_has_one() -> None:
+    sharded = changed("batch_size: auto", "batch_size: auto\n  tables: sharded")
+    assert loads(sharded).train.tables == "sharded"
+    none = sharded.replace("role: categorical", "role: ignore")
+    said = "train.tables: sharded has no effect: no column has role categorical, so there is no table of vectors; allowed: whole"
+    assert any(said in line for line in problems(none)), problems(none)
+    assert "tables: 'split' is not allowed; allowed: whole, sharded" in " ".join(
+        problems(sharded.replace("sharded", "split"))
+    )
 
 
 def test_what_a_file_may_no_longer_ask_for_still_reads_in_a_stored_document() -> None:

@@ -1,10 +1,13 @@
 """`python -m tests.train.one_rank OPTIONS`: a training in miniature, as one of the ranks that the environment names, or by
 itself. The first rank prints its losses, the digest of its weights, and how its steps were computed.
 
-OPTIONS is JSON: kind of training; shards, or one for each rank; folder of checkpoints; stop_after, the steps after which
-the last rank receives a notice to stop; segments to repeat; seed; settings, further ones of the loop.
+OPTIONS is JSON, of a training or of several in turn: kind of training; shards, or one for each rank; folder of checkpoints; stop_after, the steps after which
+the last rank receives a notice to stop; segments to repeat; seed; settings, further ones of the loop; sharded, whether its table is sharded by row;
+largest_gradient, the norm to which a larger one is clipped; full_for, how the names of files begin for which the last
+rank has no room.
 """
 
+import errno
 import json
 import logging
 import os
@@ -21,9 +24,11 @@ from torch import nn
 from ratchet.model.description import Architecture, CategoricalColumn, Description
 from ratchet.model.layers import Layers
 from ratchet.model.networks import Network
+from tasks.train import loop as loop_module
 from tasks.train.checkpoint import Checkpointer
 from tasks.train.heartbeat import Heartbeat
 from tasks.train.ranks import RankDone, Ranks
+from tasks.train.row_tables import row_tables, shard, unshard
 from tasks.train.settings import Segment
 from tasks.train.stopping import StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
@@ -32,16 +37,27 @@ LARGE = 100_000
 
 
 class FilesFolder(MemoryFolder):
-    """A CheckpointFolder of files."""
+    """A CheckpointFolder of files, which all ranks see."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, full_for: str = "") -> None:
+        """full_for: how the names of files begin for which there is no room."""
         super().__init__()
-        self.folder = folder
-        self.files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        self.folder, self.full_for = folder, full_for
+        folder.mkdir(exist_ok=True)
 
     def put(self, name: str, data: bytes) -> None:
-        super().put(name, data)
+        if self.full_for and name.startswith(self.full_for):
+            raise OSError(errno.ENOSPC, "no room")
         (self.folder / name).write_bytes(data)
+
+    def get(self, name: str) -> bytes:
+        return (self.folder / name).read_bytes()
+
+    def names(self) -> list[str]:
+        return [path.name for path in self.folder.iterdir()]
+
+    def remove(self, name: str) -> None:
+        (self.folder / name).unlink(missing_ok=True)
 
 
 class Normed(nn.Sequential):
@@ -71,50 +87,62 @@ def made(kind: str) -> Network:
     return Network(described, (lambda inputs: Layers(Normed(inputs))) if kind == "normed" else None)
 
 
-def main(options: dict[str, Any]) -> None:
+def main(given: dict[str, Any] | list[dict[str, Any]]) -> None:
     torch.set_num_threads(1)
-    kind, stop_after = options["kind"], options.get("stop_after")
-    segments = tuple(Segment(**each) for each in options.get("segments", ()))
     several = "RANK" in os.environ
     with Ranks.join(Heartbeat(), device=torch.device("cpu")) if several else nullcontext(Ranks()) as ranks:
-        net = made(kind)
-        for weight in net.parameters():  # as code that draws by itself in each process
-            weight.data.add_(ranks.rank)
-        objective = "ranking" if kind == "ranking" else "binary"
-        train, valid = rows(objective), rows(objective, 300, seed=5)
-        if kind in ("table", "normed"):
-            train, valid = (replace(each, numeric=each.numeric[:, :0]) for each in (train, valid))
-        torch.manual_seed(options.get("seed", ranks.rank))  # what a rank draws by itself must not matter
-        folder = FilesFolder(Path(options["folder"])) if "folder" in options else MemoryFolder()
-        one = loop(
-            objective,
-            net=net,
-            train=train,
-            valid=valid,
-            ranks=ranks,
-            stop_after=stop_after if ranks.rank == ranks.size - 1 else None,
-            checkpointer=Checkpointer(folder, keep=2, warn=logging.getLogger(__name__).warning),
-            batch_size=256,
-            epochs=3,
-            shards=options.get("shards"),
-            segments=segments,
-            **options.get("settings", {}),
-        )
-        try:
-            result = one.run()
-        except StopTraining:
-            sys.stdout.write(json.dumps("stopped"))
-            return
-        except RankDone:
-            return
-        if ranks.is_first:
-            found = {
-                "losses": [each.loss for each in result.history],
-                "digest": sha256(b"".join(bits(net).values())).hexdigest(),
-                "resumed_from": result.resumed_from,
-                "segments": [asdict(each) for each in result.segments],
-            }
-            sys.stdout.write(json.dumps(found))
+        made = [train(options, ranks) for options in (given if isinstance(given, list) else [given])]
+    if ranks.is_first:
+        sys.stdout.write(json.dumps(made if isinstance(given, list) else made[0]))
+
+
+def train(options: dict[str, Any], ranks: Ranks) -> Any:
+    """What the first rank says of a training."""
+    kind, stop_after = options["kind"], options.get("stop_after")
+    objective = "ranking" if kind == "ranking" else "binary"
+    net = made(kind)
+    if options.get("sharded"):
+        assert shard(net, ranks, smallest=LARGE) == 1
+    own = {id(table.weight) for table in row_tables(net)}
+    for weight in net.parameters():  # as code that draws by itself in each process
+        weight.data.add_(ranks.rank * (id(weight) not in own))
+    train, valid = rows(objective), rows(objective, 300, seed=5)
+    if kind in ("table", "normed"):
+        train, valid = (replace(each, numeric=each.numeric[:, :0]) for each in (train, valid))
+    torch.manual_seed(options.get("seed", ranks.rank))  # what a rank draws by itself must not matter
+    full_for = options.get("full_for", "") if ranks.rank == ranks.size - 1 else ""
+    folder = FilesFolder(Path(options["folder"]), full_for=full_for) if "folder" in options else MemoryFolder()
+    one = loop(
+        objective,
+        net=net,
+        train=train,
+        valid=valid,
+        ranks=ranks,
+        stop_after=stop_after if ranks.rank == ranks.size - 1 else None,
+        checkpointer=Checkpointer(folder, keep=2, warn=logging.getLogger(__name__).warning, part_bytes=1 << 18),
+        **{"batch_size": 256, "epochs": 3, "shards": options.get("shards"), **options.get("settings", {})},
+        segments=tuple(Segment(**each) for each in options.get("segments", ())),
+    )
+    largest = loop_module._LARGEST_GRADIENT
+    loop_module._LARGEST_GRADIENT = options.get("largest_gradient", largest)
+    try:
+        result = one.run()
+    except StopTraining:
+        return "stopped"
+    except RankDone:
+        return None
+    finally:
+        loop_module._LARGEST_GRADIENT = largest
+    tensors = [each for each in one._state.state_dict().values() if isinstance(each, torch.Tensor)]
+    numbers = sum(each.numel() for each in tensors if each.is_floating_point())
+    unshard(net)
+    return {
+        "losses": [each.loss for each in result.history],
+        "digest": sha256(b"".join(bits(net).values())).hexdigest(),
+        "resumed_from": result.resumed_from,
+        "segments": [asdict(each) for each in result.segments],
+        "numbers": numbers,
+    }
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def test_a_checkpoint_of_an_earlier_release_is_named_and_training_begins_with_st
     folder.files = {"step-0000000030.safetensors": tensors, "step-0000000030.json": json.dumps(document).encode()}
     assert loop("binary", net=made, folder=folder, warnings=logged).run().resumed_from is None
     assert logged == [
-        "the checkpoint of step 30 is of another release (it is not of format 4); training uses the one before it"
+        "the checkpoint of step 30 is of another release (it is not of format 4 or 5); training uses the one before it"
     ]
     assert steps_of(folder) == [32, 48]
     assert "step-0000000030.safetensors" not in folder.files

@@ -9,6 +9,7 @@ from safetensors.torch import load, load_file
 from torch import Tensor
 
 from tasks.train import parts
+from tasks.train.stripes import Reading
 
 TENSORS = {
     "large": torch.arange(3000, dtype=torch.float32).reshape(1000, 3),
@@ -32,15 +33,16 @@ def stored(part: dict[str, Tensor]) -> bytes:
 @pytest.mark.parametrize("most", [1, 100, 4096, 1 << 20])
 def test_tensors_come_back_to_the_bit_whatever_the_size_of_a_file(most: int, tmp_path: Path) -> None:
     divided = parts.divide(TENSORS, most)
-    found: dict[str, Tensor] = {}
+    found, left = dict[str, Tensor](), dict[str, int]()
     for number, part in enumerate(divided):
         rows = [tensor.nbytes for tensor in part.values()]
         assert sum(rows) <= most or len(rows) == 1
         path = tmp_path / f"{number}.safetensors"
         path.write_bytes(stored(part))
-        parts.join(path, parts.shapes_of_divided(TENSORS, most), found)
+        Reading().join(path, parts.shapes_of_divided(TENSORS, most), found, left)
         path.write_bytes(b"")  # what was read does not need the file
     assert found.keys() == TENSORS.keys()
+    assert not any(left.values())
     for name, tensor in TENSORS.items():
         assert (found[name].dtype, found[name].shape) == (tensor.dtype, tensor.shape)
         assert torch.equal(found[name], tensor)

@@ -12,11 +12,16 @@ import pytest
 
 from tasks.train.ranks import RankDone, Ranks
 
-_LONGEST_S = 120
+_LONGEST_S = 300
 
 
 def train(size: int, **options: Any) -> Any:
     """What the first of `size` ranks says at its end; the options are those of `one_rank`."""
+    return run(size, options)
+
+
+def run(size: int, options: dict[str, Any] | list[dict[str, Any]]) -> Any:
+    """The same for a training, or several in turn."""
     command = [sys.executable, "-m", "tests.train.one_rank", json.dumps(options)]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
