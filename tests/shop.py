@@ -22,7 +22,8 @@ from ratchet.contracts.parent import Parent, WarmStart
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import UPSTREAM, StageRequest
 from ratchet.contracts.result import Artifact, PublishedResult
-from ratchet.contracts.summaries import Evaluation, Judgement, Snapshot, SnapshotDay, Split, TrainedModel
+from ratchet.contracts.snapshot import Snapshot, SnapshotDay
+from ratchet.contracts.summaries import Evaluation, Judgement, Split, TrainedModel
 from ratchet.model.description import Architecture, CategoricalColumn, Description, NumericColumn
 from ratchet.model.networks import Network
 from ratchet.model.saving import digest_of_model, dump

@@ -36,6 +36,13 @@ def _run(options: argparse.Namespace) -> int:
         overrides=as_text(changed),
     )
     print(f"{spec.name} {day}: a window of {count(planned.days, 'day')}, {planned.source_bytes / 1e6:.1f} MB of source")
+    for days, what in (
+        (planned.new, "would be read for the first time"),
+        (planned.changed, "changed in the source and would be read again"),
+        (planned.held, "would be taken from the snapshot, as the source has no files of them"),
+    ):
+        if days:
+            print(f"{count(len(days), 'day')} {what}: {', '.join(spans(days))}")
     if planned.missing:
         print(f"no data for {count(len(planned.missing), 'day')}: {', '.join(spans(planned.missing))}")
     if day in planned.missing:

@@ -64,6 +64,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "may, judged against production, and the others are judged along their own winners (default: register.promote "
         "of pipeline.yaml; never with --from and --to)",
     )
+    parser.add_argument(
+        "--as-of",
+        choices=("then", "now"),
+        default="now",
+        help="then: the data as the first run of the date that came to a verdict saw them, from the snapshot, even if "
+        "the source has changed or is gone; now: the data as they are, with later changes (default: now)",
+    )
     parser.add_argument("--rebuild", action="store_true", help="build every stage again, even if its result is cached")
     parser.add_argument(
         "--json", action="store_true", help="print the result as JSON on standard output, and nothing else (see below)"
@@ -120,6 +127,7 @@ def _runs(options: argparse.Namespace) -> Iterator[LocalRun]:
                 rebuild=options.rebuild,
                 promote=options.promote if options.promote != "latest" else "auto" if last else "never",
                 image=image,
+                as_of=options.as_of,
                 chain=chain,
                 latest=last,
             )

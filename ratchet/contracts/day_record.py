@@ -7,7 +7,7 @@ from pydantic import Field
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.result import Sha256
-from ratchet.contracts.summaries import Snapshot
+from ratchet.contracts.snapshot import Snapshot
 
 Action = Literal["accept", "refuse", "admit"]
 

@@ -54,6 +54,11 @@ def published_prefix(key: str) -> str:
     return "/".join(key.split("/")[:4])
 
 
+def published_days(pipeline: str, stage: Stage) -> str:
+    """The prefix under which all parts of a stage's days are published."""
+    return join("published", pipeline, day_part(stage))
+
+
 def day_part(stage: Stage) -> str:
     """The part under which a stage publishes each day by itself."""
     return f"{stage}.day"
@@ -64,24 +69,24 @@ def damaged(prefix: str) -> str:
     return f"{prefix}/damaged"
 
 
-def damaged_manifest(prefix: str, digest: str) -> str:
-    """One of them. `digest`: of its bytes."""
-    return f"{damaged(prefix)}/{segment(digest[:_DIGEST])}.json"
-
-
 def superseded(prefix: str) -> str:
     """The prefix of the manifests that a rebuild has replaced: runs that were made before still read what they name."""
     return f"{prefix}/superseded"
 
 
-def superseded_manifest(prefix: str, digest: str) -> str:
-    """One of them. `digest`: of its bytes."""
-    return f"{superseded(prefix)}/{segment(digest[:_DIGEST])}.json"
+def manifest_aside(place: str, digest: str) -> str:
+    """A manifest that is kept in such a place. `digest`: of its bytes."""
+    return f"{place}/{segment(digest[:_DIGEST])}.json"
 
 
 def table(pipeline: str, schema: str) -> str:
     """The Delta table of a pipeline's rows; another schema is another table. `schema` is a digest."""
     return join("tables", pipeline, schema[:_DIGEST])
+
+
+def snapshot_index(table: str) -> str:
+    """The document that says what a snapshot table holds of each day."""
+    return f"{table}.json"
 
 
 def runs(pipeline: str) -> str:
@@ -243,11 +248,6 @@ def head_below(place: str) -> str:
 def lost_below(place: str) -> str:
     """Where files are kept that a person has taken out of the ledger whose prefix is `place`."""
     return f"{place}/lost"
-
-
-def ledger_head(model: str) -> str:
-    """The document that names the newest record of a model's ledger."""
-    return head_below(ledger(model))
 
 
 def shadow(model: str, chain: str) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.checks import Validate
-from ratchet.contracts.columns import FEATURES, LISTS, Column, Role, columns_fit
+from ratchet.contracts.columns import FEATURES, LISTS, Column, ColumnType, Role, columns_fit
 from ratchet.contracts.computing import computing
 from ratchet.contracts.document import Document
 from ratchet.contracts.gate import (
@@ -147,6 +147,11 @@ class PipelineSpec(Document):
     def slice_columns(self) -> tuple[str, ...]:
         """The columns that evaluate.slices reads."""
         return tuple(sorted(set().union(*(one.columns for one in self.evaluate.slices))))
+
+    @property
+    def source_columns(self) -> dict[str, ColumnType]:
+        """The columns that come from the source, in the file's order."""
+        return {name: column.type for name, column in self.columns.items() if not column.derived}
 
     @property
     def model_name(self) -> str:

@@ -12,12 +12,14 @@ from ratchet.contracts.authority import Finding
 from ratchet.contracts.champion import Champion
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.document import Document
+from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.parent import Parent
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.readers import Reader
 from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.resuming import resume_key
+from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.step_rows import MAX_ACCUMULATION
 
@@ -40,8 +42,25 @@ class SourceDay(Document):
 
     day: date
     files: tuple[SourceFile, ...] = Field(
-        description="Without files the day is missing. For sql and delta the files name the query or the version."
+        description="Those that the source has. For sql and delta they name the query or the version."
     )
+    held: SnapshotDay | None = Field(
+        None,
+        description="The day as the snapshot has it, where it is read from there: the source has no files of it any "
+        "more, or the run takes it as it was then.",
+    )
+
+    @property
+    def missing(self) -> bool:
+        """Whether neither the source nor the snapshot has the day."""
+        return not self.files and self.held is None
+
+    @property
+    def identity(self) -> str:
+        """What changes with its rows: it is a part of the fingerprint of ingest."""
+        if self.held is not None:
+            return f"held {self.held.file.sha256}"
+        return digest_of([file.model_dump(mode="json") for file in self.files]) if self.files else "missing"
 
 
 class SourceChange(Document):
@@ -168,6 +187,11 @@ class StageRequest(Document):
     authority: Finding | None = Field(None, description="Only for evaluate and register: see RunPlan.")
     fingerprint: Sha256
     parts: dict[str, str] = Field(description="The parts of the fingerprint.")
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether ingest needs the source: some day is not planned to come from the snapshot."""
+        return any(day.held is None for day in self.source)
 
     @property
     def resume_key(self) -> str:

@@ -22,52 +22,10 @@ from ratchet.contracts.judgements import (
     Verdict,
 )
 from ratchet.contracts.parent import WarmStart
-from ratchet.contracts.readers import Reader
 from ratchet.contracts.refit import Refit
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.result import Artifact, Sha256, StageResult
-
-
-class SnapshotDay(Document):
-    """One partition of the snapshot: one day, one immutable Parquet file."""
-
-    day: date
-    file: Artifact
-    source: Sha256 = Field(
-        description="The digest of the source files' names and bytes; of a query or a Delta table, of the day's rows."
-    )
-    zones: dict[str, bool] = Field(
-        default_factory=dict,
-        description="By timestamp column: true if the source gave a zone other than UTC, false if it gave none.",
-    )
-
-
-class KeptRows(Document):
-    """Held-out days with the columns of a model in production, where the pipeline file does not have them all.
-
-    Row i of such a day is row i of the day's file in the snapshot.
-    """
-
-    reader: Reader
-    days: tuple[SnapshotDay, ...]
-    cause: str = Field("", description="Why a day is not there, if one is not: such as a column that the source lost.")
-
-
-class Snapshot(Document):
-    """ingest: a version of the snapshot table, with the digest of every file. A training always names a version."""
-
-    table: str = Field(description="The Delta table's key in the store.")
-    version: int = Field(ge=0)
-    days: tuple[SnapshotDay, ...]
-    missing: tuple[date, ...] = Field(
-        (), description="Days of the window without data, if source.missing_days is skip."
-    )
-    kept: tuple[KeptRows, ...] = Field((), description="Rows for models in production that read other columns.")
-
-    @property
-    def rows(self) -> int:
-        """Rows over all days."""
-        return sum(day.file.rows or 0 for day in self.days)
+from ratchet.contracts.snapshot import Snapshot
 
 
 class Check(Document):

@@ -19,9 +19,10 @@ from ratchet.contracts.parent import Parent
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Pins, Promotion, RunKind
 from ratchet.contracts.result import Artifact, Sha256
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stage_environment import StageEnvironment
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Judgement, Snapshot, TrainedModel
+from ratchet.contracts.summaries import Judgement, TrainedModel
 
 
 class RecordedStage(Document):

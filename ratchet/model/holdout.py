@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ratchet.contracts.columns import Column
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.summaries import Snapshot
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.metrics.metrics import Rows
 from ratchet.model.rows import read_rows
 from ratchet.store.artifacts import fetch

@@ -10,8 +10,9 @@ from datetime import UTC, date, datetime
 from ratchet.contracts import paths
 from ratchet.contracts.day_record import Action, DayRecord, DayStates
 from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Snapshot, Validation
+from ratchet.contracts.summaries import Validation
 from ratchet.store.base import Store
 from ratchet.store.sealed import seal, unseal
 

@@ -7,8 +7,11 @@ from datetime import date
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.judgements import Interval
-from ratchet.contracts.request import RunKind, RunPlan
-from ratchet.runs.outcomes import outcomes
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.request import RunKind, RunPlan, SourceDay
+from ratchet.contracts.snapshot import SnapshotDay
+from ratchet.runs.outcomes import outcome_of_stage, outcomes
+from ratchet.runtime.held_days import table_of
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record, champion_of, records
 
@@ -79,6 +82,16 @@ def first_judged(store: Store, pipeline: str, day: date) -> RunPlan | None:
         if judged is not None and judged.state == "done":
             return plan
     return None
+
+
+def seen_days(store: Store, plan: RunPlan, spec: PipelineSpec) -> dict[date, SourceDay]:
+    """The days of a run as it saw them: from the snapshot, where that is of the columns that a pipeline has now."""
+    ingest = outcome_of_stage(store, plan.spec.name, plan.run_id, "ingest")
+    held: dict[date, SnapshotDay] = {}
+    if ingest is not None and ingest.result is not None:
+        snapshot = summaries.snapshot(ingest.result)
+        held = {day.day: day for day in snapshot.days} if snapshot.table == table_of(spec) else {}
+    return {each.day: each.model_copy(update={"held": held.get(each.day, each.held)}) for each in plan.source}
 
 
 def newest(

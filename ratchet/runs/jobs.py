@@ -34,9 +34,9 @@ _TRACKING_STAGES: frozenset[Stage] = frozenset({"register", "report"})
 def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
     """The job of a request; image None runs it as a process.
 
-    A stage sees the store; ingest sees the source too, read-only. A stage gets a network only if it reaches the store,
-    the source or the tracking server through one: RATCHET_STAGE_NETWORK where it is set. With a store in S3 it gets the
-    volume RATCHET_CACHE_VOLUME.
+    A stage sees the store; ingest sees the source too, read-only, if it needs it. A stage gets a network only if it
+    reaches the store, the source or the tracking server through one: RATCHET_STAGE_NETWORK where it is set. With a
+    store in S3 it gets the volume RATCHET_CACHE_VOLUME.
     """
     urls, mounts, user = [], [], f"{STAGE_USER}:{STAGE_USER}"
     uses_s3 = request.store.startswith("s3:")
@@ -45,7 +45,7 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
         mounts.append(Mount(path=str(store.root), read_only=False))
         if image is not None:
             user = "{}:{}".format(*store.owner())
-    if request.stage == "ingest":
+    if request.stage == "ingest" and request.reads_source:
         check_reach(request.spec.source, request.source_root, request.source, store)
         uses_s3 = uses_s3 or request.source_root.startswith("s3:")
         if request.spec.source.kind == "sql":
@@ -152,7 +152,7 @@ def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str,
         secrets[CREDENTIALS] = s3_credentials(request.stage)
     if tracks and (found := mlflow_credentials()):
         secrets[MLFLOW_CREDENTIALS] = found
-    if request.stage == "ingest" and (variables := _source_variables(request.spec.source)):
+    if request.stage == "ingest" and request.reads_source and (variables := _source_variables(request.spec.source)):
         secrets[ENVIRONMENT] = json.dumps(variables).encode()
     return secrets
 

@@ -1,6 +1,6 @@
 """Planning: everything that is decided before the first stage of a run, and written once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -13,18 +13,18 @@ from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides, refuse_other_production, refuse_promotion
 from ratchet.contracts.loading import load
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.request import AsOf, Promotion, RunKind, RunPlan
+from ratchet.contracts.request import AsOf, Promotion, RunKind, RunPlan, SourceDay
 from ratchet.contracts.result import Artifact
 from ratchet.production.baseline import Mode, drift_reference, promotion
 from ratchet.production.findings import unreadable
 from ratchet.production.reconcile import reconcile, sentences
 from ratchet.runs.chain import chain_of
 from ratchet.runs.day_records import day_states
-from ratchet.runs.history import first_judged
+from ratchet.runs.history import first_judged, seen_days
 from ratchet.runs.parents import find_parent
 from ratchet.runs.pins import pins
+from ratchet.runtime.held_days import source_days
 from ratchet.runtime.source_reach import check_reach
-from ratchet.runtime.sources import list_days
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 
@@ -82,16 +82,14 @@ def make_plan(
     now = datetime.now(UTC)
     store.prepare()  # first of all: a new folder is given to the user of the stages only while it is empty
     packed = bundle.pack(folder)
-    root, source = list_days(spec.source, dates.window(data_date, spec.source.window_days))
-    check_reach(spec.source, root, source, store)
+    first = first_judged(store, spec.name, data_date) if as_of == "then" else None
+    root, source = _source(store, spec, dates.window(data_date, spec.source.window_days), first)
+    if any(day.held is None for day in source):
+        check_reach(spec.source, root, source, store)
     if publish:  # before the champion of the date is looked up: from now on, no change of production is in office on it
         store.create(paths.night(spec.name, data_date, run_id), b"")
     production = reconcile(store, tracking_uri, spec.model_name, look=not publish)
     authority = production.finding
-    first = first_judged(store, spec.name, data_date) if as_of == "then" else None
-    if first is not None:
-        then = {each.day: each for each in first.source}
-        source = tuple(then.get(each.day, each) for each in source)
     parent, fresh = find_parent(store, spec, data_date, "backfill" if chain else kind)
     plan = RunPlan(
         run_id=run_id,
@@ -141,6 +139,20 @@ def make_plan(
     planned = _read(store, key) or plan
     _refuse_foreign(planned, ours)
     return planned
+
+
+def _source(
+    store: Store, spec: PipelineSpec, window: Sequence[date], first: RunPlan | None
+) -> tuple[str, tuple[SourceDay, ...]]:
+    """The root of the source, and the days of the window; `first`: the run whose days are taken as it saw them.
+
+    Days that are taken from the snapshot are not looked for in the source, which may be gone.
+    """
+    then = seen_days(store, first, spec) if first is not None else {}
+    if first is not None and all(day in then and then[day].held is not None for day in window):
+        return first.source_root, tuple(then[day] for day in window)
+    root, listed = source_days(store, spec, window)
+    return root, tuple(then.get(each.day, each) for each in listed)
 
 
 def _refuse_foreign(plan: RunPlan, ours: str) -> None:

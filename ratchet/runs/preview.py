@@ -9,13 +9,14 @@ from ratchet.contracts import summaries
 from ratchet.contracts.champion import Champion
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stages import TRAININGS, Stage
-from ratchet.contracts.summaries import Snapshot
 from ratchet.production.baseline import baseline
 from ratchet.runs.outcomes import newest_build, outcome_of, why_built
 from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import compose, why_skipped
 from ratchet.runs.work import why_again
+from ratchet.runtime.held_days import read_index
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet.store.publishing import find_result
@@ -36,12 +37,17 @@ class StagePreview:
 class Preview:
     """What a run would do.
 
-    days: of the window. missing: those of them that have no data. seconds: of the stages that would be built, as far as
-    `seconds` of a stage is known, None where it is known of none; unknown: the stages without it.
+    days: of the window. missing: those of them that have no data. new, changed: that ingest would read, for the first
+    time or again. held: that it would take from the snapshot, as the source has them no more. seconds: of the stages
+    that would be built, as far as `seconds` of a stage is known, None where it is known of none; unknown: the stages
+    without it.
     """
 
     days: int
     missing: tuple[date, ...]
+    new: tuple[date, ...]
+    changed: tuple[date, ...]
+    held: tuple[date, ...]
     source_bytes: int
     baseline: str
     promotion: str
@@ -76,11 +82,16 @@ def preview(
     outcomes: dict[Stage, Outcome] = {}
     stages = tuple(_stages(store, plan, outcomes))
     measured = _baseline(store, plan, outcomes)
+    index = read_index(store, spec)
+    read = [day.day for day in plan.source if day.held is None and day.files and index.unchanged(day) is None]
     built = [line for line in stages if line.state == "build"]
     seconds = {line.stage: line.seconds for line in built if line.seconds is not None}
     return Preview(
         days=len(plan.source),
-        missing=tuple(day.day for day in plan.source if not day.files),
+        missing=tuple(day.day for day in plan.source if day.missing),
+        new=tuple(day for day in read if day not in index.days),
+        changed=tuple(day for day in read if day in index.days),
+        held=tuple(day.day for day in plan.source if day.held is not None),
         source_bytes=sum(file.bytes for day in plan.source for file in day.files),
         baseline=f"{measured.model} version {measured.version}" if measured else "none yet",
         promotion=f"{plan.promotion.mode} {plan.promotion.reason}".strip(),

@@ -15,8 +15,9 @@ from ratchet.contracts.request import RunPlan, SourceChange, SourceDay
 from ratchet.contracts.source import wait_limit
 from ratchet.runs.events import Event
 from ratchet.runs.history import plan_of
-from ratchet.runtime.sources import list_days
+from ratchet.runtime.held_days import source_days
 from ratchet.store.base import Store
+from ratchet.store.opening import open_store
 
 _POLL_S = 5.0
 """Seconds between two looks at a source whose data date has no files."""
@@ -42,27 +43,27 @@ def current_plan(
     if plan.as_of == "then":
         return plan
     if failed:
-        plan = _record(store, plan, _quiet_source(plan), on_event)
+        plan = _record(store, plan, _quiet_source(store, plan), on_event)
     return _await_data_date(store, plan, on_event, pause)
 
 
 def source_changed(plan: RunPlan) -> bool:
     """Whether the source is no longer as the plan says, so that another try of ingest in this run can succeed."""
-    return plan.as_of == "now" and _list(plan) != plan.source
+    return plan.as_of == "now" and _list(open_store(plan.store), plan) != plan.source
 
 
-def _list(plan: RunPlan) -> tuple[SourceDay, ...]:
-    return list_days(plan.spec.source, [each.day for each in plan.source])[1]
+def _list(store: Store, plan: RunPlan) -> tuple[SourceDay, ...]:
+    return source_days(store, plan.spec, [each.day for each in plan.source])[1]
 
 
-def _quiet_source(plan: RunPlan) -> tuple[SourceDay, ...]:
+def _quiet_source(store: Store, plan: RunPlan) -> tuple[SourceDay, ...]:
     """The source after it has stayed the same for a moment, if it differs from the plan; bounded."""
-    found = _list(plan)
+    found = _list(store, plan)
     for _ in range(_MOST_LOOKS):
         if found == plan.source:
             break
         time.sleep(_QUIET_S)
-        before, found = found, _list(plan)
+        before, found = found, _list(store, plan)
         if before == found:
             break
     return found
@@ -71,11 +72,11 @@ def _quiet_source(plan: RunPlan) -> tuple[SourceDay, ...]:
 def _await_data_date(
     store: Store, plan: RunPlan, on_event: Callable[[Event], None], pause: Callable[[float], None]
 ) -> RunPlan:
-    """Wait until the data date has files, until the limit, which counts from the plan on. Looks once in any case."""
+    """Wait until the data date has rows, until the limit, which counts from the plan on. Looks once in any case."""
     limit_s = wait_limit(plan.spec.source, scheduled=plan.kind == "scheduled")
     reported = False
     while not _has_data_date(plan.source, plan):
-        if _has_data_date(found := _list(plan), plan):
+        if _has_data_date(found := _list(store, plan), plan):
             return _record(store, plan, found, on_event)
         left_s = limit_s - (datetime.now(UTC) - plan.created).total_seconds()
         if left_s <= 0:
@@ -91,7 +92,7 @@ def _await_data_date(
 
 
 def _has_data_date(source: tuple[SourceDay, ...], plan: RunPlan) -> bool:
-    return any(each.day == plan.data_date and each.files for each in source)
+    return any(each.day == plan.data_date and not each.missing for each in source)
 
 
 def _record(store: Store, plan: RunPlan, source: tuple[SourceDay, ...], on_event: Callable[[Event], None]) -> RunPlan:

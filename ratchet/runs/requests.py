@@ -209,10 +209,7 @@ def _user(plan: RunPlan) -> dict[str, str]:
 def _ingest(plan: RunPlan) -> dict[str, str]:
     schema = {name: {"type": column.type, "derived": column.derived} for name, column in plan.spec.columns.items()}
     source = plan.spec.source.model_dump(mode="json", exclude={"uri", "window_days", "wait"})
-    days = {
-        f"source.{day.day}": digest_of([file.model_dump(mode="json") for file in day.files]) if day.files else "missing"
-        for day in plan.source
-    }
+    days = {f"source.{day.day}": day.identity for day in plan.source}
     order = {"config.columns": " ".join(plan.spec.columns)}
     again = {f"rebuild.{plan.data_date}": plan.run_id} if plan.refused_by else {}
     return {**flatten(schema, "config.columns"), **order, **flatten(source, "config.source"), **days, **again}
@@ -272,7 +269,8 @@ def _register(plan: RunPlan) -> dict[str, str]:
 
 def _report(plan: RunPlan) -> dict[str, str]:
     changed = {"overrides": digest_of([plan.overrides, plan.started_by])} if plan.overrides else {}
-    return {"spec": digest_of(plan.spec), "tracking": plan.tracking_uri or "store", **changed}
+    then = {"as_of": plan.as_of} if plan.as_of == "then" else {}
+    return {"spec": digest_of(plan.spec), "tracking": plan.tracking_uri or "store", **then, **changed}
 
 
 _PARTS: dict[Stage, Callable[[RunPlan], dict[str, str]]] = {

@@ -118,17 +118,8 @@ class DayParts(Generic[Source, Part]):
 
     @cached_property
     def _doubted(self) -> bool:
-        """Whether this stage's result was damaged before, or a person requests a rebuild, to trust nothing.
-
-        Without doubt, a store over the network is asked for sizes only. On a local disk every byte is read, which takes
-        seconds. Readers check every digest in any case.
-        """
-        return self._rebuild() or any(self.ctx.store.list(paths.damaged(self.ctx.request.prefix)))
-
-    def _rebuild(self, day: Source | None = None) -> bool:
-        """Whether every day is computed again, or this one."""
-        parts = self.ctx.request.parts
-        return "rebuild" in parts or (day is not None and f"rebuild.{paths.day(day.day)}" in parts)
+        """See `doubted`; one question to the store is enough."""
+        return doubted(self.ctx)
 
     def _parts(self, day: Source) -> dict[str, str]:
         given = self.ctx.request.parts
@@ -142,10 +133,10 @@ class DayParts(Generic[Source, Part]):
         """A day's part, and its rows if it is new. Only one run at a time computes it."""
         # Also in a rebuild: equal content keeps the published bytes, and `find` moves them aside if they are damaged.
         found = self.find(day)
-        if found is not None and not self._rebuild(day):
+        if found is not None and not rebuilds(self.ctx, day.day):
             return found, None
         with self._lease(day) as waited:
-            if waited and not self._rebuild(day) and (found := self.find(day)) is not None:
+            if waited and not rebuilds(self.ctx, day.day) and (found := self.find(day)) is not None:
                 return found, None
             return self._make(day)
 
@@ -174,7 +165,7 @@ class DayParts(Generic[Source, Part]):
             made = self.make(day, transaction, Path(folder))
         if made is None:
             return None, 0
-        return self.read(self._publish(transaction, parts, made, rebuild=self._rebuild(day))), made.rows
+        return self.read(self._publish(transaction, parts, made, rebuild=rebuilds(self.ctx, day.day))), made.rows
 
     def _publish(
         self, transaction: Transaction, parts: Mapping[str, str], made: NewPart, *, rebuild: bool
@@ -198,6 +189,19 @@ class DayParts(Generic[Source, Part]):
         if verify(self.ctx.store, done, quick=True):
             raise CorruptArtifact(f"{self.ctx.store.uri}/{prefix}: the new part is damaged", remedy="run again")
         return done
+
+
+def doubted(ctx: StageContext) -> bool:
+    """Whether this stage's result was damaged before, or a person requests a rebuild, to trust nothing.
+
+    Without doubt, a store over the network is asked for sizes only. Readers check every digest in any case.
+    """
+    return "rebuild" in ctx.request.parts or any(ctx.store.list(paths.damaged(ctx.request.prefix)))
+
+
+def rebuilds(ctx: StageContext, day: date) -> bool:
+    """Whether every day is computed again, or this one."""
+    return "rebuild" in ctx.request.parts or f"rebuild.{paths.day(day)}" in ctx.request.parts
 
 
 def workers(resources: Resources, memory: int) -> int:

@@ -239,7 +239,7 @@ def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[s
             data = store.read(key)
         except FileNotFoundError:
             return []
-        store.create(paths.damaged_manifest(prefix, digest(data)), data)
+        store.create(paths.manifest_aside(paths.damaged(prefix), digest(data)), data)
         # Another process may have replaced it meanwhile: only the manifest that was verified is deleted.
         store.delete(key, expected=entry.etag)
     return damaged
@@ -261,7 +261,7 @@ def _copy_aside(store: Store, prefix: str) -> str | None:
         data = store.read(paths.manifest(prefix))
     except FileNotFoundError:
         return None
-    kept = paths.superseded_manifest(prefix, digest(data))
+    kept = paths.manifest_aside(paths.superseded(prefix), digest(data))
     store.create(kept, data)
     return kept
 

@@ -73,6 +73,7 @@ def _tags(request: Training, results: Mapping[Stage, StageResult]) -> dict[str, 
         **training_tags(request, trained),
         "ratchet.snapshot_table": snapshot.table,
         "ratchet.snapshot_version": str(snapshot.version),
+        "ratchet.as_of": snapshot.as_of,
         "ratchet.python": request.pins.python,
         "ratchet.owner": request.spec.owner,
     }

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from ratchet.contracts.columns import LISTS, Column, ColumnType, Value
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.encoding import LARGEST
-from tasks.ingest.schema import arrow_schema, source_columns
+from tasks.ingest.schema import arrow_schema
 
 _GROUPS = (1, 2, 3, 4, 1, 5, 2, 6)
 """The rows of each group."""
@@ -33,7 +33,7 @@ def write_rows(path: Path, spec: PipelineSpec) -> None:
     A value is missing only in a column whose max_null allows some.
     """
     draw = np.random.default_rng(0)
-    columns = source_columns(spec)
+    columns = spec.source_columns
     values = {name: _values(spec, spec.columns[name], draw) for name in columns}
     pq.write_table(pa.table(values, arrow_schema(columns)), path)
 

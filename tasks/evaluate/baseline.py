@@ -17,7 +17,7 @@ from ratchet.contracts.errors import CorruptArtifact, RatchetError
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.refit import maker
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.summaries import Snapshot
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.metrics.metrics import Floats
 from ratchet.model import service
 from ratchet.model.files import lay_out

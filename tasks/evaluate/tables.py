@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.summaries import Snapshot
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.metrics.metrics import Codes, Floats, quantile, quantile_of
 from ratchet.model.holdout import Holdout
 from ratchet.model.rows import read_rows

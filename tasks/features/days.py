@@ -6,17 +6,16 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
-from ratchet.contracts import bundle, paths
+from ratchet.contracts import bundle, data_versions, paths
 from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of, flatten
 from ratchet.contracts.result import Artifact
-from ratchet.contracts.summaries import Check, FeatureDay, SnapshotDay
+from ratchet.contracts.snapshot import SnapshotDay
+from ratchet.contracts.summaries import Check, FeatureDay
 from ratchet.contracts.widths import widths
 from ratchet.model.derivation import FILE, Derive, load_derive
-from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.artifacts import fetch
@@ -77,15 +76,13 @@ def _parts(ctx: StageContext) -> dict[str, str]:
     label = ctx.spec.columns[ctx.spec.label]
     user = bundle.python_files(ctx.folder) if (ctx.folder / FILE).is_file() else {}
     return {
-        **code_parts("tasks.features.day"),
         **flatten(columns, "config.columns"),
         **flatten(derived_rules(ctx.spec), "config.derived"),
         "config.columns": " ".join(columns),
         "config.columns.label.classes": str(len(label.allowed or ())),
         "config.train.objective": ctx.spec.train.objective,
         **{f"user.{name}": sha256 for name, sha256 in user.items()},
-        "library.numpy": np.__version__,
-        "library.pandas": pd.__version__,
+        "version.arrays": str(data_versions.ARRAYS),
     }
 
 

@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 
 from ratchet.contracts import dates, paths
 from ratchet.contracts.columns import ColumnType
-from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.errors import ConfigurationError, DataRejected, SourceChanged
 from ratchet.contracts.readers import Reader
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import PublishedResult
+from ratchet.contracts.snapshot import KeptRows, SnapshotDay
 from ratchet.contracts.source import SqlSource
-from ratchet.contracts.summaries import KeptRows, SnapshotDay
-from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.days import DayParts, NewPart
+from ratchet.runtime.held_days import file_parts
 from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
 from tasks.ingest.row_order import SORT_MEMORY
@@ -64,6 +64,11 @@ def keep(
         except _Lost as lost:
             causes.append(lost.cause)
             return None
+        except (SourceChanged, ConfigurationError) as error:
+            if wanted.held is None:
+                raise
+            causes.append(error.cause)  # the run itself does not need the source of this day
+            return None
         artifact = transaction.add(_OUTPUT, file.path, rows=file.rows)
         day = by_day[wanted.day]
         kept = SnapshotDay(day=wanted.day, file=artifact, source=day.source, zones=day.zones)
@@ -74,14 +79,12 @@ def keep(
         name=paths.day_part("ingest"),
         verb="kept for the model in production",
         common={
-            **code_parts("tasks.ingest.kept_rows"),
             "reader": reader.model_dump_json(),
             "config.columns": " ".join(f"{name}:{kind}" for name, kind in columns.items()),
-            "library.pyarrow": pa.__version__,
         },
         identity=lambda wanted: {
             "day": by_day[wanted.day].file.sha256,
-            **{f"source.{file.key}": f"{file.bytes} {file.identity}" for file in wanted.files},
+            **file_parts(wanted),
         },
         make=make,
         read=_read,
@@ -125,6 +128,8 @@ def _rows(
 ) -> DayFile:
     """A day with the columns to read, row for row the day's own file. Raises DataRejected for a column that is lost."""
     source = ctx.spec.source
+    if not wanted.files:
+        raise _Lost(f"{wanted.day}: the source has it no more")
     if isinstance(source, SqlSource):
         return _queried(source, wanted.day, dict(read), columns, day, scratch)
     built = build(source, ctx.request.source_root, wanted, columns=dict(read), scratch=scratch)

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from ratchet.contracts.columns import ColumnType
-from ratchet.contracts.pipeline import PipelineSpec
 
 ARROW: dict[ColumnType, pa.DataType] = {
     "int64": pa.int64(),
@@ -21,11 +20,6 @@ ARROW: dict[ColumnType, pa.DataType] = {
     "list<string>": pa.list_(pa.string()),
     "list<float64>": pa.list_(pa.float64()),
 }
-
-
-def source_columns(spec: PipelineSpec) -> dict[str, ColumnType]:
-    """The columns that come from the source, in the file's order."""
-    return {name: column.type for name, column in spec.columns.items() if not column.derived}
 
 
 def arrow_schema(columns: dict[str, ColumnType]) -> Any:

@@ -1,6 +1,6 @@
 """ingest: writes the days of a source into the snapshot table, and reads each day once."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -8,25 +8,28 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ratchet.contracts import paths
+from ratchet.contracts import data_versions, paths
 from ratchet.contracts.columns import LISTS, ColumnType
 from ratchet.contracts.errors import DataRejected, SourceChanged
 from ratchet.contracts.fingerprint import digest_of, flatten
 from ratchet.contracts.pipeline import PARTITION
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import Artifact
-from ratchet.contracts.summaries import KeptRows, Snapshot, SnapshotDay
+from ratchet.contracts.snapshot import KeptRows, Snapshot, SnapshotDay
+from ratchet.contracts.snapshot_index import HeldDay
 from ratchet.contracts.widths import widths
-from ratchet.runtime.code import code_parts
+from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.days import DayParts, NewPart
+from ratchet.runtime.held_days import file_parts, hold, read_index, table_of
 from ratchet.runtime.source_reach import check_reach
 from ratchet.store.publishing import Transaction
 from tasks.ingest.absence import NO_FILES, NO_ROWS, absent_error
 from tasks.ingest.day import build
+from tasks.ingest.held import compared, take_held
 from tasks.ingest.kept_rows import keep
 from tasks.ingest.row_order import SORT_MEMORY
-from tasks.ingest.schema import arrow_schema, source_columns
+from tasks.ingest.schema import arrow_schema
 from tasks.ingest.snapshot_table import commit, commit_past
 from tasks.ingest.stored_days import file_key
 from tasks.ingest.traits import refuse_mixed_zones
@@ -37,14 +40,18 @@ _BYTES_PER_VALUE = 110  # while a row group is cast and written: 79 to 107 were 
 
 def run(ctx: StageContext) -> Finished:
     """Write every day of the window into the snapshot table. Raises DataRejected, Unavailable, ConfigurationError."""
-    check_reach(ctx.spec.source, ctx.request.source_root, ctx.request.source, ctx.store)
-    columns = source_columns(ctx.spec)
-    table = paths.table(ctx.spec.name, digest_of(list(columns.items())))
-    absent = {day.day: NO_FILES for day in ctx.request.source if not day.files}
+    if ctx.request.reads_source:
+        check_reach(ctx.spec.source, ctx.request.source_root, ctx.request.source, ctx.store)
+    columns, table = ctx.spec.source_columns, table_of(ctx.spec)
+    with ctx.phase("held"):
+        index, stored = read_index(ctx.store, ctx.spec), {entry.key: entry for entry in ctx.store.list(table)}
+        taken = take_held(ctx, index, stored)
+    planned = {day.day: day for day in ctx.request.source if day.files and day.day not in taken}
+    absent = {day.day: NO_FILES for day in ctx.request.source if day.day not in taken | planned}
     _refuse_absent(ctx, absent)
     with ctx.phase("days"), _final_for_then(ctx):
-        days = _days(ctx, columns, table, [day for day in ctx.request.source if day.files])
-    days = [day for day in days if day.file.rows]
+        read = _days(ctx, columns, table, [*planned.values()])
+    days = sorted((day for day in [*taken.values(), *read] if day.file.rows), key=lambda day: day.day)
     filled = {day.day for day in days}
     absent |= {day.day: NO_ROWS for day in ctx.request.source if day.day not in filled | {*absent}}
     _refuse_absent(ctx, absent)
@@ -54,10 +61,22 @@ def run(ctx: StageContext) -> Finished:
         put = commit_past if ctx.request.as_of == "then" else commit
         files = {day.day: day.file for day in days}
         version = put(ctx.store, table, schema, files, on_repair=ctx.log.warning)
+        made = _read_now(ctx, table, planned, read)
+        hold(ctx.store, ctx.spec, compared(index, taken, stored) | made, replace=ctx.request.as_of == "now")
     for day in days:
         ctx.transaction.refer(f"{paths.day(day.day)}.parquet", day.file)
     kept = _kept(ctx, columns, days)
-    snapshot = Snapshot(table=table, version=version, days=tuple(days), missing=tuple(sorted(absent)), kept=kept)
+    held = tuple(day.day for day in ctx.request.source if day.held is not None and day.day in taken)
+    snapshot = Snapshot(
+        table=table,
+        version=version,
+        days=tuple(days),
+        missing=tuple(sorted(absent)),
+        held=held,
+        as_of=ctx.request.as_of,
+        kept=kept,
+    )
+    _log_taken(ctx, len(taken) - len(held), held)
     if absent:
         ctx.log.event("missing_days", f"days of the window without data: {_list(absent)}", level="warning")
     return Finished(
@@ -70,6 +89,28 @@ def run(ctx: StageContext) -> Finished:
             "bytes": sum(day.file.bytes for day in days),
         },
     )
+
+
+def _read_now(
+    ctx: StageContext, table: str, planned: Mapping[date, SourceDay], read: Sequence[SnapshotDay]
+) -> dict[date, HeldDay]:
+    """What the index has to say of the days that were read from the source."""
+    etags = {entry.key: entry.etag for entry in ctx.store.list(table)} if read else {}
+    return {
+        day.day: HeldDay(
+            day=day, files=planned[day.day].files, version=data_versions.ROWS, etag=etags.get(day.file.key, "")
+        )
+        for day in read
+    }
+
+
+def _log_taken(ctx: StageContext, unchanged: int, held: Sequence[date]) -> None:
+    """Name what was not read from the source."""
+    if unchanged:
+        ctx.log.event("unchanged", f"{count(unchanged, 'day')} of the window are held as the source has them")
+    if held:
+        why = "as the source was then" if ctx.request.as_of == "then" else "as the source has them no more"
+        ctx.log.event("held", f"{count(len(held), 'day')} are taken from the snapshot, {why}: {_list(held)}")
 
 
 def _kept(ctx: StageContext, columns: dict[str, ColumnType], days: list[SnapshotDay]) -> tuple[KeptRows, ...]:
@@ -133,12 +174,10 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
         name=paths.day_part("ingest"),
         verb="ingested",
         common={
-            **code_parts("tasks.ingest.day"),
             **flatten(columns, "config.columns"),
             "config.columns": " ".join(columns),
-            "library.pyarrow": pa.__version__,
         },
-        identity=lambda planned: {f"source.{file.key}": f"{file.bytes} {file.identity}" for file in planned.files},
+        identity=file_parts,
         make=partial(_make, ctx, columns, table, extra),
         read=lambda found: SnapshotDay.model_validate(found.result.summary),
     )

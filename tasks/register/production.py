@@ -11,8 +11,9 @@ from ratchet.contracts import paths
 from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.parent import parent_digest
 from ratchet.contracts.request import Outcome, StageRequest
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.contracts.summaries import Judgement, Snapshot, TrainedModel
+from ratchet.contracts.summaries import Judgement, TrainedModel
 from ratchet.production.standing import Standing, standing
 from ratchet.store.base import Store
 from ratchet.store.ledger import Change, LedgerConflict, Record, append

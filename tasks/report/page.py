@@ -9,8 +9,9 @@ from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.refit import Refit
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome, StageRequest
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.contracts.summaries import Check, Judgement, Snapshot, Split, TrainedModel, Validation
+from ratchet.contracts.summaries import Check, Judgement, Split, TrainedModel, Validation
 from ratchet.pages import template
 from ratchet.pages.rails import guard_lines, rival
 from ratchet.pages.words import count
@@ -134,7 +135,7 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
     """The origins of the model, as names and values."""
     request, found = facts.request, []
     if facts.snapshot:
-        found.append(("Snapshot", f"{facts.snapshot.table} version {facts.snapshot.version}"))
+        found.append(("Snapshot", facts.snapshot.origin))
     if facts.trained:
         found.append(("Measured model" if facts.refit else "Model", facts.trained.digest))
     found += _beginning(facts)

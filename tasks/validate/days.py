@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
-from ratchet.contracts import paths
+from ratchet.contracts import data_versions, paths
 from ratchet.contracts.fingerprint import flatten
-from ratchet.contracts.summaries import SnapshotDay
+from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.widths import widths
-from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.artifacts import fetch, read_json
@@ -29,9 +27,8 @@ def profile_days(ctx: StageContext, days: Sequence[SnapshotDay]) -> dict[date, P
         name=paths.day_part("validate"),
         verb="profiled",
         common={
-            **code_parts("tasks.validate.profile"),
             **flatten(profile.parts(ctx.spec), "config.columns"),
-            "library.polars": version("polars"),
+            "version.profile": str(data_versions.PROFILE),
         },
         identity=lambda day: {"input.file": day.file.sha256},
         make=partial(_measure, ctx),

@@ -7,7 +7,8 @@ from datetime import date
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import CorruptArtifact, DataRejected
 from ratchet.contracts.fingerprint import digest_of
-from ratchet.contracts.summaries import Check, Snapshot, Validation
+from ratchet.contracts.snapshot import Snapshot
+from ratchet.contracts.summaries import Check, Validation
 from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch, read_json

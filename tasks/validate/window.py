@@ -9,7 +9,8 @@ from ratchet.contracts import paths
 from ratchet.contracts.day_record import DayStates
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import percent
-from ratchet.contracts.summaries import OF_WINDOW, Check, Snapshot, SnapshotDay
+from ratchet.contracts.snapshot import Snapshot, SnapshotDay
+from ratchet.contracts.summaries import OF_WINDOW, Check
 from ratchet.pages.words import count
 from tasks.validate.profile import Profile
 

@@ -45,11 +45,11 @@ def test_no_name_leaves_its_place(name: str) -> None:
         (lambda: paths.manifest(paths.published("p", "train", "0a")), "published/p/train/0a/manifest.json"),
         (lambda: paths.published("p", paths.day_part("ingest"), "0a"), "published/p/ingest.day/0a"),
         (
-            lambda: paths.damaged_manifest("published/p/train/0a", "1" * 64),
+            lambda: paths.manifest_aside(paths.damaged("published/p/train/0a"), "1" * 64),
             f"published/p/train/0a/damaged/{'1' * 16}.json",
         ),
         (
-            lambda: paths.superseded_manifest("published/p/x/0a", "1" * 64),
+            lambda: paths.manifest_aside(paths.superseded("published/p/x/0a"), "1" * 64),
             f"published/p/x/0a/superseded/{'1' * 16}.json",
         ),
         (lambda: paths.table("p", "0" * 64), f"tables/p/{'0' * 16}"),
@@ -115,7 +115,7 @@ def test_a_stage_may_write_its_own_results_and_no_record_of_the_run(stage: Stage
     prefix = paths.published("p", stage, "0a")
     for key in (
         paths.manifest(prefix),
-        paths.damaged_manifest(prefix, "1" * 64),
+        paths.manifest_aside(paths.damaged(prefix), "1" * 64),
         paths.kept("p", "r", stage, "page.html"),
     ):
         assert writers(key) == [stage]

@@ -11,6 +11,7 @@ from ratchet.contracts.loading import loads
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import UPSTREAM, Pins, Promotion, StageRequest
 from ratchet.contracts.result import Artifact, StageResult
+from ratchet.contracts.snapshot import Snapshot, SnapshotDay
 from ratchet.contracts.stages import STAGES
 
 SPEC = """
@@ -78,9 +79,7 @@ def _result(summary: summaries.Document) -> StageResult:
 def test_a_summary_comes_back_as_the_document_that_it_was() -> None:
     day = date(2026, 11, 20)
     split = summaries.Split(train=(day,), valid=(), holdout=())
-    snapshot = summaries.Snapshot(
-        table="t", version=1, days=(summaries.SnapshotDay(day=day, file=ARTIFACT, source=digest(b"")),)
-    )
+    snapshot = Snapshot(table="t", version=1, days=(SnapshotDay(day=day, file=ARTIFACT, source=digest(b"")),))
     assert summaries.snapshot(_result(snapshot)) == snapshot
     assert snapshot.rows == 3
     validation = summaries.Validation(checks=(), rows={day: 3}, labelled={day: 3})

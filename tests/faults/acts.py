@@ -150,11 +150,11 @@ def begin_follow(folder: Path) -> None:
     store = registered(folder / "store")
     record(store, "a", after=0)
     assert reconcile(store, None, MODEL).agrees
-    old = store.read(paths.ledger_head(MODEL))
+    old = store.read(paths.head_below(paths.ledger(MODEL)))
     record(store, "b", after=1)
-    entry = store.head(paths.ledger_head(MODEL))
+    entry = store.head(paths.head_below(paths.ledger(MODEL)))
     assert entry is not None
-    assert store.replace(paths.ledger_head(MODEL), old, expected=entry.etag)
+    assert store.replace(paths.head_below(paths.ledger(MODEL)), old, expected=entry.etag)
 
 
 def follow(folder: Path) -> object:

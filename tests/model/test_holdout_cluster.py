@@ -13,7 +13,7 @@ import pytest
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.result import Artifact
-from ratchet.contracts.summaries import Snapshot, SnapshotDay
+from ratchet.contracts.snapshot import Snapshot, SnapshotDay
 from ratchet.metrics.metrics import measure
 from ratchet.model import holdout
 from ratchet.model.holdout import Holdout

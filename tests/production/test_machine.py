@@ -19,7 +19,8 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.request import Promotion
-from ratchet.contracts.summaries import Judgement, Snapshot, SnapshotDay, TrainedModel
+from ratchet.contracts.snapshot import Snapshot, SnapshotDay
+from ratchet.contracts.summaries import Judgement, TrainedModel
 from ratchet.contracts.version_record import RecordedStage
 from ratchet.production import baseline
 from ratchet.production.accept_loss import accept_loss

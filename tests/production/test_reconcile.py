@@ -56,7 +56,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 def test_nothing_in_production_is_no_finding(place: Place) -> None:
     found = reconcile(place.store, None, MODEL)
     assert (found.agrees, found.live, list(sentences(MODEL, found))) == (True, None, [])
-    assert place.store.head(paths.ledger_head(MODEL)) is None
+    assert place.store.head(paths.head_below(paths.ledger(MODEL))) is None
 
 
 def test_an_alias_that_is_missing_or_bent_is_set_and_that_is_said(place: Place) -> None:
@@ -231,7 +231,7 @@ def test_a_registry_that_does_not_answer_is_unchecked_and_never_a_pass(place: Pl
 
 def test_a_head_that_lags_is_repaired_and_one_of_before_is_made(place: Place) -> None:
     place.promote("a")
-    key = paths.ledger_head(MODEL)
+    key = paths.head_below(paths.ledger(MODEL))
     first = place.store.read(key)
     place.promote("b")
     entry = place.store.head(key)

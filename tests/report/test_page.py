@@ -10,8 +10,9 @@ from ratchet.contracts.refit import Refit
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import StageResult
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stages import Stage
-from ratchet.contracts.summaries import Check, Evaluation, Judgement, Snapshot, Split, TrainedModel, Validation
+from ratchet.contracts.summaries import Check, Evaluation, Judgement, Split, TrainedModel, Validation
 from ratchet.store.memory import MemoryStore
 from tasks.report.headline import headline
 from tasks.report.page import RunFacts, metric_table, render

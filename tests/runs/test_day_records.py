@@ -16,7 +16,8 @@ from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.request import AsOf, RunPlan
 from ratchet.contracts.result import Artifact
-from ratchet.contracts.summaries import Check, Snapshot, SnapshotDay, Validation
+from ratchet.contracts.snapshot import Snapshot, SnapshotDay
+from ratchet.contracts.summaries import Check, Validation
 from ratchet.runs.day_records import admit, day_states, record_day
 from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.planning import make_plan

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.loading import load
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stages import REGULAR
-from ratchet.contracts.summaries import Snapshot
 from ratchet.runs.planning import make_plan
 from ratchet.runs.preview import Preview, preview
 from ratchet.runs.work import Work, settle

@@ -1,5 +1,7 @@
 """`ratchet run`: nights in order, the cache, what it prints, and how it fails."""
 
+import os
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -114,8 +116,40 @@ def test_a_past_date_is_planned_with_the_data_that_its_own_night_saw(
         }
     finally:
         late.unlink()
-    assert planned["then"].source == own.source
+    then = planned["then"].source
+    assert [day.files for day in then] == [day.files for day in own.source]
+    assert all(day.held is not None for day in then)
     assert planned["now"].source != own.source
+
+
+def test_a_past_date_runs_to_the_same_bits_without_its_source(
+    nights: tuple[str, list[dict[str, object]]], tmp_path: Path
+) -> None:
+    store, (_, own) = nights
+    gone = ("search-ranking", str(tmp_path / "gone"), store)
+    again = run(*gone, "--as-of", "then")
+    assert again.code == 0, again.err
+    for key in ("verdict", "metrics", "model", "reason"):
+        assert again.json[key] == own[key]
+    assert {stage["name"]: stage["cached"] for stage in again.json["stages"]}["train"]
+    assert "the source as it was then" in Path(again.json["report"]).read_text(encoding="utf-8")
+    now = run(*gone)
+    assert (now.code, "does not exist" in now.err) == (64, True)
+
+
+def test_a_plan_names_the_days_that_changed_and_those_that_the_source_has_no_more(
+    nights: tuple[str, list[dict[str, object]]], data: str, tmp_path: Path
+) -> None:
+    store, _ = nights
+    other = shutil.copytree(data, tmp_path / "other")
+    changed, lost = DAY - timedelta(days=1), DAY - timedelta(days=2)
+    file = next((other / "clicks" / f"date={changed}").iterdir())
+    os.utime(file, (1, 1))
+    shutil.rmtree(other / "clicks" / f"date={lost}")
+    asked = ("plan", "search-ranking", "--store", store, "--date", DAY.isoformat(), *SMALL)
+    shown = ratchet(*asked, environment={"RATCHET_DATA": str(other)}).out
+    assert f"1 day changed in the source and would be read again: {changed}" in shown
+    assert f"1 day would be taken from the snapshot, as the source has no files of them: {lost}" in shown
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
-from ratchet.contracts.summaries import Snapshot
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.runtime.context import Finished
 from ratchet.store.publishing import verify
 from tests.world import World, clicks

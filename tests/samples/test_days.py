@@ -11,7 +11,7 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import load
 from ratchet.samples import clicks, payments
-from tasks.ingest.schema import arrow_schema, source_columns
+from tasks.ingest.schema import arrow_schema
 
 PIPELINES = Path(__file__).resolve().parents[2] / "dags" / "pipelines"
 END = date(2026, 3, 10)
@@ -70,7 +70,7 @@ def test_a_damaged_day_is_written_again(tmp_path: Path, write: Write, _kind: str
 def test_columns_and_types_are_those_of_the_pipeline(tmp_path: Path, write: Write, _kind: str, pipeline: str) -> None:
     (path,) = write(tmp_path, days=1, rows_per_day=100, end=END, seed=1)
     spec = load(PIPELINES / pipeline / "pipeline.yaml")
-    assert pq.read_schema(path).remove_metadata() == arrow_schema(source_columns(spec))
+    assert pq.read_schema(path).remove_metadata() == arrow_schema(spec.source_columns)
 
 
 @pytest.mark.parametrize(("write", "_kind", "_pipeline"), KINDS)

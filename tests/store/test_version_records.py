@@ -9,8 +9,9 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.result import Artifact
+from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stage_environment import StageEnvironment
-from ratchet.contracts.summaries import Judgement, Snapshot, TrainedModel
+from ratchet.contracts.summaries import Judgement, TrainedModel
 from ratchet.contracts.version_record import RecordedStage, VersionRecord
 from ratchet.store.memory import MemoryStore
 from ratchet.store.version_records import keep_record, read_record, versions

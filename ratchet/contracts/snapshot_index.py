@@ -1,0 +1,39 @@
+"""What a snapshot table holds of each day, in one document: a run finds by it what has changed in the source."""
+
+from datetime import date
+
+from pydantic import Field
+
+from ratchet.contracts import data_versions
+from ratchet.contracts.document import Document
+from ratchet.contracts.request import SourceDay, SourceFile
+from ratchet.contracts.snapshot import SnapshotDay
+
+
+class HeldDay(Document):
+    """A day of the snapshot, and what it was read from."""
+
+    day: SnapshotDay
+    files: tuple[SourceFile, ...] = Field(description="The files of the source when the day was read.")
+    version: int = Field(description="Of the rows, see ratchet.contracts.data_versions.")
+    etag: str = Field(
+        "", description="Of the file in the store when its bytes were last compared with the digest; empty if not yet."
+    )
+
+
+class SnapshotIndex(Document):
+    """The days of a table. Beside it lie the table's log and the files, which are what counts."""
+
+    days: dict[date, HeldDay] = Field(default_factory=dict)
+
+    def unchanged(self, planned: SourceDay) -> SnapshotDay | None:
+        """The day as it is held, if the source still has the files that it was read from; None if it has to be read."""
+        held = self.days.get(planned.day)
+        if held is None or held.files != planned.files or held.version != data_versions.ROWS:
+            return None
+        return held.day
+
+    def entry(self, day: SnapshotDay) -> HeldDay | None:
+        """What the index says of just these rows of a day."""
+        held = self.days.get(day.day)
+        return held if held is not None and held.day == day else None

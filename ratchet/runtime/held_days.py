@@ -1,0 +1,124 @@
+"""The days that the snapshot holds, so that a past day is never read from the source again. See docs/adr/048.
+
+A change here violates the promise of the project when a day that has not changed in the source is read from there, when
+a day that the source no longer has is missing although the snapshot has it, or when the index decides what bytes a
+day has: each reader compares the file with the digest in the plan.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from functools import partial
+
+from ratchet.contracts import data_versions, paths
+from ratchet.contracts.errors import CorruptArtifact, Unavailable
+from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.request import SourceDay, SourceFile
+from ratchet.contracts.result import StageResult
+from ratchet.contracts.snapshot import SnapshotDay
+from ratchet.contracts.snapshot_index import HeldDay, SnapshotIndex
+from ratchet.runtime.sources import list_days
+from ratchet.store.base import Store
+from ratchet.store.publishing import read_manifest
+from ratchet.store.sealed import seal, unseal
+
+_TRIES = 20
+_THREADS = 8
+_FILE = "source."
+_VERSION = "version.rows"
+
+
+def table_of(spec: PipelineSpec) -> str:
+    """The key of a pipeline's snapshot table. Another list of columns is another table."""
+    return paths.table(spec.name, digest_of(list(spec.source_columns.items())))
+
+
+def source_days(store: Store, spec: PipelineSpec, days: Sequence[date]) -> tuple[str, tuple[SourceDay, ...]]:
+    """The URI of a source's root, and each day: its files, or what the snapshot holds of it where there are none.
+
+    Raises what listing the source raises.
+    """
+    root, listed = list_days(spec.source, days)
+    if all(day.files for day in listed):
+        return root, listed
+    index = read_index(store, spec)
+    return root, tuple(day if day.files else _held(index, day) for day in listed)
+
+
+def _held(index: SnapshotIndex, day: SourceDay) -> SourceDay:
+    held = index.days.get(day.day)
+    return day.model_copy(update={"held": held.day}) if held else day
+
+
+def read_index(store: Store, spec: PipelineSpec) -> SnapshotIndex:
+    """What the table holds of each day; without an index, or with a damaged one, what was published of it says so."""
+    return _read(store, spec)[0]
+
+
+def hold(store: Store, spec: PipelineSpec, days: Mapping[date, HeldDay], *, replace: bool) -> None:
+    """Say that the table holds these days. replace: also where it holds a day already.
+
+    Raises Unavailable after many conflicts with other runs.
+    """
+    key = paths.snapshot_index(table_of(spec))
+    for _ in range(_TRIES):
+        index, etag, stored = _read(store, spec)
+        changed = {
+            day: held
+            for day, held in days.items()
+            if index.days.get(day) != held and (replace or day not in index.days)
+        }
+        if (stored and not changed) or store.replace(
+            key, seal(SnapshotIndex(days={**index.days, **changed})), expected=etag
+        ):
+            return
+    raise Unavailable(f"{store.uri}/{key}: other runs keep writing it")
+
+
+def _read(store: Store, spec: PipelineSpec) -> tuple[SnapshotIndex, str | None, bool]:
+    """The index, its etag, and whether it is stored: one that is damaged or of before is made again."""
+    key = paths.snapshot_index(table_of(spec))
+    entry = store.head(key)
+    try:
+        if entry is not None:
+            found = unseal(store.read(key), SnapshotIndex, where=f"{store.uri}/{key}", remedy="run again")
+            return found, entry.etag, True
+    except (CorruptArtifact, FileNotFoundError):
+        pass
+    return _made_again(store, spec), entry.etag if entry else None, False
+
+
+def _made_again(store: Store, spec: PipelineSpec) -> SnapshotIndex:
+    """The newest published part of each day of the table."""
+    table = table_of(spec)
+    listed = [entry.key for entry in store.list(paths.published_days(spec.name, "ingest"))]
+    found = [key for key in listed if key == paths.manifest(paths.published_prefix(key))]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        results = [result for result in pool.map(partial(_result, store), found) if result is not None]
+    days: dict[date, HeldDay] = {}
+    for result in sorted(results, key=lambda one: one.finished):
+        day = SnapshotDay.model_validate(result.summary)
+        if day.file.key.startswith(f"{table}/"):
+            files = tuple(_file(name, text) for name, text in result.parts.items() if name.startswith(_FILE))
+            days[day.day] = HeldDay(day=day, files=files, version=int(result.parts.get(_VERSION, "1")))
+    return SnapshotIndex(days=days)
+
+
+def _result(store: Store, key: str) -> StageResult | None:
+    try:
+        return read_manifest(store, key).result
+    except CorruptArtifact:
+        return None
+
+
+def file_parts(planned: SourceDay) -> dict[str, str]:
+    """The parts of a day's fingerprint that say which files it is read from, and which version its rows have."""
+    files = {f"{_FILE}{file.key}": f"{file.bytes} {file.identity}" for file in planned.files}
+    return {_VERSION: str(data_versions.ROWS), **files}
+
+
+def _file(name: str, text: str) -> SourceFile:
+    """A file of `file_parts`."""
+    size, _, identity = text.partition(" ")
+    return SourceFile(key=name.removeprefix(_FILE), bytes=int(size), identity=identity)

@@ -1,0 +1,85 @@
+"""The days of the window that are not read from the source, because the snapshot has them.
+
+A change here violates the promise of the project when a day is taken from the snapshot although the source has another
+one now and the run wants that, or when a file is taken that may have changed since its bytes were compared.
+"""
+
+from collections.abc import Mapping
+from datetime import date
+
+from ratchet.contracts import dates
+from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.snapshot import SnapshotDay
+from ratchet.contracts.snapshot_index import HeldDay, SnapshotIndex
+from ratchet.runtime.context import StageContext
+from ratchet.runtime.days import doubted, rebuilds
+from ratchet.store.artifacts import sha256_file
+from ratchet.store.base import Entry
+from ratchet.store.cache import scratch
+
+_NIGHTS = 30
+"""The bytes of a day that nobody has written are compared once in so many nights; a disk may lose a bit by itself."""
+
+
+def take_held(ctx: StageContext, index: SnapshotIndex, stored: Mapping[str, Entry]) -> dict[date, SnapshotDay]:
+    """The days whose rows are those that the table has: planned so, or not changed in the source since they were read.
+
+    stored: the files of the table. One that is cut or changed is not taken: then the day is read again, if the source
+    has it. Raises CorruptArtifact for one in a run that takes every day from the snapshot.
+    """
+    compared = _compared(ctx, stored)
+    taken: dict[date, SnapshotDay] = {}
+    for planned in ctx.request.source:
+        day = planned.held or (None if rebuilds(ctx, planned.day) else index.unchanged(planned))
+        if day is not None and _is_whole(ctx, day, index, stored, compare=planned.day in compared):
+            taken[planned.day] = day
+        elif planned.held is not None:
+            _report_lost(ctx, planned.day, planned.held.file.key, readable=bool(planned.files))
+    return taken
+
+
+def _compared(ctx: StageContext, stored: Mapping[str, Entry]) -> set[date]:
+    """The days whose bytes are compared although nobody has written them: where they are near, some each night."""
+    night, days = ctx.request.data_date, [day.day for day in ctx.request.source]
+    if doubted(ctx):
+        return {*days}
+    if all(ctx.store.local(key) is None for key in [*stored][:1]):
+        return set()
+    read_tonight = dates.window(night, ctx.spec.evaluate.holdout_days)
+    return {day for day in days if day in read_tonight or (day.toordinal() + night.toordinal()) % _NIGHTS == 0}
+
+
+def _is_whole(
+    ctx: StageContext, day: SnapshotDay, index: SnapshotIndex, stored: Mapping[str, Entry], *, compare: bool
+) -> bool:
+    """Whether the file of a day has the bytes of its digest, now or when they were last compared."""
+    entry, known = stored.get(day.file.key), index.entry(day)
+    if entry is None or entry.bytes != day.file.bytes:
+        return False
+    if known is not None and known.etag == entry.etag and not compare:
+        return True
+    with scratch() as folder:  # not by `fetch`, which may have a copy of its own
+        path = ctx.store.local(entry.key)
+        if path is None:
+            ctx.store.download(entry.key, path := folder / "day.parquet")
+        return sha256_file(path) == day.file.sha256
+
+
+def compared(
+    index: SnapshotIndex, taken: Mapping[date, SnapshotDay], stored: Mapping[str, Entry]
+) -> dict[date, HeldDay]:
+    """What the index has to say of the days that were taken: their files are whole, as they are stored now."""
+    found = {day: index.entry(held) for day, held in taken.items()}
+    return {
+        day: known.model_copy(update={"etag": stored[known.day.file.key].etag})
+        for day, known in found.items()
+        if known is not None
+    }
+
+
+def _report_lost(ctx: StageContext, day: date, key: str, *, readable: bool) -> None:
+    """Name a held day that is damaged. Raises CorruptArtifact in a run that does not see the source."""
+    cause = f"the snapshot has lost the rows of {day}: {ctx.store.uri}/{key} is damaged"
+    if not ctx.request.reads_source:
+        raise CorruptArtifact(cause, remedy="restore the file from a backup, or run with as_of: now")
+    ctx.log.event("damaged", f"{cause}; {'it is read again' if readable else 'no source has it'}", level="warning")
