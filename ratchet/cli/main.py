@@ -29,7 +29,7 @@ _VERBS = {
     "release": "end a hold, or let a version return that was rolled back",
     "promote": "put a registered version into production by hand",
     "doctor": "check that production, its ledger and the registry agree, and repair what is safe",
-    "admit": "let a day that its own run refused into later runs, with who and why",
+    "data": "show the days of a pipeline's data, and let in one that its own run refused",
     "reap": "end containers that no run follows any more",
     "new-model": "write a model.py to begin with, beside a pipeline.yaml",
     "sample": "write example data",

@@ -159,7 +159,7 @@ def _rejection(ctx: StageContext, failed: Sequence[Check], count: int, page: str
     return DataRejected(
         f"{ctx.request.data_date}: {len(failed)} of {count} checks failed\n{lines}",
         remedy=f"read {page} in the store; correct the data and run again, or change the rule; "
-        "if the rows are right, let them into later runs with `ratchet admit`",
+        "if the rows are right, let them into later runs with `ratchet data accept`",
     )
 
 

@@ -292,7 +292,7 @@ def test_a_drift_to_no_value_at_all_is_named_so(world: World) -> None:
     world.put(LAST, pa.table({**_many(600, LAST), "price": pa.nulls(600, pa.float64())}))
     with pytest.raises(DataRejected, match=r"column price: drift: PSI [\d.]+: no row has a value; allowed") as caught:
         validated(world)
-    assert "ratchet admit" in caught.value.remedy
+    assert "ratchet data accept" in caught.value.remedy
 
 
 def test_an_excluded_day_is_not_reported_as_empty(world: World) -> None:

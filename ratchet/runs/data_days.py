@@ -1,0 +1,100 @@
+"""The days of a pipeline's data: the state of each, its rows, and the versions of the model that trained on them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+from ratchet.contracts import paths
+from ratchet.contracts.day_record import DayRecord, DayStates
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.request import RunPlan
+from ratchet.contracts.snapshot import SnapshotDay
+from ratchet.contracts.version_record import VersionRecord
+from ratchet.runs.day_records import day_states
+from ratchet.runs.history import plan_of
+from ratchet.runtime.held_days import read_index
+from ratchet.store.base import Store
+from ratchet.store.version_records import read_record, versions
+
+State = Literal["arrived", "accepted", "refused", "let in"]
+"""arrived: no run of this date has checked these rows; windows take them. refused: windows leave the day out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataDay:
+    """A day. version: how the digest of its file begins.
+
+    models: the versions of the model that trained on these rows. before: those that trained on other rows of the day.
+    why: why it was refused, or let in. by: the person who let it in.
+    """
+
+    day: date
+    state: State
+    rows: int
+    version: str
+    models: tuple[str, ...]
+    before: tuple[str, ...]
+    why: str
+    by: str
+
+
+def data_days(store: Store, pipeline: str) -> list[DataDay]:
+    """The days that the snapshot of a pipeline holds, oldest first. Raises ConfigurationError for an unknown name."""
+    plan = _newest_plan(store, pipeline)
+    if plan is None:
+        raise ConfigurationError(
+            f"no run of {pipeline!r} in {store.uri}", remedy="check --store and the name of the pipeline"
+        )
+    held = {day: one.day for day, one in read_index(store, plan.spec).days.items()}
+    states = day_states(store, pipeline, held)
+    trained = _trained(store, plan.spec.model_name)
+    return [_day(held[day], states, trained.get(day, {})) for day in sorted(held)]
+
+
+def _newest_plan(store: Store, pipeline: str) -> RunPlan | None:
+    entries = sorted(store.list(paths.nights(pipeline)), key=lambda entry: entry.modified_ns)
+    plans = (plan_of(store, pipeline, paths.last(entry.key)) for entry in reversed(entries))
+    return next((plan for plan in plans if plan is not None), None)
+
+
+def _trained(store: Store, model: str) -> dict[date, dict[str, list[str]]]:
+    """By day and digest of its file, the versions that trained on it."""
+    found: dict[date, dict[str, list[str]]] = {}
+    for version in versions(store, model):
+        record = read_record(store, model, version)
+        used = _used(record)
+        for day in record.snapshot.days:
+            if day.day in used:
+                found.setdefault(day.day, {}).setdefault(day.file.sha256, []).append(version)
+    return found
+
+
+def _used(record: VersionRecord) -> set[date]:
+    """The days that a version has learnt from, itself or by the training that a refit repeats."""
+    trainings = [one for one in (record.trained, record.refit) if one is not None]
+    return {day for one in trainings for day in (*one.split.train, *one.split.valid)}
+
+
+def _day(held: SnapshotDay, states: DayStates, trained: Mapping[str, list[str]]) -> DataDay:
+    record, state = _state(held, states)
+    others = [version for sha, made in trained.items() if sha != held.file.sha256 for version in made]
+    return DataDay(
+        day=held.day,
+        state=state,
+        rows=held.file.rows or 0,
+        version=held.file.sha256[:12],
+        models=tuple(trained.get(held.file.sha256, ())),
+        before=tuple(others),
+        why=record.reason if record else "",
+        by=record.by if record and state == "let in" else "",
+    )
+
+
+def _state(held: SnapshotDay, states: DayStates) -> tuple[DayRecord | None, State]:
+    """What the newest records say of just these rows; a refusal counts until a run of the date passes."""
+    refused = next((one for one in states.refused if one.day == held.day), None)
+    if refused is not None:
+        admitted = next((one for one in states.admitted if (one.day, one.source) == (held.day, held.source)), None)
+        return (admitted, "let in") if admitted else (refused, "refused")
+    return None, "accepted" if states.accepted.get(held.day) == paths.short(held.source) else "arrived"
