@@ -95,6 +95,11 @@ def validated(world: World, ingested: PublishedResult) -> PublishedResult:
     return world.run("validate", inputs={"ingest": ingested})
 
 
+@pytest.fixture(scope="module")
+def encoded(world: World, ingested: PublishedResult, validated: PublishedResult) -> PublishedResult:
+    return world.run("features", inputs={"ingest": ingested, "validate": validated})
+
+
 def days_parts(world: World, stage: Stage) -> list[StageResult]:
     """The parts of all days, in a fixed order."""
     keys = [entry.key for entry in world.store.list(paths.published_days("clicks", stage))]
@@ -131,10 +136,7 @@ def test_the_same_rows_have_the_same_profile(world: World, validated: PublishedR
     recorded(PROFILES, data_versions.PROFILE, profiles)
 
 
-def test_the_same_rows_become_the_same_arrays(
-    world: World, ingested: PublishedResult, validated: PublishedResult
-) -> None:
-    world.run("features", inputs={"ingest": ingested, "validate": validated})
+def test_the_same_rows_become_the_same_arrays(world: World, encoded: PublishedResult) -> None:
     parts = sorted(days_parts(world, "features"), key=lambda one: str(one.parts["day"]))
     assert len(parts) == 4
     arrays = [
@@ -145,9 +147,7 @@ def test_the_same_rows_become_the_same_arrays(
 
 
 @pytest.mark.parametrize("stage", ["ingest", "validate", "features"])
-def test_neither_a_module_nor_a_library_makes_a_day_again(
-    world: World, validated: PublishedResult, stage: Stage
-) -> None:
+def test_neither_a_module_nor_a_library_makes_a_day_again(world: World, encoded: PublishedResult, stage: Stage) -> None:
     names = {name for one in days_parts(world, stage) for name in one.parts}
     assert names
     assert [name for name in names if name.startswith(("code.", "library."))] == []
