@@ -24,16 +24,31 @@ from ratchet.store.artifacts import fetch
 from ratchet.store.publishing import read_manifest
 from tests.world import LAST, World, clicks
 
-ROWS = {1: "7c9416aadb39f2aa999941617807b31fd019a37a01d6c30549fdb80a66acc5f8"}
-PROFILES = {1: "d844f47a06e8737ba6dd0a9085f8d92408d3474d1e009621a4f57477f12c90d5"}
-ARRAYS = {1: "e81b3c03e800a8c56d5e933f3c1b572a622e8541527a93e39dcc6a23a91a0bda"}
+ROWS = {
+    1: {
+        "plain": "7c9416aadb39f2aa999941617807b31fd019a37a01d6c30549fdb80a66acc5f8",
+        "lists": "02e88495bb35577fc8af68ed12e67a9adff1fae2bc4a52ff0df4b946b454c6e3",
+    }
+}
+PROFILES = {
+    1: {
+        "plain": "fd6516e1c2a50af3108929ae9d7f80a73bc13c52b44fa372cc78a558fb92615a",
+        "lists": "33d003eeddde20ea1a9f2f12504eaf4734630790c29d117226a7e7b7147a2312",
+    }
+}
+ARRAYS = {
+    1: {
+        "plain": "e81b3c03e800a8c56d5e933f3c1b572a622e8541527a93e39dcc6a23a91a0bda",
+        "lists": "99d6b3cf808ff6e806e10e6e58fe8b51cd4a7b1f1b07ed618a11b601af73fbbb",
+    }
+}
 D1, D2, D3, D4 = (LAST - timedelta(days=back) for back in (3, 2, 1, 0))
 COLUMNS: dict[str, Any] = {
     "query_id": {"role": "group", "type": "string"},
     "shown_at": {"role": "time", "type": "timestamp"},
     "born": {"role": "ignore", "type": "date"},
     "ticket": {"role": "id", "type": "int64"},
-    "country": {"role": "categorical", "type": "string", "in": ["DE", "FR", "Ü", ""], "statistics": ["count"]},
+    "country": {"role": "categorical", "type": "string", "in": ["DE", "FR", "Ü", ""]},
     "shop": {"role": "categorical", "type": "int64"},
     "new": {"role": "categorical", "type": "bool"},
     "price": {"role": "numeric", "type": "float64", "min": 0, "transform": "log1p"},
@@ -41,6 +56,13 @@ COLUMNS: dict[str, Any] = {
     "dear": {"role": "numeric", "type": "bool"},
     "heavy": {"role": "weight", "type": "float64"},
     "clicked": {"role": "label", "type": "int64"},
+}
+CHANGED: dict[str, dict[str, Any]] = {
+    "plain": {"country": {**COLUMNS["country"], "statistics": ["count"]}},
+    "lists": {
+        "tags": {"role": "categorical", "type": "list<string>", "max_length": 3},
+        "where": {"role": "numeric", "type": "list<float64>", "dimension": 2},
+    },
 }
 ROW_COUNT = 2_400
 """More texts than a profile keeps, and a number of them that is estimated."""
@@ -63,21 +85,30 @@ def a_day(day: date) -> pa.Table:
             "price": pa.array([odd.get(i, i * 37 % 1_009 / 8) for i in places], pa.float64()),
             "stock": [i % 97 - 48 if i % 13 else None for i in places],
             "dear": [(True, False, None)[i * i % 3] for i in places],
+            "tags": [[f"t{(i + j) % 7}" for j in range(i % 5)] if i % 11 else None for i in places],
+            "where": [[i / 3, -i % 17 / 4] if i % 6 else None for i in places],
             "heavy": [1 + i % 4 / 2 for i in places],
             "clicked": [i % 5 // 4 if i % 40 else None for i in places],
         }
     )
 
 
+@pytest.fixture(scope="module", params=[*CHANGED])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(kind: str, tmp_path_factory: pytest.TempPathFactory) -> World:
     found = clicks(
         tmp_path_factory.mktemp("versions"), source={"window_days": 4}, validate={"volume": None, "drift": None}
     )
-    found.document["columns"] = COLUMNS
+    found.document["columns"] = {**COLUMNS, **CHANGED[kind]}
     for day in (D1, D3, D4):
         found.put(day, a_day(day))
     frame = a_day(D2).to_pandas()
+    for name in ("tags", "where"):
+        frame[name] = [None if value is None else json.dumps(list(value)) for value in frame[name]]
     frame["shown_at"] = frame["shown_at"].dt.strftime("%Y-%m-%dT%H:%M:%S.%f")
     folder = found.source / f"date={D2}"
     folder.mkdir()
@@ -119,31 +150,31 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | str | None) else str(value)
 
 
-def recorded(versions: dict[int, str], version: int, found: list[Any]) -> None:
-    assert digest_of(plain(found)) == versions.get(version), f"version {version}"
+def recorded(versions: dict[int, dict[str, str]], version: int, kind: str, found: list[Any]) -> None:
+    assert digest_of(plain(found)) == versions.get(version, {}).get(kind), f"version {version}, {kind}"
 
 
-def test_the_same_source_gives_the_same_rows(world: World, ingested: PublishedResult) -> None:
+def test_the_same_source_gives_the_same_rows(world: World, kind: str, ingested: PublishedResult) -> None:
     tables = [pq.read_table(world.store.local(day.file.key)) for day in summaries.snapshot(ingested.result).days]
     assert [table.num_rows for table in tables] == [ROW_COUNT] * 4
-    recorded(ROWS, data_versions.ROWS, [[str(table.schema), table.to_pydict()] for table in tables])
+    recorded(ROWS, data_versions.ROWS, kind, [[str(table.schema), table.to_pydict()] for table in tables])
 
 
-def test_the_same_rows_have_the_same_profile(world: World, validated: PublishedResult) -> None:
+def test_the_same_rows_have_the_same_profile(world: World, kind: str, validated: PublishedResult) -> None:
     parts = days_parts(world, "validate")
     profiles = [json.loads(world.store.read(one.outputs["profile"].key)) for one in parts]
     assert len(profiles) == 4
-    recorded(PROFILES, data_versions.PROFILE, profiles)
+    recorded(PROFILES, data_versions.PROFILE, kind, profiles)
 
 
-def test_the_same_rows_become_the_same_arrays(world: World, encoded: PublishedResult) -> None:
+def test_the_same_rows_become_the_same_arrays(world: World, kind: str, encoded: PublishedResult) -> None:
     parts = sorted(days_parts(world, "features"), key=lambda one: str(one.parts["day"]))
     assert len(parts) == 4
     arrays = [
         {name: np.load(fetch(world.store, array, world.folder)).tolist() for name, array in one.outputs.items()}
         for one in parts
     ]
-    recorded(ARRAYS, data_versions.ARRAYS, [arrays, [one.summary for one in parts]])
+    recorded(ARRAYS, data_versions.ARRAYS, kind, [arrays, [one.summary for one in parts]])
 
 
 @pytest.mark.parametrize("stage", ["ingest", "validate", "features"])
