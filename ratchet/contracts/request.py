@@ -190,8 +190,8 @@ class StageRequest(Document):
 
     @property
     def reads_source(self) -> bool:
-        """Whether ingest needs the source: some day is not planned to come from the snapshot."""
-        return any(day.held is None for day in self.source)
+        """Whether ingest needs the source: some day is not planned to come from the snapshot, nor was missing then."""
+        return any(day.held is None and (day.files or self.as_of == "now") for day in self.source)
 
     @property
     def resume_key(self) -> str:

@@ -84,7 +84,7 @@ def make_plan(
     packed = bundle.pack(folder)
     first = first_judged(store, spec.name, data_date) if as_of == "then" else None
     root, source = _source(store, spec, dates.window(data_date, spec.source.window_days), first)
-    if any(day.held is None for day in source):
+    if any(day.held is None and (day.files or as_of == "now") for day in source):
         check_reach(spec.source, root, source, store)
     if publish:  # before the champion of the date is looked up: from now on, no change of production is in office on it
         store.create(paths.night(spec.name, data_date, run_id), b"")
@@ -146,10 +146,10 @@ def _source(
 ) -> tuple[str, tuple[SourceDay, ...]]:
     """The root of the source, and the days of the window; `first`: the run whose days are taken as it saw them.
 
-    Days that are taken from the snapshot are not looked for in the source, which may be gone.
+    Where that run had all days of the window, the source is not listed, for it may be gone.
     """
     then = seen_days(store, first, spec) if first is not None else {}
-    if first is not None and all(day in then and then[day].held is not None for day in window):
+    if first is not None and all(day in then for day in window):
         return first.source_root, tuple(then[day] for day in window)
     root, listed = source_days(store, spec, window)
     return root, tuple(then.get(each.day, each) for each in listed)

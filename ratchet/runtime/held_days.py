@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from functools import partial
+from types import MappingProxyType
 
 from ratchet.contracts import data_versions, paths
 from ratchet.contracts.errors import CorruptArtifact, Unavailable
@@ -56,19 +57,25 @@ def read_index(store: Store, spec: PipelineSpec) -> SnapshotIndex:
     return _read(store, spec)[0]
 
 
-def hold(store: Store, spec: PipelineSpec, days: Mapping[date, HeldDay], *, replace: bool) -> None:
-    """Say that the table holds these days. replace: also where it holds a day already.
+def hold(
+    store: Store,
+    spec: PipelineSpec,
+    read: Mapping[date, HeldDay],
+    compared: Mapping[date, HeldDay] = MappingProxyType({}),
+    *,
+    replace: bool,
+) -> None:
+    """Say that the table holds the days that were read. replace: also where it holds a day already.
 
-    Raises Unavailable after many conflicts with other runs.
+    compared: days of the index whose files were compared since; of one that another run has replaced meanwhile nothing
+    is said. Raises Unavailable after many conflicts with other runs.
     """
     key = paths.snapshot_index(table_of(spec))
     for _ in range(_TRIES):
         index, etag, stored = _read(store, spec)
-        changed = {
-            day: held
-            for day, held in days.items()
-            if index.days.get(day) != held and (replace or day not in index.days)
-        }
+        still = {day: held for day, held in compared.items() if index.entry(held.day) is not None}
+        new = {day: held for day, held in read.items() if replace or day not in index.days}
+        changed = {day: held for day, held in {**still, **new}.items() if index.days.get(day) != held}
         if (stored and not changed) or store.replace(
             key, seal(SnapshotIndex(days={**index.days, **changed})), expected=etag
         ):

@@ -62,7 +62,7 @@ def run(ctx: StageContext) -> Finished:
         files = {day.day: day.file for day in days}
         version = put(ctx.store, table, schema, files, on_repair=ctx.log.warning)
         made = _read_now(ctx, table, planned, read)
-        hold(ctx.store, ctx.spec, compared(index, taken, stored) | made, replace=ctx.request.as_of == "now")
+        hold(ctx.store, ctx.spec, made, compared(index, taken, stored), replace=ctx.request.as_of == "now")
     for day in days:
         ctx.transaction.refer(f"{paths.day(day.day)}.parquet", day.file)
     kept = _kept(ctx, columns, days)

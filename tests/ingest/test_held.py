@@ -15,7 +15,7 @@ from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.snapshot_index import SnapshotIndex
-from ratchet.runtime.held_days import read_index, source_days, table_of
+from ratchet.runtime.held_days import hold, read_index, source_days, table_of
 from ratchet.store.file import FileStore
 from tasks.ingest.held import take_held
 from tests.world import LAST, Planned, World, clicks, rows
@@ -161,6 +161,18 @@ def test_the_source_as_it_was_needs_no_source(world: World) -> None:
     flip(world, first.days[0].file.key)
     with pytest.raises(CorruptArtifact, match=f"the snapshot has lost the rows of {D1}"):
         world.run("ingest", planned=(root, then), parts={"rebuild": "run-9"})
+
+
+def test_a_day_that_another_run_has_corrected_meanwhile_stays_corrected(world: World) -> None:
+    world.put_window()
+    ingest(world)
+    before = read_index(world.store, world.spec).days
+    world.put(D2, count=44)
+    ingest(world)
+    hold(world.store, world.spec, {}, before, replace=True)
+    assert read_index(world.store, world.spec).days[D2].day.file.rows == 44
+    hold(world.store, world.spec, before, replace=False)
+    assert read_index(world.store, world.spec).days[D2].day.file.rows == 44
 
 
 def test_a_held_day_that_is_damaged_is_read_again_where_the_source_has_it(world: World) -> None:
