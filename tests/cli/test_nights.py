@@ -115,17 +115,18 @@ def test_plan_lists_the_days_without_data_and_has_no_figure_before_the_first_run
     arguments = ["plan", "search-ranking", "--store", store, "--set", "source.window_days=5"]
     assert main([*arguments, "--date", "2026-03-22"]) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert shown[1] == "no data for 2 days: 2026-03-21 to 2026-03-22"
-    assert shown[2].startswith("a run would stop in ingest, because 2026-03-22 has no data; deliver the day")
+    assert shown[1] == "3 days would be read for the first time: 2026-03-18 to 2026-03-20"
+    assert shown[2] == "no data for 2 days: 2026-03-21 to 2026-03-22"
+    assert shown[3].startswith("a run would stop in ingest, because 2026-03-22 has no data; deliver the day")
     assert shown[-1] == "in all no figure yet: a first run measures its stages"
 
 
-def test_plan_of_a_whole_window_lists_no_days(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_of_a_whole_window_lists_no_missing_days(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["plan", "search-ranking", "--store", store, "--set", "source.window_days=3"]
     assert main([*arguments, "--date", "2026-03-20"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("search-ranking 2026-03-20: a window of 3 days, ")
-    assert shown[1].startswith("baseline: none yet")
+    assert shown[2].startswith("baseline: none yet")
 
 
 def test_days_that_follow_one_another_are_a_span() -> None:

@@ -1,0 +1,200 @@
+"""Whatever happens to the data of a pipeline, no refused day is used, and a named snapshot reads the same bytes.
+
+Days arrive good and bad, are corrected, get late rows, are let in, and vanish from the source; releases come, and runs
+are killed. Each night runs ingest and validate as they are, with plans and records as a run has them.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import NamedTuple
+from unittest.mock import patch
+
+from deltalake import DeltaTable
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from ratchet.contracts import data_versions, dates, paths, summaries
+from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.request import AsOf, Outcome
+from ratchet.contracts.snapshot import Snapshot
+from ratchet.runs.day_records import admit
+from ratchet.runs.outcomes import outcome_of
+from ratchet.runs.stage_record import StageRecord
+from tasks.ingest import stage as ingest_stage
+from tests.runs.test_day_records import plan
+from tests.world import LAST, World, clicks, rows
+
+WINDOW = 4
+DAYS = [LAST - timedelta(days=back) for back in range(6, -1, -1)]
+EXAMPLES = int(os.environ.get("RATCHET_STEPS", "300")) // 20
+any_day = st.sampled_from(DAYS)
+
+
+class Content(NamedTuple):
+    """The rows of a day: those of a day, some of them, and late ones. A day with the rows of another one is bad."""
+
+    of: date
+    count: int
+    late: int
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Data(RuleBasedStateMachine):
+    """Model: what the source and the snapshot have of each day, what its newest own run found, and what was let in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(mkdtemp(prefix="ratchet-days-"))
+        source = {"window_days": WINDOW, "missing_days": "skip"}
+        self.world: World = clicks(self.folder, source=source, validate={"volume": None, "drift": None})
+        (self.world.pipeline / "pipeline.yaml").write_text("name: clicks\n", encoding="utf-8")
+        self.source: dict[date, Content] = {}
+        self.held: dict[date, Content] = {}
+        self.published: dict[date, Content] = {}
+        self.has_index = False
+        self.refused: dict[date, Content] = {}
+        self.let_in: dict[date, Content] = {}
+        self.named: list[Snapshot] = []
+        self.first: dict[date, Snapshot] = {}
+        self.version = patch.object(data_versions, "ROWS", data_versions.ROWS)
+        self.version.start()
+        for day in DAYS[:WINDOW]:
+            self.deliver(day, of=day, count=8)
+
+    def teardown(self) -> None:
+        self.version.stop()
+        shutil.rmtree(self.folder)
+
+    @rule(day=any_day, of=any_day, count=st.integers(8, 10))
+    def deliver(self, day: date, of: date, count: int) -> None:
+        """A day arrives, or arrives again. One with the rows of another day is a bad one."""
+        shutil.rmtree(self.world.source / f"date={day}", ignore_errors=True)
+        self.world.put(day, rows(count, of))
+        self.source[day] = Content(of, count, 0)
+
+    @rule(day=any_day)
+    def late_rows(self, day: date) -> None:
+        if (found := self.source.get(day)) is not None and not found.late:
+            self.world.put(day, rows(3, found.of), name="part-1.parquet")
+            self.source[day] = found._replace(late=3)
+
+    @rule(day=any_day)
+    def vanish(self, day: date) -> None:
+        """The source keeps the day no longer."""
+        shutil.rmtree(self.world.source / f"date={day}", ignore_errors=True)
+        self.source.pop(day, None)
+
+    @rule()
+    def upgrade(self) -> None:
+        data_versions.ROWS += 1
+
+    @rule()
+    def lose_the_index(self) -> None:
+        for entry in list(self.world.store.list("tables")):
+            if entry.key.endswith(".json") and "_delta_log" not in entry.key:
+                self.world.store.delete(entry.key)
+        self.held, self.has_index = {**self.published}, False
+
+    @rule(day=any_day)
+    def override(self, day: date) -> None:
+        if day in self.refused:
+            admit(self.world.store, "clicks", day, by="Ada", because="the rows are right")
+            self.let_in[day] = self.refused[day]
+
+    @rule(day=any_day)
+    def killed_night(self, day: date) -> None:
+        """Killed after the table has the days, before the index has them."""
+        with patch.object(ingest_stage, "hold", side_effect=Killed):
+            try:
+                self._ingest(day, "now")
+            except Killed:
+                self.published |= {one: self.source[one] for one in self._window(day) if one in self.source}
+                self.held = self.held if self.has_index else {**self.published}
+            except DataRejected:
+                assert day not in self.source | self.held
+
+    @rule(day=any_day)
+    def night(self, day: date) -> None:
+        before = {**self.held}
+        try:
+            snapshot = self._ingest(day, "now")
+        except DataRejected:
+            assert day not in self.source | before
+            return
+        seen = {one: content for one in self._window(day) if (content := self._content(one)) is not None}
+        assert [one.day for one in snapshot.days] == sorted(seen)
+        assert set(snapshot.held) == {one for one in seen if one not in self.source}
+        self.held, self.has_index = self.held | seen, True
+        self.published |= {one: content for one, content in seen.items() if one in self.source}
+        copy = [one for one, content in seen.items() if content == seen[day] and one != day]
+        out = {one for one in seen if one != day and self._is_out(one, seen[one])}
+        excluded = self._validate(day)
+        if copy:
+            assert excluded is None
+            self.refused[day] = seen[day]
+        elif 2 * len(out) > len(seen):
+            assert excluded is None
+        else:
+            assert excluded == out
+            self.refused.pop(day, None)
+            self.let_in.pop(day, None)
+            self.first.setdefault(day, snapshot)
+
+    @precondition(lambda self: self.first)
+    @rule(data=st.data())
+    def night_of_then(self, data: st.DataObject) -> None:
+        day = data.draw(st.sampled_from(sorted(self.first)))
+        assert self._ingest(day, "then").days == self.first[day].days
+
+    @precondition(lambda self: self.named)
+    @rule(data=st.data())
+    def read_a_named_snapshot(self, data: st.DataObject) -> None:
+        snapshot = data.draw(st.sampled_from(self.named))
+        uri, options = self.world.store.table(snapshot.table)
+        files = DeltaTable(uri, version=snapshot.version, storage_options=options).file_uris()
+        for day in snapshot.days:
+            assert digest(self.world.store.read(day.file.key)) == day.file.sha256
+            assert any(uri.endswith(f"{day.file.sha256}.parquet") for uri in files)
+
+    def _content(self, day: date) -> Content | None:
+        return self.source.get(day) or self.held.get(day)
+
+    def _window(self, day: date) -> Iterator[date]:
+        return iter(dates.window(day, WINDOW))
+
+    def _is_out(self, day: date, content: Content) -> bool:
+        return day in self.refused and self.let_in.get(day) != content
+
+    def _ingest(self, day: date, as_of: AsOf) -> Snapshot:
+        self.planned = plan(self.world, day, as_of=as_of)
+        self.world.run_id, self.world.days, self.world.as_of = self.planned.run_id, self.planned.days, as_of
+        self.ingested = self.world.run("ingest", day, planned=(self.planned.source_root, self.planned.source))
+        snapshot = summaries.snapshot(self.ingested.result)
+        self.named.append(snapshot)
+        return snapshot
+
+    def _validate(self, day: date) -> set[date] | None:
+        """The days that validate left out; None if it stopped the run."""
+        try:
+            with StageRecord(self.world.store, self.planned, "validate") as record:
+                published = self.world.run("validate", day, {"ingest": self.ingested})
+                record.end(outcome_of(published, cached=False, because=""))
+        except DataRejected:
+            return None
+        judged = Outcome(stage="evaluate", state="done")
+        key = paths.outcome("clicks", self.planned.run_id, "evaluate")
+        self.world.store.create(key, judged.model_dump_json(by_alias=True).encode())
+        return {*summaries.validation(published.result).excluded}
+
+
+TestData = Data.TestCase
+TestData.settings = settings(max_examples=EXAMPLES, stateful_step_count=20, deadline=None)
