@@ -36,6 +36,7 @@ _CALLS = (
     ("update", "_optimizer.clip"),
     ("update", "_optimizer.step"),
     (OTHERS, "_ranks.sum"),
+    (OTHERS, "_ranks.exchange"),
     (CHECKPOINT, "_checkpointer.wait_for_copy"),
     (CHECKPOINT, "_save"),
     ("logging", "_losses.flush"),
@@ -138,12 +139,12 @@ class Profiler:
         return timed
 
     def _stepping(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def step(**given: bool) -> bool:
+        def step(**given: bool) -> Any:
             self._steps += 1
             if self._steps == WARM_UP + 1:
                 self._torch.__enter__()
                 self._traces, self._begin = True, time.perf_counter()
-            stop: bool = call(**given)
+            taken = call(**given)
             if self._measures:
                 self._measured += 1
                 if self._measured >= _LEAST_STEPS and time.perf_counter() - self._begin >= _LEAST_S:
@@ -151,7 +152,7 @@ class Profiler:
             elif self._steps == WARM_UP + TRACED:
                 self._end_trace()
                 self._measures, self._begin = True, time.perf_counter()
-            return stop
+            return taken
 
         return step
 

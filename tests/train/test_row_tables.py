@@ -69,6 +69,16 @@ def test_a_checkpoint_of_which_one_rank_has_no_whole_part_is_none_for_all(tmp_pa
     assert resumed["digest"] == train(PLAIN, Ranks())["digest"]
 
 
+def test_a_training_that_went_on_with_sharded_tables_is_repeated_to_the_bit(tmp_path: Path) -> None:
+    clipped = {**PLAIN, "largest_gradient": 0.05, "seed": 0, "settings": {"epochs": 2}}
+    assert train({**clipped, "folder": str(tmp_path), "stop_after": 12}, Ranks()) == "stopped"
+    found = train({**clipped, "folder": str(tmp_path), "sharded": True}, Ranks())
+    assert [(each["begin"], each["tables"]) for each in found["segments"]] == [(0, "whole"), (12, "sharded")]
+    repeated = train({**clipped, "sharded": True, "segments": found["segments"]}, Ranks())
+    assert (repeated["digest"], repeated["segments"]) == (found["digest"], found["segments"])
+    assert train({**clipped, "sharded": True}, Ranks())["digest"] != found["digest"]
+
+
 OWN = """
 from torch import nn
 from tasks.train import optimizer
