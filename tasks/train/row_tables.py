@@ -4,7 +4,7 @@ Before a shard of a step is computed, its rows are fetched from the ranks that h
 where those of all ranks are added in the order of a binary tree. So the bits are those of a whole table.
 
 A change here violates the promise of the project when a sharded training ends with other bits on another number of
-ranks, on a CPU, or when the memory of a rank for its tables does not fall with their number.
+ranks, on a CPU, or when what a rank has of a table while it trains does not fall with their number.
 """
 
 import gc
@@ -152,9 +152,12 @@ def fetch(network: Network, places: Tensor | None) -> None:
         return
     for table in tables:
         table.ask()
-    embedding = network.embedding
+    embedding, device = network.embedding, network.embedding.first.device
+    asked = [embedding.first.unsqueeze(0)]
+    if places is not None:
+        asked.append(places.to(device, non_blocking=True))
     with torch.no_grad():
-        for some in (embedding.first.unsqueeze(0), *([] if places is None else [places.to(embedding.first.device)])):
+        for some in asked:
             embedding(some)
     for table in tables:
         table.fetch()

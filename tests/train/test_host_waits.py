@@ -20,6 +20,8 @@ from tasks.train import data, loop, optimizer, passes
 from tasks.train.device_table import copied
 from tasks.train.losses import LOSSES, of_members
 from tasks.train.precision import Precision
+from tasks.train.ranks import Ranks
+from tasks.train.row_tables import shard
 from tests.train import miniature
 from tests.train.far_device import FAR, FarDevice, FarTensor
 
@@ -129,6 +131,18 @@ def test_large_tables_wait_for_the_number_of_their_rows_once_a_step(monkeypatch:
     """torch counts the different rows of a sparse gradient on the device, and makes tensors of that size."""
     monkeypatch.setattr(optimizer, "LARGE", 1)
     assert waits("binary", ema=0.9) == {"_coalesce (optimizer.py, clip)": STEPS}
+
+
+def test_sharded_tables_wait_for_the_numbers_of_what_they_fetch_and_of_their_rows() -> None:
+    """What is exchanged has sizes that the host has to know."""
+
+    def sharded() -> Network:
+        made = miniature.network("binary", "dcn", dropout=0.1, masked=0.2)
+        assert shard(made, Ranks(), smallest=1) == 1
+        return made
+
+    found = waits("binary", make=sharded, ema=0.9)
+    assert found == {"index (row_tables.py, _unique)": 3 * STEPS, "_coalesce (row_tables.py, take_gradient)": STEPS}
 
 
 def test_fp16_waits_for_the_norm_of_the_gradient_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
