@@ -4,7 +4,7 @@ itself. The first rank prints its losses, the digest of its weights, and how its
 OPTIONS is JSON, of a training or of several in turn: kind of training; shards, or one for each rank; folder of checkpoints; stop_after, the steps after which
 the last rank receives a notice to stop; segments to repeat; seed; settings, further ones of the loop; sharded, whether its table is sharded by row;
 largest_gradient, the norm to which a larger one is clipped; full_for, how the names of files begin for which the last
-rank has no room.
+rank has no room; damaged, the rank of whose newest file a bit is changed before.
 """
 
 import errno
@@ -60,6 +60,15 @@ class FilesFolder(MemoryFolder):
         (self.folder / name).unlink(missing_ok=True)
 
 
+def damage(folder: Path, rank: int) -> None:
+    """Change a bit of what a rank has written of the newest checkpoint."""
+    newest = json.loads(max(folder.glob("step-*.json")).read_bytes())
+    file = folder / newest["content"]["ranks"][rank - 1]["state"]["files"][-1]["name"]
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
 class Normed(nn.Sequential):
     """Layers with a batch norm, whose buffers change in each step, and dropout."""
 
@@ -110,6 +119,10 @@ def train(options: dict[str, Any], ranks: Ranks) -> Any:
     if kind in ("table", "normed"):
         train, valid = (replace(each, numeric=each.numeric[:, :0]) for each in (train, valid))
     torch.manual_seed(options.get("seed", ranks.rank))  # what a rank draws by itself must not matter
+    if "damaged" in options:
+        if ranks.is_first:
+            damage(Path(options["folder"]), options["damaged"])
+        ranks.gather(None)  # not before the file is as it is
     full_for = options.get("full_for", "") if ranks.rank == ranks.size - 1 else ""
     folder = FilesFolder(Path(options["folder"]), full_for=full_for) if "folder" in options else MemoryFolder()
     one = loop(
