@@ -1,0 +1,97 @@
+"""`ratchet data` as a DAG with a form: shows the days of a pipeline's data, and lets in one that was refused.
+
+A change here violates the promise of the project when a day is let in by a run that nobody triggered.
+"""
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, BaseOperator, Param
+
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.gate import NAME
+from ratchet_airflow import settings
+from ratchet_airflow.person import person
+from ratchet_airflow.retries import LOST_DELAY, UnavailableRetryPolicy
+
+DAG_ID = "ratchet_data"
+_TASK = "data"
+_RETRIES = 5
+_DELAY_S = 10.0
+_PAGE = """\
+Prints the days of a pipeline's data into the log: the state of each, its rows, and the versions that trained on them.
+With a day, lets that day into later runs although its own run refused it: for the rows that were refused, and no
+others. Later plans, validations, reports and ledger records name it, with your name and why. The run of the date itself
+stays refused.
+"""
+
+
+class DataOperator(BaseOperator):
+    """Lets a day in, if the form names one, and prints all days. Its value is what it says, as text."""
+
+    ui_color = "#e8f5e9"
+
+    def execute(self, context: Mapping[str, Any]) -> str:
+        """Raises ConfigurationError for an unknown pipeline, a day that was not refused, and a form with half of it."""
+        from ratchet.cli.data import table
+        from ratchet.runs.data_days import data_days
+        from ratchet.runs.day_records import admit
+        from ratchet.store.opening import open_store
+
+        asked, store = context["params"], open_store(settings.read().store)
+        pipeline, because = str(asked["pipeline"]), str(asked.get("because") or "").strip()
+        lines = []
+        if day := asked.get("day"):
+            if not because:
+                raise ConfigurationError("because is empty", remedy="say why; plans, reports and the ledger keep it")
+            found = admit(
+                store, pipeline, date.fromisoformat(str(day)), by=person(context, "let a day in"), because=because
+            )
+            lines.append(f"{found.day} is let in by {found.by}: {found.reason} (run {found.run_id} refused it)")
+        elif because:
+            raise ConfigurationError("because is set, and day is not", remedy="name the day to let in, or leave both")
+        lines += table(data_days(store, pipeline))
+        for line in lines:
+            self.log.info("%s", line)
+        return "\n".join(lines)
+
+
+def build() -> DAG:
+    """The DAG. It is active from the start."""
+    dag = DAG(
+        dag_id=DAG_ID,
+        description="Shows the days of a pipeline's data, and lets in one that was refused",
+        doc_md=_PAGE,
+        schedule=None,
+        catchup=False,
+        is_paused_upon_creation=False,
+        dagrun_timeout=timedelta(hours=1),
+        params={
+            "pipeline": Param(None, type="string", pattern=NAME, title="Pipeline"),
+            "day": Param(
+                None,
+                type=["null", "string"],
+                format="date",
+                title="Day to let in",
+                description_md="A day that its own run refused. Empty: only show the days.",
+            ),
+            "because": Param(
+                None,
+                type=["null", "string"],
+                maxLength=2000,
+                title="Because",
+                description_md="With a day: why. Plans, reports and the ledger keep it, with your name.",
+            ),
+        },
+    )
+    dag.add_task(
+        DataOperator(
+            task_id=_TASK,
+            retries=_RETRIES,
+            retry_delay=LOST_DELAY,
+            retry_policy=UnavailableRetryPolicy(_DELAY_S),
+            execution_timeout=timedelta(minutes=15),
+        )
+    )
+    return dag
