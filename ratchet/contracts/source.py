@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from ratchet.contracts.day_pattern import day_pattern
 from ratchet.contracts.document import Document
 from ratchet.contracts.environment import SOURCE_ADDRESSES, SOURCE_SECRETS
 from ratchet.contracts.errors import ConfigurationError
@@ -14,8 +15,7 @@ MissingDays = Literal["fail", "skip"]
 
 
 def _names_the_date(uri: str) -> str:
-    if "{date}" not in uri:
-        raise ValueError("has no place for the day; put {date} into it (it becomes YYYY-MM-DD)")
+    day_pattern(uri)
     return uri
 
 
@@ -63,7 +63,8 @@ class FilesSource(_Source):
 
     kind: Literal["files"] = Field(description="Files of Parquet, CSV or JSON lines.")
     uri: Annotated[str, AfterValidator(_place), AfterValidator(_names_the_date)] = Field(
-        description="A path or s3:// URI of files, with {date} (YYYY-MM-DD) and, if needed, *. "
+        description="A path or s3:// URI of files, with {date} (YYYY-MM-DD) or {date:%Y/%m/%d} (also "
+        "%j, the day of the year) and, if needed, *. "
         f"${{{SOURCE_ADDRESSES}}} is read from the environment. {_RELATIVE}"
     )
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ratchet.contracts import paths
+from ratchet.contracts.day_pattern import day_pattern, fill, varies
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.request import SourceDay, SourceFile
@@ -30,7 +31,6 @@ from ratchet.runtime.source_variables import expand
 from ratchet.store.base import Entry, Store
 from ratchet.store.opening import open_store
 
-_DATE = "{date}"
 _PARALLEL_LISTINGS = 8
 
 
@@ -59,9 +59,12 @@ def split(uri: str) -> tuple[str, str]:
 
     `/data/clicks/date={date}/*.parquet` -> (`file:///data/clicks`, `date={date}/*.parquet`).
     """
-    scheme, base, steps = parse(uri)
-    varying = next((i for i, step in enumerate(steps) if _DATE in step or "*" in step or "?" in step), len(steps))
-    if _DATE in base or not any(_DATE in step for step in steps):
+    try:
+        scheme, base, steps = parse(day_pattern(uri))
+    except ValueError as error:
+        raise ConfigurationError(f"source.uri: {uri!r}: {error}", remedy="correct source.uri") from None
+    varying = next((i for i, step in enumerate(steps) if varies(step) or "*" in step or "?" in step), len(steps))
+    if varies(base) or not any(map(varies, steps)):
         raise ConfigurationError(
             f"source.uri: {uri!r} has no place for the day", remedy="put {date} into the path, below the bucket"
         )
@@ -105,7 +108,7 @@ def identity(root: str, entry: Entry) -> str:
 
 def _file_days(root: str, pattern: str, days: Sequence[date]) -> tuple[SourceDay, ...]:
     store = open_root(root)
-    wanted = {day: pattern.replace(_DATE, paths.day(day)) for day in days}
+    wanted = {day: fill(pattern, day) for day in days}
     # One listing for each folder above a day's first wildcard.
     folders = sorted({_folder(text) for text in wanted.values()})
     with ThreadPoolExecutor(_PARALLEL_LISTINGS) as pool:
@@ -117,7 +120,7 @@ def _file_days(root: str, pattern: str, days: Sequence[date]) -> tuple[SourceDay
 
 def folder_of_day(source: FilesSource, root: str, day: date) -> str | None:
     """The folder that the pattern of a source names for a day, if it names a folder with files instead of files."""
-    pattern = split(expand(source.uri))[1].replace(_DATE, paths.day(day))
+    pattern = fill(split(expand(source.uri))[1], day)
     if "*" in pattern or "?" in pattern:
         return None
     store = open_root(root)

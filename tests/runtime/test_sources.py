@@ -1,3 +1,4 @@
+import re
 from datetime import date
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def test_a_rewritten_file_has_another_identity_and_an_untouched_one_the_same(tmp
         ("s3://bucket/a/b/{date}/part-?.parquet", ("s3://bucket/a/b", "{date}/part-?.parquet")),
         ("s3://bucket/{date}/*", ("s3://bucket", "{date}/*")),
         ("/data/*/{date}/x.parquet", ("file:///data", "*/{date}/x.parquet")),
+        ("s3://b/a/{date:%Y/%m}/x-{date:%d}.csv", ("s3://b/a", "{date:%Y}/{date:%m}/x-{date:%d}.csv")),
     ],
 )
 def test_a_uri_splits_into_the_part_that_days_share_and_a_pattern(uri: str, expected: tuple[str, str]) -> None:
@@ -76,6 +78,39 @@ def test_wildcards_stay_within_a_folder_and_may_stand_above_the_day(tmp_path: Pa
     put(tmp_path, f"de/{D1}/x.csv", f"fr/{D1}/x.csv", f"fr/deep/{D1}/x.csv", f"fr/{D1}/y.csv")
     _, days = list_days(files(f"{tmp_path}/*/{{date}}/x.csv"), [D1])
     assert [file.key for file in days[0].files] == [f"de/{D1}/x.csv", f"fr/{D1}/x.csv"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("{date:%Y/%m/%d}/*.csv", "2026/11/18/x.csv"),
+        ("year={date:%Y}/month={date:%m}/day={date:%d}/x.csv", "year=2026/month=11/day=18/x.csv"),
+        ("{date:%Y}/{date}.csv", "2026/2026-11-18.csv"),
+        ("{date:%Y%m%d}.csv", "20261118.csv"),
+        ("{date:%Y-%j}.csv", "2026-322.csv"),
+    ],
+)
+def test_a_day_is_found_by_the_parts_of_its_date(tmp_path: Path, pattern: str, name: str) -> None:
+    put(tmp_path, name, name.replace("18", "19").replace("322", "325"))
+    _, days = list_days(files(f"{tmp_path}/{pattern}"), [D1, D3])
+    assert [[file.key for file in day.files] for day in days] == [[name], []]
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("/data/x.csv", "has no place for the day; put {date} into it"),
+        ("/data/{date:%Y/%m}.csv", "do not tell one day from another; use %Y with %m and %d, or with %j"),
+        ("/data/{date:%y%m%d}.csv", "%y is no part of a date here; allowed: %Y, %m, %d, %j"),
+        ("/data/{date:%Y-%m-%}.csv", "% is no part of a date here"),
+        ("/data/{date}/**/x.csv", "** is not supported; write * for each folder"),
+    ],
+)
+def test_a_pattern_that_finds_no_day_is_refused(uri: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        files(uri)
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        split(uri)
 
 
 def test_variables_are_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
