@@ -39,9 +39,9 @@ def bundle(sha256: str) -> str:
     return join("bundles", f"{sha256}.tar")
 
 
-def published(pipeline: str, part: str, fingerprint: str) -> str:
-    """The prefix under which a stage, or a day's part of it, is published."""
-    return join("published", pipeline, part, fingerprint)
+def published(pipeline: str, part: str, *fingerprint: str) -> str:
+    """The prefix under which a stage, or a day's part of it, is published; without a fingerprint, all of them."""
+    return join("published", pipeline, part, *fingerprint)
 
 
 def manifest(prefix: str) -> str:
@@ -54,9 +54,9 @@ def published_prefix(key: str) -> str:
     return "/".join(key.split("/")[:4])
 
 
-def published_days(pipeline: str, stage: Stage) -> str:
-    """The prefix under which all parts of a stage's days are published."""
-    return join("published", pipeline, day_part(stage))
+def parts_index(pipeline: str, part: str) -> str:
+    """The document that says which parts of a kind were used last."""
+    return f"{published(pipeline, part, 'index')}/parts.json"
 
 
 def day_part(stage: Stage) -> str:

@@ -99,7 +99,7 @@ def _read(store: Store, spec: PipelineSpec) -> tuple[SnapshotIndex, str | None, 
 def _made_again(store: Store, spec: PipelineSpec) -> SnapshotIndex:
     """The newest published part of each day of the table."""
     table = table_of(spec)
-    listed = [entry.key for entry in store.list(paths.published_days(spec.name, "ingest"))]
+    listed = [entry.key for entry in store.list(paths.published(spec.name, paths.day_part("ingest")))]
     found = [key for key in listed if key == paths.manifest(paths.published_prefix(key))]
     with ThreadPoolExecutor(_THREADS) as pool:
         results = [result for result in pool.map(partial(_result, store), found) if result is not None]

@@ -133,7 +133,7 @@ def encoded(world: World, ingested: PublishedResult, validated: PublishedResult)
 
 def days_parts(world: World, stage: Stage) -> list[StageResult]:
     """The parts of all days, in a fixed order."""
-    keys = [entry.key for entry in world.store.list(paths.published_days("clicks", stage))]
+    keys = [entry.key for entry in world.store.list(paths.published("clicks", paths.day_part(stage)))]
     results = [read_manifest(world.store, key).result for key in keys if paths.last(key) == "manifest.json"]
     return sorted(results, key=lambda one: (one.content, one.fingerprint))
 

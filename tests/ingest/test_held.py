@@ -1,9 +1,6 @@
 """A past day is read from the snapshot: what the source has no more, or has otherwise now, is not lost."""
 
 import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -16,8 +13,8 @@ from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.snapshot_index import SnapshotIndex
 from ratchet.runtime.held_days import hold, read_index, source_days, table_of
-from ratchet.store.file import FileStore
 from tasks.ingest.held import take_held
+from tests.store_calls import counted_calls
 from tests.world import LAST, Planned, World, clicks, rows
 
 D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
@@ -57,35 +54,6 @@ def flip(world: World, key: str) -> None:
     assert path is not None
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-
-
-@contextmanager
-def counted_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The calls to a store, without those that it makes of itself."""
-    calls: list[str] = []
-    inside = threading.local()
-
-    def count(name: str) -> None:
-        real = getattr(FileStore, name)
-
-        def call(*given: object, **named: object) -> object:
-            outer = not getattr(inside, "call", False)
-            if not outer:
-                return real(*given, **named)
-            calls.append(name)
-            inside.call = True
-            try:
-                found = real(*given, **named)
-                return iter(list(found)) if name == "list" else found
-            finally:
-                inside.call = False
-
-        monkeypatch.setattr(FileStore, name, call)
-
-    for name in ("read", "create", "replace", "upload", "download", "list", "head", "delete"):
-        count(name)
-    yield calls
-    monkeypatch.undo()
 
 
 def test_days_that_the_source_has_no_more_are_those_of_the_snapshot(world: World) -> None:

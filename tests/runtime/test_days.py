@@ -1,4 +1,5 @@
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from ratchet.store.artifacts import read_bytes
 from ratchet.store.base import Store
 from ratchet.store.collecting import collect
 from ratchet.store.publishing import Transaction, discard_damaged, find_result, read_manifest
+from tests.store_calls import counted_calls
 from tests.world import LAST, World, clicks
 
 LOCAL_AND_REMOTE = ("file", "memory")
@@ -149,6 +151,50 @@ def test_whatever_is_delivered_in_whatever_order_each_part_is_made_once_and_true
             assert list(built) == sorted(day.day for day in days)
             assert {day: parts.text(kept) for day, kept in built.items()} == {day.day: day.text.upper() for day in days}
         assert len(parts.made) == len({item for delivered in runs for item in delivered.items()})
+
+
+def test_a_night_asks_for_the_new_day_and_not_for_each_day_again(local: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    for count in (3, 29):
+        days = [Delivery(LAST - timedelta(days=back), f"rows of {back}") for back in range(1, count)]
+        local.build(days)
+        with counted_calls(monkeypatch) as made:
+            local.build([*days, Delivery(LAST, f"new, the {count}th")])
+        calls.append(len(made))
+    assert calls[0] >= 8
+    assert calls[1] <= calls[0] + 8, calls  # a day's turn to be compared costs 3
+
+
+def index_key(parts: Parts) -> str:
+    return paths.parts_index("clicks", "features.day")
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b'{"sha256": "0", "document": {"parts": 3}}'])
+def test_an_index_that_cannot_be_read_is_written_again(parts: Parts, damage: bytes) -> None:
+    first = parts.build(DAYS)
+    store, key = parts.world.store, index_key(parts)
+    whole, entry = store.read(key), store.head(key)
+    assert entry is not None
+    assert store.replace(key, damage, expected=entry.etag)
+    assert parts.build(DAYS) == first
+    assert len(parts.made) == 3
+    assert json.loads(store.read(key)) == json.loads(whole)
+
+
+def test_a_byte_that_nobody_wrote_is_found_when_it_is_the_turn_of_its_day(local: Parts) -> None:
+    turn = LAST - timedelta(days=2 * LAST.toordinal() % 30)
+    days = [Delivery(turn, "its turn"), Delivery(turn - timedelta(days=1), "not its turn")]
+    built = local.build(days)
+    for kept in built.values():
+        path = local.world.store.local(kept.text.key)
+        assert path is not None
+        times = path.stat()
+        with path.open("r+b") as file:
+            file.write(flipped(path.read_bytes()))
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    local.made.clear()
+    local.build(days)
+    assert local.made == [turn]
 
 
 def test_progress_says_of_each_day_what_was_done(parts: Parts) -> None:
