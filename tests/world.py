@@ -75,6 +75,7 @@ class World:
     run_id: str = "run-1"
     kind: RunKind = "manual"
     as_of: AsOf = "now"
+    listed: datetime | None = None
     days: DayStates = field(default_factory=DayStates)
     log: StringIO = field(default_factory=StringIO)
     number: int = 0
@@ -157,6 +158,7 @@ class World:
             accumulation=accumulation,
             measured_on=measured_on,
             as_of=self.as_of,
+            listed=self.listed,
             days=self.days,
             fingerprint=fingerprint(identity),
             parts=identity,

@@ -81,6 +81,10 @@ def _accept(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     pipeline, *others = options.words
+    if options.by is not None or options.because is not None:
+        raise ConfigurationError(
+            "--by and --because go with accept", remedy=f"ratchet data {_ACCEPT} {pipeline} DAY ..."
+        )
     if others:
         raise ConfigurationError(
             f"{others[0]!r} is not known here", remedy="give the name of one pipeline; --from and --to choose days"

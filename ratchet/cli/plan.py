@@ -38,8 +38,8 @@ def _run(options: argparse.Namespace) -> int:
     print(f"{spec.name} {day}: a window of {count(planned.days, 'day')}, {planned.source_bytes / 1e6:.1f} MB of source")
     for days, what in (
         (planned.new, "would be read for the first time"),
-        (planned.changed, "changed in the source and would be read again"),
-        (planned.held, "would be taken from the snapshot, as the source has no files of them"),
+        (planned.changed, "changed, or Ratchet reads them otherwise now, and would be read again"),
+        (planned.held, "would be taken from the snapshot, as the source has them no more, or not whole"),
     ):
         if days:
             print(f"{count(len(days), 'day')} {what}: {', '.join(spans(days))}")

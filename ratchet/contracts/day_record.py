@@ -31,6 +31,9 @@ class DayStates(Document):
     """
 
     refused: tuple[DayRecord, ...] = Field((), description="The days whose newest run refused them.")
+    before: tuple[DayRecord, ...] = Field(
+        (), description="Refusals of rows that an accepted day had before: these rows stay out, if they come again."
+    )
     admitted: tuple[DayRecord, ...] = Field((), description="The newest admission of each of these days.")
     accepted: dict[date, str] = Field(
         default_factory=dict, description="How the digest of the source begins, by day whose newest run accepted it."
@@ -44,5 +47,6 @@ class DayStates(Document):
     def parts(self) -> dict[str, str]:
         """The parts of a fingerprint."""
         refused = {f"day.{one.day}": f"refused {one.source}" for one in self.refused}
+        refused |= {f"day.{one.day}.{one.source}": "refused" for one in self.before}
         admitted = {f"day.{one.day}.admitted": f"{one.source} {one.by}: {one.reason}" for one in self.admitted}
         return {**refused, **admitted, **{f"day.{day}": f"accepted {source}" for day, source in self.accepted.items()}}

@@ -1,5 +1,6 @@
 """The plan of a run, and the request for one of its stages."""
 
+from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Literal
 
@@ -27,6 +28,14 @@ RunKind = Literal["scheduled", "manual", "backfill", "local", "reproduction"]
 """What made a run. A reproduction rebuilds a version from its record, and is no run of its date."""
 AsOf = Literal["then", "now"]
 """Whether a run for a past date reads the source as it was on that night, or as it is now."""
+
+
+_ANOTHER_SOURCE = frozenset({"source", "source.kind", "source.uri", "source.query", "source.date_column"})
+
+
+def names_another_source(overrides: Iterable[str]) -> bool:
+    """Whether a person gave a run alone another source: what it reads is not the pipeline's data."""
+    return not _ANOTHER_SOURCE.isdisjoint(overrides)
 
 
 class SourceFile(Document):
@@ -135,6 +144,16 @@ class RunPlan(Document):
     )
     created: datetime
 
+    @property
+    def listed(self) -> datetime:
+        """When the source was listed, of which `source` is the result."""
+        return self.source_changes[-1].at if self.source_changes else self.created
+
+    @property
+    def reads_another_source(self) -> bool:
+        """See `names_another_source`."""
+        return names_another_source(self.overrides)
+
 
 class Input(Document):
     """A result of an earlier stage."""
@@ -154,6 +173,8 @@ class StageRequest(Document):
     data_date: date
     source_root: str
     source: tuple[SourceDay, ...] = Field((), description="Only for ingest.")
+    listed: datetime | None = Field(None, description="Only for ingest: when the source was listed.")
+    another_source: bool = Field(default=False, description="Only for ingest: see RunPlan.reads_another_source.")
     inputs: dict[Stage, Input] = Field(default_factory=dict)
     champion: Champion | None = None
     promotion: Promotion

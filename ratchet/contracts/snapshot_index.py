@@ -1,6 +1,6 @@
 """What a snapshot table holds of each day, in one document: a run finds by it what has changed in the source."""
 
-from datetime import date
+from datetime import date, datetime
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ class HeldDay(Document):
 
     day: SnapshotDay
     files: tuple[SourceFile, ...] = Field(description="The files of the source when the day was read.")
+    listed: datetime | None = Field(None, description="When the source was listed for the run that read the day.")
     version: int = Field(description="Of the rows, see ratchet.contracts.data_versions.")
     etag: str = Field(
         "", description="Of the file in the store when its bytes were last compared with the digest; empty if not yet."
@@ -32,6 +33,18 @@ class SnapshotIndex(Document):
         if held is None or held.files != planned.files or held.version != data_versions.ROWS:
             return None
         return held.day
+
+    def rest(self, planned: SourceDay) -> SnapshotDay | None:
+        """The day as it is held, if the source has some of the files that it was read from, and no others."""
+        held = self.days.get(planned.day)
+        return held.day if held is not None and {*planned.files} < {*held.files} else None
+
+    def is_newer(self, planned: SourceDay, listed: datetime | None) -> bool:
+        """Whether another run has read other rows of the day since this one listed the source."""
+        held = self.days.get(planned.day)
+        if held is None or held.listed is None or listed is None or held.listed <= listed:
+            return False
+        return held.day != planned.held and held.files != planned.files
 
     def entry(self, day: SnapshotDay) -> HeldDay | None:
         """What the index says of just these rows of a day."""

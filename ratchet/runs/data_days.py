@@ -55,7 +55,12 @@ def data_days(store: Store, pipeline: str) -> list[DataDay]:
 def _newest_plan(store: Store, pipeline: str) -> RunPlan | None:
     entries = sorted(store.list(paths.nights(pipeline)), key=lambda entry: entry.modified_ns)
     plans = (plan_of(store, pipeline, paths.last(entry.key)) for entry in reversed(entries))
-    return next((plan for plan in plans if plan is not None), None)
+    return next((plan for plan in plans if plan is not None and not _is_trial(plan)), None)
+
+
+def _is_trial(plan: RunPlan) -> bool:
+    """Whether a person gave the run other data, or other columns, than the file has."""
+    return plan.reads_another_source or any(key.partition(".")[0] == "columns" for key in plan.overrides)
 
 
 def _trained(store: Store, model: str) -> dict[date, dict[str, list[str]]]:
@@ -97,4 +102,7 @@ def _state(held: SnapshotDay, states: DayStates) -> tuple[DayRecord | None, Stat
     if refused is not None:
         admitted = next((one for one in states.admitted if (one.day, one.source) == (held.day, held.source)), None)
         return (admitted, "let in") if admitted else (refused, "refused")
+    before = next((one for one in states.before if (one.day, one.source) == (held.day, held.source)), None)
+    if before is not None:
+        return before, "refused"
     return None, "accepted" if states.accepted.get(held.day) == paths.short(held.source) else "arrived"

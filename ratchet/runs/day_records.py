@@ -30,15 +30,17 @@ def day_states(store: Store, pipeline: str, days: Iterable[date]) -> DayStates:
         key = paths.day_record_key(entry.key)
         if key.day in wanted:
             found.setdefault(key.day, []).append(key)
-    refused, admitted, accepted = [], [], {}
+    refused, admitted, before, accepted = [], [], [], {}
     for day, keys in sorted(found.items()):
         last = next((key for key in reversed(keys) if key.action != "admit"), None)
         if last is not None and last.action == "accept":
             accepted[day] = last.source
+            about = {key.source: key for key in keys}  # the newest record of each of its rows
+            before += [_read(store, key.key) for key in about.values() if key.action == "refuse"]
         elif last is not None:
             refused.append(_read(store, last.key))
             admitted += [_read(store, key.key) for key in reversed(keys) if key.action == "admit"][:1]
-    return DayStates(refused=tuple(refused), admitted=tuple(admitted), accepted=accepted)
+    return DayStates(refused=tuple(refused), before=tuple(before), admitted=tuple(admitted), accepted=accepted)
 
 
 def record_day(
@@ -86,7 +88,12 @@ def admit(store: Store, pipeline: str, day: date, *, by: str, because: str) -> D
             remedy="check the date, --store and the name of the pipeline",
         )
     action: Action = "admit"
-    change = {"action": action, "by": by, "reason": because, "recorded": datetime.now(UTC)}
+    change = {
+        "action": action,
+        "by": " ".join(by.split()),
+        "reason": " ".join(because.split()),
+        "recorded": datetime.now(UTC),
+    }
     record = refused[0].model_copy(update=change)
     _append(store, pipeline, record)
     return record

@@ -9,7 +9,6 @@ from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.judgements import Interval
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import RunKind, RunPlan, SourceDay
-from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.runs.outcomes import outcome_of_stage, outcomes
 from ratchet.runtime.held_days import table_of
 from ratchet.store.base import Store
@@ -73,25 +72,35 @@ def plan_of(store: Store, pipeline: str, run_id: str) -> RunPlan | None:
 
 
 def first_judged(store: Store, pipeline: str, day: date) -> RunPlan | None:
-    """The plan of the first run of a date that came to a verdict, if there is one.
+    """The plan of the first run of a date that came to a verdict, if there is one, on the pipeline's own data.
 
     What a run saw that failed before is no result to repeat: the cause may be data that has been delivered since.
     """
     for plan in _plans(store, pipeline, day):
         judged = outcomes(store, pipeline, plan.run_id).get("evaluate")
+        if plan.reads_another_source:
+            continue
         if judged is not None and judged.state == "done":
             return plan
     return None
 
 
 def seen_days(store: Store, plan: RunPlan, spec: PipelineSpec) -> dict[date, SourceDay]:
-    """The days of a run as it saw them: from the snapshot, where that is of the columns that a pipeline has now."""
+    """The days of a run as it saw them: from its snapshot, if that is of the columns that the pipeline has now.
+
+    A day that had no rows for it is missing then.
+    """
     ingest = outcome_of_stage(store, plan.spec.name, plan.run_id, "ingest")
-    held: dict[date, SnapshotDay] = {}
-    if ingest is not None and ingest.result is not None:
-        snapshot = summaries.snapshot(ingest.result)
-        held = {day.day: day for day in snapshot.days} if snapshot.table == table_of(spec) else {}
-    return {each.day: each.model_copy(update={"held": held.get(each.day, each.held)}) for each in plan.source}
+    snapshot = summaries.snapshot(ingest.result) if ingest is not None and ingest.result is not None else None
+    if snapshot is None or snapshot.table != table_of(spec):
+        return {each.day: each.model_copy(update={"held": None}) for each in plan.source}
+    held = {day.day: day for day in snapshot.days}
+    return {
+        each.day: each.model_copy(update={"held": held[each.day]})
+        if each.day in held
+        else SourceDay(day=each.day, files=())
+        for each in plan.source
+    }
 
 
 def newest(

@@ -13,7 +13,7 @@ from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides, refuse_other_production, refuse_promotion
 from ratchet.contracts.loading import load
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.request import AsOf, Promotion, RunKind, RunPlan, SourceDay
+from ratchet.contracts.request import AsOf, Promotion, RunKind, RunPlan, SourceDay, names_another_source
 from ratchet.contracts.result import Artifact
 from ratchet.production.baseline import Mode, drift_reference, promotion
 from ratchet.production.findings import unreadable
@@ -82,8 +82,10 @@ def make_plan(
     now = datetime.now(UTC)
     store.prepare()  # first of all: a new folder is given to the user of the stages only while it is empty
     packed = bundle.pack(folder)
-    first = first_judged(store, spec.name, data_date) if as_of == "then" else None
-    root, source = _source(store, spec, dates.window(data_date, spec.source.window_days), first)
+    own = not names_another_source(overrides or ())
+    first = first_judged(store, spec.name, data_date) if as_of == "then" and own else None
+    as_of = "then" if first is not None else "now"
+    root, source = _source(store, spec, dates.window(data_date, spec.source.window_days), first, own=own)
     if any(day.held is None and (day.files or as_of == "now") for day in source):
         check_reach(spec.source, root, source, store)
     if publish:  # before the champion of the date is looked up: from now on, no change of production is in office on it
@@ -142,7 +144,7 @@ def make_plan(
 
 
 def _source(
-    store: Store, spec: PipelineSpec, window: Sequence[date], first: RunPlan | None
+    store: Store, spec: PipelineSpec, window: Sequence[date], first: RunPlan | None, *, own: bool
 ) -> tuple[str, tuple[SourceDay, ...]]:
     """The root of the source, and the days of the window; `first`: the run whose days are taken as it saw them.
 
@@ -151,7 +153,7 @@ def _source(
     then = seen_days(store, first, spec) if first is not None else {}
     if first is not None and all(day in then for day in window):
         return first.source_root, tuple(then[day] for day in window)
-    root, listed = source_days(store, spec, window)
+    root, listed = source_days(store, spec, window, own=own)
     return root, tuple(then.get(each.day, each) for each in listed)
 
 

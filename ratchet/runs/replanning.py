@@ -53,7 +53,7 @@ def source_changed(plan: RunPlan) -> bool:
 
 
 def _list(store: Store, plan: RunPlan) -> tuple[SourceDay, ...]:
-    return source_days(store, plan.spec, [each.day for each in plan.source])[1]
+    return source_days(store, plan.spec, [each.day for each in plan.source], own=not plan.reads_another_source)[1]
 
 
 def _quiet_source(store: Store, plan: RunPlan) -> tuple[SourceDay, ...]:

@@ -132,6 +132,8 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         data_date=plan.data_date,
         source_root=plan.source_root,
         source=plan.source if stage == "ingest" else (),
+        listed=plan.listed if stage == "ingest" else None,
+        another_source=stage == "ingest" and plan.reads_another_source,
         inputs=inputs,
         champion=champion,
         promotion=plan.promotion,

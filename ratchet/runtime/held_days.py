@@ -35,21 +35,31 @@ def table_of(spec: PipelineSpec) -> str:
     return paths.table(spec.name, digest_of(list(spec.source_columns.items())))
 
 
-def source_days(store: Store, spec: PipelineSpec, days: Sequence[date]) -> tuple[str, tuple[SourceDay, ...]]:
-    """The URI of a source's root, and each day: its files, or what the snapshot holds of it where there are none.
+def source_days(
+    store: Store, spec: PipelineSpec, days: Sequence[date], *, own: bool = True
+) -> tuple[str, tuple[SourceDay, ...]]:
+    """The URI of a source's root, and each day of a window: its files, or what the snapshot has in their place.
 
-    Raises what listing the source raises.
+    That is the day as it was read, where the source has no file of it any more, or only some of those that it was read
+    from: what it no longer has is not lost. It is never the newest day, the data date: that one has to come. days:
+    oldest first. own: whether the source is that of the pipeline; of another one the snapshot has nothing. Raises what
+    listing the source raises.
     """
     root, listed = list_days(spec.source, days)
-    if all(day.files for day in listed):
+    if not own:
         return root, listed
     index = read_index(store, spec)
-    return root, tuple(day if day.files else _held(index, day) for day in listed)
+    held = {day.day: found for day in listed[:-1] if (found := _in_its_place(index, day)) is not None}
+    stored = {entry.key: entry.bytes for entry in store.list(table_of(spec))} if held else {}
+    there = {day: found for day, found in held.items() if stored.get(found.file.key) == found.file.bytes}
+    return root, tuple(day.model_copy(update={"held": there.get(day.day)}) for day in listed)
 
 
-def _held(index: SnapshotIndex, day: SourceDay) -> SourceDay:
+def _in_its_place(index: SnapshotIndex, day: SourceDay) -> SnapshotDay | None:
+    if day.files:
+        return index.rest(day)
     held = index.days.get(day.day)
-    return day.model_copy(update={"held": held.day}) if held else day
+    return held.day if held else None
 
 
 def read_index(store: Store, spec: PipelineSpec) -> SnapshotIndex:
@@ -74,13 +84,21 @@ def hold(
     for _ in range(_TRIES):
         index, etag, stored = _read(store, spec)
         still = {day: held for day, held in compared.items() if index.entry(held.day) is not None}
-        new = {day: held for day, held in read.items() if replace or day not in index.days}
+        new = {day: held for day, held in read.items() if _is_due(index, held, replace=replace)}
         changed = {day: held for day, held in {**still, **new}.items() if index.days.get(day) != held}
         if (stored and not changed) or store.replace(
             key, seal(SnapshotIndex(days={**index.days, **changed})), expected=etag
         ):
             return
     raise Unavailable(f"{store.uri}/{key}: other runs keep writing it")
+
+
+def _is_due(index: SnapshotIndex, held: HeldDay, *, replace: bool) -> bool:
+    """Whether the index has to say this of a day: it has nothing, or something of an older listing of the source."""
+    known = index.days.get(held.day.day)
+    if known is None or known.listed is None or held.listed is None:
+        return replace or known is None
+    return replace and known.listed <= held.listed
 
 
 def _read(store: Store, spec: PipelineSpec) -> tuple[SnapshotIndex, str | None, bool]:

@@ -4,11 +4,12 @@ A change here violates the promise of the project when a day is taken from the s
 one now and the run wants that, or when a file is taken that may have changed since its bytes were compared.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 
 from ratchet.contracts import dates
-from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.errors import CorruptArtifact, SourceChanged
+from ratchet.contracts.request import AsOf
 from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.snapshot_index import HeldDay, SnapshotIndex
 from ratchet.runtime.context import StageContext
@@ -17,6 +18,10 @@ from ratchet.store.artifacts import sha256_file
 from ratchet.store.base import Entry
 from ratchet.store.cache import scratch
 
+_REMEDY: dict[AsOf, str] = {
+    "now": "restore the file from a backup, or delete it and run again: then the day is missing",
+    "then": "restore the file from a backup, or run with as_of: now",
+}
 _NIGHTS = 30
 """The bytes of a day that nobody has written are compared once in so many nights; a disk may lose a bit by itself."""
 
@@ -24,18 +29,46 @@ _NIGHTS = 30
 def take_held(ctx: StageContext, index: SnapshotIndex, stored: Mapping[str, Entry]) -> dict[date, SnapshotDay]:
     """The days whose rows are those that the table has: planned so, or not changed in the source since they were read.
 
-    stored: the files of the table. One that is cut or changed is not taken: then the day is read again, if the source
-    has it. Raises CorruptArtifact for one in a run that takes every day from the snapshot.
+    stored: the files of the table. One that is cut or changed is not taken: then the day is read again. Raises
+    CorruptArtifact for one that is planned to come from the snapshot, and SourceChanged if another run has read other
+    rows of a day since this one listed the source.
     """
     compared = _compared(ctx, stored)
     taken: dict[date, SnapshotDay] = {}
     for planned in ctx.request.source:
+        if ctx.request.as_of == "now" and index.is_newer(planned, ctx.request.listed):
+            raise SourceChanged(
+                f"{planned.day}: another run has read other rows of it since this run was planned",
+                remedy="run again if no retry follows",
+            )
         day = planned.held or (None if rebuilds(ctx, planned.day) else index.unchanged(planned))
         if day is not None and _is_whole(ctx, day, index, stored, compare=planned.day in compared):
             taken[planned.day] = day
         elif planned.held is not None:
-            _report_lost(ctx, planned.day, planned.held.file.key, readable=bool(planned.files))
+            raise CorruptArtifact(_lost(ctx, planned.held), remedy=_REMEDY[ctx.request.as_of])
+        elif planned.missing and (known := index.days.get(planned.day)) is not None:
+            ctx.log.event("damaged", f"{_lost(ctx, known.day)}; no source has it", level="warning")
     return taken
+
+
+def take_filled(
+    ctx: StageContext,
+    index: SnapshotIndex,
+    stored: Mapping[str, Entry],
+    planned: Iterable[date],
+    read: Iterable[SnapshotDay],
+) -> dict[date, SnapshotDay]:
+    """The days before the data date that the table has rows of, and for which the source gave none this time.
+
+    planned: the days that were to be read.
+    """
+    emptied = {*planned} - {day.day for day in read if day.file.rows} - {ctx.request.data_date}
+    known = [index.days[day].day for day in sorted(emptied) if day in index.days and not rebuilds(ctx, day)]
+    return {day.day: day for day in known if day.file.rows and _is_whole(ctx, day, index, stored, compare=True)}
+
+
+def _lost(ctx: StageContext, day: SnapshotDay) -> str:
+    return f"the snapshot has lost the rows of {day.day}: {ctx.store.uri}/{day.file.key} is damaged or gone"
 
 
 def _compared(ctx: StageContext, stored: Mapping[str, Entry]) -> set[date]:
@@ -56,7 +89,8 @@ def _is_whole(
     entry, known = stored.get(day.file.key), index.entry(day)
     if entry is None or entry.bytes != day.file.bytes:
         return False
-    if known is not None and known.etag == entry.etag and not compare:
+    far = ctx.store.local(entry.key) is None
+    if known is not None and not compare and (known.etag == entry.etag or (far and not known.etag)):
         return True
     with scratch() as folder:  # not by `fetch`, which may have a copy of its own
         path = ctx.store.local(entry.key)
@@ -75,11 +109,3 @@ def compared(
         for day, known in found.items()
         if known is not None
     }
-
-
-def _report_lost(ctx: StageContext, day: date, key: str, *, readable: bool) -> None:
-    """Name a held day that is damaged. Raises CorruptArtifact in a run that does not see the source."""
-    cause = f"the snapshot has lost the rows of {day}: {ctx.store.uri}/{key} is damaged"
-    if not ctx.request.reads_source:
-        raise CorruptArtifact(cause, remedy="restore the file from a backup, or run with as_of: now")
-    ctx.log.event("damaged", f"{cause}; {'it is read again' if readable else 'no source has it'}", level="warning")

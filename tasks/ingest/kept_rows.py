@@ -14,9 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.contracts import dates, paths
+from ratchet.contracts import data_versions, dates, paths
 from ratchet.contracts.columns import ColumnType
-from ratchet.contracts.errors import ConfigurationError, DataRejected, SourceChanged
+from ratchet.contracts.errors import ConfigurationError, DataRejected, SourceChanged, Unavailable
 from ratchet.contracts.readers import Reader
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import PublishedResult
@@ -24,7 +24,6 @@ from ratchet.contracts.snapshot import KeptRows, SnapshotDay
 from ratchet.contracts.source import SqlSource
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.days import DayParts, NewPart
-from ratchet.runtime.held_days import file_parts
 from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
 from tasks.ingest.row_order import SORT_MEMORY
@@ -64,7 +63,7 @@ def keep(
         except _Lost as lost:
             causes.append(lost.cause)
             return None
-        except (SourceChanged, ConfigurationError) as error:
+        except (SourceChanged, ConfigurationError, Unavailable) as error:
             if wanted.held is None:
                 raise
             causes.append(error.cause)  # the run itself does not need the source of this day
@@ -84,7 +83,7 @@ def keep(
         },
         identity=lambda wanted: {
             "day": by_day[wanted.day].file.sha256,
-            **file_parts(wanted),
+            "version.rows": str(data_versions.ROWS),
         },
         make=make,
         read=_read,

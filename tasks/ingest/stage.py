@@ -16,7 +16,7 @@ from ratchet.contracts.pipeline import PARTITION
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.snapshot import KeptRows, Snapshot, SnapshotDay
-from ratchet.contracts.snapshot_index import HeldDay
+from ratchet.contracts.snapshot_index import HeldDay, SnapshotIndex
 from ratchet.contracts.widths import widths
 from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
@@ -26,7 +26,7 @@ from ratchet.runtime.source_reach import check_reach
 from ratchet.store.publishing import Transaction
 from tasks.ingest.absence import NO_FILES, NO_ROWS, absent_error
 from tasks.ingest.day import build
-from tasks.ingest.held import compared, take_held
+from tasks.ingest.held import compared, take_filled, take_held
 from tasks.ingest.kept_rows import keep
 from tasks.ingest.row_order import SORT_MEMORY
 from tasks.ingest.schema import arrow_schema
@@ -44,13 +44,16 @@ def run(ctx: StageContext) -> Finished:
         check_reach(ctx.spec.source, ctx.request.source_root, ctx.request.source, ctx.store)
     columns, table = ctx.spec.source_columns, table_of(ctx.spec)
     with ctx.phase("held"):
-        index, stored = read_index(ctx.store, ctx.spec), {entry.key: entry for entry in ctx.store.list(table)}
+        index = read_index(ctx.store, ctx.spec) if not ctx.request.another_source else SnapshotIndex()
+        stored = {entry.key: entry for entry in ctx.store.list(table)}
         taken = take_held(ctx, index, stored)
     planned = {day.day: day for day in ctx.request.source if day.files and day.day not in taken}
     absent = {day.day: NO_FILES for day in ctx.request.source if day.day not in taken | planned}
     _refuse_absent(ctx, absent)
     with ctx.phase("days"), _final_for_then(ctx):
         read = _days(ctx, columns, table, [*planned.values()])
+    emptied = take_filled(ctx, index, stored, planned, read)
+    taken, read = taken | emptied, [day for day in read if day.day not in emptied]
     days = sorted((day for day in [*taken.values(), *read] if day.file.rows), key=lambda day: day.day)
     filled = {day.day for day in days}
     absent |= {day.day: NO_ROWS for day in ctx.request.source if day.day not in filled | {*absent}}
@@ -58,15 +61,16 @@ def run(ctx: StageContext) -> Finished:
     refuse_mixed_zones({day.day: day.zones for day in days})
     with ctx.phase("commit"):
         schema = arrow_schema(columns).append(pa.field(PARTITION, pa.date32()))
-        put = commit_past if ctx.request.as_of == "then" else commit
+        is_now = ctx.request.as_of == "now" and not ctx.request.another_source
+        if not ctx.request.another_source:  # before the table has them: a day that is read is never lost
+            made = _read_now(ctx, table, planned, read)
+            hold(ctx.store, ctx.spec, made, compared(index, taken, stored), replace=is_now)
         files = {day.day: day.file for day in days}
-        version = put(ctx.store, table, schema, files, on_repair=ctx.log.warning)
-        made = _read_now(ctx, table, planned, read)
-        hold(ctx.store, ctx.spec, made, compared(index, taken, stored), replace=ctx.request.as_of == "now")
+        version = (commit if is_now else commit_past)(ctx.store, table, schema, files, on_repair=ctx.log.warning)
     for day in days:
         ctx.transaction.refer(f"{paths.day(day.day)}.parquet", day.file)
     kept = _kept(ctx, columns, days)
-    held = tuple(day.day for day in ctx.request.source if day.held is not None and day.day in taken)
+    held = tuple(day.day for day in ctx.request.source if day.held is not None or day.day in emptied)
     snapshot = Snapshot(
         table=table,
         version=version,
@@ -98,7 +102,11 @@ def _read_now(
     etags = {entry.key: entry.etag for entry in ctx.store.list(table)} if read else {}
     return {
         day.day: HeldDay(
-            day=day, files=planned[day.day].files, version=data_versions.ROWS, etag=etags.get(day.file.key, "")
+            day=day,
+            files=planned[day.day].files,
+            listed=ctx.request.listed,
+            version=data_versions.ROWS,
+            etag=etags.get(day.file.key, ""),
         )
         for day in read
     }
@@ -109,7 +117,9 @@ def _log_taken(ctx: StageContext, unchanged: int, held: Sequence[date]) -> None:
     if unchanged:
         ctx.log.event("unchanged", f"{count(unchanged, 'day')} of the window are held as the source has them")
     if held:
-        why = "as the source was then" if ctx.request.as_of == "then" else "as the source has them no more"
+        why = (
+            "as the source was then" if ctx.request.as_of == "then" else "as the source has them no more, or not whole"
+        )
         ctx.log.event("held", f"{count(len(held), 'day')} are taken from the snapshot, {why}: {_list(held)}")
 
 

@@ -56,7 +56,7 @@ def check_refused(states: DayStates, snapshot: Snapshot) -> list[Check]:
     sources = {day.day: day.source for day in snapshot.days}
     admitted = {one.day for one in states.counted(snapshot)}
     checks = []
-    for one in states.refused:
+    for one in (*states.refused, *(one for one in states.before if sources.get(one.day) == one.source)):
         if one.day in sources and one.day not in admitted:
             changed = "" if sources[one.day] == one.source else "; its rows have changed since: run this date again"
             observed = f"run {one.run_id} of this date refused it: {one.reason}{changed}"
@@ -102,7 +102,8 @@ def _repeats(column: str, profile: Profile) -> int:
 
 def _has_changed(day: SnapshotDay, states: DayStates) -> bool:
     accepted = states.accepted.get(day.day)
-    return accepted is not None and accepted != paths.short(day.source)
+    refused = any((one.day, one.source) == (day.day, day.source) for one in states.before)
+    return accepted is not None and accepted != paths.short(day.source) and not refused
 
 
 def _check_copies(days: Iterable[SnapshotDay]) -> Iterable[Check]:

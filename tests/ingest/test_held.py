@@ -1,13 +1,15 @@
 """A past day is read from the snapshot: what the source has no more, or has otherwise now, is not lost."""
 
 import shutil
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from ratchet.contracts import dates, paths, summaries
-from ratchet.contracts.errors import CorruptArtifact, DataRejected
+from ratchet.contracts.errors import CorruptArtifact, DataRejected, SourceChanged
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.snapshot import Snapshot
@@ -19,6 +21,7 @@ from tests.world import LAST, Planned, World, clicks, rows
 
 D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
 NEXT = LAST + timedelta(days=1)
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -64,8 +67,9 @@ def test_days_that_the_source_has_no_more_are_those_of_the_snapshot(world: World
     second = ingest(world, NEXT)
     assert second.days[:2] == first.days[1:]
     assert (second.held, second.missing) == ((D2, D3), ())
-    assert "2 days are taken from the snapshot, as the source has them no more: 2026-11-19, 2026-11-20" in (
-        world.log.getvalue()
+    assert (
+        "2 days are taken from the snapshot, as the source has them no more, or not whole: 2026-11-19, 2026-11-20"
+        in (world.log.getvalue())
     )
 
 
@@ -141,6 +145,68 @@ def test_a_day_that_another_run_has_corrected_meanwhile_stays_corrected(world: W
     assert read_index(world.store, world.spec).days[D2].day.file.rows == 44
     hold(world.store, world.spec, before, replace=False)
     assert read_index(world.store, world.spec).days[D2].day.file.rows == 44
+
+
+def test_a_run_that_was_planned_before_a_correction_takes_nothing_back(world: World) -> None:
+    world.put_window()
+    old, world.listed = planned(world, LAST), NOON
+    ingest(world)
+    world.put(D2, count=44)
+    world.listed = NOON + timedelta(minutes=2)
+    corrected = ingest(world)
+    world.listed = NOON + timedelta(minutes=1)
+    with pytest.raises(SourceChanged, match=f"{D2}: another run has read other rows of it since this run was planned"):
+        world.run("ingest", planned=old)
+    assert read_index(world.store, world.spec).days[D2].day == corrected.days[1]
+    remove(world, D2)
+    world.listed = NOON + timedelta(minutes=3)
+    assert ingest(world).days == corrected.days
+
+
+def test_a_day_of_which_the_source_keeps_some_files_is_whole_as_it_was_read(world: World) -> None:
+    world.put_window()
+    world.put(D2, rows(5, D2), name="part-1.parquet")
+    first = ingest(world)
+    (world.source / f"date={D2}" / "part-0.parquet").unlink()
+    second = ingest(world)
+    assert (second.days, second.held) == (first.days, (D2,))
+    world.put(D2, rows(7, D2), name="part-1.parquet")
+    assert ingest(world).days[1].file.rows == 7
+
+
+def test_a_day_that_comes_empty_is_the_one_that_was_read(world: World) -> None:
+    world.put_window()
+    first = ingest(world)
+    world.put(D2, pa.table(rows(1, D2)).slice(1))
+    for _ in range(2):
+        second = ingest(world)
+        assert (second.days, second.held) == (first.days, (D2,))
+    remove(world, D2)
+    assert ingest(world).days == first.days
+
+
+def test_the_data_date_is_never_held(world: World) -> None:
+    world.put_window()
+    ingest(world)
+    remove(world, D3)
+    assert planned(world, D3)[1][-1].missing
+    with pytest.raises(DataRejected, match="the source has no files for the data date"):
+        ingest(world)
+
+
+def test_a_run_with_another_source_leaves_no_trace_in_the_snapshot(world: World) -> None:
+    world.put_window()
+    first, before = ingest(world), read_index(world.store, world.spec)
+    world.put(D2, count=5)
+    request = world.request("ingest", planned=world.plan()).model_copy(update={"another_source": True})
+    other = snapshot(world.finish(request)[1])
+    assert other.days[1].file.rows == 5
+    assert read_index(world.store, world.spec) == before
+    uri, options = world.store.table(first.table)
+    assert any(
+        name.endswith(f"{first.days[1].file.sha256}.parquet")
+        for name in DeltaTable(uri, storage_options=options).file_uris()
+    )
 
 
 def test_a_held_day_that_is_damaged_is_read_again_where_the_source_has_it(world: World) -> None:

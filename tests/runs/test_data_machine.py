@@ -61,10 +61,11 @@ class Data(RuleBasedStateMachine):
         self.held: dict[date, Content] = {}
         self.published: dict[date, Content] = {}
         self.has_index = False
-        self.refused: dict[date, Content] = {}
+        self.newest: dict[date, tuple[Content, bool]] = {}
+        self.verdicts: dict[tuple[date, Content], bool] = {}
         self.let_in: dict[date, Content] = {}
         self.named: list[Snapshot] = []
-        self.first: dict[date, Snapshot] = {}
+        self.first: dict[date, tuple[Snapshot, dict[date, Content]]] = {}
         self.version = patch.object(data_versions, "ROWS", data_versions.ROWS)
         self.version.start()
         for day in DAYS[:WINDOW]:
@@ -106,9 +107,11 @@ class Data(RuleBasedStateMachine):
 
     @rule(day=any_day)
     def override(self, day: date) -> None:
-        if day in self.refused:
+        content, accepted = self.newest.get(day, (None, True))
+        if content is not None and not accepted:
             admit(self.world.store, "clicks", day, by="Ada", because="the rows are right")
-            self.let_in[day] = self.refused[day]
+            self.let_in[day] = content
+            self.verdicts[day, content] = True
 
     @rule(day=any_day)
     def killed_night(self, day: date) -> None:
@@ -120,15 +123,14 @@ class Data(RuleBasedStateMachine):
                 self.published |= {one: self.source[one] for one in self._window(day) if one in self.source}
                 self.held = self.held if self.has_index else {**self.published}
             except DataRejected:
-                assert day not in self.source | self.held
+                assert day not in self.source
 
     @rule(day=any_day)
     def night(self, day: date) -> None:
-        before = {**self.held}
         try:
             snapshot = self._ingest(day, "now")
         except DataRejected:
-            assert day not in self.source | before
+            assert day not in self.source
             return
         seen = {one: content for one in self._window(day) if (content := self._content(one)) is not None}
         assert [one.day for one in snapshot.days] == sorted(seen)
@@ -140,20 +142,26 @@ class Data(RuleBasedStateMachine):
         excluded = self._validate(day)
         if copy:
             assert excluded is None
-            self.refused[day] = seen[day]
+            self._record(day, seen[day], accepted=False)
         elif 2 * len(out) > len(seen):
             assert excluded is None
         else:
             assert excluded == out
-            self.refused.pop(day, None)
-            self.let_in.pop(day, None)
-            self.first.setdefault(day, snapshot)
+            self._record(day, seen[day], accepted=True)
+            self.first.setdefault(day, (snapshot, seen))
 
     @precondition(lambda self: self.first)
     @rule(data=st.data())
     def night_of_then(self, data: st.DataObject) -> None:
         day = data.draw(st.sampled_from(sorted(self.first)))
-        assert self._ingest(day, "then").days == self.first[day].days
+        snapshot, seen = self.first[day]
+        assert self._ingest(day, "then").days == snapshot.days
+        try:
+            published = self.world.run("validate", day, {"ingest": self.ingested})
+        except DataRejected:
+            return
+        out = {one for one in seen if one != day and self._is_out(one, seen[one])}
+        assert {*summaries.validation(published.result).excluded} == out
 
     @precondition(lambda self: self.named)
     @rule(data=st.data())
@@ -171,8 +179,16 @@ class Data(RuleBasedStateMachine):
     def _window(self, day: date) -> Iterator[date]:
         return iter(dates.window(day, WINDOW))
 
+    def _record(self, day: date, content: Content, *, accepted: bool) -> None:
+        self.newest[day] = content, accepted
+        self.verdicts[day, content] = accepted
+
     def _is_out(self, day: date, content: Content) -> bool:
-        return day in self.refused and self.let_in.get(day) != content
+        """Whether the newest run of the day refused it, or any run these rows, and nobody let these rows in since."""
+        _, accepted = self.newest.get(day, (content, True))
+        if not accepted:
+            return self.let_in.get(day) != content
+        return not self.verdicts.get((day, content), True)
 
     def _ingest(self, day: date, as_of: AsOf) -> Snapshot:
         self.planned = plan(self.world, day, as_of=as_of)

@@ -107,6 +107,22 @@ def test_a_corrected_day_is_in_once_its_own_run_passed_and_not_before(world: Wor
     assert after.excluded == ()
 
 
+def test_rows_that_were_refused_stay_out_when_they_come_again(world: World) -> None:
+    half = world.put(D2, count=40).read_bytes()
+    assert night(world, D2) is None
+    path = world.put(D2, count=100)
+    assert night(world, D2) is not None
+    path.write_bytes(half)
+    found = night(world, D3)
+    assert found is not None
+    assert found.excluded == (D2,)
+    assert not [check for check in found.checks if check.rule == "redelivered"]
+    world.put(D2, count=100)
+    again = night(world, D3)
+    assert again is not None
+    assert again.excluded == ()
+
+
 def test_a_day_that_a_person_let_in_counts_and_is_named_with_who_and_why(world: World) -> None:
     world.put(D2, count=40)
     assert night(world, D2) is None
