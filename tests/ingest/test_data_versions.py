@@ -11,7 +11,6 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +19,6 @@ from ratchet.contracts import data_versions, paths, summaries
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.result import PublishedResult, StageResult
 from ratchet.contracts.stages import Stage
-from ratchet.store.artifacts import fetch
 from ratchet.store.publishing import read_manifest
 from tests.world import LAST, World, clicks
 
@@ -38,8 +36,8 @@ PROFILES = {
 }
 ARRAYS = {
     1: {
-        "plain": "e81b3c03e800a8c56d5e933f3c1b572a622e8541527a93e39dcc6a23a91a0bda",
-        "lists": "99d6b3cf808ff6e806e10e6e58fe8b51cd4a7b1f1b07ed618a11b601af73fbbb",
+        "plain": "2c9f89b658c300fc29a386c5d96011bb9b7734ef8224ab72c9c57898410ad9fe",
+        "lists": "d925e13a3eea83586dc6887c07e6424557d65b5c6d7d954de818f1e93040c2b1",
     }
 }
 D1, D2, D3, D4 = (LAST - timedelta(days=back) for back in (3, 2, 1, 0))
@@ -170,10 +168,7 @@ def test_the_same_rows_have_the_same_profile(world: World, kind: str, validated:
 def test_the_same_rows_become_the_same_arrays(world: World, kind: str, encoded: PublishedResult) -> None:
     parts = sorted(days_parts(world, "features"), key=lambda one: str(one.parts["day"]))
     assert len(parts) == 4
-    arrays = [
-        {name: np.load(fetch(world.store, array, world.folder)).tolist() for name, array in one.outputs.items()}
-        for one in parts
-    ]
+    arrays = [[f"{name} {array.sha256}" for name, array in sorted(one.outputs.items())] for one in parts]
     recorded(ARRAYS, data_versions.ARRAYS, kind, [arrays, [one.summary for one in parts]])
 
 
