@@ -85,7 +85,9 @@ def make_plan(
     own = not names_another_source(overrides or ())
     first = first_judged(store, spec.name, data_date) if as_of == "then" and own else None
     as_of = "then" if first is not None else "now"
-    root, source = _source(store, spec, dates.window(data_date, spec.source.window_days), first, own=own)
+    root, source = _source(
+        store, spec, dates.window(data_date, spec.source.window_days), first, own=own, rebuild=rebuild
+    )
     if any(day.held is None and (day.files or as_of == "now") for day in source):
         check_reach(spec.source, root, source, store)
     if publish:  # before the champion of the date is looked up: from now on, no change of production is in office on it
@@ -144,7 +146,7 @@ def make_plan(
 
 
 def _source(
-    store: Store, spec: PipelineSpec, window: Sequence[date], first: RunPlan | None, *, own: bool
+    store: Store, spec: PipelineSpec, window: Sequence[date], first: RunPlan | None, *, own: bool, rebuild: bool
 ) -> tuple[str, tuple[SourceDay, ...]]:
     """The root of the source, and the days of the window; `first`: the run whose days are taken as it saw them.
 
@@ -153,7 +155,7 @@ def _source(
     then = seen_days(store, first, spec) if first is not None else {}
     if first is not None and all(day in then for day in window):
         return first.source_root, tuple(then[day] for day in window)
-    root, listed = source_days(store, spec, window, own=own)
+    root, listed = source_days(store, spec, window, own=own, rebuild=rebuild)
     return root, tuple(then.get(each.day, each) for each in listed)
 
 

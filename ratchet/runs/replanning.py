@@ -53,7 +53,8 @@ def source_changed(plan: RunPlan) -> bool:
 
 
 def _list(store: Store, plan: RunPlan) -> tuple[SourceDay, ...]:
-    return source_days(store, plan.spec, [each.day for each in plan.source], own=not plan.reads_another_source)[1]
+    days, own = [each.day for each in plan.source], not plan.reads_another_source
+    return source_days(store, plan.spec, days, own=own, rebuild=plan.rebuild)[1]
 
 
 def _quiet_source(store: Store, plan: RunPlan) -> tuple[SourceDay, ...]:

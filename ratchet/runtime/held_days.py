@@ -36,28 +36,29 @@ def table_of(spec: PipelineSpec) -> str:
 
 
 def source_days(
-    store: Store, spec: PipelineSpec, days: Sequence[date], *, own: bool = True
+    store: Store, spec: PipelineSpec, days: Sequence[date], *, own: bool = True, rebuild: bool = False
 ) -> tuple[str, tuple[SourceDay, ...]]:
     """The URI of a source's root, and each day of a window: its files, or what the snapshot has in their place.
 
     That is the day as it was read, where the source has no file of it any more, or only some of those that it was read
-    from: what it no longer has is not lost. It is never the newest day, the data date: that one has to come. days:
-    oldest first. own: whether the source is that of the pipeline; of another one the snapshot has nothing. Raises what
-    listing the source raises.
+    from: what it no longer has is not lost. It is never the newest day, the data date: that one has to come.
+
+    days: oldest first. own: whether the source is that of the pipeline; of another one the snapshot has nothing.
+    rebuild: read what the source still has of a day. Raises what listing the source raises.
     """
     root, listed = list_days(spec.source, days)
     if not own:
         return root, listed
     index = read_index(store, spec)
-    held = {day.day: found for day in listed[:-1] if (found := _in_its_place(index, day)) is not None}
+    held = {day.day: found for day in listed[:-1] if (found := _in_its_place(index, day, rebuild=rebuild)) is not None}
     stored = {entry.key: entry.bytes for entry in store.list(table_of(spec))} if held else {}
     there = {day: found for day, found in held.items() if stored.get(found.file.key) == found.file.bytes}
     return root, tuple(day.model_copy(update={"held": there.get(day.day)}) for day in listed)
 
 
-def _in_its_place(index: SnapshotIndex, day: SourceDay) -> SnapshotDay | None:
+def _in_its_place(index: SnapshotIndex, day: SourceDay, *, rebuild: bool) -> SnapshotDay | None:
     if day.files:
-        return index.rest(day)
+        return None if rebuild else index.rest(day)
     held = index.days.get(day.day)
     return held.day if held else None
 

@@ -170,6 +170,9 @@ def test_a_day_of_which_the_source_keeps_some_files_is_whole_as_it_was_read(worl
     (world.source / f"date={D2}" / "part-0.parquet").unlink()
     second = ingest(world)
     assert (second.days, second.held) == (first.days, (D2,))
+    asked = source_days(world.store, world.spec, dates.window(LAST, 3), rebuild=True)
+    rebuilt = snapshot(world.run("ingest", planned=asked, parts={"rebuild": "run-7"}))
+    assert (rebuilt.days[1].file.rows, rebuilt.held) == (5, ())
     world.put(D2, rows(7, D2), name="part-1.parquet")
     assert ingest(world).days[1].file.rows == 7
 

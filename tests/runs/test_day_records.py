@@ -263,6 +263,7 @@ class Days(RuleBasedStateMachine):
         self.source = "first"
         self.refused: str | None = None
         self.let_in: str | None = None
+        self.accepted: dict[str, bool] = {}
         self.runs = itertools.count()
 
     @rule(source=st.sampled_from(["first", "second"]))
@@ -272,12 +273,12 @@ class Days(RuleBasedStateMachine):
     @rule()
     def good_night(self) -> None:
         self._end(passed=True)
-        self.refused = None
+        self.refused, self.accepted[self.source] = None, True
 
     @rule()
     def bad_night(self) -> None:
         self._end(passed=False)
-        self.refused = self.source
+        self.refused, self.accepted[self.source] = self.source, False
 
     @rule()
     def admit(self) -> None:
@@ -286,12 +287,12 @@ class Days(RuleBasedStateMachine):
                 admit(self.store, "clicks", D2, by="Ada", because="it is right")
             return
         admit(self.store, "clicks", D2, by="Ada", because="it is right")
-        self.let_in = self.refused
+        self.let_in, self.accepted[self.refused] = self.refused, True
 
     @invariant()
     def is_in_only_if_accepted_or_let_in(self) -> None:
         states = day_states(self.store, "clicks", [D2])
-        is_out = self.refused is not None and self.let_in != self.source
+        is_out = self.let_in != self.source if self.refused else not self.accepted.get(self.source, True)
         assert bool(check_refused(states, self._snapshot())) == is_out
 
     def _snapshot(self) -> Snapshot:

@@ -8,7 +8,7 @@ import pytest
 
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.loading import load
-from ratchet.contracts.request import AsOf, Outcome, RunPlan
+from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.runners.process import ProcessRunner
 from ratchet.runs import replanning
 from ratchet.runs.events import Event
@@ -19,6 +19,7 @@ from ratchet.runs.planning import make_plan
 from ratchet.runs.replanning import current_plan
 from ratchet.samples import clicks
 from ratchet.store.opening import open_store
+from tests.runs.recorded import keep_plan
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
 DAY = date(2026, 3, 20)
@@ -43,11 +44,9 @@ def day_file(data: Path, day: date = DAY) -> Path:
     return file
 
 
-def planned(folder: Path, *, wait: str | None = None, as_of: AsOf = "now") -> RunPlan:
+def planned(folder: Path, *, wait: str | None = None) -> RunPlan:
     spec = load(FOLDER, {"source.window_days": 3, **({"source.wait": wait} if wait else {})})
-    return make_plan(
-        folder=FOLDER, spec=spec, data_date=DAY, run_id="r", kind="local", store_uri=str(folder / "store"), as_of=as_of
-    )
+    return make_plan(folder=FOLDER, spec=spec, data_date=DAY, run_id="r", kind="local", store_uri=str(folder / "store"))
 
 
 def test_a_source_that_changes_after_the_plan_is_planned_again_within_the_run(data: Path, tmp_path: Path) -> None:
@@ -110,7 +109,8 @@ def test_a_data_date_that_does_not_come_is_reported_when_the_limit_is_over(data:
 
 
 def test_a_run_that_takes_the_source_as_it_was_then_is_not_planned_again(data: Path, tmp_path: Path) -> None:
-    plan = planned(tmp_path, as_of="then")
+    plan = planned(tmp_path).model_copy(update={"as_of": "then", "run_id": "then"})
+    keep_plan(open_store(plan.store), plan)
     day_file(data).write_bytes(b"other")
     assert current_plan(open_store(plan.store), plan, failed=True, on_event=print) == plan
 
