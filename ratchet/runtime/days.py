@@ -69,7 +69,8 @@ class DayParts(Generic[Source, Part]):
     name: the kind, such as `ingest.day`. verb: the word in the log for a new part, such as `ingested`. common: the
     parts of the fingerprint that all days share. identity: the parts of one day's fingerprint. make: adds the outputs
     of a part to the transaction; its folder is empty, private and deleted afterwards; None if the day has no part that
-    later runs may reuse. read: reads the part of a manifest; raises CorruptArtifact if it is damaged.
+    later runs may reuse. read: reads the part of a manifest; raises CorruptArtifact if it is damaged. indexed: whether
+    an index has those that were used last; their outputs have to lie in their own place.
     """
 
     ctx: StageContext
@@ -79,6 +80,7 @@ class DayParts(Generic[Source, Part]):
     identity: Callable[[Source], Mapping[str, str]]
     make: Callable[[Source, Transaction, Path], NewPart | None]
     read: Callable[[PublishedResult], Part]
+    indexed: bool = True
 
     def build(self, days: Iterable[Source], *, memory: int) -> dict[date, Part]:
         """Find or compute every day's part, oldest first, but for days without one.
@@ -90,7 +92,7 @@ class DayParts(Generic[Source, Part]):
         found: dict[date, Part] = {}
         used: dict[str, PublishedResult] = {}
         wanted = list(days)
-        index = self._index() if wanted and not self._doubted else None
+        index = self._index() if wanted and self.indexed and not (self._doubted or self._is_reproduction) else None
         pool = ThreadPoolExecutor(workers(self.ctx.spec.resources_of(self.ctx.request.stage), memory))
         try:
             futures = {pool.submit(self._find_or_make, day, index): day.day for day in wanted}
@@ -141,9 +143,12 @@ class DayParts(Generic[Source, Part]):
         """See `doubted`; one question to the store is enough."""
         return doubted(self.ctx)
 
+    @property
+    def _is_reproduction(self) -> bool:
+        return REPRODUCTION in self.ctx.request.parts
+
     def _parts(self, day: Source) -> dict[str, str]:
-        given = self.ctx.request.parts
-        own = {REPRODUCTION: given[REPRODUCTION]} if REPRODUCTION in given else {}
+        own = {REPRODUCTION: self.ctx.request.parts[REPRODUCTION]} if self._is_reproduction else {}
         return {**self.common, **self.identity(day), **own}
 
     def _prefix(self, parts: Mapping[str, str]) -> str:

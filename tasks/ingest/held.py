@@ -46,8 +46,8 @@ def take_held(ctx: StageContext, index: SnapshotIndex, stored: Mapping[str, Entr
             taken[planned.day] = day
         elif planned.held is not None:
             raise CorruptArtifact(_lost(ctx, planned.held), remedy=_REMEDY[ctx.request.as_of])
-        elif planned.missing and (known := index.days.get(planned.day)) is not None:
-            ctx.log.event("damaged", f"{_lost(ctx, known.day)}; no source has it", level="warning")
+        elif planned.missing and planned.day in index.days and planned.day != ctx.request.data_date:
+            ctx.log.event("damaged", f"{_lost(ctx, index.days[planned.day].day)}; no source has it", level="warning")
     return taken
 
 

@@ -87,6 +87,7 @@ def keep(
         },
         make=make,
         read=_read,
+        indexed=False,
     )
     kept = parts.build(planned, memory=memory + (SORT_MEMORY if ctx.spec.source.kind == "sql" else 0))
     return KeptRows(reader=reader, days=tuple(kept.values()), cause="; ".join(sorted(set(causes)))[:1000])

@@ -190,6 +190,7 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
         identity=file_parts,
         make=partial(_make, ctx, columns, table, extra),
         read=lambda found: SnapshotDay.model_validate(found.result.summary),
+        indexed=False,  # the index of the snapshot has them
     )
     sort = SORT_MEMORY if ctx.spec.source.kind == "sql" else 0
     days = parts.build(wanted, memory=_memory(ctx, columns) + sort)
