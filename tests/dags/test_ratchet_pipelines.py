@@ -17,7 +17,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("dags")  # one imports Airflow for all
 ROOT = Path(__file__).resolve().parents[2]
-VERBS = ("doctor", "history", "hold", "promote", "release", "reproduce", "rollback")
+VERBS = ("data", "doctor", "history", "hold", "promote", "release", "reproduce", "rollback")
 OF_RATCHET = ("ratchet-reaper", *(f"ratchet_{verb}" for verb in VERBS))
 """The DAGs that belong to no pipeline."""
 PARSER = """
