@@ -97,4 +97,4 @@ def test_the_defaults_of_the_form_are_valid_and_the_dag_serialises(tmp_path: Pat
 def test_the_page_says_how_to_start_a_run_and_shows_every_default(tmp_path: Path) -> None:
     page = dag_of(tmp_path).doc_md
     assert "airflow backfill create --dag-id search-ranking" in page
-    assert "  learning_rate: 0.001" in page
+    assert '  learning_rate: "auto"' in page
