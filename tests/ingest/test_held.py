@@ -201,6 +201,10 @@ def test_a_run_with_another_source_leaves_no_trace_in_the_snapshot(world: World)
     world.put_window()
     first, before = ingest(world), read_index(world.store, world.spec)
     world.put(D2, count=5)
+    remove(world, D1)
+    _, other_days = source_days(world.store, world.spec, dates.window(LAST, 3), own=False)
+    assert other_days[0].missing
+    world.put(D1)
     request = world.request("ingest", planned=world.plan()).model_copy(update={"another_source": True})
     other = snapshot(world.finish(request)[1])
     assert other.days[1].file.rows == 5
