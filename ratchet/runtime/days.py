@@ -32,7 +32,7 @@ from ratchet.store.publishing import Transaction, discard_damaged, find_result, 
 _POLL_S = 0.3
 """Seconds between two looks at the lease of another run."""
 _NIGHTS = 30
-"""The bytes of a part that nobody has written are compared once in so many nights; a disk may lose a bit by itself."""
+"""The bytes of a day that nobody has written are compared once in so many nights; a disk may lose a bit by itself."""
 _OVERLAP = 2  # two days overlap even on one processor: one waits for the store while the other computes
 
 
@@ -120,8 +120,8 @@ class DayParts(Generic[Source, Part]):
     def _find(self, day: Source, index: IndexOfParts | None) -> tuple[PublishedResult, Part] | None:
         """Find the published part of a day, verified. Logs a damaged one and moves it aside, to compute it again."""
         prefix = self._prefix(self._parts(day))
-        turn = (day.day.toordinal() + self.ctx.request.data_date.toordinal()) % _NIGHTS == 0
         with suppress(CorruptArtifact):
+            turn = is_turn(self.ctx, day.day)
             if index is not None and not turn and (known := index.find(fingerprint(self._parts(day)))) is not None:
                 return known, self.read(known)
         try:
@@ -217,6 +217,11 @@ class DayParts(Generic[Source, Part]):
         if verify(self.ctx.store, done, quick=True):
             raise CorruptArtifact(f"{self.ctx.store.uri}/{prefix}: the new part is damaged", remedy="run again")
         return done
+
+
+def is_turn(ctx: StageContext, day: date) -> bool:
+    """Whether the bytes of a day are compared in this night although nobody has written them, see _NIGHTS."""
+    return (day.toordinal() + ctx.request.data_date.toordinal()) % _NIGHTS == 0
 
 
 def doubted(ctx: StageContext) -> bool:

@@ -13,7 +13,7 @@ from ratchet.contracts.request import AsOf
 from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.snapshot_index import HeldDay, SnapshotIndex
 from ratchet.runtime.context import StageContext
-from ratchet.runtime.days import doubted, rebuilds
+from ratchet.runtime.days import doubted, is_turn, rebuilds
 from ratchet.store.artifacts import sha256_file
 from ratchet.store.base import Entry
 from ratchet.store.cache import scratch
@@ -22,8 +22,6 @@ _REMEDY: dict[AsOf, str] = {
     "now": "restore the file from a backup, or delete it and run again: then the day is missing",
     "then": "restore the file from a backup, or run with as_of: now",
 }
-_NIGHTS = 30
-"""The bytes of a day that nobody has written are compared once in so many nights; a disk may lose a bit by itself."""
 
 
 def take_held(ctx: StageContext, index: SnapshotIndex, stored: Mapping[str, Entry]) -> dict[date, SnapshotDay]:
@@ -73,13 +71,13 @@ def _lost(ctx: StageContext, day: SnapshotDay) -> str:
 
 def _compared(ctx: StageContext, stored: Mapping[str, Entry]) -> set[date]:
     """The days whose bytes are compared although nobody has written them: where they are near, some each night."""
-    night, days = ctx.request.data_date, [day.day for day in ctx.request.source]
+    days = [day.day for day in ctx.request.source]
     if doubted(ctx):
         return {*days}
     if all(ctx.store.local(key) is None for key in [*stored][:1]):
         return set()
-    read_tonight = dates.window(night, ctx.spec.evaluate.holdout_days)
-    return {day for day in days if day in read_tonight or (day.toordinal() + night.toordinal()) % _NIGHTS == 0}
+    read_tonight = dates.window(ctx.request.data_date, ctx.spec.evaluate.holdout_days)
+    return {day for day in days if day in read_tonight or is_turn(ctx, day)}
 
 
 def _is_whole(
