@@ -13,12 +13,10 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.gate import NAME
 from ratchet_airflow import settings
 from ratchet_airflow.person import person
-from ratchet_airflow.retries import LOST_DELAY, UnavailableRetryPolicy
+from ratchet_airflow.retries import of_a_form
 
 DAG_ID = "ratchet_data"
 _TASK = "data"
-_RETRIES = 5
-_DELAY_S = 10.0
 _PAGE = """\
 Prints the days of a pipeline's data into the log: the state of each, its rows, and the versions that trained on them.
 With a day, lets that day into later runs although its own run refused it: for the rows that were refused, and no
@@ -85,13 +83,5 @@ def build() -> DAG:
             ),
         },
     )
-    dag.add_task(
-        DataOperator(
-            task_id=_TASK,
-            retries=_RETRIES,
-            retry_delay=LOST_DELAY,
-            retry_policy=UnavailableRetryPolicy(_DELAY_S),
-            execution_timeout=timedelta(minutes=15),
-        )
-    )
+    dag.add_task(DataOperator(task_id=_TASK, execution_timeout=timedelta(minutes=15), **of_a_form()))
     return dag

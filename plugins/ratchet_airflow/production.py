@@ -15,7 +15,7 @@ from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.gate import NAME
 from ratchet_airflow import settings
 from ratchet_airflow.person import person
-from ratchet_airflow.retries import LOST_DELAY, UnavailableRetryPolicy
+from ratchet_airflow.retries import of_a_form
 
 if TYPE_CHECKING:
     from ratchet.production.by_hand import Done
@@ -28,8 +28,6 @@ CHANGES = ("rollback", "hold", "release", "promote")
 _LOOKS = ("history", "doctor")
 _WEIGHT = 10_000
 """Before every stage, wherever a slot becomes free. No pool of stages is used, so that a full one stops nothing."""
-_RETRIES = 5
-_DELAY_S = 10.0
 _BEFORE = "ratchet_before"
 _SECOND = "second_person"
 """The task that asks a second person, where a promotion needs one."""
@@ -162,9 +160,7 @@ def build(verb: Verb, callbacks: Mapping[str, Any] | None = None) -> DAG:
         params=form(verb),
     )
     handling: dict[str, Any] = {
-        "retries": _RETRIES,
-        "retry_delay": LOST_DELAY,
-        "retry_policy": UnavailableRetryPolicy(_DELAY_S),
+        **of_a_form(),
         "priority_weight": _WEIGHT,
         "weight_rule": "absolute",
     }

@@ -76,3 +76,8 @@ class UnavailableRetryPolicy(StageRetryPolicy):
         if isinstance(exception, Unavailable | OSError):
             return super().evaluate(exception, try_number, max_tries, context)
         return RetryDecision.fail("only what does not answer is tried again")
+
+
+def of_a_form() -> dict[str, Any]:
+    """How a task that carries out a person's form is tried again: only what does not answer, and soon."""
+    return {"retries": 5, "retry_delay": LOST_DELAY, "retry_policy": UnavailableRetryPolicy(10.0)}
