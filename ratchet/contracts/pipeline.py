@@ -1,6 +1,7 @@
 """A pipeline as a typed document: the content of a pipeline.yaml."""
 
 from collections.abc import Iterator, Mapping
+from datetime import date, datetime
 from difflib import get_close_matches
 from typing import Annotated, Self
 
@@ -38,6 +39,7 @@ from ratchet.contracts.stages import (
     StageSettings,
     section,
 )
+from ratchet.contracts.time_zones import day_bounds
 from ratchet.contracts.training import Train
 
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
@@ -113,6 +115,11 @@ class PipelineSpec(Document):
     def sequence(self) -> tuple[Stage, ...]:
         """The stages of its runs, in order."""
         return STAGES if self.train.refit else REGULAR
+
+    def day_bounds(self, day: date) -> tuple[datetime, datetime]:
+        """The first moment of a day of the source and that of the next one, in UTC."""
+        timezone = self.source.timezone or (self.schedule.timezone if self.schedule else "UTC")
+        return day_bounds(day, timezone, self.source.day_starts)
 
     def resources_of(self, stage: Stage) -> Resources:
         """What the container of a stage may use; a refit what train may."""

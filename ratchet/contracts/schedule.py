@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Annotated, Any
-from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.misfits import Misfit
 from ratchet.contracts.quantities import Duration
+from ratchet.contracts.time_zones import TimeZone
 
 MAX_LENGTH = 80
 """Airflow's database has 1,000 characters for the expression in words."""
@@ -100,14 +100,6 @@ def _readable(index: int, field: str) -> bool:
     return True
 
 
-def _known_zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(f"{name!r} is not a time zone; write it like UTC or Europe/Berlin") from None
-    return name
-
-
 class Schedule(Document):
     """When runs start. The data date of a run is the day before."""
 
@@ -115,9 +107,7 @@ class Schedule(Document):
         description="A cron expression with five fields: minute hour day month weekday.",
         json_schema_extra={"pattern": r"^\s*[0-9*,/\-A-Za-z]+(\s+[0-9*,/\-A-Za-z]+){4}\s*$"},
     )
-    timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
-        "UTC", description="The time zone of the cron expression and of the days."
-    )
+    timezone: TimeZone = Field("UTC", description="The time zone of the cron expression and of the days.")
     finish_by: Duration | None = Field(
         None, description="Send the late alert if a run has not finished this long after it was queued."
     )

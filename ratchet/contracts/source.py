@@ -10,6 +10,7 @@ from ratchet.contracts.environment import SOURCE_ADDRESSES, SOURCE_SECRETS
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import Duration
 from ratchet.contracts.source_uri import database_place, parse
+from ratchet.contracts.time_zones import TimeOfDay, TimeZone
 
 MissingDays = Literal["fail", "skip"]
 
@@ -49,6 +50,12 @@ class _Source(Document):
         "fail",
         description="What to do when an earlier day has no data: fail stops the run, skip goes on without the day. The "
         "data date must always have data.",
+    )
+    timezone: TimeZone | None = Field(
+        None, description="The time zone in which the days of the source begin and end. Default: schedule.timezone."
+    )
+    day_starts: TimeOfDay = Field(
+        "00:00", description='The time of day, in that zone, at which a day of the source begins, such as "04:00".'
     )
     wait: Duration | None = Field(
         None,
