@@ -110,7 +110,8 @@ class World:
 
     def plan(self, data_date: date | None = None) -> Planned:
         """What the source holds now."""
-        return list_days(self.spec.source, dates.window(data_date or self.data_date, self.spec.source.window_days))
+        days = dates.window(data_date or self.data_date, self.spec.source.window_days)
+        return list_days(self.spec.source, days, self.spec.day_bounds)
 
     def request(
         self,

@@ -10,7 +10,6 @@ IN_WORDS: Mapping[str, str] = {
     r"^[A-Za-z_][A-Za-z0-9_]*$": "letters, digits and _, no digit first, as in distance_km",
     r"^[a-z][a-z0-9_-]*$": "small letters, digits, - and _, a letter first, as in data-team",
     r"^expect_[a-z_]+$": "expect_ and then small letters and _, as in expect_column_mean_to_be_between",
-    r"(?s).*:date\b.*": "a SELECT that contains :date, as in SELECT * FROM orders WHERE day = :date",
 }
 """What each pattern of a pipeline file allows."""
 

@@ -30,7 +30,9 @@ AsOf = Literal["then", "now"]
 """Whether a run for a past date reads the source as it was on that night, or as it is now."""
 
 
-_ANOTHER_SOURCE = frozenset({"source", "source.kind", "source.uri", "source.query", "source.date_column"})
+_ANOTHER_SOURCE = frozenset(
+    f"source{key}" for key in ("", ".kind", ".uri", ".query", ".date_column", ".timezone", ".day_starts")
+)
 
 
 def names_another_source(overrides: Iterable[str]) -> bool:

@@ -10,6 +10,7 @@ from ratchet.contracts.environment import SOURCE_ADDRESSES, SOURCE_SECRETS
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import Duration
 from ratchet.contracts.source_uri import database_place, parse
+from ratchet.contracts.sql_parameters import BOUNDS, parameters
 from ratchet.contracts.time_zones import TimeOfDay, TimeZone
 
 MissingDays = Literal["fail", "skip"]
@@ -36,6 +37,16 @@ def _database(uri: str) -> str:
         except ConfigurationError as error:
             raise ValueError(f"{error.cause.removeprefix('source.uri: ')}; {error.remedy}") from None
     return uri
+
+
+def _names_the_day(query: str) -> str:
+    found = parameters(query)
+    if not found:
+        raise ValueError("has no parameter of the day; write `WHERE day = :date`, or `t >= :start AND t < :end`")
+    if "date" not in found and found != BOUNDS:
+        (other,) = BOUNDS - found
+        raise ValueError(f"has :{next(iter(found))} without :{other}; write `WHERE t >= :start AND t < :end`")
+    return query
 
 
 _RELATIVE = (
@@ -85,7 +96,12 @@ class SqlSource(_Source):
         f"{SOURCE_SECRETS} or the operator allows it; write no password into the file. The stage image has the drivers "
         "of postgresql+psycopg://, duckdb:/// and sqlite:///; the last two need the full path of a file."
     )
-    query: str = Field(description="A SELECT with the parameter :date (YYYY-MM-DD).", pattern=r"(?s).*:date\b.*")
+    query: Annotated[str, AfterValidator(_names_the_day)] = Field(
+        description="A SELECT of the rows of a day. It has the parameter :date (a text, YYYY-MM-DD), or :start and "
+        ":end, the first moments of the day and of the next one in source.timezone: `WHERE t >= :start AND t < :end`. "
+        "These are timestamps with a zone in PostgreSQL and DuckDB, where a column without a zone counts as UTC; text "
+        "like 2026-11-20 04:00:00 in UTC in SQLite; and timestamps without a zone, in UTC, elsewhere."
+    )
 
 
 class DeltaSource(_Source):

@@ -46,7 +46,7 @@ def source_days(
     days: oldest first. own: whether the source is that of the pipeline; of another one the snapshot has nothing.
     rebuild: read what the source still has of a day. Raises what listing the source raises.
     """
-    root, listed = list_days(spec.source, days)
+    root, listed = list_days(spec.source, days, spec.day_bounds)
     if not own:
         return root, listed
     index = read_index(store, spec)

@@ -3,17 +3,18 @@
 The identity of a day decides whether ingest reads it again:
 - files: each file's name, size and ETag (S3) or modification time.
 - delta: the table's files of that day if the table is partitioned by the day, else the table's version.
-- sql: the query and the date. A database does not report whether rows have changed, so ingest reads a day once, when it
-  is first in a window; `rebuild` reads it again. A nightly run thus queries the database only for the new day.
+- sql: the query and the date, and the bounds of the day if the query has :start and :end. A database does not report
+  whether rows have changed, so ingest reads a day once, when it is first in a window; `rebuild` reads it again. A
+  nightly run thus queries the database only for the new day.
 """
 
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
@@ -25,6 +26,8 @@ from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.request import SourceDay, SourceFile
 from ratchet.contracts.source import DeltaSource, FilesSource, Source, SqlSource
 from ratchet.contracts.source_uri import join, parse
+from ratchet.contracts.sql_parameters import BOUNDS, parameters
+from ratchet.contracts.time_zones import day_bounds
 from ratchet.runtime.delta_listing import delta_days, table_uri
 from ratchet.runtime.source_reach import check_roots
 from ratchet.runtime.source_variables import expand
@@ -32,10 +35,14 @@ from ratchet.store.base import Entry, Store
 from ratchet.store.opening import open_store
 
 _PARALLEL_LISTINGS = 8
+DayBounds = Callable[[date], tuple[datetime, datetime]]
+_UTC_DAYS: DayBounds = partial(day_bounds, timezone="UTC", starts="00:00")
 
 
-def list_days(source: Source, days: Sequence[date]) -> tuple[str, tuple[SourceDay, ...]]:
+def list_days(source: Source, days: Sequence[date], bounds: DayBounds = _UTC_DAYS) -> tuple[str, tuple[SourceDay, ...]]:
     """The URI of a source's root, and the files of each day; a day without files is missing.
+
+    bounds: the first moment of a day and that of the next one, see PipelineSpec.day_bounds.
 
     For sql the URI is that of the pipeline file without the values of ${NAME}, which may contain a password. Raises
     ConfigurationError (a variable that is not allowed or not set, a root that does not exist or is outside of what the
@@ -43,7 +50,7 @@ def list_days(source: Source, days: Sequence[date]) -> tuple[str, tuple[SourceDa
     """
     if isinstance(source, SqlSource):
         expand(source.uri, secret=True)
-        return source.uri, tuple(SourceDay(day=day, files=(_query(source, day),)) for day in days)
+        return source.uri, tuple(SourceDay(day=day, files=(_query(source, day, bounds(day)),)) for day in days)
     uri = expand(source.uri)
     if isinstance(source, DeltaSource):
         root = table_uri(uri)
@@ -147,7 +154,8 @@ def _matching(root: str, listing: Iterable[Entry], pattern: str) -> Iterable[Sou
             yield SourceFile(key=entry.key, bytes=entry.bytes, identity=identity(root, entry))
 
 
-def _query(source: SqlSource, day: date) -> SourceFile:
+def _query(source: SqlSource, day: date, bounds: tuple[datetime, datetime]) -> SourceFile:
     # The URL as it is written in the file: a new password does not change the rows.
-    identity_ = digest_of([source.uri, source.query])
+    moments = [moment.isoformat() for moment in bounds] if parameters(source.query) & BOUNDS else []
+    identity_ = digest_of([source.uri, source.query, *moments])
     return SourceFile(key=f"query/{paths.day(day)}", bytes=0, identity=f"query:{identity_}")

@@ -9,8 +9,9 @@ from typing import Any
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import CorruptArtifact, SourceChanged
 from ratchet.contracts.fingerprint import digest_of
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import SourceDay, SourceFile
-from ratchet.contracts.source import DeltaSource, Source, SqlSource
+from ratchet.contracts.source import DeltaSource, SqlSource
 from ratchet.runtime.sources import identity, open_root, readable
 from ratchet.store.artifacts import sha256_file
 from ratchet.store.base import Store
@@ -32,18 +33,20 @@ class BuiltDay:
     traits: SourceTraits
 
 
-def build(source: Source, root: str, planned: SourceDay, *, columns: dict[str, ColumnType], scratch: Path) -> BuiltDay:
+def build(
+    spec: PipelineSpec, root: str, planned: SourceDay, *, columns: dict[str, ColumnType], scratch: Path
+) -> BuiltDay:
     """Read a day, cast it, and write its file into an empty scratch folder.
 
     Raises DataRejected for a file that is empty, cannot be read, lacks a column, has another type, or mixes timestamps
     with and without a zone; SourceChanged for one that has changed since the run was planned, which it checks before
     and after it reads the file; ConfigurationError for one that this user may not read.
     """
-    target = scratch / "day.parquet"
+    source, target = spec.source, scratch / "day.parquet"
     schema = arrow_schema(columns)
     traits = SourceTraits()
     if isinstance(source, SqlSource | DeltaSource):
-        written = write(_rows(source, root, planned, columns, traits, scratch), schema, target)
+        written = write(_rows(spec, source, root, planned, columns, traits, scratch), schema, target)
         # Not the table's version, which each commit to another day changes.
         return BuiltDay(file=written, source=written.sha256, traits=traits)
     store = open_root(root)
@@ -60,6 +63,7 @@ def build(source: Source, root: str, planned: SourceDay, *, columns: dict[str, C
 
 
 def _rows(
+    spec: PipelineSpec,
     source: SqlSource | DeltaSource,
     root: str,
     planned: SourceDay,
@@ -71,7 +75,8 @@ def _rows(
         from tasks.ingest.row_order import in_order
         from tasks.ingest.sql_source import read_query
 
-        return in_order(read_query(source, planned.day, columns, traits), arrow_schema(columns), scratch / "sort")
+        batches = read_query(source, planned.day, spec.day_bounds(planned.day), columns, traits)
+        return in_order(batches, arrow_schema(columns), scratch / "sort")
     from tasks.ingest.delta_source import read_delta
 
     return read_delta(root, source.date_column, planned, columns, traits)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from ratchet.contracts import data_versions, dates, paths
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, DataRejected, SourceChanged, Unavailable
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.readers import Reader
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import PublishedResult
@@ -131,8 +132,8 @@ def _rows(
     if not wanted.files:
         raise _Lost(f"{wanted.day}: the source has it no more")
     if isinstance(source, SqlSource):
-        return _queried(source, wanted.day, dict(read), columns, day, scratch)
-    built = build(source, ctx.request.source_root, wanted, columns=dict(read), scratch=scratch)
+        return _queried(ctx.spec, source, wanted.day, dict(read), columns, day, scratch)
+    built = build(ctx.spec, ctx.request.source_root, wanted, columns=dict(read), scratch=scratch)
     # Files are read in one order. Those of a Delta table never change; `build` has compared their names with the plan.
     if built.file.rows != day.file.rows or (source.kind == "files" and built.source != day.source):
         raise _Lost(f"{wanted.day}: the source has other rows now than when the day was read; start a new run")
@@ -140,6 +141,7 @@ def _rows(
 
 
 def _queried(
+    spec: PipelineSpec,
     source: SqlSource,
     day: date,
     read: dict[str, ColumnType],
@@ -157,7 +159,8 @@ def _queried(
     own, other = arrow_schema(columns), arrow_schema(read)
     both = pa.schema([*own, *(field.with_name(f"{_OTHER}{field.name}") for field in other)])
     traits = SourceTraits()
-    batches = read_query(source, day, columns, traits, also={f"{_OTHER}{name}": kind for name, kind in read.items()})
+    others = {f"{_OTHER}{name}": kind for name, kind in read.items()}
+    batches = read_query(source, day, spec.day_bounds(day), columns, traits, also=others)
     joined = write(in_order(batches, both, scratch / "sort"), both, scratch / "both.parquet")
     with pq.ParquetFile(joined.path) as file:
         again = write(

@@ -212,7 +212,7 @@ def _make(
 
     None for a day for which a query gives no rows: a database reports no change, so a later run has to ask again.
     """
-    built = build(ctx.spec.source, ctx.request.source_root, planned, columns=columns, scratch=scratch)
+    built = build(ctx.spec, ctx.request.source_root, planned, columns=columns, scratch=scratch)
     if ctx.spec.source.kind == "sql" and not built.file.rows:
         return None
     file = Artifact(

@@ -16,10 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy
 
+from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.labels import Label
+from ratchet.contracts.source import SqlSource
+from ratchet.contracts.time_zones import day_bounds
 from ratchet.runs.history import runs_of
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.opening import open_store
+from tasks.ingest.sql_source import read_query
+from tasks.ingest.traits import SourceTraits
 from tests.runs.nights import CallResult, ratchet
 from tests.waiting import until
 
@@ -180,6 +186,68 @@ def test_every_kind_of_source_goes_through_all_stages_as_processes(postgresql: s
     ended = run(tmp_path / "kinds", sql_source("postgresql"), store, "process", **settings)
     contents["postgresql"] = check(ended, store)
     assert len(set(contents.values())) == 1, contents
+
+
+def of_postgresql(
+    uri: str, query: str, columns: dict[str, ColumnType], monkeypatch: pytest.MonkeyPatch
+) -> list[dict[str, Any]]:
+    """The rows of a query for the day that begins at 04:00 in UTC."""
+    monkeypatch.setenv(variable("postgresql"), uri)
+    source = SqlSource(kind="sql", uri=f"${{{variable('postgresql')}}}", query=query)
+    bounds = day_bounds(LAST, "UTC", "04:00")
+    return [row for batch in read_query(source, LAST, bounds, columns, SourceTraits()) for row in batch.to_pylist()]
+
+
+def test_postgresql_gives_its_types_as_they_are(postgresql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {
+        "whole": "7::smallint", "large": "sum(7::bigint) over ()", "price": "1.50::numeric", "real": "0.5::real",
+        "yes": "true", "name": "'a'::char(3)", "day": "date '2026-03-20'", "nothing": "null",
+        "t": "timestamptz '2026-03-20 04:00:00+02'", "naive": "timestamp '2026-03-20 04:00:00'",
+    }  # fmt: skip
+    columns: dict[str, ColumnType] = {
+        "whole": "int64", "large": "int64", "price": "float64", "real": "float64", "yes": "bool", "name": "string",
+        "day": "date", "nothing": "string", "t": "timestamp", "naive": "timestamp",
+    }  # fmt: skip
+    listed = ", ".join(f"{value} as {name}" for name, value in values.items())
+    expected = {
+        "whole": 7, "large": 7, "price": 1.5, "real": 0.5, "yes": True, "name": "a  ", "day": LAST, "nothing": None,
+        "t": datetime(2026, 3, 20, 2), "naive": datetime(2026, 3, 20, 4),
+    }  # fmt: skip
+    query = f"select {listed} where ':date' <> :date; -- of :date"
+    assert of_postgresql(postgresql, query, columns, monkeypatch) == [expected]
+    # With a column that ADBC does not give whole, all of them come as rows.
+    query = f"select {listed}, array[1, 2] as list, '[3]'::jsonb as json where '%' <> :date"
+    lists: dict[str, ColumnType] = {"list": "list<int64>", "json": "list<int64>"}
+    assert of_postgresql(postgresql, query, {**columns, **lists}, monkeypatch) == [
+        {**expected, "list": [1, 2], "json": [3]}
+    ]
+    for value, kind in (
+        ("timestamp 'infinity'", "timestamp"),
+        ("date '-infinity'", "date"),
+        ("'nan'::numeric", "float64"),
+    ):
+        with pytest.raises(DataRejected, match="column x mixes types"):
+            of_postgresql(postgresql, f"select {value} as x where :date <> ''", {"x": kind}, monkeypatch)
+    with pytest.raises(DataRejected, match="column x"):
+        of_postgresql(postgresql, "select array[[1], [2]] as x where :date <> ''", {"x": "list<int64>"}, monkeypatch)
+    with pytest.raises(ConfigurationError, match=r'^source\.query: column "nothing_such" does not exist; to do'):
+        of_postgresql(postgresql, "select nothing_such as x where :date <> ''", {"x": "int64"}, monkeypatch)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize("also", ["", ", array[1] as list"])
+def test_a_day_of_postgresql_begins_and_ends_at_its_moments(
+    postgresql: str, zone: str, also: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By both drivers, whatever the zone of the server is."""
+    uri = f"{postgresql}?options=-c%20TimeZone%3D{zone}"
+    moments = "(values (1, '2026-03-20 03:59:59'), (2, '2026-03-20 04:00:00'), (3, '2026-03-21 03:59:59.999999'), (4, '2026-03-21 04:00'))"
+    for kind, column in (("timestamp", "m::timestamp"), ("timestamptz", "(m || '+00')::timestamptz")):
+        query = f"select * from (select i, {column} as t{also} from {moments} as of_values (i, m)) x where t >= :start and t < :end"
+        columns: dict[str, ColumnType] = {"i": "int64", "t": "timestamp", **({"list": "list<int64>"} if also else {})}
+        found = of_postgresql(uri, query, columns, monkeypatch)
+        assert [row["i"] for row in found] == [2, 3], kind
+        assert found[0]["t"] == datetime(2026, 3, 20, 4), kind
 
 
 @pytest.mark.docker

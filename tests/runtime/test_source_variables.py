@@ -10,6 +10,7 @@ from ratchet.contracts.endpoints import network_for
 from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.source import DeltaSource, FilesSource, Source, SqlSource
+from ratchet.contracts.time_zones import day_bounds
 from ratchet.runtime.source_variables import allowed_names, expand, hide
 from ratchet.runtime.sources import list_days
 from tasks.ingest.sql_source import read_query
@@ -141,7 +142,8 @@ def test_no_error_of_a_database_shows_a_value(
 ) -> None:
     monkeypatch.setenv("RATCHET_SOURCE_URL", value)
     with pytest.raises(error) as failed:
-        list(read_query(sql("${RATCHET_SOURCE_URL}"), DAY, {"x": "int64"}, SourceTraits()))
+        bounds = day_bounds(DAY, "UTC", "00:00")
+        list(read_query(sql("${RATCHET_SOURCE_URL}"), DAY, bounds, {"x": "int64"}, SourceTraits()))
     assert CANARY not in str(failed.value)
     assert "${RATCHET_SOURCE_URL}" in str(failed.value)
 

@@ -1,0 +1,187 @@
+"""The rows of a query as Arrow batches: DuckDB and PostgreSQL give Arrow, other databases give rows.
+
+The moments of a day are written into the query as SQL: PostgreSQL copies no query with parameters, and so no driver
+chooses their types. They are digits that this module writes, and no text of anybody.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import Connection, text
+
+from ratchet.contracts import paths
+from ratchet.contracts.sql_parameters import BOUNDS, PARAMETERS, filled, parameters, without_end
+
+_ROWS = 65_536
+"""Of a batch that is made of rows."""
+_COPIED = frozenset(
+    {"bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "varchar", "bpchar", "date", "timestamp"}
+    | {"timestamptz"}
+)
+"""The types of PostgreSQL that ADBC gives whole. It gives a table of arrays without its shape, and money as cents."""
+_TYPE = b"POSTGRESQL:type"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+
+Bounds = tuple[datetime, datetime]
+"""The first moment of a day and that of the next one."""
+
+
+class MixedTypes(Exception):
+    """The values of a column have no common type. column: its name. why: what Arrow says."""
+
+    def __init__(self, column: str, why: str) -> None:
+        super().__init__(why)
+        self.column, self.why = column, why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """names: of all columns of a query. batches: of the wanted columns that it has."""
+
+    names: list[str]
+    batches: Iterable[Any]
+
+
+@contextmanager
+def rows(connection: Connection, query: str, day: date, bounds: Bounds, wanted: Iterable[str]) -> Iterator[Rows]:
+    """Run a query for a day. Raises MixedTypes, and the errors of the database's driver."""
+    kind = connection.dialect.name
+    columns = list(wanted)
+    if kind == "sqlite":
+        yield _sqlite(connection, _with_moments(query, day, bounds, "'{:%Y-%m-%d %H:%M:%S}'"), columns)
+    elif kind in {"duckdb", "postgresql"}:
+        statement = without_end(_with_moments(query, day, bounds, "timestamptz '{:%Y-%m-%d %H:%M:%S}+00'"))
+        reader = _duckdb if kind == "duckdb" else _postgresql
+        with reader(connection, statement, columns, in_utc=bool(parameters(query) & BOUNDS)) as found:
+            yield found
+    else:
+        yield _others(connection, query, day, bounds, columns)
+
+
+def _with_moments(query: str, day: date, bounds: Bounds, form: str) -> str:
+    start, end = map(form.format, bounds)
+    return filled(query, {"date": f"'{paths.day(day)}'", "start": start, "end": end})
+
+
+@contextmanager
+def _duckdb(connection: Connection, statement: str, columns: list[str], *, in_utc: bool) -> Iterator[Rows]:
+    own: Any = connection.connection.driver_connection
+    if in_utc:
+        own.execute("set TimeZone = 'UTC'")
+    with own.sql(statement).to_arrow_reader(_ROWS) as reader:
+        yield _selected(reader, columns)
+
+
+@contextmanager
+def _postgresql(connection: Connection, statement: str, columns: list[str], *, in_utc: bool) -> Iterator[Rows]:
+    """By ADBC, and by the driver of the connection if ADBC does not give a column whole."""
+    from adbc_driver_postgresql import dbapi
+    from psycopg.conninfo import make_conninfo
+    from psycopg.pq import Conninfo
+
+    given = connection.dialect.create_connect_args(connection.engine.url)[1]
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    address = make_conninfo("", **{name: value for name, value in given.items() if name in known})
+    with dbapi.connect(address) as copied, copied.cursor() as cursor:
+        if in_utc:
+            cursor.execute("set time zone 'UTC'")
+        cursor.execute(statement)
+        with cursor.fetch_record_batch() as reader:
+            types = [field.metadata.get(_TYPE, b"") for field in reader.schema if field.name in columns]
+            if {kind.decode() for kind in types} <= _COPIED:
+                found = _selected(reader, columns)
+                yield Rows(names=found.names, batches=map(_plain, found.batches))
+                return
+    if in_utc:
+        connection.exec_driver_sql("set time zone 'UTC'")
+    yield _streamed(connection.execution_options(stream_results=True, no_parameters=True), statement, columns)
+
+
+def _plain(batch: Any) -> Any:
+    """A batch of ADBC, with numbers in the place of their text."""
+    arrays = []
+    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            arrays.append(_numbers(values.storage) if isinstance(values, pa.ExtensionArray) else _finite(values))
+        except pa.ArrowInvalid as error:
+            raise MixedTypes(name, str(error)) from error
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _numbers(values: Any) -> Any:
+    """The values of `numeric`, which ADBC gives as text, with as many decimals as one of them has."""
+    point = pc.find_substring(values, ".")
+    decimals = pc.if_else(pc.less(point, 0), 0, pc.subtract(pc.binary_length(values), pc.add(point, 1)))
+    most = pc.max(decimals).as_py() or 0
+    try:
+        return pc.cast(values, pa.decimal128(38, most))
+    except pa.ArrowInvalid:
+        return pc.cast(values, pa.decimal256(76, most))
+
+
+def _finite(values: Any) -> Any:
+    """Values without the infinite moments of PostgreSQL: ADBC gives them as numbers that no calendar has."""
+    if pa.types.is_timestamp(values.type):
+        numbers, unit = pc.cast(values, pa.int64()), timedelta(microseconds=1)
+    elif pa.types.is_date32(values.type):
+        numbers, unit = pc.cast(values, pa.int32()), timedelta(days=1)
+    else:
+        return values
+    first, last = ((moment - _EPOCH) // unit for moment in _YEARS)
+    if pc.any(pc.or_(pc.less(numbers, first), pc.greater(numbers, last))).as_py():
+        raise pa.ArrowInvalid("a value is infinite, or outside of the years 1 to 9999")
+    return values
+
+
+def _selected(reader: Any, columns: list[str]) -> Rows:
+    names = list(reader.schema.names)
+    found = {name: names.index(name) for name in columns if name in names}
+
+    def batches() -> Iterator[Any]:
+        for batch in reader:
+            yield pa.RecordBatch.from_arrays([batch.column(place) for place in found.values()], names=list(found))
+
+    return Rows(names=names, batches=batches())
+
+
+def _sqlite(connection: Connection, statement: str, columns: list[str]) -> Rows:
+    own: Any = connection.connection.driver_connection
+    cursor = own.execute(statement)
+    names = [column[0] for column in cursor.description or ()]
+    return Rows(names=names, batches=_of_rows(iter(lambda: cursor.fetchmany(_ROWS), []), names, columns))
+
+
+def _others(connection: Connection, query: str, day: date, bounds: Bounds, columns: list[str]) -> Rows:
+    # SQLAlchemy takes each `:name` for a parameter, also in a text, and `:date::text` for one that is called `dat`.
+    start, end = (moment.replace(tzinfo=None) for moment in bounds)
+    used = parameters(query)
+    values = {name: value for name, value in (("date", paths.day(day)), ("start", start), ("end", end)) if name in used}
+    bound = filled(query, {name: f":{name} " for name in PARAMETERS}, other=lambda found: found.replace(":", r"\:"))
+    result = connection.execution_options(stream_results=True).execute(text(bound), values)
+    names = list(result.keys())
+    return Rows(names=names, batches=_of_rows(result.partitions(_ROWS), names, columns))
+
+
+def _streamed(connection: Connection, statement: str, columns: list[str]) -> Rows:
+    result = connection.exec_driver_sql(statement)
+    names = list(result.keys())
+    return Rows(names=names, batches=_of_rows(result.partitions(_ROWS), names, columns))
+
+
+def _of_rows(parts: Iterable[Any], names: list[str], columns: list[str]) -> Iterator[Any]:
+    """Rows as batches, each column in the Arrow type of its values."""
+    found = {name: names.index(name) for name in columns if name in names}
+    for part in parts:
+        values, arrays = list(zip(*part, strict=True)), []
+        for name, place in found.items():
+            try:
+                arrays.append(pa.array(values[place]))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+                raise MixedTypes(name, str(error)) from error
+        yield pa.RecordBatch.from_arrays(arrays, names=list(found))
