@@ -141,8 +141,8 @@ def test_no_error_of_a_database_shows_a_value(
     value: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("RATCHET_SOURCE_URL", value)
+    bounds = day_bounds(DAY, "UTC", "00:00")
     with pytest.raises(error) as failed:
-        bounds = day_bounds(DAY, "UTC", "00:00")
         list(read_query(sql("${RATCHET_SOURCE_URL}"), DAY, bounds, {"x": "int64"}, SourceTraits()))
     assert CANARY not in str(failed.value)
     assert "${RATCHET_SOURCE_URL}" in str(failed.value)
