@@ -209,7 +209,9 @@ def _encoded(name: str) -> tuple[EncodedDay, ...]:
         path = Path(folder) / "day.parquet"
         for number, day in enumerate(task.days):
             day.to_parquet(path)
-            found.append(encode_day(path, spec, lambda rows: rows, day=_FIRST + timedelta(days=number)))
+            (arrays := Path(folder) / str(number)).mkdir()
+            given = _FIRST + timedelta(days=number)
+            found.append(encode_day(path, spec, lambda rows: rows, day=given, folder=arrays))
     return tuple(found)
 
 

@@ -54,6 +54,12 @@ class Reads:
         )
 
     @property
+    def widths(self) -> tuple[int, int]:
+        """The numbers and the ids of a row."""
+        ids = len(self.categorical) + sum(one.length for one in self.lists)
+        return len(self.names) - ids, ids
+
+    @property
     def names(self) -> list[str]:
         """The column that each number is of, and then each id."""
         of_vectors = [one.name for one in self.vectors for _ in range(one.dimension)]

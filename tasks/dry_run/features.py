@@ -20,7 +20,8 @@ def try_features(spec: PipelineSpec, folder: Path, scratch: Path, report: Report
         report.step(f"derive in {FILE}")
         path = scratch / "rows.parquet"
         write_rows(path, spec)
-        return encode_day(path, spec, derive, day=DAY, where="made-up rows")
+        (arrays := scratch / "arrays").mkdir()
+        return encode_day(path, spec, derive, day=DAY, folder=arrays, where="made-up rows")
     except ConfigurationError as error:
         if _may_be_the_rows(error.__cause__, spec):
             report.unchecked(

@@ -38,20 +38,30 @@ _COUNT_STD = 0.5
 
 
 def label_sums(
-    ids: NDArray[np.generic], label: NDArray[np.generic], weight: NDArray[np.generic] | None, columns: Sequence[int]
+    ids: NDArray[np.generic],
+    label: NDArray[np.generic],
+    weight: NDArray[np.generic] | None,
+    columns: Sequence[int],
+    counts: Ids,
+    *,
+    rows_at_once: int,
 ) -> Doubles:
-    """Of each id in each of some columns, in the order of statistics.count_ids: float64 [n, 3].
+    """Of each id in each of some columns, in the order of counts, see statistics.count_ids: float64 [n, 3].
 
     The weights of its rows, and their labels times their weights, summed in the order of rows; its rows with a weight
     above 0.
     """
-    share = np.ones(len(ids)) if weight is None else weight.astype(np.float64)
-    labels = label.astype(np.float64) * share
     found = [np.zeros((0, 3))]
     for column in columns:
-        unique, of_row = np.unique(ids[:, column], return_inverse=True)
-        sums = [np.bincount(of_row, values, minlength=len(unique)) for values in (share, labels, share > 0)]
-        found.append(np.stack(sums, axis=1))
+        known = counts[counts[:, 0] == column, 1]
+        sums = np.zeros((len(known), 3))
+        for begin in range(0, len(ids), rows_at_once):
+            part = slice(begin, begin + rows_at_once)
+            share = np.ones(len(ids[part])) if weight is None else weight[part].astype(np.float64)
+            of_row = np.searchsorted(known, ids[part, column])
+            for place, values in enumerate((share, label[part].astype(np.float64) * share, share > 0)):
+                np.add.at(sums[:, place], of_row, values)
+        found.append(sums)
     return np.concatenate(found)
 
 

@@ -1,7 +1,9 @@
 """Checks the rules of derived columns where their values exist: on the rows that derive made."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,40 +25,87 @@ def derived_rules(spec: PipelineSpec) -> dict[str, dict[str, object]]:
     }
 
 
-def check_derived(day: date, derived: pd.DataFrame, spec: PipelineSpec) -> tuple[Check, ...]:
-    """The failed checks of a day's derived columns. One without any value is a warning, unless max_null allows it."""
-    columns = {name: column for name, column in spec.columns.items() if column.derived}
-    return tuple(check for name, column in columns.items() for check in _check(day, name, column, derived[name]))
+@dataclass(slots=True)
+class _Column:
+    """What the rules of a derived column are checked against, over the rows so far. strange: values that `in` lacks."""
+
+    rows: int = 0
+    missing: int = 0
+    least: Any = None
+    greatest: Any = None
+    strange: list[str] = field(default_factory=list)
+    strange_rows: int = 0
+    infinite: int = 0
 
 
-def _check(day: date, name: str, column: Column, values: pd.Series) -> Iterator[Check]:
+class DerivedTally:
+    """The derived columns of a day, added up over its batches. columns: by name."""
+
+    def __init__(self, spec: PipelineSpec) -> None:
+        self._rules = {name: column for name, column in spec.columns.items() if column.derived}
+        self.columns = {name: _Column() for name in self._rules}
+
+    def add(self, derived: pd.DataFrame) -> None:
+        """Add the rows of a batch."""
+        for name, rule in self._rules.items():
+            self._merge(name, _measured(derived[name], rule))
+
+    def merge(self, other: "DerivedTally") -> None:
+        """Add those of another batch."""
+        for name, column in other.columns.items():
+            self._merge(name, column)
+
+    def _merge(self, name: str, new: _Column) -> None:
+        own = self.columns[name]
+        own.rows += new.rows
+        own.missing += new.missing
+        own.least = min((one for one in (own.least, new.least) if one is not None), default=None)
+        own.greatest = max((one for one in (own.greatest, new.greatest) if one is not None), default=None)
+        own.strange = list(dict.fromkeys([*own.strange, *new.strange]))[:_LISTED]
+        own.strange_rows += new.strange_rows
+        own.infinite += new.infinite
+
+    def failed(self, day: date) -> tuple[Check, ...]:
+        """The failed checks. A column without any value is a warning, unless max_null allows it."""
+        return tuple(
+            check for name, rule in self._rules.items() for check in _check(day, name, rule, self.columns[name])
+        )
+
+
+def _measured(values: pd.Series, rule: Column) -> _Column:
     present = values[values.notna()]
-    missing = len(values) - len(present)
-    if column.max_null is not None and missing > column.max_null * len(values):
-        observed = f"{percent(missing / len(values))} missing ({count(missing, 'row')})"
-        yield _failed(day, name, "null", "max_null", observed, f"at most {percent(column.max_null)}")
-    elif len(values) and not len(present):
+    found = _Column(rows=len(values), missing=len(values) - len(present))
+    if not len(present):
+        return found
+    if rule.min is not None:
+        found.least = present.min()
+    if rule.max is not None:
+        found.greatest = present.max()
+    if rule.allowed is not None:
+        strange = present[~present.isin(list(rule.allowed))]
+        found.strange = [f"{value!s:.40}" for value in strange.drop_duplicates()[:_LISTED]]
+        found.strange_rows = len(strange)
+    if rule.type == "float64" and rule.role == "numeric":
+        found.infinite = int(np.isinf(present.to_numpy(np.float64)).sum())
+    return found
+
+
+def _check(day: date, name: str, rule: Column, found: _Column) -> Iterator[Check]:
+    if rule.max_null is not None and found.missing > rule.max_null * found.rows:
+        observed = f"{percent(found.missing / found.rows)} missing ({count(found.missing, 'row')})"
+        yield _failed(day, name, "null", "max_null", observed, f"at most {percent(rule.max_null)}")
+    elif found.rows and found.missing == found.rows:
         failed = _failed(day, name, "empty", "max_null", "no value on any row", "a value in some row, or a max_null")
         yield failed.model_copy(update={"severity": "warning"})
-    if len(present):
-        yield from _values(day, name, column, present)
-
-
-def _values(day: date, name: str, column: Column, present: pd.Series) -> Iterator[Check]:
-    if column.min is not None and (present < column.min).any():
-        yield _failed(day, name, "min", "min", f"least {present.min():,.6g}", f"at least {column.min:,.6g}")
-    if column.max is not None and (present > column.max).any():
-        yield _failed(day, name, "max", "max", f"greatest {present.max():,.6g}", f"at most {column.max:,.6g}")
-    if column.allowed is not None:
-        strange = present[~present.isin(list(column.allowed))]
-        if len(strange):
-            some = ", ".join(f"{value!s:.40}" for value in strange.drop_duplicates()[:_LISTED])
-            observed, allowed = f"{some} ({count(len(strange), 'row')})", ", ".join(map(str, column.allowed[:20]))
-            yield _failed(day, name, "in", "in", observed, allowed)
-    if column.type == "float64" and column.role == "numeric":
-        infinite = int(np.isinf(present.to_numpy(np.float64)).sum())
-        if infinite:
-            yield _failed(day, name, "finite", "type", f"{count(infinite, 'row')} infinite", "finite numbers")
+    if rule.min is not None and found.least is not None and found.least < rule.min:
+        yield _failed(day, name, "min", "min", f"least {found.least:,.6g}", f"at least {rule.min:,.6g}")
+    if rule.max is not None and found.greatest is not None and found.greatest > rule.max:
+        yield _failed(day, name, "max", "max", f"greatest {found.greatest:,.6g}", f"at most {rule.max:,.6g}")
+    if rule.allowed is not None and found.strange_rows:
+        observed = f"{', '.join(found.strange)} ({count(found.strange_rows, 'row')})"
+        yield _failed(day, name, "in", "in", observed, ", ".join(map(str, rule.allowed[:20])))
+    if found.infinite:
+        yield _failed(day, name, "finite", "type", f"{count(found.infinite, 'row')} infinite", "finite numbers")
 
 
 def _failed(day: date, name: str, rule: str, key: str, observed: str, allowed: str) -> Check:

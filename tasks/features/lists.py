@@ -17,13 +17,17 @@ def count_all(ids: NDArray[np.int64], spec: PipelineSpec) -> NDArray[np.int64]:
 
     ids: the categorical array of a day. Returns what `statistics.count_ids` does.
     """
-    several = lists(spec)
-    plain = ids.shape[1] - sum(one.length for one in several)
-    found, begin = [count_ids(ids[:, :plain])], plain
-    for number, one in enumerate(several):
+    plain = ids.shape[1] - sum(one.length for one in lists(spec))
+    return np.concatenate([count_ids(ids[:, :plain]), count_lists(ids[:, plain:], spec, first=plain)])
+
+
+def count_lists(ids: NDArray[np.int64], spec: PipelineSpec, *, first: int) -> NDArray[np.int64]:
+    """Count the ids in each list. ids: of the lists alone. first: the number of the first list as a column."""
+    found, begin = [np.zeros((0, 3), np.int64)], 0
+    for number, one in enumerate(lists(spec)):
         values = ids[:, begin : begin + one.length]
         counts = count_ids(values[values != PADDING].reshape(-1, 1))
-        counts[:, 0] = plain + number
+        counts[:, 0] = first + number
         found.append(counts)
         begin += one.length
     return np.concatenate(found)

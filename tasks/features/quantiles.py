@@ -4,7 +4,7 @@ A summary has at most POINTS values of a column with the number of rows that eac
 of any number of days is off by at most half a POINTS-th of their rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,27 +15,61 @@ from tasks.features.statistics import transformed
 POINTS = 512
 """Values of a column that a day's summary has at most; all that there are, if there are fewer."""
 
+_SORTED = 131_072
+"""Values that are sorted as they are, or looked at at once."""
+_BINS = 1 << 16
 Summary = NDArray[np.float64]
 """float64 [n, 3] of (column, value, rows that it stands for), ascending."""
 
 
-def summarise(numbers: NDArray[np.floating], transforms: Sequence[Transform | None]) -> Summary:
-    """Summarise a day's numbers [rows, columns] after their transforms. Missing values are left out."""
-    found = [np.zeros((0, 3))]
-    for column, transform in enumerate(transforms):
-        values = transformed(numbers[:, column], transform)
-        unique, count = np.unique(values[np.isfinite(values)], return_counts=True)
-        value, rows = _thinned(unique, count) if len(unique) > POINTS else (unique, count.astype(np.float64))
-        found.append(np.stack([np.full(len(value), float(column)), value, rows], axis=1))
-    return np.concatenate(found)
+def summarise(values: NDArray[np.floating], column: int, transform: Transform | None) -> Summary:
+    """Summarise the numbers of a column of a day after its transform. Missing values are left out."""
+    wide = transformed(values, transform)
+    finite = np.isfinite(wide)
+    value, rows = _points(wide if finite.all() else wide[finite])
+    return np.stack([np.full(len(value), float(column)), value, rows], axis=1)
 
 
-def _thinned(unique: NDArray[np.float64], count: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The values in the middle of POINTS equal parts of all rows, each with a part's rows; equal ones are one."""
-    rows = int(count.sum())
-    middle = (np.arange(POINTS) + 0.5) * (rows / POINTS)
-    place, points = np.unique(np.searchsorted(np.cumsum(count), middle, side="right"), return_counts=True)
-    return unique[place], points.astype(np.float64) * (rows / POINTS)
+def _points(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """All values that differ, ascending, with their rows; if that are more than POINTS, a part of them.
+
+    These are the values in the middle of POINTS equal parts of all rows, each with a part's rows; equal ones are one.
+    """
+    part = len(values) / POINTS
+    middle = ((np.arange(POINTS) + 0.5) * part).astype(np.int64)
+    found = _at_ranks(values, middle) if len(values) > _SORTED else None
+    if found is None:
+        values.sort()
+        if np.count_nonzero(values[1:] != values[:-1]) < POINTS:
+            unique, count = np.unique(values, return_counts=True)
+            return unique, count.astype(np.float64)
+        found = values[middle]
+    unique, points = np.unique(found, return_counts=True)
+    return unique, points.astype(np.float64) * part
+
+
+def _at_ranks(values: NDArray[np.float64], ranks: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    """The values at ascending ranks, without a sort of all: only the bins of equal width that have a rank are sorted.
+
+    None where that saves nothing, or where the values may have no more than POINTS that differ.
+    """
+    low, high = values.min(), values.max()
+    with np.errstate(over="ignore", divide="ignore"):
+        scale = (_BINS - 1) / (high - low)
+    if not 0 < scale < np.inf:
+        return None
+    parts = [values[begin : begin + _SORTED] for begin in range(0, len(values), _SORTED)]
+    bins = [((part - low) * scale).astype(np.uint16) for part in parts]  # never descending where values ascend
+    rows = np.sum([np.bincount(each, minlength=_BINS) for each in bins], axis=0)
+    ends = np.cumsum(rows)
+    wanted = np.zeros(_BINS, np.bool_)
+    wanted[np.searchsorted(ends, ranks, side="right")] = True
+    if np.count_nonzero(rows) <= POINTS or rows[wanted].sum() > len(values) // 2:
+        return None
+    chosen = np.sort(np.concatenate([part[wanted[each]] for part, each in zip(parts, bins, strict=True)]))
+    left_out = np.cumsum(np.where(wanted, 0, rows))
+    found: NDArray[np.float64] = chosen[ranks - left_out[np.searchsorted(ends, ranks, side="right")]]
+    return found
 
 
 def edges(days: Iterable[Summary], column: int, bins: int) -> NDArray[np.float64]:

@@ -1,16 +1,18 @@
 """What a training cannot learn from, found before it starts: constant labels, empty columns, numbers that blur."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.hashing import MISSING, Ids
 from ratchet.model.list_columns import lists, vectors
-from tasks.features.statistics import SMALLEST_SPREAD, Moments
+from tasks.features.statistics import SMALLEST_SPREAD, Moments, merge, moments
 
 _EXACT = 2**53
 """Whole numbers up to here are float64 to the last digit."""
@@ -34,17 +36,51 @@ def refuse_unlearnable(
         raise _empty(spec, name, where)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeNumbers:
+    """Where the whole numbers of a column lie. apart: of their distances from `low`; None where some lie near 0."""
+
+    low: int
+    high: int
+    apart: Moments | None
+
+    @classmethod
+    def of(cls, values: NDArray[np.int64]) -> "WholeNumbers | None":
+        """Of a part of the rows; None without a value."""
+        if not len(values):
+            return None
+        low, high = int(values.min()), int(values.max())
+        if max(abs(low), abs(high)) <= _EXACT // 2:
+            return cls(low=low, high=high, apart=None)
+        apart = values.astype(np.uint64) - np.int64(low).astype(np.uint64)  # both wrap around: the difference is exact
+        return cls(low=low, high=high, apart=moments(apart.astype(np.float64)))
+
+    def __add__(self, other: "WholeNumbers") -> "WholeNumbers":
+        """Of both parts."""
+        low, high, apart = min(self.low, other.low), max(self.high, other.high), None
+        if self.apart is not None and other.apart is not None:
+            apart = merge(
+                part.apart.model_copy(update={"mean": part.apart.mean + float(part.low - low)})
+                for part in (self, other)
+                if part.apart is not None
+            )
+        return WholeNumbers(low=low, high=high, apart=apart)
+
+    def refuse_blurred(self, name: str, where: str) -> None:
+        """Raise DataRejected if they are so large and so close together that a float64 does not tell them apart."""
+        if self.apart is None or max(abs(self.low), abs(self.high)) <= _EXACT:
+            return
+        middle = self.low + self.apart.mean
+        if 0 < (self.apart.m2 / self.apart.count) ** 0.5 <= SMALLEST_SPREAD * abs(middle):
+            raise _blurred(name, where, middle)
+
+
 def refuse_blurred(values: pd.Series, where: str) -> None:
     """Raise DataRejected for whole numbers so large and so close together that a float64 does not tell them apart."""
-    if not pd.api.types.is_integer_dtype(values.dtype):
-        return
-    whole = values.dropna().to_numpy(np.int64)
-    if not len(whole) or max(abs(int(whole.min())), abs(int(whole.max()))) <= _EXACT:
-        return
-    apart = whole.astype(np.uint64) - whole.min().astype(np.uint64)  # both wrap around, so the difference is exact
-    middle = float(whole.astype(np.float64).mean())
-    if 0 < float(apart.astype(np.float64).std()) <= SMALLEST_SPREAD * abs(middle):
-        raise _blurred(str(values.name), where, middle)
+    whole = pd.api.types.is_integer_dtype(values.dtype)
+    found = WholeNumbers.of(values.dropna().to_numpy(np.int64)) if whole else None
+    if found is not None:
+        found.refuse_blurred(str(values.name), where)
 
 
 def _refuse_label(spec: PipelineSpec, label: Moments, where: str) -> None:

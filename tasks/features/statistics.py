@@ -83,6 +83,18 @@ def count_ids(ids: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate(found)
 
 
+def add_counts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """What `count_ids` gives for all rows, from what it gave for parts of them."""
+    found = [np.zeros((0, 3), np.int64)]
+    for column in sorted({int(column) for part in parts for column in np.unique(part[:, 0])}):
+        own = np.concatenate([part[part[:, 0] == column] for part in parts])
+        unique, place = np.unique(own[:, 1], return_inverse=True)
+        total = np.zeros(len(unique), np.int64)
+        np.add.at(total, place, own[:, 2])
+        found.append(np.stack([np.full(len(unique), column), unique, total], axis=1))
+    return np.concatenate(found)
+
+
 def vocabulary(
     days: Iterable[NDArray[np.int64]], column: int, min_count: int, *, also: Sequence[int] = ()
 ) -> NDArray[np.int64]:

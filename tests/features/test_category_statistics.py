@@ -27,12 +27,12 @@ def fitted(
     shares = [np.array(one, np.float64) for one in weights] if weights else [None] * len(days)
     counts = [count_ids(one) for one in ids]
     dates = [FIRST + timedelta(days=number) for number in range(len(days))]
-    each = zip(ids, labels, shares, strict=True)
+    each = zip(ids, labels, shares, counts, strict=True)
     source = Source(
         wanted=[(0, "count"), (0, "target_mean")],
         days=dates,
         counts=counts,
-        sums=[label_sums(one, label, share, [0]) for one, label, share in each],
+        sums=[label_sums(one, label, share, [0], own, rows_at_once=3) for one, label, share, own in each],
         learnt=dates[:learnt],
         label=merge(moments(labels[day], weight=shares[day]) for day in range(learnt)),
     )

@@ -10,7 +10,7 @@ from tasks.features.quantiles import POINTS, edges, summarise
 
 @given(st.lists(st.lists(st.integers(-50, 50), max_size=80), min_size=1, max_size=4))
 def test_a_summary_of_few_values_is_exact(days: list[list[int]]) -> None:
-    found = [summarise(np.array(day, np.float64)[:, None], [None]) for day in days]
+    found = [summarise(np.array(day, np.float64), 0, None) for day in days]
     for day, summary in zip(days, found, strict=True):
         unique, count = np.unique(day, return_counts=True)
         assert summary[:, 1].tolist() == unique.tolist()
@@ -24,7 +24,7 @@ def test_a_summary_of_few_values_is_exact(days: list[list[int]]) -> None:
 def test_the_edges_of_several_days_are_quantiles_of_all_their_rows(draw: str) -> None:
     generator = np.random.default_rng(0)
     days = [getattr(generator, draw)(size=size) + day for day, size in enumerate((30_000, 500, 7_000))]
-    found = [summarise(day[:, None], [None]) for day in days]
+    found = [summarise(day, 0, None) for day in days]
     assert max(len(summary) for summary in found) == POINTS
     ends = edges(found, 0, 48)
     assert len(ends) == 49
@@ -34,14 +34,14 @@ def test_the_edges_of_several_days_are_quantiles_of_all_their_rows(draw: str) ->
 
 
 def test_a_transform_comes_first_and_missing_values_are_left_out() -> None:
-    found = summarise(np.array([[0.0, 1.0], [np.e - 1, np.nan], [-5.0, 1.0]]), ["log1p", None])
-    np.testing.assert_allclose(found, [[0, 0, 1], [0, 1, 1], [1, 1, 2]])
+    np.testing.assert_allclose(summarise(np.array([0.0, np.e - 1, -5.0]), 0, "log1p"), [[0, 0, 1], [0, 1, 1]])
+    np.testing.assert_allclose(summarise(np.array([1.0, np.nan, 1.0]), 1, None), [[1, 1, 2]])
 
 
 def test_a_value_that_most_rows_have_is_one_edge() -> None:
     values = np.append(np.zeros(9_000), np.linspace(1, 2, 1_000))
-    ends = edges([summarise(values[:, None], [None])], 0, 48)
+    ends = edges([summarise(values, 0, None)], 0, 48)
     assert ends[0] == 0
     assert 4 <= len(ends) <= 8
-    assert edges([summarise(np.full((5, 1), np.nan), [None])], 0, 48).tolist() == []
-    assert edges([summarise(np.full((5, 1), 3.0), [None])], 0, 48).tolist() == [3.0]
+    assert edges([summarise(np.full(5, np.nan), 0, None)], 0, 48).tolist() == []
+    assert edges([summarise(np.full(5, 3.0), 0, None)], 0, 48).tolist() == [3.0]

@@ -52,7 +52,7 @@ def test_a_sentinel_takes_nothing_from_the_other_numbers(sentinel: float) -> Non
     values[::50, 0] = sentinel
     mean, std = values.mean(0), values.std(0)
     ends = tuple(
-        (edges([summarise(values, [None, None])], column, BINS) - mean[column]) / std[column] for column in (0, 1)
+        (edges([summarise(values[:, column], 0, None)], 0, BINS) - mean[column]) / std[column] for column in (0, 1)
     )
     made = fit(trees("binary"), FittedState(mean=mean, std=std, edges=ends, vocabulary=(np.arange(10),)))
     read = made.inputs(made.preprocess.standardise(torch.from_numpy(values)), torch.zeros(4000, 1, dtype=torch.int32))
