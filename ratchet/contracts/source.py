@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from ratchet.contracts.csv_format import CsvFormat
 from ratchet.contracts.day_pattern import day_pattern
 from ratchet.contracts.document import Document
 from ratchet.contracts.environment import SOURCE_ADDRESSES, SOURCE_SECRETS
@@ -84,6 +85,11 @@ class FilesSource(_Source):
         description="A path or s3:// URI of files, with {date} (YYYY-MM-DD) or {date:%Y/%m/%d} (also "
         "%j, the day of the year) and, if needed, *. "
         f"${{{SOURCE_ADDRESSES}}} is read from the environment. {_RELATIVE}"
+    )
+    csv: CsvFormat = Field(
+        default_factory=CsvFormat,
+        description="How CSV files are written. Their form is recognised by their first rows, and said in the log of "
+        "ingest; what is set here is not guessed.",
     )
 
 

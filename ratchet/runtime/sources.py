@@ -58,7 +58,7 @@ def list_days(source: Source, days: Sequence[date], bounds: DayBounds = _UTC_DAY
         return root, delta_days(root, source.date_column, days)
     root, pattern = split(uri)
     check_roots(root)
-    return root, _file_days(root, pattern, days)
+    return root, _file_days(source, root, pattern, days)
 
 
 def split(uri: str) -> tuple[str, str]:
@@ -108,12 +108,17 @@ def readable(what: str | Path) -> Iterator[None]:
         ) from error
 
 
-def identity(root: str, entry: Entry) -> str:
-    """The identity of a file, which changes with it: size and modification time of a local file, else the ETag."""
-    return f"{entry.bytes}-{entry.modified_ns}" if root.startswith("file://") else entry.etag
+def identity(source: FilesSource, root: str, entry: Entry) -> str:
+    """The identity of a file, which changes with it: size and modification time of a local file, else the ETag.
+
+    So it does where the pipeline file says otherwise how CSV files are written.
+    """
+    own = f"{entry.bytes}-{entry.modified_ns}" if root.startswith("file://") else entry.etag
+    said = source.csv.model_dump(exclude_none=True)
+    return f"{own} csv:{digest_of(said)}" if said else own
 
 
-def _file_days(root: str, pattern: str, days: Sequence[date]) -> tuple[SourceDay, ...]:
+def _file_days(source: FilesSource, root: str, pattern: str, days: Sequence[date]) -> tuple[SourceDay, ...]:
     store = open_root(root)
     wanted = {day: fill(pattern, day) for day in days}
     # One listing for each folder above a day's first wildcard.
@@ -121,7 +126,8 @@ def _file_days(root: str, pattern: str, days: Sequence[date]) -> tuple[SourceDay
     with ThreadPoolExecutor(_PARALLEL_LISTINGS) as pool:
         listings = dict(zip(folders, pool.map(partial(_listing, store), folders), strict=True))
     return tuple(
-        SourceDay(day=day, files=tuple(_matching(root, listings[_folder(text)], text))) for day, text in wanted.items()
+        SourceDay(day=day, files=tuple(_matching(source, root, listings[_folder(text)], text)))
+        for day, text in wanted.items()
     )
 
 
@@ -145,13 +151,13 @@ def _folder(pattern: str) -> str:
     return "/".join(steps[:fixed])
 
 
-def _matching(root: str, listing: Iterable[Entry], pattern: str) -> Iterable[SourceFile]:
+def _matching(source: FilesSource, root: str, listing: Iterable[Entry], pattern: str) -> Iterable[SourceFile]:
     # As in Spark and Hive, a leading wildcard does not match hidden files and markers such as _SUCCESS.
     steps = [re.escape(step).replace(r"\*", "[^/]*").replace(r"\?", "[^/]") for step in pattern.split("/")]
     expression = re.compile("/".join(f"(?![._]){step}" if step.startswith("[^/]") else step for step in steps))
     for entry in listing:
         if expression.fullmatch(entry.key):
-            yield SourceFile(key=entry.key, bytes=entry.bytes, identity=identity(root, entry))
+            yield SourceFile(key=entry.key, bytes=entry.bytes, identity=identity(source, root, entry))
 
 
 def _query(source: SqlSource, day: date, bounds: tuple[datetime, datetime]) -> SourceFile:

@@ -11,7 +11,7 @@ from ratchet.contracts.errors import CorruptArtifact, SourceChanged
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import SourceDay, SourceFile
-from ratchet.contracts.source import DeltaSource, SqlSource
+from ratchet.contracts.source import DeltaSource, FilesSource, SqlSource
 from ratchet.runtime.sources import identity, open_root, readable
 from ratchet.store.artifacts import sha256_file
 from ratchet.store.base import Store
@@ -51,14 +51,14 @@ def build(
         return BuiltDay(file=written, source=written.sha256, traits=traits)
     store = open_root(root)
     with readable(root):
-        local = [_take(store, root, planned, file, scratch / str(i)) for i, file in enumerate(planned.files)]
+        local = [_take(source, store, root, planned, file, scratch / str(i)) for i, file in enumerate(planned.files)]
         try:
             digests = [[file.key, sha256_file(path)] for file, path in zip(planned.files, local, strict=True)]
-            written = write(_files(planned, local, columns, traits), schema, target)
+            written = write(_files(source, planned, local, columns, traits), schema, target)
         finally:
             # If a file changed while it was read, report that, and not the error of a partial file.
             for file in planned.files:
-                _check_unchanged(store, root, planned, file)
+                _check_unchanged(source, store, root, planned, file)
     return BuiltDay(file=written, source=digest_of(digests), traits=traits)
 
 
@@ -83,17 +83,17 @@ def _rows(
 
 
 def _files(
-    planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], traits: SourceTraits
+    source: FilesSource, planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], traits: SourceTraits
 ) -> Iterator[Any]:
     return chain.from_iterable(
-        read(path, day=planned.day, name=file.key, columns=columns, traits=traits)
+        read(path, day=planned.day, name=file.key, columns=columns, traits=traits, csv=source.csv)
         for file, path in zip(planned.files, local, strict=True)
     )
 
 
-def _take(store: Store, root: str, planned: SourceDay, file: SourceFile, target: Path) -> Path:
+def _take(source: FilesSource, store: Store, root: str, planned: SourceDay, file: SourceFile, target: Path) -> Path:
     """A source file on this machine: in place if possible, else a copy."""
-    _check_unchanged(store, root, planned, file)
+    _check_unchanged(source, store, root, planned, file)
     if path := store.local(file.key):
         return path
     try:
@@ -108,9 +108,9 @@ def _take(store: Store, root: str, planned: SourceDay, file: SourceFile, target:
     return target
 
 
-def _check_unchanged(store: Store, root: str, planned: SourceDay, file: SourceFile) -> None:
+def _check_unchanged(source: FilesSource, store: Store, root: str, planned: SourceDay, file: SourceFile) -> None:
     entry = store.head(file.key)
-    if entry is None or identity(root, entry) != file.identity:
+    if entry is None or identity(source, root, entry) != file.identity:
         raise _change_error(root, planned, file)
 
 

@@ -12,7 +12,7 @@ from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, SourceChanged, Unavailable
 from ratchet.contracts.request import SourceDay
 from ratchet.runtime.delta_listing import delta_days, open_table
-from tasks.ingest.reading import require, to_snapshot
+from tasks.ingest.declared import require, to_snapshot
 from tasks.ingest.traits import SourceTraits
 from tasks.ingest.writing import ROW_GROUP
 

@@ -17,7 +17,7 @@ from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailab
 from ratchet.contracts.source import SqlSource
 from ratchet.contracts.source_uri import database_place
 from ratchet.runtime.source_variables import expand, hide
-from tasks.ingest.reading import rejection, require, to_snapshot
+from tasks.ingest.declared import rejection, require, to_snapshot
 from tasks.ingest.sql_rows import Bounds, MixedTypes, rows
 from tasks.ingest.traits import SourceTraits
 

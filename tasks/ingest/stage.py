@@ -32,7 +32,7 @@ from tasks.ingest.row_order import SORT_MEMORY
 from tasks.ingest.schema import arrow_schema
 from tasks.ingest.snapshot_table import commit, commit_past
 from tasks.ingest.stored_days import file_key
-from tasks.ingest.traits import refuse_mixed_zones
+from tasks.ingest.traits import SourceTraits, refuse_mixed_zones
 from tasks.ingest.writing import rows_at_once
 
 _BYTES_PER_VALUE = 110  # while a row group is cast and written: 79 to 107 were measured
@@ -178,7 +178,7 @@ def _list(days: Iterable[date], most: int = 10) -> str:
 
 def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted: list[SourceDay]) -> list[SnapshotDay]:
     """Every day's file, oldest first; without the days for which a query gives no rows."""
-    extra: set[str] = set()
+    seen = SourceTraits()
     parts = DayParts(
         ctx=ctx,
         name=paths.day_part("ingest"),
@@ -188,14 +188,16 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
             "config.columns": " ".join(columns),
         },
         identity=file_parts,
-        make=partial(_make, ctx, columns, table, extra),
+        make=partial(_make, ctx, columns, table, seen),
         read=lambda found: SnapshotDay.model_validate(found.result.summary),
         indexed=False,  # the index of the snapshot has them
     )
     sort = SORT_MEMORY if ctx.spec.source.kind == "sql" else 0
     days = parts.build(wanted, memory=_memory(ctx, columns) + sort)
-    if extra:
-        ctx.log.event("not_taken", f"columns of the source that are not declared: {', '.join(sorted(extra))}")
+    if seen.extra:
+        ctx.log.event("not_taken", f"columns of the source that are not declared: {', '.join(sorted(seen.extra))}")
+    for form in sorted(seen.forms):
+        ctx.log.event("csv", f"CSV read with {form}; source.csv sets another form")
     return list(days.values())
 
 
@@ -203,7 +205,7 @@ def _make(
     ctx: StageContext,
     columns: dict[str, ColumnType],
     table: str,
-    extra: set[str],
+    seen: SourceTraits,
     planned: SourceDay,
     transaction: Transaction,
     scratch: Path,
@@ -221,7 +223,8 @@ def _make(
         bytes=built.file.bytes,
         rows=built.file.rows,
     )
-    extra |= built.traits.extra
+    seen.extra |= built.traits.extra
+    seen.forms |= built.traits.forms
     ctx.store.upload(built.file.path, file.key)
     transaction.refer("rows.parquet", file)
     day = SnapshotDay(day=planned.day, file=file, source=built.source, zones=built.traits.zones)

@@ -25,11 +25,13 @@ class SourceTraits:
     """Collected while the files or the rows of one day are read.
 
     extra: columns that are not declared. zones: for each timestamp column with values: True if they have a zone other
-    than UTC, False if they have none; no entry if they are in UTC.
+    than UTC, False if they have none; no entry if they are in UTC. forms: how CSV files are written, where that is
+    unusual.
     """
 
     extra: set[str] = field(default_factory=set)
     zones: dict[str, bool] = field(default_factory=dict)
+    forms: set[str] = field(default_factory=set)
 
     def note(self, values: Any, column: str, *, day: date, name: str) -> None:
         """Note the zone of a batch of timestamps, or of text that holds them. name: of the file, table or query.

@@ -13,7 +13,8 @@ import pytest
 
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import DataRejected
-from tasks.ingest.reading import read, to_snapshot
+from tasks.ingest.declared import to_snapshot
+from tasks.ingest.reading import read
 from tasks.ingest.row_order import in_order
 from tasks.ingest.schema import arrow_schema
 from tasks.ingest.traits import SourceTraits
