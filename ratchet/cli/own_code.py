@@ -33,7 +33,8 @@ def rules(folder: Path) -> tuple[Rule, ...]:
             yield from _misfits(file, made_by, ("train", "model", "kind"), fits)
 
     def derive_fits(spec: PipelineSpec) -> Iterator[Misfit]:
-        derived = [name for name, column in spec.columns.items() if getattr(column, "derived", False)]
+        columns = {name: column for name, column in spec.columns.items() if getattr(column, "make", None) is None}
+        derived = [name for name, column in columns.items() if getattr(column, "derived", False)]
         key: KeyPath = ("columns", derived[0], "derived") if derived else ()
         if derived or (folder / _FEATURES).is_file():
             yield from _misfits(folder / _FEATURES, "derive", key, _derive_misfits)

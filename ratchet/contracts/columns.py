@@ -6,13 +6,13 @@ A list column holds several values in a row (`type: list<string>`); a vector col
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ratchet.contracts.document import Document
-from ratchet.contracts.misfits import Misfit, UnknownKey
+from ratchet.contracts.make import Make
+from ratchet.contracts.misfits import UnknownKey
 from ratchet.contracts.quantities import Fraction
 
 Role = Literal["group", "time", "label", "weight", "numeric", "categorical", "list_weight", "id", "ignore"]
@@ -93,6 +93,11 @@ class Column(Document):
     derived: bool = Field(
         default=False, description="Whether derive() in features.py computes the column. The source does not have it."
     )
+    make: Make | None = Field(
+        None,
+        description="How the column is made from others of the same row. The source does not have it; training and a "
+        "served model make it by the same code.",
+    )
     dimension: int | None = Field(
         None, ge=1, le=LONGEST_VECTOR, description="The numbers of a vector: of role numeric and type list<float64>."
     )
@@ -121,6 +126,12 @@ class Column(Document):
         description="The categorical column of the same values whose vectors this list uses, as the items of a history "
         "those of the item of the row.",
     )
+
+    @model_validator(mode="after")
+    def _made_is_derived(self) -> Self:
+        if self.make is not None:
+            object.__setattr__(self, "derived", True)  # a document is frozen
+        return self
 
     @property
     def is_feature(self) -> bool:
@@ -239,61 +250,8 @@ _RULES: tuple[Callable[[Column], Iterator[str]], ...] = (
 )
 
 
-def columns_fit(columns: Mapping[str, Column]) -> Iterator[Misfit]:
-    """Find the keys of a column that do not fit together, for each column."""
-    for name, column in columns.items():
-        for rule in _RULES:
-            with suppress(UnknownKey):
-                for message in rule(column):
-                    yield Misfit(("columns", name), message)
-    for between in (_weights_fit, _shares_fit, _statistics_fit):
+def problems_of(column: Column) -> Iterator[str]:
+    """The keys of a column that do not fit together."""
+    for rule in _RULES:
         with suppress(UnknownKey):
-            yield from between(columns)
-
-
-def _weights_fit(columns: Mapping[str, Column]) -> Iterator[Misfit]:
-    """Each list_weight column has one list, and each list at most one of them."""
-    known = [name for name, column in columns.items() if column.role == "list_weight"]
-    taken: dict[str, str] = {}
-    for name, column in columns.items():
-        if column.weights is None:
-            continue
-        if column.weights not in known:
-            near = get_close_matches(column.weights, known, n=1)
-            message = f"{column.weights} is no column of role list_weight"
-            yield Misfit(("columns", name, "weights"), message, ", ".join(known), *near)
-        elif column.weights in taken:
-            message = f"{column.weights} has the weights of {taken[column.weights]}; a list has a column of its own"
-            yield Misfit(("columns", name, "weights"), message)
-        taken.setdefault(column.weights, name)
-    for name in known:
-        if name not in taken:
-            remedy = f"write `weights: {name}` in the list's column, or give this one the role ignore"
-            yield Misfit(("columns", name, "role"), "no list has these weights", remedy=remedy)
-
-
-def _shares_fit(columns: Mapping[str, Column]) -> Iterator[Misfit]:
-    """A list shares the vectors of a categorical column of its values' type, which has vectors of its own."""
-    for name, column in columns.items():
-        if column.share is None:
-            continue
-        kind = LISTS.get(column.type)
-        known = [
-            one
-            for one, other in columns.items()
-            if other.role == "categorical" and other.share is None and kind in {other.type, LISTS.get(other.type)}
-        ]
-        known = [one for one in known if one != name]
-        if column.share not in known:
-            near = get_close_matches(column.share, known, n=1)
-            message = f"{column.share} is no categorical column of {kind} with vectors of its own"
-            yield Misfit(("columns", name, "share"), message, ", ".join(known), *near)
-
-
-def _statistics_fit(columns: Mapping[str, Column]) -> Iterator[Misfit]:
-    """A pipeline has statistics of categories, or lists and vectors."""
-    several = [name for name, column in columns.items() if _is_list(column) or _is_vector(column)]
-    for name, column in columns.items():
-        if column.statistics and several:
-            message = f"statistics do not go together with lists and vectors, such as {several[0]}"
-            yield Misfit(("columns", name, "statistics"), message, remedy=f"take them out, or {several[0]}")
+            yield from rule(column)

@@ -9,7 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.checks import Validate
-from ratchet.contracts.columns import FEATURES, LISTS, Column, ColumnType, Role, columns_fit
+from ratchet.contracts.columns import FEATURES, LISTS, Column, ColumnType, Role
+from ratchet.contracts.columns_together import columns_fit
 from ratchet.contracts.computing import computing
 from ratchet.contracts.document import Document
 from ratchet.contracts.gate import (
@@ -203,6 +204,14 @@ def _roles_fit(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("train", "model", "kind"), message, remedy=remedy)
 
 
+def _groups_are_ranked(spec: PipelineSpec) -> Iterator[Misfit]:
+    for name, column in spec.columns.items():
+        make = getattr(column, "make", None)
+        if make is not None and make.in_group is not None and spec.train.objective != "ranking":
+            message = "in_group is of rankings: only their rows are scored a group at a time"
+            yield Misfit(("columns", name, "make", "in_group"), message, remedy="set train.objective: ranking")
+
+
 def _kind_reads_lists(spec: PipelineSpec) -> Iterator[Misfit]:
     several = [name for name, column in spec.columns.items() if getattr(column, "type", "") in LISTS]
     several = [name for name in several if getattr(spec.columns[name], "role", "") in FEATURES]
@@ -257,6 +266,7 @@ def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
 RULES: tuple[Rule, ...] = (
     _columns_fit,
     _roles_fit,
+    _groups_are_ranked,
     _kind_reads_lists,
     _label_fits,
     _metric_fits,

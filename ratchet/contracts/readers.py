@@ -6,6 +6,7 @@ its own types, whether or not the present file declares them.
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import Field
 
@@ -33,11 +34,15 @@ def recorded_columns(parts: Mapping[str, str]) -> dict[str, Column] | None:
 
     parts: of the fingerprint of a validate, a features or a train. Keys of a column that are not known are left out.
     """
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for part, value in parts.items():
         name, _, key = part.removeprefix(f"{_PREFIX}.").partition(".")
-        if part.startswith(f"{_PREFIX}.") and key in _KEYS:
-            found.setdefault(name, {})[key] = json.loads(value)
+        *above, last = key.split(".")
+        if part.startswith(f"{_PREFIX}.") and [*above, last][0] in _KEYS:
+            place = found.setdefault(name, {})
+            for each in above:
+                place = place.setdefault(each, {})
+            place[last] = json.loads(value)
     order = [name for name in parts.get(_PREFIX, "").split() if name in found]
     return {name: Column.model_validate(found[name]) for name in dict.fromkeys((*order, *found))} or None
 
@@ -45,9 +50,10 @@ def recorded_columns(parts: Mapping[str, str]) -> dict[str, Column] | None:
 def reader(columns: Mapping[str, Column]) -> Reader:
     """What a model of these columns reads."""
     given = {name: column for name, column in columns.items() if is_given(column)}
+    made = {name for column in columns.values() if column.make is not None for name in column.make.inputs}
     return Reader(
         columns={name: column.type for name, column in given.items()},
-        needed=tuple(name for name, column in given.items() if column.is_read),
+        needed=tuple(name for name, column in given.items() if column.is_read or name in made),
     )
 
 

@@ -1,7 +1,7 @@
 """What a pipeline's features.py adds to its rows."""
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -11,6 +11,8 @@ from pandas.api import types
 
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.made_columns import MadeColumn
+from ratchet.model.made_columns import MadeDerive
 from ratchet.runtime.user_code import attribute, blame, is_fault, load_module
 
 FILE = "features.py"
@@ -54,13 +56,24 @@ def _names(node: ast.AST, column: str) -> TypeGuard[ast.expr | ast.keyword]:
     return False
 
 
-def load_derive(folder: Path, derived: Mapping[str, ColumnType]) -> Derive:
-    """`derive` of a pipeline's folder, guarded: it works on a copy, keeps rows and index, and makes what is declared.
+def load_derive(folder: Path, derived: Mapping[str, ColumnType], made: Sequence[MadeColumn] = ()) -> Derive:
+    """What adds the derived columns to rows: those that are made, and those of the pipeline's own `derive`.
 
-    derived: the columns with `derived: true`, and their types. Without a features.py rows stay as they are. It is given
-    a day's rows when features are made and any rows when a model scores, so it has to look at each row by itself.
-    Raises ConfigurationError with file and line, when loaded and when called.
+    derived: all of them, and their types. made: those that the pipeline file itself makes; `derive` gets them too. It
+    is guarded: it works on a copy, keeps rows and index, and makes what is declared. It is given a day's rows when
+    features are made and any rows when a model scores, so it has to look at each row by itself. Without a features.py
+    no other column is added. Raises ConfigurationError with file and line, when loaded and when called.
     """
+    first = MadeDerive(tuple(made))
+    own = {name: kind for name, kind in derived.items() if name not in {one.name for one in made}}
+    then = _load_own(folder, own)
+    if then is None:
+        return first if made else lambda df: df
+    return OwnDerive(lambda df: then(first(df)), then.path, then.line) if made else then
+
+
+def _load_own(folder: Path, derived: Mapping[str, ColumnType]) -> OwnDerive | None:
+    """The pipeline's own `derive`; None without a features.py."""
     module = load_module(folder, FILE)
     if module is None:
         if derived:
@@ -68,7 +81,7 @@ def load_derive(folder: Path, derived: Mapping[str, ColumnType]) -> Derive:
                 f"columns.{next(iter(derived))}.derived: there is no {FILE} to make it",
                 remedy=f"add {FILE} with derive(df) to the pipeline's folder, or take the column out",
             )
-        return lambda df: df
+        return None
     function = attribute(module, "derive", FILE)
 
     def derive(df: pd.DataFrame) -> pd.DataFrame:

@@ -4,7 +4,8 @@ Plain dataclasses and JSON, so that a GPU machine needs nothing but torch, numpy
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from ratchet.contracts.kinds import BOOSTED
 
@@ -107,7 +108,8 @@ class Description:
     """A model.
 
     numeric: those that rows have, then statistics of categories. lists: those that share vectors last. derived: type of
-    each column that features.py makes. classes: outputs, 1 but for multiclass. group: that of the pipeline, where its
+    each column that rows do not have. made: how those of them are made that need no features.py, see made_columns.py;
+    features.py makes the others. classes: outputs, 1 but for multiclass. group: that of the pipeline, where its
     layers may ask for it; of a model that is saved, where they do. ids: the probe of the hashing that it was trained
     with. code: digest of the pipeline folder that it was trained with, if it is kept beside it. weights: sha256 of the
     weights that belong to it, once known.
@@ -120,6 +122,7 @@ class Description:
     architecture: Architecture
     vectors: tuple[VectorColumn, ...] = ()
     lists: tuple[ListColumn, ...] = ()
+    made: dict[str, dict[str, Any]] = field(default_factory=dict)
     classes: int = 1
     group: GroupColumn | None = None
     ids: str = ""
@@ -134,9 +137,9 @@ class Description:
 
 
 def to_json(description: Description) -> bytes:
-    """The description as JSON, the same bytes for the same description, also without lists and vectors as before."""
+    """The description as JSON, the same bytes for the same description. What it lacks is not named, as before."""
     found = asdict(description)
-    kept = {key: value for key, value in found.items() if value or key not in ("vectors", "lists")}
+    kept = {key: value for key, value in found.items() if value or key not in ("vectors", "lists", "made")}
     return json.dumps(kept, sort_keys=True, indent=1).encode()
 
 

@@ -46,7 +46,7 @@ def encode(
         )
     numbers = np.empty((len(df), len(numeric)), np.float64)
     for place, name in enumerate(numeric):
-        numbers[:, place] = _numbers(df[name])
+        numbers[:, place] = plain_numbers(df[name])
     ids = np.empty((len(df), len(categorical)), np.int64)
     for place, (name, kind) in enumerate(categorical.items()):
         ids[:, place] = category_ids(df[name], kind)
@@ -74,7 +74,8 @@ def category_ids(values: pd.Series, kind: ColumnType) -> Ids:
     return np.append(present, MISSING)[codes]  # factorize gives -1, the last one, to what is missing
 
 
-def _numbers(values: pd.Series) -> Floats:
+def plain_numbers(values: pd.Series) -> Floats:
+    """NaN where a number is missing, infinite or beyond LARGEST. Raises DataRejected for anything but numbers."""
     try:
         wide = values.to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:

@@ -74,7 +74,7 @@ def refuse_dependence(derive: OwnDerive, df: pd.DataFrame, derived: pd.DataFrame
     df: the rows of a day as derive gets them. derived: what it made of them. It is called about fifteen times, on at
     most SAMPLE_ROWS rows.
     """
-    units = _units(df, reads.group)
+    units = units_of(df, reads.group)
     if not units:
         return
     places = np.sort(np.concatenate(units))
@@ -89,8 +89,8 @@ def refuse_dependence(derive: OwnDerive, df: pd.DataFrame, derived: pd.DataFrame
         _compare(derive, whole.iloc[chosen], _derived(derive, some, how), reads, how)
 
 
-def _units(df: pd.DataFrame, group: str | None) -> list[Places]:
-    """The places of the rows to test: of single rows, or of whole groups, from the whole day."""
+def units_of(df: pd.DataFrame, group: str | None) -> list[Places]:
+    """The places of the rows to test: of single rows, or of whole groups, from all of them."""
     draw = np.random.default_rng(0)
     if group is None:
         found = np.sort(draw.permutation(len(df))[:SAMPLE_ROWS])

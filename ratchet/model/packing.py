@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.contracts.columns import Column
+from ratchet.contracts.made_columns import made_columns
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Pins
 from ratchet.model.description import DESCRIPTION, GroupColumn, group_of
+from ratchet.model.made_columns import MadeDerive
 from ratchet.tracking.mlflow import silence
 
 _NEEDED = ("numpy", "pandas", "pydantic", "safetensors", "torch")
@@ -48,8 +50,9 @@ def signature(spec: PipelineSpec, group: GroupColumn | None) -> Any:
     from mlflow.types import ColSpec, Schema, TensorSpec
 
     hidden = {spec.label, *spec.with_role("weight")}
+    read = {*MadeDerive(made_columns(spec.columns)).inputs, *([group.name] if group else [])}
     columns = [
-        ColSpec(_type(column), name, required=column.is_read or (group is not None and name == group.name))
+        ColSpec(_type(column), name, required=column.is_read or name in read)
         for name, column in spec.columns.items()
         if not column.derived and name not in hidden
     ]

@@ -17,11 +17,13 @@ from safetensors.torch import load as load_tensors
 
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.made_columns import MadeColumn
 from ratchet.model.derivation import load_derive
 from ratchet.model.description import CODE, DESCRIPTION, WEIGHTS, Description, from_json
 from ratchet.model.encoding import category_ids, encode
 from ratchet.model.hashing import MISSING, Ids, probe
 from ratchet.model.kinds import make_model
+from ratchet.model.made_columns import MadeDerive
 from ratchet.model.networks import Predictor, finish, load_weights
 from ratchet.model.products import make_exact
 from ratchet.model.saving import code_digest, digest_of_model
@@ -52,7 +54,8 @@ class ScoringModel:
         self._group = description.group if network.reads_groups else None
         if self._is_exact:
             make_exact(network)
-        self._derive = load_derive(folder, cast("dict[str, ColumnType]", description.derived))
+        self._made = MadeDerive(tuple(MadeColumn.model_validate(one) for one in description.made.values()))
+        self._derive = load_derive(folder, cast("dict[str, ColumnType]", description.derived), self._made.made)
 
     def score(self, df: pd.DataFrame) -> NDArray[np.float64]:
         """Scores of raw rows, float64 [rows], [rows, classes] for multiclass; rows go through in blocks of one size.
@@ -133,15 +136,16 @@ class ScoringModel:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of raw rows that the model itself reads; derive may read more."""
+        """The columns of raw rows that the model itself reads, or makes others from; derive may read more."""
         features = (
             *self.description.numeric_of_rows,
             *(column.name for column in self.description.categorical),
             *(column.name for column in self.description.vectors),
             *(name for column in self.description.lists for name in (column.name, column.weights) if name),
             *([self._group.name] if self._group else []),
+            *self._made.inputs,
         )
-        return tuple(name for name in features if name not in self.description.derived)
+        return tuple(dict.fromkeys(name for name in features if name not in self.description.derived))
 
 
 def _by_group(groups: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

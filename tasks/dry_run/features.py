@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.contracts.made_columns import made_columns
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.derivation import FILE, load_derive
 from ratchet.runtime.user_code import is_own
@@ -16,7 +17,7 @@ def try_features(spec: PipelineSpec, folder: Path, scratch: Path, report: Report
     derived = {name: column.type for name, column in spec.columns.items() if column.derived}
     try:
         report.step(f"import of {FILE}")
-        derive = load_derive(folder, derived)
+        derive = load_derive(folder, derived, made_columns(spec.columns))
         report.step(f"derive in {FILE}")
         path = scratch / "rows.parquet"
         write_rows(path, spec)

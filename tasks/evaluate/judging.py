@@ -7,6 +7,7 @@ from typing import Literal
 
 from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.judgements import GuardJudgement, Interval, SliceJudgement
+from ratchet.contracts.made_columns import made_columns
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Judgement
 from ratchet.metrics import metrics
@@ -220,7 +221,7 @@ def _slices(
     frame = held.frame
     if any(spec.columns[name].derived and name not in frame for name in spec.slice_columns):
         derived = {name: column.type for name, column in spec.columns.items() if column.derived}
-        frame = load_derive(folder, derived)(frame)
+        frame = load_derive(folder, derived, made_columns(spec.columns))(frame)
     found = [
         compared
         for one in spec.evaluate.slices

@@ -13,14 +13,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ratchet.contracts.columns import Transform
+from ratchet.contracts.columns import ColumnType, Transform
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.derivation import Derive, OwnDerive
-from ratchet.model.encoding import Floats, category_ids
+from ratchet.model.encoding import Floats, category_ids, plain_numbers
 from ratchet.model.hashing import Ids
-from ratchet.model.independence import Reads, refuse_dependence
+from ratchet.model.independence import Reads, refuse_dependence, units_of
 from ratchet.model.list_encoding import encode_list, encode_vector
+from ratchet.model.made_columns import MadeDerive
 from ratchet.model.rows import frame, series
 from tasks.features.arrow_columns import CategoryIds, numbers_of, side_by_side
 from tasks.features.batches import Batch
@@ -30,8 +31,6 @@ from tasks.features.refusals import WholeNumbers
 from tasks.features.statistics import Moments, moments
 
 _KINDS = (np.float64, np.int64)
-_SAMPLE = 256
-"""Rows of a day that are encoded in both ways."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -85,7 +84,17 @@ class BatchEncoder:
     def as_dictionary(self) -> list[str]:
         """The columns of text that are read as the file has them: each value once."""
         own = isinstance(self.derive, OwnDerive)
-        return [] if own else [name for name, kind in self.reads.categorical.items() if kind == "string"]
+        made = self.derive.made if isinstance(self.derive, MadeDerive) else ()
+        names = [] if own else [name for name, kind in self.reads.categorical.items() if kind == "string"]
+        return [name for name in names if name not in {one.name for one in made}]
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether a value may depend on the rows of its group."""
+        of_groups = isinstance(self.derive, OwnDerive) or (
+            isinstance(self.derive, MadeDerive) and self.derive.of_groups
+        )
+        return of_groups and self.reads.group is not None
 
     def encode(self, batch: Batch, *, first: bool) -> EncodedBatch:
         """first: whether to encode some rows in both ways. Raises DataRejected and ConfigurationError."""
@@ -99,11 +108,13 @@ class BatchEncoder:
             sums.counts = [count_all(ids, self.spec)]
             whole = {name: _whole(derived[name]) for name in self.reads.numeric}
         else:
-            numbers, ids, counts = self._arrow(rows)
+            made = self._made(rows)
+            sums.derived.add(made)
+            numbers, ids, counts = self._arrow(rows, made)
             sums.counts = [counts]
             if first:
                 self._refuse_skew(rows, numbers, ids)
-            whole = {name: _whole(rows.column(name)) for name in self.reads.numeric}
+            whole = {name: _whole(rows.column(name)) for name in self.reads.numeric if name not in made.columns}
         if batch.order is not None:
             numbers, ids = numbers[batch.order], ids[batch.order]
         sums.whole = {name: found for name, found in whole.items() if found}
@@ -117,14 +128,27 @@ class BatchEncoder:
         found = series(rows.column(name), self.spec.columns[name], missing=name in self.missing)
         return found.rename(name)
 
-    def _arrow(self, rows: "pa.Table") -> tuple[Floats, Ids, Ids]:
+    def _made(self, rows: "pa.Table") -> pd.DataFrame:
+        """The columns that are made of others, without these."""
+        if not isinstance(self.derive, MadeDerive):
+            return pd.DataFrame(index=range(rows.num_rows))
+        inputs = self.derive.inputs
+        return self.derive(self._frame(self._plain(rows.select(inputs)))).drop(columns=inputs)
+
+    def _arrow(self, rows: "pa.Table", made: pd.DataFrame) -> tuple[Floats, Ids, Ids]:
         """(numbers, ids) as `ratchet.model.encoding.encode` does it, in the same order; the counts of ids."""
         reads = self.reads
         numbers, ids = (
             np.empty((rows.num_rows, width), kind) for width, kind in zip(reads.widths, _KINDS, strict=True)
         )
-        side_by_side([numbers_of(rows.column(name)) for name in reads.numeric], numbers)
-        of_categories = [self.categories[name].of(rows.column(name)) for name in reads.categorical]
+        columns = [
+            plain_numbers(made[name]) if name in made else numbers_of(rows.column(name)) for name in reads.numeric
+        ]
+        side_by_side(columns, numbers)
+        of_categories = [
+            self.categories[name].of(_as_arrow(made[name], kind) if name in made else rows.column(name))
+            for name, kind in reads.categorical.items()
+        ]
         side_by_side([found for found, _ in of_categories], ids)
         first = len(reads.categorical)
         counts = [np.insert(counted, 0, place, axis=1) for place, (_, counted) in enumerate(of_categories)]
@@ -144,17 +168,25 @@ class BatchEncoder:
                 begin += several.length
         return numbers, ids, np.concatenate([*counts, count_lists(ids[:, first:], self.spec, first=first)])
 
+    def _plain(self, rows: "pa.Table") -> "pa.Table":
+        """The rows without dictionaries."""
+        for name in set(self.as_dictionary) & set(rows.column_names):
+            rows = rows.set_column(rows.column_names.index(name), name, rows.column(name).cast(pa.string()))
+        return rows
+
     def _refuse_skew(self, rows: "pa.Table", numbers: Floats, ids: Ids) -> None:
         """Raise an error of Ratchet, not of the data, if a served model would encode some of the rows otherwise."""
-        some = np.sort(np.random.default_rng(0).permutation(rows.num_rows)[:_SAMPLE])
-        taken = rows.take(pa.array(some))
-        for name in self.as_dictionary:
-            place = taken.column_names.index(name)
-            taken = taken.set_column(place, name, taken.column(name).cast(pa.string()))
-        served = self.reads.encode(self._frame(taken))
+        group = self.reads.group
+        keys = self._frame(rows.select([group])) if group else pd.DataFrame(index=range(rows.num_rows))
+        some = np.sort(np.concatenate(units_of(keys, group)))
+        served = self.reads.encode(self.derive(self._frame(self._plain(rows.take(pa.array(some))))))
         for ours, theirs in zip((numbers[some], ids[some]), served, strict=True):
             if ours.tobytes() != theirs.tobytes():
                 raise RatchetError("rows of this day are encoded otherwise than a served model would encode them")
+
+
+def _as_arrow(values: pd.Series, kind: ColumnType) -> "pa.ChunkedArray":
+    return pa.chunked_array([pa.array(values, pa.string() if kind == "string" else pa.int64(), from_pandas=True)])
 
 
 def _whole(values: "pd.Series | pa.ChunkedArray") -> WholeNumbers | None:

@@ -21,7 +21,7 @@ from ratchet.contracts.category_statistics import statistics_of
 from ratchet.contracts.columns import ColumnType, Statistic, Transform
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
-from ratchet.model.derivation import Derive, OwnDerive
+from ratchet.model.derivation import Derive
 from ratchet.model.independence import Reads
 from ratchet.model.list_columns import lists, vectors
 from ratchet.model.rows import series
@@ -203,7 +203,7 @@ def _write(
     rows, (numbers, ids) = len(given.label), reads_.widths
     with ExitStack() as files:
         dealt = None
-        if isinstance(encoder.derive, OwnDerive) and reads_.group is not None:
+        if encoder.needs_groups:
             dealt = Path(files.enter_context(TemporaryDirectory(prefix="dealt-", dir=folder)))
         found = batches(
             path, names, given.labelled, given.codes, as_dictionary=encoder.as_dictionary, whole_groups=dealt

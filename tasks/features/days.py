@@ -10,6 +10,7 @@ from pydantic import Field
 from ratchet.contracts import bundle, data_versions, paths
 from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of, flatten
+from ratchet.contracts.made_columns import made_columns
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.summaries import Check, FeatureDay
@@ -26,7 +27,19 @@ from tasks.features.statistics import Moments
 
 CATEGORIES, QUANTILES, LABEL_SUMS = "categories", "quantiles", "label_sums"
 """The arrays for the vocabulary, for the edges of the bins of numbers, and for statistics; only the fit uses them."""
-_READ = {"role", "type", "transform", "derived", "dimension", "max_length", "keep", "weights", "share", "statistics"}
+_READ = {
+    "role",
+    "type",
+    "transform",
+    "derived",
+    "make",
+    "dimension",
+    "max_length",
+    "keep",
+    "weights",
+    "share",
+    "statistics",
+}
 """The keys of a column that its arrays depend on."""
 _BYTES_PER_VALUE = 48  # of a batch, for each thread: 20 were measured, and derive may copy all values
 _BYTES_PER_ROW, _BYTES_OF_GROUP = 100, 70  # of a day of 10 million rows: 97 were measured, and 168 with groups
@@ -53,7 +66,8 @@ class KeptDay(Document):
 def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDay]:
     """Encode every day that is not stored; all days, oldest first. Raises DataRejected and ConfigurationError."""
     columns = ctx.spec.columns
-    derive = load_derive(ctx.folder, {name: column.type for name, column in columns.items() if column.derived})
+    derived = {name: column.type for name, column in columns.items() if column.derived}
+    derive = load_derive(ctx.folder, derived, made_columns(columns))
     parts = DayParts(
         ctx=ctx,
         name=paths.day_part("features"),

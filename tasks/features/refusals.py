@@ -113,6 +113,8 @@ def _empty_categories(spec: PipelineSpec, counts: Sequence[Ids]) -> Iterator[str
 
 def _empty(spec: PipelineSpec, name: str, where: str) -> DataRejected:
     own = "correct what derive in features.py puts into it, or remove the column from pipeline.yaml and derive"
+    if spec.columns[name].make is not None:
+        own = f"correct columns.{name}.make, or the columns that it reads"
     return DataRejected(
         f"columns.{name}: no row of {where} has a value that the model can read",
         remedy=own if spec.columns[name].derived else "deliver the column, or give it the role ignore",

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from ratchet.contracts.category_statistics import name_of, statistics_of
+from ratchet.contracts.made_columns import made_columns
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import FeatureSet
 from ratchet.contracts.training import Model
@@ -52,6 +53,7 @@ def describe(spec: PipelineSpec, folder: Path, features: FeatureSet, fitted: Fit
             for one in several
         ),
         derived={name: column.type for name, column in columns.items() if column.derived},
+        made={one.name: one.model_dump(mode="json", exclude_none=True) for one in made_columns(columns)},
         architecture=_architecture(settings, fitted),
         group=GroupColumn(name=spec.group, type=columns[spec.group].type) if spec.group else None,
         code=code_digest(folder),

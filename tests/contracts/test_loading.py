@@ -443,7 +443,7 @@ def test_a_long_list_of_what_is_allowed_is_printed_once() -> None:
         )
     )
     assert (
-        "columns.price.rol: unknown key; allowed: derived, dimension, in, keep, max, max_length, max_null, min, pool, role, share, statistics, transform, type, weights;"
+        "columns.price.rol: unknown key; allowed: derived, dimension, in, keep, make, max, max_length, max_null, min, pool, role, share, statistics, transform, type, weights;"
         in first
     )
     assert "columns.rating.rol: unknown key; allowed: see columns.price.rol; did you mean role?" in second

@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.contracts.errors import DataRejected, RatchetError
+from ratchet.contracts.made_columns import made_columns
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.derivation import load_derive
+from ratchet.model.made_columns import MadeDerive
 from ratchet.model.rows import read_rows
 from tasks.features import arrow_columns, batches, day
 from tasks.features.day import EncodedDay, encode_day
@@ -34,6 +36,14 @@ COLUMNS: dict[str, Any] = {
 STATISTICS = {"country": {**COLUMNS["country"], "statistics": ["count", "target_mean"]}}
 LISTS = ("tags", "shares", "place")
 DERIVED = {"best": {"role": "numeric", "type": "float64", "derived": True, "max": 3}}
+MADE: dict[str, Any] = {
+    "ratio": {"role": "numeric", "type": "float64", "make": {"ratio": ["price", "stock"]}, "max": 50},
+    "both": {"role": "categorical", "type": "string", "make": {"cross": ["country", "shop"]}},
+    "bucket": {"role": "categorical", "type": "int64", "make": {"bucketize": {"of": "stock", "at": [10, 20]}}},
+}
+IN_GROUP = {
+    "rank": {"role": "numeric", "type": "float64", "make": {"in_group": {"of": "stock", "statistic": "rank"}}, "max": 3}
+}
 OF_A_GROUP = "def derive(df):\n    df['best'] = df.groupby('query')['stock'].transform('max')\n    return df\n"
 OF_A_ROW = "def derive(df):\n    df['best'] = df['stock'] * 2.0\n    return df\n"
 
@@ -74,10 +84,9 @@ def encoded(
             "train": {"objective": "binary", **train},
         }
     )
-    pq.write_table(
-        rows().select([name for name in columns if name != "best"]), folder / "day.parquet", row_group_size=300
-    )
-    derive = load_derive(folder, {"best": "float64"} if "best" in columns else {})
+    pq.write_table(rows().select([*spec.source_columns]), folder / "day.parquet", row_group_size=300)
+    derived = {name: column.type for name, column in spec.columns.items() if column.derived}
+    derive = load_derive(folder, derived, made_columns(spec.columns))
     (arrays := folder / "arrays").mkdir()
     found = encode_day(folder / "day.parquet", spec, derive, day=date(2026, 1, 1), folder=arrays, threads=threads)
     files = {path.name: path.read_bytes() for path in arrays.iterdir()}
@@ -86,13 +95,14 @@ def encoded(
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-@pytest.mark.parametrize("code", ["", OF_A_ROW])
+@pytest.mark.parametrize("code", ["", OF_A_ROW, "made"])
 def test_many_batches_give_the_arrays_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, grouped: bool, code: str
 ) -> None:
-    columns = {**COLUMNS, **(STATISTICS | DERIVED if code else {})}
-    for name in (*(() if grouped else ("query",)), *(LISTS if code else ())):
+    columns = {**COLUMNS, **(MADE if code == "made" else STATISTICS | DERIVED if code else {})}
+    for name in (*(() if grouped else ("query",)), *(LISTS if code == OF_A_ROW else ())):
         del columns[name]
+    code = code.removeprefix("made")
     monkeypatch.setattr(batches, "ROWS", COUNT)
     one, whole = encoded(tmp_path / "one", columns, code)
     monkeypatch.setattr(batches, "ROWS", 500)
@@ -105,19 +115,21 @@ def test_many_batches_give_the_arrays_of_one(
         assert (ours.count, ours.mean, ours.m2) == pytest.approx((theirs.count, theirs.mean, theirs.m2))
 
 
-def test_in_a_ranking_derive_gets_whole_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", ["", OF_A_GROUP])
+def test_in_a_ranking_batches_have_whole_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.setattr(batches, "_MOST", 7)
     table = rows().filter(pa.compute.is_valid(rows()["query"]))
     monkeypatch.setattr("tests.features.test_day.rows", lambda: table)
-    one, whole = encoded(tmp_path / "one", {**COLUMNS, **DERIVED}, OF_A_GROUP, objective="ranking")
+    columns = COLUMNS | (DERIVED if code else IN_GROUP)
+    one, whole = encoded(tmp_path / "one", columns, code, objective="ranking")
     monkeypatch.setattr(batches, "ROWS", 500)
-    several, parts = encoded(tmp_path / "several", {**COLUMNS, **DERIVED}, OF_A_GROUP, threads=2, objective="ranking")
+    several, parts = encoded(tmp_path / "several", columns, code, threads=2, objective="ranking")
     assert parts == whole
     assert several.checks == one.checks != ()
 
 
 def test_arrays_are_what_a_served_model_makes_of_the_rows(tmp_path: Path) -> None:
-    columns = {name: column for name, column in COLUMNS.items() if name != "query"}
+    columns = {name: column for name, column in (COLUMNS | MADE).items() if name != "query"}
     found, _ = encoded(tmp_path / "day", columns)
     spec = PipelineSpec.model_validate(
         {
@@ -128,7 +140,8 @@ def test_arrays_are_what_a_served_model_makes_of_the_rows(tmp_path: Path) -> Non
         }
     )
     frame = read_rows(tmp_path / "day" / "day.parquet", spec.columns)
-    numbers, ids = day.reads(spec).encode(frame[frame["clicked"].notna()].reset_index(drop=True))
+    derive = MadeDerive(made_columns(spec.columns))
+    numbers, ids = day.reads(spec).encode(derive(frame[frame["clicked"].notna()].reset_index(drop=True)))
     np.testing.assert_array_equal(found.arrays["numeric"], numbers)
     np.testing.assert_array_equal(found.arrays["categorical"], ids)
 
