@@ -14,6 +14,7 @@ from ratchet.cli import own_code
 from ratchet.cli.dry_run import Findings, check_own_code
 from ratchet.cli.pipelines import add_pipeline, find, overrides
 from ratchet.cli.training_reads import training_reads
+from ratchet.contracts.checks import SWITCHES
 from ratchet.contracts.errors import PipelineInvalid
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.expectations import columns_exist, types_exist
@@ -73,7 +74,7 @@ def _print(spec: PipelineSpec, found: Findings, *, own: bool) -> int:
 def explain(spec: PipelineSpec) -> str:
     """A spec as a pipeline file with all defaults filled in. Loading it gives the same spec."""
     filled = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    for switch in ("volume", "drift"):  # null switches a check off; a missing key does not
+    for switch in SWITCHES:  # null switches a check off; a missing key does not
         filled["validate"].setdefault(switch, None)
     filled["evaluate"]["metric"] = spec.metric
     filled["register"]["model"] = spec.model_name

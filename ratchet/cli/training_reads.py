@@ -21,7 +21,9 @@ def training_reads(spec: PipelineSpec) -> list[str]:
     kinds += [(number, name) for number, name in ((vectors, "vector column"), (lists, "list column")) if number]
     sizes = {rows: ceil(rows / step_rows(spec.train.batch_size, rows)) for rows in _EXAMPLES}
     steps = ", ".join(f"{count(steps, 'step')} for {rows:,} rows" for rows, steps in sizes.items())
-    days = f"{window - held - valid} of {count(window, 'day')} ({held} held out, {valid} for validation)"
+    delay = spec.validate_.label_delay_days
+    late = f"{delay} without all their labels, " if delay else ""
+    days = f"{window - delay - held - valid} of {count(window, 'day')} ({late}{held} held out, {valid} for validation)"
     *first, last = (count(number, name) for number, name in kinds)
     columns = f"{', '.join(first)} and {last}"
     if (model := spec.train.model).is_boosted:

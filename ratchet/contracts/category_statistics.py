@@ -27,6 +27,7 @@ def statistics_fit(spec: PipelineSpec) -> Iterator[Misfit]:
         if "target_mean" in statistics and spec.train.objective == "multiclass":
             yield Misfit(("columns", name, "statistics"), "the number of a class has no mean", "count")
     days = spec.source.window_days - spec.evaluate.holdout_days - spec.train.valid_days
+    days -= spec.validate_.label_delay_days
     if any(declared.values()) and days < FEWEST_DAYS:
         message = f"statistics of categories need {FEWEST_DAYS} training days, and this window has {days}"
         yield Misfit(("source", "window_days"), message, remedy="raise it, or take the statistics out")

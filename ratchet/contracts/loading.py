@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from ratchet.contracts.category_statistics import statistics_fit
-from ratchet.contracts.checks import volume_compares
+from ratchet.contracts.checks import keys_exist, volume_compares
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.gate import NAME
 from ratchet.contracts.gate_keys import approvers_suffice, confidence_decides
@@ -33,6 +33,7 @@ _PLACE = re.compile(r"(.+?):(\d+)(?::\d+)?$")
 _OF_FILES: tuple[Rule, ...] = (
     schedule_fires,
     volume_compares,
+    keys_exist,
     variables_fit,
     no_password_is_shown,
     confidence_decides,

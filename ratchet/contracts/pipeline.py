@@ -1,18 +1,20 @@
 """A pipeline as a typed document: the content of a pipeline.yaml."""
 
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from ratchet.contracts import dates
 from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.checks import Validate
 from ratchet.contracts.columns import FEATURES, LISTS, Column, ColumnType, Role
 from ratchet.contracts.columns_together import columns_fit
 from ratchet.contracts.computing import computing
 from ratchet.contracts.document import Document
+from ratchet.contracts.fingerprint import flatten
 from ratchet.contracts.gate import (
     DECISIVE,
     DEFAULT_METRIC,
@@ -121,6 +123,21 @@ class PipelineSpec(Document):
         """The first moment of a day of the source and that of the next one, in UTC."""
         timezone = self.source.timezone or (self.schedule.timezone if self.schedule else "UTC")
         return day_bounds(day, timezone, self.source.day_starts)
+
+    def check_parts(self, data_date: date) -> dict[str, str]:
+        """The parts of a fingerprint that the checks of a day depend on, beside the columns."""
+        first, end = self.day_bounds(data_date)
+        others = {
+            "day": f"{first} to {end}, from {self.source.day_starts}",
+            "train.objective": self.train.objective,
+            "evaluate.slices": ", ".join(one.title for one in self.evaluate.slices),
+        }
+        return {**flatten(self.validate_, "config.validate"), **flatten(others, "config")}
+
+    def holdout_window(self, data_date: date) -> tuple[date, ...]:
+        """The newest days whose labels have arrived: those that are held out, oldest first."""
+        newest = data_date - timedelta(days=self.validate_.label_delay_days)
+        return tuple(dates.window(newest, self.evaluate.holdout_days))
 
     def resources_of(self, stage: Stage) -> Resources:
         """What the container of a stage may use; a refit what train may."""
@@ -256,9 +273,11 @@ def _cluster_fits(spec: PipelineSpec) -> Iterator[Misfit]:
 
 def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
     held, valid, days = spec.evaluate.holdout_days, spec.train.valid_days, spec.source.window_days
-    needed = held + valid + 1
+    delay = spec.validate_.label_delay_days
+    needed = delay + held + valid + 1
     if days < needed:
-        shares = f"{held} held out, {valid} for validation, 1 to train"
+        late = f"{delay} without all their labels, " if delay else ""
+        shares = f"{late}{held} held out, {valid} for validation, 1 to train"
         message = f"window_days {days} leaves no day to train on; at least {needed} are needed: {shares}"
         yield Misfit(("source", "window_days"), message)
 

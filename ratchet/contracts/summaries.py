@@ -57,6 +57,15 @@ class Validation(Document):
     rows: dict[date, int] = Field(description="Rows by day.")
     labelled: dict[date, int] = Field(description="Rows with a label by day.")
     psi: dict[str, float] = Field(default_factory=dict, description="The drift of the data date, by column.")
+    js: dict[str, float] = Field(
+        default_factory=dict, description="Its Jensen-Shannon divergence from the same reference, in bits."
+    )
+    psi_last_week: dict[str, float] = Field(
+        default_factory=dict, description="Its drift against the newest seven good days before it."
+    )
+    immature: tuple[date, ...] = Field(
+        (), description="The newest days, whose labels may still arrive: neither trained on nor held out."
+    )
 
     def failures(self, data_date: date) -> list[Check]:
         """The checks that refuse the rows of the data date; not those of other days, nor of the window as a whole."""

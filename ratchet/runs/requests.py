@@ -218,7 +218,7 @@ def _ingest(plan: RunPlan) -> dict[str, str]:
 
 
 def _validate(plan: RunPlan) -> dict[str, str]:
-    return {**_columns(plan), **flatten(plan.spec.validate_, "config.validate"), **flatten(_split(plan), "config")}
+    return {**_columns(plan), **plan.spec.check_parts(plan.data_date), **flatten(_split(plan), "config")}
 
 
 def _split(plan: RunPlan) -> dict[str, object]:

@@ -1,9 +1,8 @@
 """The split of the days: for training, for early stopping, and for the holdout."""
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 
-from ratchet.contracts import dates
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Split
@@ -14,7 +13,7 @@ def split(spec: PipelineSpec, data_date: date, available: Sequence[date]) -> Spl
 
     Raises DataRejected if there is no day for training, or none for the holdout.
     """
-    last = set(dates.window(data_date, spec.evaluate.holdout_days))
+    last = set(spec.holdout_window(data_date))
     holdout = tuple(sorted(day for day in available if day in last))
     before = sorted(day for day in available if day < min(last))
     kept = len(before) - spec.train.valid_days
@@ -34,5 +33,5 @@ def refit_days(spec: PipelineSpec, data_date: date, parts: Split) -> tuple[date,
     A change here violates the promise of the project when the model in production has seen a day on which the next
     night compares it with its candidate. See docs/adr/031.
     """
-    newest = data_date - timedelta(days=spec.evaluate.holdout_days - 1)
+    newest = spec.holdout_window(data_date)[0]
     return tuple(day for day in (*parts.train, *parts.valid, *parts.holdout) if day <= newest)

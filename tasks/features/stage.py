@@ -28,7 +28,8 @@ def run(ctx: StageContext) -> Finished:
     """Encode the new days, check derived columns, and fit. Raises DataRejected and ConfigurationError."""
     spec = ctx.spec
     snapshot = summaries.snapshot(ctx.upstream("ingest"))
-    excluded = set(summaries.validation(ctx.upstream("validate")).excluded)
+    validation = summaries.validation(ctx.upstream("validate"))
+    excluded = {*validation.excluded, *validation.immature}
     wanted = [day for day in snapshot.days if day.day not in excluded]
     with ctx.phase("days"):
         days = encode_days(ctx, wanted)

@@ -7,7 +7,6 @@ one now and the run wants that, or when a file is taken that may have changed si
 from collections.abc import Iterable, Mapping
 from datetime import date
 
-from ratchet.contracts import dates
 from ratchet.contracts.errors import CorruptArtifact, SourceChanged
 from ratchet.contracts.request import AsOf
 from ratchet.contracts.snapshot import SnapshotDay
@@ -76,7 +75,7 @@ def _compared(ctx: StageContext, stored: Mapping[str, Entry]) -> set[date]:
         return {*days}
     if all(ctx.store.local(key) is None for key in [*stored][:1]):
         return set()
-    read_tonight = dates.window(ctx.request.data_date, ctx.spec.evaluate.holdout_days)
+    read_tonight = ctx.spec.holdout_window(ctx.request.data_date)
     return {day for day in days if day in read_tonight or is_turn(ctx, day)}
 
 

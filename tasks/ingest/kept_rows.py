@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.contracts import data_versions, dates, paths
+from ratchet.contracts import data_versions, paths
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, DataRejected, SourceChanged, Unavailable
 from ratchet.contracts.pipeline import PipelineSpec
@@ -53,7 +53,7 @@ def keep(
     What the source has no more is the `cause`, and no error: it is for evaluate to say. Raises what `day.build` raises
     for a source that does not answer or has changed.
     """
-    held = set(dates.window(ctx.request.data_date, ctx.spec.evaluate.holdout_days))
+    held = set(ctx.spec.holdout_window(ctx.request.data_date))
     by_day = {day.day: day for day in days if day.day in held}
     planned = [day for day in ctx.request.source if day.day in by_day]
     causes: list[str] = []

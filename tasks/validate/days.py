@@ -7,14 +7,16 @@ from pathlib import Path
 
 from ratchet.contracts import data_versions, paths
 from ratchet.contracts.fingerprint import flatten
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.widths import widths
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.artifacts import fetch, read_json
 from ratchet.store.publishing import Transaction
-from tasks.validate import profile
-from tasks.validate.profile import Profile, measure
+from tasks.validate import measuring
+from tasks.validate.profile import Profile
+from tasks.validate.times import bounds
 
 _PROFILE = "profile"
 _BYTES_PER_VALUE = 200  # while a column is measured, one at a time: 185 were measured for texts that hardly repeat
@@ -27,10 +29,11 @@ def profile_days(ctx: StageContext, days: Sequence[SnapshotDay]) -> dict[date, P
         name=paths.day_part("validate"),
         verb="profiled",
         common={
-            **flatten(profile.parts(ctx.spec), "config.columns"),
+            **flatten(measuring.parts(ctx.spec), "config.columns"),
+            **measuring.other_parts(ctx.spec),
             "version.profile": str(data_versions.PROFILE),
         },
-        identity=lambda day: {"input.file": day.file.sha256},
+        identity=partial(_identity, ctx.spec),
         make=partial(_measure, ctx),
         read=lambda found: read_json(ctx.store, found.result.outputs[_PROFILE], Profile),
     )
@@ -39,7 +42,17 @@ def profile_days(ctx: StageContext, days: Sequence[SnapshotDay]) -> dict[date, P
     return parts.build(days, memory=rows * widest * _BYTES_PER_VALUE)
 
 
+def _identity(spec: PipelineSpec, day: SnapshotDay) -> dict[str, str]:
+    """The rows of the day, and when it begins and ends for its time column."""
+    limits = bounds(spec, day.day, day.zones)
+    return {
+        "input.file": day.file.sha256,
+        **{f"day.{name}": f"{first} to {end}" for name, (first, end) in limits.items()},
+    }
+
+
 def _measure(ctx: StageContext, day: SnapshotDay, transaction: Transaction, scratch: Path) -> NewPart:
-    measured = measure(fetch(ctx.store, day.file, scratch), ctx.spec)
+    limits = bounds(ctx.spec, day.day, day.zones)
+    measured = measuring.measure(fetch(ctx.store, day.file, scratch), ctx.spec, limits)
     artifact = transaction.add_bytes(_PROFILE, measured.model_dump_json(by_alias=True).encode(), rows=measured.rows)
     return NewPart(content=artifact.sha256, rows=measured.rows)

@@ -6,23 +6,24 @@ differs from day to day by nature. A feature with one value a day, such as the m
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from typing import Literal
 
-from ratchet.contracts.checks import Drift
+from ratchet.contracts.checks import Breach, Drift
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
 from tasks.validate.constant import constant_by_day, new_constant
-from tasks.validate.profile import ColumnProfile, Profile, values_of
-from tasks.validate.stability import by_chance, is_comparable, psi, without
+from tasks.validate.outcome import outcome
+from tasks.validate.profile import ColumnProfile, Profile, total, values_of
+from tasks.validate.stability import by_chance, difference, is_comparable, without
 
 _KEY = "validate.drift"
 _FEW = 2
 _SHARE = 0.9
 _MARGIN = 2.0
+_WEEK = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,50 +36,70 @@ class Reference:
     summed: Profile
 
 
+def last_week(days: Mapping[date, Profile]) -> Profile:
+    """The sum of the newest seven days."""
+    return total(days[day] for day in sorted(days)[-_WEEK:])
+
+
+@dataclass(frozen=True, slots=True)
+class Drifts:
+    """What was measured, by column: the index and the divergence against the reference, the index of last week."""
+
+    psi: dict[str, float] = field(default_factory=dict)
+    js: dict[str, float] = field(default_factory=dict)
+    psi_last_week: dict[str, float] = field(default_factory=dict)
+
+
 def check_drift(
     day: date, today: Profile, reference: Reference, rule: Drift, spec: PipelineSpec
-) -> tuple[list[Check], dict[str, float]]:
-    """Check each feature of the source; returns the checks and the indices. What was not compared is a warning."""
+) -> tuple[list[Check], Drifts]:
+    """Check each feature of the source; returns what was measured too. What was not compared is a warning."""
     features = [name for name, column in spec.columns.items() if column.is_feature and not column.derived]
     features += [values_of(name) for name in features if spec.columns[name].is_list]
     if features and not reference.profile.rows:
         observed = f"not compared: {reference.name} have no rows"
         allowed = "a comparison of each feature"
-        return [_result(day, None, observed, allowed, passed=False, severity="warning")], {}
+        return [_result(day, None, observed, allowed, passed=False, breach="warn")], Drifts()
     checks: list[Check] = []
-    indices: dict[str, float] = {}
+    found, week = Drifts(), last_week(reference.days)
     for column in features:
-        check, index = _check(day, column, today.columns[column], reference, rule, tests=len(features))
-        checks.append(check)
-        if index is not None:
-            indices[column] = round(index, 6)
-    return checks, indices
+        ours, before = today.columns[column], week.columns.get(column, ColumnProfile())
+        checks += _check(day, column, ours, reference, rule, found, tests=len(features))
+        if not is_comparable(ours, before):
+            found.psi_last_week[column] = round(difference(ours, before, rule.psi).psi, 6)
+    return checks, found
 
 
 def _check(
-    day: date, column: str, ours: ColumnProfile, reference: Reference, rule: Drift, *, tests: int
-) -> tuple[Check, float | None]:
-    """The check of one feature, and its index if there is one. tests: the number of features."""
+    day: date, column: str, ours: ColumnProfile, reference: Reference, rule: Drift, measured: Drifts, *, tests: int
+) -> Iterator[Check]:
+    """The checks of one feature, which are noted in what was measured. tests: the number of features."""
     theirs = reference.profile.columns.get(column, ColumnProfile())
     earlier = [found.columns[column] for found in reference.days.values() if column in found.columns]
     if constant_by_day(ours, earlier, theirs):
         value, is_new = new_constant(ours, earlier)
         observed = f"one value on each day, {value} on {day}" + (", which no earlier day of the window has" * is_new)
         allowed = "one value a day, as on the earlier days of the window"
-        return _result(day, column, observed, allowed, passed=not is_new, severity="warning"), None
+        yield _result(day, column, observed, allowed, passed=not is_new, breach="warn")
+        return
     if reason := is_comparable(ours, theirs):
         allowed = f"a comparison with {reference.name}"
-        return _result(day, column, f"not compared: {reason}", allowed, passed=False, severity="warning"), None
-    index, bins = psi(ours, theirs, rule.psi)
+        yield _result(day, column, f"not compared: {reason}", allowed, passed=False, breach="warn")
+        return
+    found = difference(ours, theirs, rule.psi)
+    measured.psi[column], measured.js[column] = round(found.psi, 6), round(found.js, 6)
     limit, because = rule.psi, ""
-    if index > limit and (chance := by_chance(bins, ours.rows, theirs.rows, tests)) > limit:
+    if found.psi > limit and (chance := by_chance(found.bins, ours.rows, theirs.rows, tests)) > limit:
         limit, because = chance, f", which {count(ours.rows, 'row')} can have by chance"
-    if index > limit and (usual := _usual(column, earlier, reference.summed, rule.psi)) > limit:
+    if found.psi > limit and (usual := _usual(column, earlier, reference.summed, rule.psi)) > limit:
         limit, because = usual, ", which the window's days can have among themselves"
-    severity: Literal["error", "warning"] = "error" if rule.on_breach == "fail" else "warning"
     allowed = f"PSI at most {limit:.3g}{because} against {reference.name}"
-    observed = f"PSI {index:.3f}" + (": no row has a value" * (not ours.present))
-    return _result(day, column, observed, allowed, passed=index <= limit, severity=severity), index
+    observed = f"PSI {found.psi:.3f}" + (": no row has a value" * (not ours.present))
+    yield _result(day, column, observed, allowed, passed=found.psi <= limit, breach=rule.on_breach)
+    if rule.js is not None:
+        allowed = f"a Jensen-Shannon divergence of at most {rule.js:.3g} against {reference.name}"
+        passed = found.js <= rule.js
+        yield _result(day, column, f"{found.js:.3f}", allowed, passed=passed, breach=rule.on_breach)
 
 
 def _usual(column: str, earlier: Sequence[ColumnProfile], summed: Profile, limit: float) -> float:
@@ -86,26 +107,9 @@ def _usual(column: str, earlier: Sequence[ColumnProfile], summed: Profile, limit
     if len(earlier) < _FEW or column not in summed.columns:
         return 0.0
     whole = summed.columns[column]
-    found = sorted(psi(one, without(whole, one), limit)[0] for one in earlier if one.rows < whole.rows)
+    found = sorted(difference(one, without(whole, one), limit).psi for one in earlier if one.rows < whole.rows)
     return _MARGIN * found[math.ceil(_SHARE * len(found)) - 1] if found else 0.0
 
 
-def _result(
-    day: date,
-    column: str | None,
-    observed: str,
-    allowed: str,
-    *,
-    passed: bool,
-    severity: Literal["error", "warning"],
-) -> Check:
-    return Check(
-        day=day,
-        rule="drift",
-        column=column,
-        passed=passed,
-        severity=severity,
-        observed=observed,
-        allowed=allowed,
-        key=_KEY,
-    )
+def _result(day: date, column: str | None, observed: str, allowed: str, *, passed: bool, breach: Breach) -> Check:
+    return outcome(day, "drift", column, passed=passed, observed=observed, allowed=allowed, key=_KEY, breach=breach)

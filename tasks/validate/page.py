@@ -1,6 +1,8 @@
 """The result page of a validation: one HTML file without references to others."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from ratchet.contracts.request import StageRequest
 from ratchet.contracts.summaries import Check, Validation
 from ratchet.pages import template
 from tasks.validate import charts
+from tasks.validate.examples import Examples
+from tasks.validate.history import chart, measures
 from tasks.validate.profile import ColumnProfile, Profile, column_of
 from tasks.validate.rules import show
 
@@ -19,12 +23,17 @@ _TEMPLATE = Path(__file__).with_name("validation.html")
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The content of the page: the checks, the data date's profile, and the reference with its name."""
+    """The content of the page.
+
+    The checks, the profiles of the window's days, the reference with its name, and rows that break a rule.
+    """
 
     validation: Validation
+    days: Mapping[date, Profile]
     today: Profile
     reference: Profile
     reference_name: str
+    examples: Sequence[Examples]
 
 
 def render(request: StageRequest, findings: Findings) -> str:
@@ -43,10 +52,35 @@ def render(request: StageRequest, findings: Findings) -> str:
         passed=[check for check in checks if check.passed],
         excluded=findings.validation.excluded,
         days=len(findings.validation.rows),
+        examples=findings.examples,
+        before=_before(request, findings),
+        changes=_changes(request, findings),
         volume=charts.volume(request.data_date, findings.validation),
         drift=_drift(request, findings.validation.psi),
         columns=_columns(request, findings),
     )
+
+
+def _before(request: StageRequest, findings: Findings) -> date | None:
+    """The newest day of the window before the data date."""
+    return max((day for day in findings.days if day < request.data_date), default=None)
+
+
+def _changes(request: StageRequest, findings: Findings) -> list[tuple[str, str, str, str]]:
+    """The difference to the day before: column, measure, then and now. Measures that are the same are left out."""
+    before, day = _before(request, findings), request.data_date
+    if before is None:
+        return []
+    then, now = findings.days[before], findings.today
+    rows = [("all rows", "rows", then.rows, now.rows), ("all rows", "with a label", then.labelled, now.labelled)]
+    rows.append(("all rows", "repeat an earlier row", then.duplicates, now.duplicates))
+    found = [(column, name, f"{one:,}", f"{two:,}") for column, name, one, two in rows if one != two]
+    for name in now.columns:
+        for measure in measures(name, {before: then, day: now}, request.spec):
+            words = measure.words(before), measure.words(day)
+            if words[0] != words[1]:
+                found.append((name, measure.name, *words))
+    return found
 
 
 def _drift(request: StageRequest, psi: dict[str, float]) -> Markup | None:
@@ -75,6 +109,11 @@ def _columns(request: StageRequest, findings: Findings) -> list[dict[str, Any]]:
                 "range": _range(column, found),
                 "distinct": f"{found.distinct:,}" if found.values else "",
                 "psi": findings.validation.psi.get(name),
+                "js": findings.validation.js.get(name),
+                "psi_last_week": findings.validation.psi_last_week.get(name),
+                "history": [
+                    chart(measure, request.data_date) for measure in measures(name, findings.days, request.spec)
+                ],
                 "chart": charts.column(found, reference),
             }
         )

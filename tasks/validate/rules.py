@@ -16,8 +16,13 @@ _COMPUTED = frozenset({"numeric", "label", "weight", "list_weight"})
 """Roles whose values are computed with."""
 
 
-def check_columns(day: date, profile: Profile, spec: PipelineSpec, *, is_data_date: bool) -> list[Check]:
-    """Check every rule of every column on one day. Only the data date needs different labels."""
+def check_columns(
+    day: date, profile: Profile, spec: PipelineSpec, *, is_data_date: bool, has_labels: bool = True
+) -> list[Check]:
+    """Check every rule of every column on one day. Only the data date needs different labels.
+
+    has_labels: false if labels of the day may still arrive; those that are there are checked.
+    """
     checks: list[Check] = []
     for name, column in spec.columns.items():
         if column.derived:
@@ -25,8 +30,8 @@ def check_columns(day: date, profile: Profile, spec: PipelineSpec, *, is_data_da
         found = profile.columns[name]
         for rule in (_null, _range, _in, _finite, _shape):
             checks += rule(day, name, column, found)
-        if column.role == "label":
-            checks += _label(day, name, spec, found, is_data_date=is_data_date)
+        if column.role == "label" and (has_labels or found.present):
+            checks += _label(day, name, spec, found, is_data_date=is_data_date and has_labels)
         if column.role in {"weight", "list_weight"}:
             passed = found.low is None or float(found.low) >= 0
             checks.append(_check(day, "weight", name, "role", passed, f"least {show(found.low)}", "0 or more"))

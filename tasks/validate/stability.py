@@ -3,12 +3,13 @@
 PSI = sum over bins of (p - q) ln(p / q), with p and q the shares of the day and of the reference. Missing rows are a
 bin. Bins of numbers are quantiles of the reference; bins of categories are its most frequent ones and the rest. Few
 rows give few bins: with B bins and n and m rows, chance gives about (B - 1)(1/n + 1/m), which must stay below a tenth
-of the limit.
+of the limit. The Jensen-Shannon divergence has the same bins; it is bounded, and needs no half rows.
 """
 
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 
 from tasks.validate.profile import ColumnProfile
@@ -42,8 +43,17 @@ def _kind(profile: ColumnProfile) -> str:
     return "numbers" if profile.histogram else "values" if profile.values or profile.others else ""
 
 
-def psi(today: ColumnProfile, reference: ColumnProfile, limit: float) -> tuple[float, int]:
-    """The index, and its number of bins. Bins without rows on one side count as half a row."""
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The index of two distributions, their Jensen-Shannon divergence in bits, and the number of their bins."""
+
+    psi: float
+    js: float
+    bins: int
+
+
+def difference(today: ColumnProfile, reference: ColumnProfile, limit: float) -> Difference:
+    """Compare two profiles of a column. In the index, bins without rows on one side count as half a row."""
     noise = 1 / today.rows + 1 / reference.rows
     supported = int(1 + _CHANCE * limit / noise)
     if reference.histogram or today.histogram:
@@ -52,7 +62,7 @@ def psi(today: ColumnProfile, reference: ColumnProfile, limit: float) -> tuple[f
         pairs = _categories(today, reference, max(2, min(_CATEGORIES, supported)))
     pairs.append((today.missing, reference.missing))
     filled = [pair for pair in pairs if pair != (0, 0)]
-    return _index(filled), len(filled)
+    return Difference(psi=_index(filled), js=_divergence(filled), bins=len(filled))
 
 
 def by_chance(bins: int, ours: int, theirs: int, tests: int) -> float:
@@ -88,6 +98,16 @@ def _index(pairs: Sequence[tuple[int, int]]) -> float:
     theirs = [max(pair[1], _NOTHING) for pair in pairs]
     shares = [(one / sum(ours), two / sum(theirs)) for one, two in zip(ours, theirs, strict=True)]
     return math.fsum((p - q) * math.log(p / q) for p, q in shares)
+
+
+def _divergence(pairs: Sequence[tuple[int, int]]) -> float:
+    """Lin (1991): 0 for the same shares, 1 for no bin in common; symmetric."""
+    ours, theirs = (sum(side) or 1 for side in zip(*pairs, strict=True))
+    found = 0.0
+    for one, two in pairs:
+        p, q = one / ours, two / theirs
+        found += sum(share * math.log2(2 * share / (p + q)) for share in (p, q) if share) / 2
+    return min(1.0, max(0.0, found))
 
 
 def _numeric(today: ColumnProfile, reference: ColumnProfile, bins: int) -> list[tuple[int, int]]:

@@ -1,5 +1,6 @@
 """validate: checks the data date, and excludes earlier days that break a rule."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -13,14 +14,17 @@ from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch, read_json
 from ratchet.store.publishing import read_manifest
+from tasks.validate.data_date import check_data_date, check_earlier_day
 from tasks.validate.days import profile_days
-from tasks.validate.drift import Reference, check_drift
-from tasks.validate.expectations import check_expectations
+from tasks.validate.drift import Reference, last_week
+from tasks.validate.examples import Examples, example_rows
+from tasks.validate.label_rate import immature
 from tasks.validate.page import Findings, render
 from tasks.validate.profile import Profile, total
-from tasks.validate.rules import check_columns, check_missing
-from tasks.validate.volume import check_volume
-from tasks.validate.window import check_admitted, check_copy, check_deliveries, check_excluded, check_refused
+from tasks.validate.rules import check_missing
+from tasks.validate.suite_result import suite_result
+from tasks.validate.times import bounds
+from tasks.validate.window import check_admitted, check_deliveries, check_excluded, check_refused
 
 
 def run(ctx: StageContext) -> Finished:
@@ -33,25 +37,26 @@ def run(ctx: StageContext) -> Finished:
     good = {day: found for day, found in profiles.items() if day != ctx.request.data_date and day not in bad}
     reference, notes = _reference(ctx, good)
     with ctx.phase("checks"):
-        checks, psi = _check_data_date(ctx, snapshot, today, reference)
+        checks, drifts = check_data_date(ctx, snapshot, today, reference)
         checks += notes + [check for failed in bad.values() for check in failed]
         checks += check_excluded(ctx.request.data_date, len(bad), len(profiles))
         checks += check_admitted(ctx.request.days, snapshot)
-        checks += check_deliveries(
-            ctx.request.days, snapshot, {day: found for day, found in profiles.items() if day not in bad}, ctx.spec
-        )
-        checks += check_missing(
-            {day: found for day, found in profiles.items() if day not in bad}, ctx.request.data_date, ctx.spec
-        )
+        kept_days = {day: found for day, found in profiles.items() if day not in bad}
+        checks += check_deliveries(ctx.request.days, snapshot, kept_days, ctx.request.data_date, ctx.spec)
+        checks += check_missing(kept_days, ctx.request.data_date, ctx.spec)
     validation = Validation(
         checks=tuple(checks),
         excluded=tuple(sorted(bad)),
         rows={day: found.rows for day, found in profiles.items()},
         labelled={day: found.labelled for day, found in profiles.items()},
-        psi=psi,
+        psi=drifts.psi,
+        js=drifts.js,
+        psi_last_week=drifts.psi_last_week,
+        immature=tuple(day for day in profiles if immature(ctx.spec, ctx.request.data_date, day)),
     )
     with ctx.phase("page"):
-        kept = _keep(ctx, Findings(validation, today, reference.profile, reference.name))
+        rows = _examples(ctx, snapshot, checks, good)
+        kept = _keep(ctx, Findings(validation, profiles, today, reference.profile, reference.name, rows))
     failed = [check for check in checks if not check.passed and check.severity == "error"]
     _log_warnings(ctx, validation, bad)
     if failed:
@@ -60,18 +65,23 @@ def run(ctx: StageContext) -> Finished:
     artifact = ctx.transaction.add_bytes("reference", summed.model_dump_json(by_alias=True).encode(), rows=summed.rows)
     return Finished(
         # Without the checks: later stages depend on the good days, not on their distance from a limit.
-        content=digest_of([[paths.day(day) for day in validation.excluded], artifact.sha256]),
+        content=digest_of([[paths.day(day) for day in validation.excluded], artifact.sha256, *_immature(validation)]),
         summary=validation,
         metrics=_metrics(validation, today),
     )
 
 
+def _immature(validation: Validation) -> list[list[str]]:
+    """The days without all their labels, if there are any."""
+    return [[paths.day(day) for day in validation.immature]] if validation.immature else []
+
+
 def _bad_days(ctx: StageContext, snapshot: Snapshot, profiles: Mapping[date, Profile]) -> dict[date, list[Check]]:
     """The earlier days that break a rule or that their own run refused, each with its failed checks."""
     found: dict[date, list[Check]] = {}
-    for day, profile in profiles.items():
+    for day in profiles:
         if day != ctx.request.data_date:
-            checks = check_columns(day, profile, ctx.spec, is_data_date=False)
+            checks = check_earlier_day(day, profiles, ctx.request.data_date, ctx)
             found[day] = [check for check in checks if not check.passed]
     for check in check_refused(ctx.request.days, snapshot):
         found[check.day].append(check)
@@ -83,29 +93,12 @@ def _bad_days(ctx: StageContext, snapshot: Snapshot, profiles: Mapping[date, Pro
     }
 
 
-def _check_data_date(
-    ctx: StageContext, snapshot: Snapshot, today: Profile, reference: Reference
-) -> tuple[list[Check], dict[str, float]]:
-    """Run every check of the data date. Returns the checks, and the drift of its features."""
-    day, rules = ctx.request.data_date, ctx.spec.validate_
-    checks = [check_copy(snapshot, day), *check_columns(day, today, ctx.spec, is_data_date=True)]
-    psi: dict[str, float] = {}
-    if rules.volume:
-        checks += check_volume(day, today, reference.days, rules.volume, ctx.spec.label)
-    if rules.drift:
-        drifted, psi = check_drift(day, today, reference, rules.drift, ctx.spec)
-        checks += drifted
-    if rules.expectations:
-        file = next(part.file for part in snapshot.days if part.day == day)
-        with ctx.phase("expectations"):
-            checks += check_expectations(day, fetch(ctx.store, file, ctx.disk), rules.expectations)
-    return checks, psi
-
-
 def _reference(ctx: StageContext, good: Mapping[date, Profile]) -> tuple[Reference, list[Check]]:
     """The reference of drift, and warnings about it. good: the window's other good days."""
     rule, champion, summed = ctx.spec.validate_.drift, ctx.request.champion, total(good.values())
     window = Reference(profile=summed, name=f"the window's {count(len(good), 'other day')}", days=good, summed=summed)
+    if rule is not None and rule.against == "last_week":
+        return replace(window, profile=last_week(good), name="the newest week of the window's other days"), []
     if rule is None or rule.against == "window" or champion is None or "validate" not in champion.manifests:
         return window, []
     name = f"the training data of {champion.model} version {champion.version}"
@@ -139,11 +132,30 @@ def _log_warnings(ctx: StageContext, validation: Validation, bad: Mapping[date, 
             ctx.log.event("check", check.line, level="warning")
 
 
+def _examples(
+    ctx: StageContext, snapshot: Snapshot, checks: Sequence[Check], good: Mapping[date, Profile]
+) -> list[Examples]:
+    """Rows of the data date that break a rule. The day's file is fetched only if a check failed."""
+    failed = [check for check in checks if not check.passed and check.day == ctx.request.data_date]
+    if not failed:
+        return []
+    part = next(part for part in snapshot.days if part.day == ctx.request.data_date)
+    limits = bounds(ctx.spec, part.day, part.zones)
+    return example_rows(fetch(ctx.store, part.file, ctx.disk), failed, ctx.spec, limits, good)
+
+
 def _keep(ctx: StageContext, findings: Findings) -> str:
-    """Write page and checks as outputs, and with the run's records, where they stay if the stage fails."""
+    """Write page and checks as outputs, and with the run's records, where they stay if the stage fails.
+
+    The checks also in great-expectations' form.
+    """
     texts = {
         "page.html": ("validation.html", render(ctx.request, findings)),
         "checks.json": (paths.CHECKS, findings.validation.model_dump_json(by_alias=True, indent=1)),
+        "great-expectations.json": (
+            "great-expectations.json",
+            json.dumps(suite_result(findings.validation, ctx.request), indent=1, ensure_ascii=False),
+        ),
     }
     kept = []
     for output, (name, text) in texts.items():

@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping
 from datetime import date, timedelta
 from statistics import median
-from typing import Literal
 
-from ratchet.contracts.checks import Volume
+from ratchet.contracts.checks import Breach, Volume
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
+from tasks.validate.outcome import outcome
 from tasks.validate.profile import Profile
 
 _KEY = "validate.volume"
@@ -23,23 +23,28 @@ _CHANCE = 3.0
 Counts = Mapping[date, int]
 
 
-def check_volume(day: date, today: Profile, before: Mapping[date, Profile], rule: Volume, label: str) -> list[Check]:
+def check_volume(
+    day: date, today: Profile, before: Mapping[date, Profile], rule: Volume, label: str | None
+) -> list[Check]:
     """Check the number of rows, and of labelled rows: a day may have all its rows, but too few labels.
 
-    A day without a day to compare with has a warning, not a pass.
+    label: its column; None if labels of the day may still arrive. A day without a day to compare with has a warning,
+    not a pass.
     """
     name, days = comparison_days(day, before, rule)
     if not days:
         observed = f"{count(today.rows, 'row')}; nothing to compare with, as there is no data of {name}"
-        return [_result(day, None, observed, f"a comparison with {name}", passed=False, severity="warning")]
-    counts = [
-        (None, "rows", today.rows, {other: found.rows for other, found in before.items()}),
-        (label, "labelled rows", today.labelled, {other: found.labelled for other, found in before.items()}),
+        return [_result(day, None, observed, f"a comparison with {name}", passed=False, breach="warn")]
+    counts: list[tuple[str | None, str, int, Counts]] = [
+        (None, "rows", today.rows, {other: found.rows for other, found in before.items()})
     ]
+    if label is not None:
+        labelled = {other: found.labelled for other, found in before.items()}
+        counts.append((label, "labelled rows", today.labelled, labelled))
     if rule.against == "similar_days":
-        return [_check_range(day, *given, tolerance=rule.tolerance) for given in counts]
+        return [_check_range(day, *given, rule=rule) for given in counts]
     return [
-        _check(day, column, what, number, median(base[other] for other in days), name=name, tolerance=rule.tolerance)
+        _check(day, column, what, number, median(base[other] for other in days), name=name, rule=rule)
         for column, what, number, base in counts
     ]
 
@@ -55,23 +60,33 @@ def comparison_days(day: date, before: Mapping[date, Profile], rule: Volume) -> 
     return f"the median of {len(before)} days" if before else "another day", sorted(before)
 
 
-def _check(day: date, column: str | None, what: str, number: int, base: float, *, name: str, tolerance: float) -> Check:
+def _check(day: date, column: str | None, what: str, number: int, base: float, *, name: str, rule: Volume) -> Check:
     change = (number - base) / base if base else float(number > 0)
     observed = f"{number:,} {what}, {percent(change, signed=True)} against {base:,.10g}"
-    return _result(day, column, observed, f"within {percent(tolerance)} of {name}", passed=abs(change) <= tolerance)
+    passed = abs(change) <= rule.tolerance
+    return _result(
+        day, column, observed, f"within {percent(rule.tolerance)} of {name}", passed=passed, breach=rule.on_breach
+    )
 
 
-def _check_range(day: date, column: str | None, what: str, number: int, counts: Counts, *, tolerance: float) -> Check:
+def _check_range(day: date, column: str | None, what: str, number: int, counts: Counts, *, rule: Volume) -> Check:
     """Check that a count lies within the tolerance of the range of similar days."""
+    low, high = count_range(day, counts, rule.tolerance)
+    spread = _spread(counts, min(_bases(day, counts)))
+    weekdays = f"the last {day:%A}s, " if any(other.weekday() == day.weekday() for other in counts) else ""
+    similar = f"{weekdays}the last days and the newest one"
+    wider = ", or what the window's days differ by among themselves" if spread > math.log1p(rule.tolerance) else ""
+    allowed = f"{low:,} to {high:,}: within {percent(rule.tolerance)}{wider} of {similar}"
+    return _result(day, column, f"{number:,} {what}", allowed, passed=low <= number <= high, breach=rule.on_breach)
+
+
+def count_range(day: date, counts: Counts, tolerance: float) -> tuple[int, int]:
+    """The least and the greatest count within the tolerance of similar days. counts: of earlier days."""
     bases = _bases(day, counts)
     spread = _spread(counts, min(bases))
     low = min(bases) * min(max(0.0, 1 - tolerance), math.exp(-spread))
     high = max(bases) * max(1 + tolerance, math.exp(spread))
-    weekdays = f"the last {day:%A}s, " if any(other.weekday() == day.weekday() for other in counts) else ""
-    similar = f"{weekdays}the last days and the newest one"
-    wider = ", or what the window's days differ by among themselves" if spread > math.log1p(tolerance) else ""
-    allowed = f"{math.ceil(low):,} to {math.floor(high):,}: within {percent(tolerance)}{wider} of {similar}"
-    return _result(day, column, f"{number:,} {what}", allowed, passed=math.ceil(low) <= number <= math.floor(high))
+    return math.ceil(low), math.floor(high)
 
 
 def _bases(day: date, counts: Counts) -> list[float]:
@@ -105,22 +120,5 @@ def _usual(day: date, counts: Counts) -> float:
     return median(others) if others else 0.0
 
 
-def _result(
-    day: date,
-    column: str | None,
-    observed: str,
-    allowed: str,
-    *,
-    passed: bool,
-    severity: Literal["error", "warning"] = "error",
-) -> Check:
-    return Check(
-        day=day,
-        rule="volume",
-        column=column,
-        passed=passed,
-        severity=severity,
-        observed=observed,
-        allowed=allowed,
-        key=_KEY,
-    )
+def _result(day: date, column: str | None, observed: str, allowed: str, *, passed: bool, breach: Breach) -> Check:
+    return outcome(day, "volume", column, passed=passed, observed=observed, allowed=allowed, key=_KEY, breach=breach)

@@ -1,8 +1,7 @@
-"""Checks the window as a whole: no day is a copy of another, was refused or sent twice, and enough days are good."""
+"""Checks the window as a whole: no day was refused or sent twice, labels are there, and enough days are good."""
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import date
-from functools import partial
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
 from statistics import median
 
 from ratchet.contracts import paths
@@ -12,27 +11,14 @@ from ratchet.contracts.quantities import percent
 from ratchet.contracts.snapshot import Snapshot, SnapshotDay
 from ratchet.contracts.summaries import OF_WINDOW, Check
 from ratchet.pages.words import count
+from tasks.validate.duplicates import check_copies
+from tasks.validate.label_rate import immature
 from tasks.validate.profile import Profile
+from tasks.validate.repeats import check_repeats
 
-_FEW_REPEATS = 0.01
-_TIMES = 3
 _FEW_LABELS = 0.5
 _KEYS = {"refused": "validate.bad_days", "let in": "validate.bad_days"}
 _MOST_EXCLUDED = 0.5
-
-
-def check_copy(snapshot: Snapshot, day: date) -> Check:
-    """Check that the day is not a copy of another day's file."""
-    digests = {part.day: part.file.sha256 for part in snapshot.days}
-    twins = [other for other, sha256 in digests.items() if sha256 == digests[day] and other != day]
-    return Check(
-        day=day,
-        rule="duplicate",
-        passed=not twins,
-        observed=f"the same rows as {twins[0]}" if twins else "different rows",
-        allowed="rows that no other day has",
-        key="source.uri",
-    )
 
 
 def check_excluded(data_date: date, broken: int, days: int) -> list[Check]:
@@ -75,29 +61,30 @@ def check_admitted(states: DayStates, snapshot: Snapshot) -> list[Check]:
 
 
 def check_deliveries(
-    states: DayStates, snapshot: Snapshot, profiles: Mapping[date, Profile], spec: PipelineSpec
+    states: DayStates, snapshot: Snapshot, profiles: Mapping[date, Profile], data_date: date, spec: PipelineSpec
 ) -> list[Check]:
-    """A warning for each day that did not come as it should.
+    """The failed checks of the days that did not come as they should.
 
-    Its rows changed after its own run, are those of another day, or come twice, or most of its labels lack.
+    Their rows changed after their own run, are those of another day, or come twice, or most of their labels lack.
     """
     checks = [
         _warning(
             day.day, "redelivered", "its rows changed after its own run accepted them", "the rows that were accepted"
         )
         for day in snapshot.days
-        if _has_changed(day, states)
+        if _has_changed(day, states) and not _labels_arrive(day.day, data_date, spec)
     ]
-    checks += _check_copies([day for day in snapshot.days if day.day in profiles])
-    checks += _check_labels(profiles, spec.label)
-    checks += _check_repeats(profiles, None, lambda profile: profile.duplicates)
-    for name in spec.with_role("id"):
-        checks += _check_repeats(profiles, name, partial(_repeats, name))
+    checks += check_copies([day for day in snapshot.days if day.day in profiles])
+    mature = {day: found for day, found in profiles.items() if not immature(spec, data_date, day)}
+    checks += _check_labels(mature, data_date, spec.label)
+    checks += check_repeats(profiles, data_date, spec)
     return checks
 
 
-def _repeats(column: str, profile: Profile) -> int:
-    return profile.columns[column].repeats
+def _labels_arrive(day: date, data_date: date, spec: PipelineSpec) -> bool:
+    """Whether the rows of a day may have changed since its own run because labels arrived."""
+    delay = spec.validate_.label_delay_days
+    return bool(delay) and immature(spec, data_date - timedelta(days=1), day)
 
 
 def _has_changed(day: SnapshotDay, states: DayStates) -> bool:
@@ -106,37 +93,14 @@ def _has_changed(day: SnapshotDay, states: DayStates) -> bool:
     return accepted is not None and accepted != paths.short(day.source) and not refused
 
 
-def _check_copies(days: Iterable[SnapshotDay]) -> Iterable[Check]:
-    """A warning for each earlier day that is a copy of one before it. For the data date that is an error."""
-    first: dict[str, date] = {}
-    for day in sorted(days, key=lambda one: one.day)[:-1]:
-        if day.file.sha256 in first:
-            observed = f"the same rows as {first[day.file.sha256]}"
-            yield _warning(day.day, "duplicate", observed, "rows that no other day has")
-        first.setdefault(day.file.sha256, day.day)
-
-
-def _check_labels(profiles: Mapping[date, Profile], label: str) -> Iterable[Check]:
+def _check_labels(profiles: Mapping[date, Profile], data_date: date, label: str) -> Iterable[Check]:
     """A warning for each earlier day with a label on a far smaller share of its rows. Volume checks the data date."""
     shares = {day: profile.labelled / profile.rows for day, profile in profiles.items() if profile.rows}
-    for day in sorted(shares)[:-1]:
-        usual = median(share for other, share in shares.items() if other != day)
-        if shares[day] < _FEW_LABELS * usual:
+    for day in sorted(shares):
+        usual = median([share for other, share in shares.items() if other != day] or [0.0])
+        if day != data_date and shares[day] < _FEW_LABELS * usual:
             observed = f"{percent(shares[day])} of {count(profiles[day].rows, 'row')} have a label"
             yield _warning(day, "labels", observed, f"about {percent(usual)}, as on other days", label)
-
-
-def _check_repeats(
-    profiles: Mapping[date, Profile], column: str | None, repeats: Callable[[Profile], int]
-) -> Iterable[Check]:
-    """A warning for each day with far more repeats than the others: some data repeat by nature, so only that tells."""
-    shares = {day: repeats(profile) / profile.rows for day, profile in profiles.items() if profile.rows}
-    for day, share in shares.items():
-        usual = median([other for one, other in shares.items() if one != day] or [0.0])
-        if share > max(_FEW_REPEATS, _TIMES * usual):
-            what = "rows repeat an earlier row" if column is None else f"rows repeat a value of {column}"
-            observed = f"{percent(share)} of {count(profiles[day].rows, 'row')}: {what} of the day"
-            yield _warning(day, "repeats", observed, f"about {percent(usual)}, as on other days", column)
 
 
 def _warning(day: date, rule: str, observed: str, allowed: str, column: str | None = None) -> Check:

@@ -32,7 +32,11 @@ PROFILES = {
     1: {
         "plain": "fd6516e1c2a50af3108929ae9d7f80a73bc13c52b44fa372cc78a558fb92615a",
         "lists": "33d003eeddde20ea1a9f2f12504eaf4734630790c29d117226a7e7b7147a2312",
-    }
+    },
+    2: {
+        "plain": "cb2058e5aa44c41b81afd18cda5f4b849320b3a46b4f0d4402a012ef729b2617",
+        "lists": "be36b6d092ed0723a080f78c9158d9bb6dc7db81f7661116c6892e3177b34ef1",
+    },
 }
 ARRAYS = {
     1: {

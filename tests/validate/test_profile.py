@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ratchet.contracts.pipeline import PipelineSpec
 from tasks.validate import grid, profile
-from tasks.validate.profile import KEPT_VALUES, ColumnProfile, Profile, column_total, measure, total
+from tasks.validate.measuring import measure
+from tasks.validate.profile import KEPT_VALUES, ColumnProfile, Profile, column_total, total
 
 SPEC = PipelineSpec.model_validate(
     {
@@ -117,7 +118,7 @@ def test_values_that_are_not_kept_are_still_counted(monkeypatch_days: list[dict[
         days = [
             ColumnProfile(rows=sum(day.values()), values=first, others=rest)
             for day in monkeypatch_days
-            for first, rest in [profile._most_frequent(day)]
+            for first, rest in [profile.most_frequent(day)]
         ]
         summed = column_total(days)
     finally:

@@ -8,18 +8,19 @@ import pytest
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.champion import Champion
+from ratchet.contracts.checks import SWITCHES
 from ratchet.contracts.errors import ConfigurationError, DataRejected
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Validation
 from ratchet.store.artifacts import read_json
-from tasks.validate import days
+from tasks.validate import measuring
 from tasks.validate.profile import Profile
 from tests.world import LAST, Inputs, World, clicks, rows
 
 D1, D2, D3 = LAST - timedelta(days=2), LAST - timedelta(days=1), LAST
-QUIET: dict[str, Any] = {"volume": None, "drift": None}
+QUIET: dict[str, Any] = dict.fromkeys(SWITCHES)
 
 
 @pytest.fixture
@@ -292,8 +293,8 @@ def test_a_reference_without_rows_is_a_warning_by_name(world: World) -> None:
 
 def test_profiles_are_measured_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Path] = []
-    real = days.measure
-    monkeypatch.setattr(days, "measure", lambda path, spec: calls.append(path) or real(path, spec))
+    real = measuring.measure
+    monkeypatch.setattr(measuring, "measure", lambda path, *given: calls.append(path) or real(path, *given))
     world.put_window()
     world.put(LAST + timedelta(days=1))
     validate(world)
