@@ -32,6 +32,7 @@ from ratchet.contracts.kinds import BOOSTED
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.schedule import Schedule
 from ratchet.contracts.source import Source
+from ratchet.contracts.source_columns import source_columns_fit
 from ratchet.contracts.stages import (
     DEFAULT_SETTINGS,
     REGULAR,
@@ -284,6 +285,7 @@ def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
 
 RULES: tuple[Rule, ...] = (
     _columns_fit,
+    source_columns_fit,
     _roles_fit,
     _groups_are_ranked,
     _kind_reads_lists,

@@ -35,9 +35,12 @@ _ANOTHER_SOURCE = frozenset(
 )
 
 
+_OF_ROWS = ("source.csv", "source.names", "source.codes")
+
+
 def names_another_source(overrides: Iterable[str]) -> bool:
     """Whether a person gave a run alone another source: what it reads is not the pipeline's data."""
-    return any(name in _ANOTHER_SOURCE or name.startswith("source.csv") for name in overrides)
+    return any(name in _ANOTHER_SOURCE or name.startswith(_OF_ROWS) for name in overrides)
 
 
 class SourceFile(Document):

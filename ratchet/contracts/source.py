@@ -76,6 +76,17 @@ class _Source(Document):
         "by the day, are not waited for.",
     )
 
+    names: dict[str, Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="What the source calls a column that has another name in the pipeline file, as in "
+        '`price: "Preis (EUR)"`.',
+    )
+    codes: dict[str, Annotated[tuple[str, ...], Field(min_length=2)]] = Field(
+        default_factory=dict,
+        description="The texts in the source of a column of type int64, such as a label; they become 0, 1, 2, ...: "
+        '`late: ["no", "yes"]`. Any other text stops the run.',
+    )
+
 
 class FilesSource(_Source):
     """Parquet, CSV or JSON lines files, a set for each day; local or s3://."""

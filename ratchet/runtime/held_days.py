@@ -19,6 +19,7 @@ from ratchet.contracts.request import SourceDay, SourceFile
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.snapshot_index import HeldDay, SnapshotIndex
+from ratchet.contracts.source_columns import as_written
 from ratchet.runtime.sources import list_days
 from ratchet.store.base import Store
 from ratchet.store.publishing import read_manifest
@@ -32,7 +33,8 @@ _VERSION = "version.rows"
 
 def table_of(spec: PipelineSpec) -> str:
     """The key of a pipeline's snapshot table. Another list of columns is another table."""
-    return paths.table(spec.name, digest_of(list(spec.source_columns.items())))
+    written = as_written(spec.source)
+    return paths.table(spec.name, digest_of([*spec.source_columns.items(), *([written] if written else [])]))
 
 
 def source_days(

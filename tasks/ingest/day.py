@@ -11,12 +11,13 @@ from ratchet.contracts.errors import CorruptArtifact, SourceChanged
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import SourceDay, SourceFile
-from ratchet.contracts.source import DeltaSource, FilesSource, SqlSource
+from ratchet.contracts.source import DeltaSource, FilesSource, Source, SqlSource
 from ratchet.runtime.sources import identity, open_root, readable
 from ratchet.store.artifacts import sha256_file
 from ratchet.store.base import Store
 from tasks.ingest.reading import read
 from tasks.ingest.schema import arrow_schema
+from tasks.ingest.source_columns import as_declared, in_source
 from tasks.ingest.traits import SourceTraits
 from tasks.ingest.writing import DayFile, write
 
@@ -44,22 +45,35 @@ def build(
     """
     source, target = spec.source, scratch / "day.parquet"
     schema = arrow_schema(columns)
-    traits = SourceTraits()
+    traits, found = SourceTraits(), in_source(source, columns)
     if isinstance(source, SqlSource | DeltaSource):
-        written = write(_rows(spec, source, root, planned, columns, traits, scratch), schema, target)
+        batches = as_declared(source, _rows(spec, source, root, planned, found, traits), columns, planned.day)
+        if isinstance(source, SqlSource):
+            from tasks.ingest.row_order import in_order
+
+            batches = in_order(batches, schema, scratch / "sort")
+        written = write(batches, schema, target)
         # Not the table's version, which each commit to another day changes.
-        return BuiltDay(file=written, source=written.sha256, traits=traits)
+        return BuiltDay(file=written, source=written.sha256, traits=_declared(source, traits, columns))
     store = open_root(root)
     with readable(root):
         local = [_take(source, store, root, planned, file, scratch / str(i)) for i, file in enumerate(planned.files)]
         try:
             digests = [[file.key, sha256_file(path)] for file, path in zip(planned.files, local, strict=True)]
-            written = write(_files(source, planned, local, columns, traits), schema, target)
+            batches = as_declared(source, _files(source, planned, local, found, traits), columns, planned.day)
+            written = write(batches, schema, target)
         finally:
             # If a file changed while it was read, report that, and not the error of a partial file.
             for file in planned.files:
                 _check_unchanged(source, store, root, planned, file)
-    return BuiltDay(file=written, source=digest_of(digests), traits=traits)
+    return BuiltDay(file=written, source=digest_of(digests), traits=_declared(source, traits, columns))
+
+
+def _declared(source: Source, traits: SourceTraits, columns: dict[str, ColumnType]) -> SourceTraits:
+    """The traits under the declared names."""
+    zones = {name: traits.zones.get(source.names.get(name, name)) for name in columns}
+    traits.zones = {name: zone for name, zone in zones.items() if zone is not None}
+    return traits
 
 
 def _rows(
@@ -69,14 +83,11 @@ def _rows(
     planned: SourceDay,
     columns: dict[str, ColumnType],
     traits: SourceTraits,
-    scratch: Path,
 ) -> Iterator[Any]:
     if isinstance(source, SqlSource):
-        from tasks.ingest.row_order import in_order
         from tasks.ingest.sql_source import read_query
 
-        batches = read_query(source, planned.day, spec.day_bounds(planned.day), columns, traits)
-        return in_order(batches, arrow_schema(columns), scratch / "sort")
+        return read_query(source, planned.day, spec.day_bounds(planned.day), columns, traits)
     from tasks.ingest.delta_source import read_delta
 
     return read_delta(root, source.date_column, planned, columns, traits)

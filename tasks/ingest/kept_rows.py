@@ -7,9 +7,10 @@ A change here violates the promise of the project when a row of a day and a row 
 rows of the source.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,18 +18,21 @@ import pyarrow.parquet as pq
 from ratchet.contracts import data_versions, paths
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, DataRejected, SourceChanged, Unavailable
+from ratchet.contracts.fingerprint import flatten
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.readers import Reader
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.snapshot import KeptRows, SnapshotDay
 from ratchet.contracts.source import SqlSource
+from ratchet.contracts.source_columns import as_written
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.days import DayParts, NewPart
 from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
 from tasks.ingest.row_order import SORT_MEMORY
 from tasks.ingest.schema import arrow_schema
+from tasks.ingest.source_columns import as_declared, in_source
 from tasks.ingest.traits import SourceTraits
 from tasks.ingest.writing import DayFile, write
 
@@ -81,6 +85,7 @@ def keep(
         common={
             "reader": reader.model_dump_json(),
             "config.columns": " ".join(f"{name}:{kind}" for name, kind in columns.items()),
+            **flatten(as_written(ctx.spec.source), "config.source"),
         },
         identity=lambda wanted: {
             "day": by_day[wanted.day].file.sha256,
@@ -159,9 +164,13 @@ def _queried(
     own, other = arrow_schema(columns), arrow_schema(read)
     both = pa.schema([*own, *(field.with_name(f"{_OTHER}{field.name}") for field in other)])
     traits = SourceTraits()
-    others = {f"{_OTHER}{name}": kind for name, kind in read.items()}
-    batches = read_query(source, day, spec.day_bounds(day), columns, traits, also=others)
-    joined = write(in_order(batches, both, scratch / "sort"), both, scratch / "both.parquet")
+    also = {f"{_OTHER}{name}": kind for name, kind in in_source(source, read).items()}
+    batches = read_query(source, day, spec.day_bounds(day), in_source(source, columns), traits, also=also)
+    joined = write(
+        in_order(_as_declared(source, batches, columns, read, day), both, scratch / "sort"),
+        both,
+        scratch / "both.parquet",
+    )
     with pq.ParquetFile(joined.path) as file:
         again = write(
             (batch.select(own.names).cast(own) for batch in file.iter_batches()), own, scratch / "own.parquet"
@@ -174,6 +183,20 @@ def _queried(
             other,
             scratch / "other.parquet",
         )
+
+
+def _as_declared(
+    source: SqlSource, batches: Iterable[Any], columns: dict[str, ColumnType], read: dict[str, ColumnType], day: date
+) -> Iterator[Any]:
+    """Batches of both kinds of columns under their declared names."""
+    for batch in batches:
+        own, other = batch.columns[: len(columns)], batch.columns[len(columns) :]
+        arrays = []
+        for part, kinds in ((own, columns), (other, read)):
+            given = pa.RecordBatch.from_arrays(part, names=list(in_source(source, kinds)))
+            (made,) = as_declared(source, [given], kinds, day)
+            arrays += made.columns
+        yield pa.RecordBatch.from_arrays(arrays, names=[*columns, *(f"{_OTHER}{name}" for name in read)])
 
 
 def _made(folder: Path) -> Path:

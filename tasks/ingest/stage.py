@@ -17,6 +17,7 @@ from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.snapshot import KeptRows, Snapshot, SnapshotDay
 from ratchet.contracts.snapshot_index import HeldDay, SnapshotIndex
+from ratchet.contracts.source_columns import as_written
 from ratchet.contracts.widths import widths
 from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
@@ -186,6 +187,7 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
         common={
             **flatten(columns, "config.columns"),
             "config.columns": " ".join(columns),
+            **flatten(as_written(ctx.spec.source), "config.source"),
         },
         identity=file_parts,
         make=partial(_make, ctx, columns, table, seen),
