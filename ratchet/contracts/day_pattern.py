@@ -32,6 +32,13 @@ def _by_step(found: re.Match[str]) -> str:
     return "/".join(f"{{date:{part}}}" for part in found[1].split("/")) if found[1] else "{date}"
 
 
+def day_folder(pattern: str) -> str:
+    """The folder above the first wildcard of a pattern, and above its files."""
+    steps = pattern.split("/")
+    fixed = next((i for i, step in enumerate(steps[:-1]) if "*" in step or "?" in step), len(steps) - 1)
+    return "/".join(steps[:fixed])
+
+
 def varies(step: str) -> bool:
     """Whether a step of a URI has a part of the date."""
     return _PLACE.search(step) is not None

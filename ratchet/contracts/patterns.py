@@ -9,6 +9,7 @@ IN_WORDS: Mapping[str, str] = {
     NAME: "small letters and digits, in words joined by a single - or _, a letter first, as in late-orders",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "letters, digits and _, no digit first, as in distance_km",
     r"^[a-z][a-z0-9_-]*$": "small letters, digits, - and _, a letter first, as in data-team",
+    r"^[^/*?]+$": "the name of a file, without / and *, as in _SUCCESS",
     r"^expect_[a-z_]+$": "expect_ and then small letters and _, as in expect_column_mean_to_be_between",
 }
 """What each pattern of a pipeline file allows."""

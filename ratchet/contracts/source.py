@@ -1,15 +1,16 @@
 """The sources of rows, day by day."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from ratchet.contracts.csv_format import CsvFormat
-from ratchet.contracts.day_pattern import day_pattern
+from ratchet.contracts.day_pattern import day_folder, day_pattern, varies
 from ratchet.contracts.document import Document
 from ratchet.contracts.environment import SOURCE_ADDRESSES, SOURCE_SECRETS
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import Duration
+from ratchet.contracts.readiness import Readiness
 from ratchet.contracts.source_uri import database_place, parse
 from ratchet.contracts.sql_parameters import BOUNDS, parameters
 from ratchet.contracts.time_zones import TimeOfDay, TimeZone
@@ -97,11 +98,21 @@ class FilesSource(_Source):
         "%j, the day of the year) and, if needed, *. "
         f"${{{SOURCE_ADDRESSES}}} is read from the environment. {_RELATIVE}"
     )
+    ready: Readiness = Field(
+        default_factory=Readiness, description="When a day is complete. Until then it has no files; see source.wait."
+    )
     csv: CsvFormat = Field(
         default_factory=CsvFormat,
         description="How CSV files are written. Their form is recognised by their first rows, and said in the log of "
         "ingest; what is set here is not guessed.",
     )
+
+    @model_validator(mode="after")
+    def _marker_is_of_a_day(self) -> Self:
+        marker = self.ready.marker
+        if marker and not varies(marker) and not varies(day_folder(self.uri)):
+            raise ValueError(f"ready.marker {marker!r} would be of all days; write {{date}} into it: {{date}}.done")
+        return self
 
 
 class SqlSource(_Source):

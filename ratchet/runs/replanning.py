@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from ratchet.contracts import paths
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import RunPlan, SourceChange, SourceDay
-from ratchet.contracts.source import wait_limit
+from ratchet.contracts.source import FilesSource, wait_limit
 from ratchet.runs.events import Event
 from ratchet.runs.history import plan_of
 from ratchet.runtime.held_days import source_days
+from ratchet.runtime.sources import listed
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 
@@ -78,18 +79,38 @@ def _await_data_date(
     reported = False
     while not _has_data_date(plan.source, plan):
         if _has_data_date(found := _list(store, plan), plan):
-            return _record(store, plan, found, on_event)
+            plan = _record(store, plan, found, on_event)
+            break
         left_s = limit_s - (datetime.now(UTC) - plan.created).total_seconds()
         if left_s <= 0:
             break
         if not reported:
-            message = (
-                f"the source has no files for {plan.data_date} yet; waiting at most {show_duration(round(left_s))}"
-            )
+            lack = _lack(plan) or f"the source has no files for {plan.data_date} yet"
+            message = f"{lack}; waiting at most {show_duration(round(left_s))}"
             on_event(Event(name="waiting", level="warning", message=message))
             reported = True
         pause(min(_POLL_S, left_s))
+    _warn_of_age(plan, on_event)
     return plan
+
+
+def _lack(plan: RunPlan) -> str:
+    """Why the data date is not ready, if it has files."""
+    source = plan.spec.source
+    lack = listed(source, plan.source_root, plan.data_date).lack if isinstance(source, FilesSource) else ""
+    return f"the files for {plan.data_date} are not complete: {lack}" if lack else ""
+
+
+def _warn_of_age(plan: RunPlan, on_event: Callable[[Event], None]) -> None:
+    """Warn if the data date of a scheduled run is older than source.ready.fresh."""
+    source = plan.spec.source
+    if plan.kind != "scheduled" or not isinstance(source, FilesSource) or source.ready.fresh is None:
+        return
+    age_s = listed(source, plan.source_root, plan.data_date).age_s
+    if age_s is not None and age_s > source.ready.fresh:
+        message = f"the newest file for {plan.data_date} was written {show_duration(round(age_s))} ago"
+        limit = f"source.ready.fresh is {show_duration(source.ready.fresh)}"
+        on_event(Event(name="stale", level="warning", message=f"{message}; {limit}"))
 
 
 def _has_data_date(source: tuple[SourceDay, ...], plan: RunPlan) -> bool:

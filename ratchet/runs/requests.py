@@ -210,7 +210,7 @@ def _user(plan: RunPlan) -> dict[str, str]:
 
 def _ingest(plan: RunPlan) -> dict[str, str]:
     schema = {name: {"type": column.type, "derived": column.derived} for name, column in plan.spec.columns.items()}
-    source = plan.spec.source.model_dump(mode="json", exclude={"uri", "window_days", "wait"})
+    source = plan.spec.source.model_dump(mode="json", exclude={"uri", "window_days", "wait", "ready"})
     days = {f"source.{day.day}": day.identity for day in plan.source}
     order = {"config.columns": " ".join(plan.spec.columns)}
     again = {f"rebuild.{plan.data_date}": plan.run_id} if plan.refused_by else {}

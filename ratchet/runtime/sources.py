@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ratchet.contracts import paths
-from ratchet.contracts.day_pattern import day_pattern, fill, varies
+from ratchet.contracts.day_pattern import day_folder, day_pattern, fill, varies
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.request import SourceDay, SourceFile
@@ -29,6 +29,7 @@ from ratchet.contracts.source_uri import join, parse
 from ratchet.contracts.sql_parameters import BOUNDS, parameters
 from ratchet.contracts.time_zones import day_bounds
 from ratchet.runtime.delta_listing import delta_days, table_uri
+from ratchet.runtime.readiness import ListedDay, listed_day
 from ratchet.runtime.source_reach import check_roots
 from ratchet.runtime.source_variables import expand
 from ratchet.store.base import Entry, Store
@@ -119,16 +120,32 @@ def identity(source: FilesSource, root: str, entry: Entry) -> str:
 
 
 def _file_days(source: FilesSource, root: str, pattern: str, days: Sequence[date]) -> tuple[SourceDay, ...]:
+    listed = _listed_days(source, root, pattern, days)
+    return tuple(
+        SourceDay(day=day, files=tuple(_file(source, root, entry) for entry in found.files) if not found.lack else ())
+        for day, found in listed.items()
+    )
+
+
+def _listed_days(source: FilesSource, root: str, pattern: str, days: Sequence[date]) -> dict[date, ListedDay]:
     store = open_root(root)
     wanted = {day: fill(pattern, day) for day in days}
     # One listing for each folder above a day's first wildcard.
-    folders = sorted({_folder(text) for text in wanted.values()})
+    folders = sorted({day_folder(text) for text in wanted.values()})
     with ThreadPoolExecutor(_PARALLEL_LISTINGS) as pool:
         listings = dict(zip(folders, pool.map(partial(_listing, store), folders), strict=True))
-    return tuple(
-        SourceDay(day=day, files=tuple(_matching(source, root, listings[_folder(text)], text)))
-        for day, text in wanted.items()
-    )
+    keys = {folder: {entry.key for entry in listing} for folder, listing in listings.items()}
+    found = {}
+    for day, text in wanted.items():
+        folder = day_folder(text)
+        marker = f"{folder}/{fill(source.ready.marker, day)}".lstrip("/") if source.ready.marker else ""
+        found[day] = listed_day(source.ready, [*_matching(listings[folder], text)], marker, keys[folder])
+    return found
+
+
+def listed(source: FilesSource, root: str, day: date) -> ListedDay:
+    """The files of one day, and why they are not complete. root: as `list_days` gives it."""
+    return _listed_days(source, root, split(expand(source.uri))[1], [day])[day]
 
 
 def folder_of_day(source: FilesSource, root: str, day: date) -> str | None:
@@ -145,19 +162,15 @@ def _listing(store: Store, folder: str) -> list[Entry]:
         return list(store.list(folder))
 
 
-def _folder(pattern: str) -> str:
-    steps = pattern.split("/")
-    fixed = next((i for i, step in enumerate(steps[:-1]) if "*" in step or "?" in step), len(steps) - 1)
-    return "/".join(steps[:fixed])
-
-
-def _matching(source: FilesSource, root: str, listing: Iterable[Entry], pattern: str) -> Iterable[SourceFile]:
+def _matching(listing: Iterable[Entry], pattern: str) -> Iterator[Entry]:
     # As in Spark and Hive, a leading wildcard does not match hidden files and markers such as _SUCCESS.
     steps = [re.escape(step).replace(r"\*", "[^/]*").replace(r"\?", "[^/]") for step in pattern.split("/")]
     expression = re.compile("/".join(f"(?![._]){step}" if step.startswith("[^/]") else step for step in steps))
-    for entry in listing:
-        if expression.fullmatch(entry.key):
-            yield SourceFile(key=entry.key, bytes=entry.bytes, identity=identity(source, root, entry))
+    return (entry for entry in listing if expression.fullmatch(entry.key))
+
+
+def _file(source: FilesSource, root: str, entry: Entry) -> SourceFile:
+    return SourceFile(key=entry.key, bytes=entry.bytes, identity=identity(source, root, entry))
 
 
 def _query(source: SqlSource, day: date, bounds: tuple[datetime, datetime]) -> SourceFile:

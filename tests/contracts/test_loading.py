@@ -94,7 +94,7 @@ def test_a_spec_survives_json() -> None:
 def test_every_problem_is_reported_at_once_in_the_order_of_the_file() -> None:
     text = changed("window_days", "window_day").replace("role: time", "role: tme").replace("epochs: 3", "epochs: many")
     assert problems(text + "colour: blue\n") == [
-        "p.yaml:8: source.window_day: unknown key; allowed: codes, csv, day_starts, kind, missing_days, names, timezone, uri, wait, window_days; "
+        "p.yaml:8: source.window_day: unknown key; allowed: codes, csv, day_starts, kind, missing_days, names, ready, timezone, uri, wait, window_days; "
         "did you mean window_days?",
         "p.yaml:11: columns.shown_at.role: 'tme' is not allowed; allowed: group, time, label, weight, numeric, "
         "categorical, list_weight, id, ignore; did you mean time?",

@@ -1,6 +1,9 @@
 """A source that is late is waited for, and one that changes after the plan is planned again: the run is not lost."""
 
+import os
+import re
 import threading
+import time
 from datetime import date
 from pathlib import Path
 
@@ -98,6 +101,45 @@ def test_a_data_date_that_comes_within_the_limit_is_waited_for(data: Path, tmp_p
     assert len(found.source[-1].files) == 1
     assert [event.name for event in events] == ["waiting", "replanned"]
     assert plan_of(open_store(plan.store), plan.spec.name, "r") == found
+
+
+def test_a_day_without_its_marker_is_waited_for(data: Path, tmp_path: Path) -> None:
+    spec = load(FOLDER, {"source.window_days": 3, "source.wait": "10m", "source.ready.marker": "{date}.done"})
+    made = {"folder": FOLDER, "spec": spec, "data_date": DAY, "run_id": "r", "store_uri": str(tmp_path / "store")}
+    plan = make_plan(kind="local", **made)
+    assert plan.source[-1].files == ()
+    events: list[Event] = []
+    marker = day_file(data).parent / f"{DAY}.done"
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        marker.touch()
+
+    found = current_plan(open_store(plan.store), plan, failed=False, on_event=events.append, pause=pause)
+    assert len(found.source[-1].files) == 1
+    assert len(pauses) == 1
+    assert [event.name for event in events] == ["waiting", "replanned"]
+    assert re.search(rf"files for {DAY} are not complete: .*{DAY}\.done is not there; waiting", events[0].message)
+
+
+def test_an_old_data_date_of_a_scheduled_run_is_warned_of(data: Path, tmp_path: Path) -> None:
+    os.utime(day_file(data), (0, time.time() - 30 * 3600))
+    for kind, fresh in (("scheduled", "26h"), ("scheduled", "2d"), ("local", "26h")):
+        spec = load(FOLDER, {"source.window_days": 3, "source.ready.fresh": fresh})
+        plan = make_plan(
+            folder=FOLDER,
+            spec=spec,
+            data_date=DAY,
+            run_id=f"{kind}-{fresh}",
+            kind=kind,
+            store_uri=str(tmp_path / "store"),
+        )
+        events: list[Event] = []
+        current_plan(open_store(plan.store), plan, failed=False, on_event=events.append)
+        warned = [event.message for event in events if event.name == "stale"]
+        assert len(warned) == (kind == "scheduled" and fresh == "26h")
+        assert not warned or "was written 1d6h ago; source.ready.fresh is 1d2h" in warned[0]
 
 
 def test_a_data_date_that_does_not_come_is_reported_when_the_limit_is_over(data: Path, tmp_path: Path) -> None:
