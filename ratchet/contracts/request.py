@@ -31,7 +31,7 @@ AsOf = Literal["then", "now"]
 
 
 _ANOTHER_SOURCE = frozenset(
-    f"source{key}" for key in ("", ".kind", ".uri", ".query", ".date_column", ".timezone", ".day_starts")
+    f"source{key}" for key in ("", ".kind", ".uri", ".query", ".date_column", ".version", ".timezone", ".day_starts")
 )
 
 

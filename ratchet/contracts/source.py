@@ -140,6 +140,9 @@ class DeltaSource(_Source):
         description=f"The table's path or s3:// URI. ${{{SOURCE_ADDRESSES}}} is read from the environment. {_RELATIVE}"
     )
     date_column: str = Field("date", description="The column that holds the day, as a date or a YYYY-MM-DD string.")
+    version: int | None = Field(
+        None, ge=0, description="The version of the table to read, which stays the same. Default: the newest one."
+    )
 
 
 Source = Annotated[FilesSource | SqlSource | DeltaSource, Field(discriminator="kind")]

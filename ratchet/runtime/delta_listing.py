@@ -14,9 +14,13 @@ from ratchet.store.opening import open_store
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_READABLE = frozenset({"timestampNtz"})
-"""The reader features of Delta that ingest supports."""
+_PLAIN = frozenset({"timestampNtz"})
+"""The reader features of Delta with which each file holds the rows and columns of the table."""
+_MERGED = frozenset({"deletionVectors", "columnMapping"})
+"""Those with which the log says which rows of a file count, and what its columns are called."""
 _MAPPING = "delta.columnMapping.mode"
+SORTED = "sorted"
+"""How the identity of a day begins whose rows have no order of their own, because the table has such a feature."""
 
 
 def table_uri(uri: str) -> str:
@@ -50,16 +54,22 @@ def open_table(root: str, version: int | None = None) -> "DeltaTable":
     except (DeltaError, OSError) as error:
         if "olumn mapping" in str(error):
             raise _unreadable(root, "column mapping") from error
+        if "Unsupported" in str(error):
+            raise _unreadable(root, str(error).partition("\n")[0]) from error
         raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
     return table
 
 
-def _refuse_features(root: str, table: "DeltaTable") -> None:
-    """Refuse deletion vectors, column mapping and newer features: rows or columns would be wrong, or unreadable."""
-    features = {*(table.protocol().reader_features or ())} - _READABLE
+def _features(table: "DeltaTable") -> set[str]:
+    features = {*(table.protocol().reader_features or ())} - _PLAIN
     if table.metadata().configuration.get(_MAPPING, "none") != "none":
         features.add("columnMapping")
-    if features:
+    return features
+
+
+def _refuse_features(root: str, table: "DeltaTable") -> None:
+    """Refuse newer features: rows or columns would be wrong, or unreadable."""
+    if features := _features(table) - _MERGED:
         raise _unreadable(root, ", ".join(sorted(features)))
 
 
@@ -70,14 +80,19 @@ def _unreadable(root: str, what: str) -> ConfigurationError:
     )
 
 
-def delta_days(root: str, date_column: str, days: Sequence[date]) -> tuple[SourceDay, ...]:
-    """The files of a Delta table by day, from its log. Raises what `open_table` raises."""
+def delta_days(root: str, date_column: str, days: Sequence[date], version: int | None = None) -> tuple[SourceDay, ...]:
+    """The files of a Delta table by day, from its log. Raises what `open_table` raises.
+
+    A day of a table that is not partitioned by it is known by the table's version; so is one with deletion vectors or
+    mapped columns, of which the list of files does not say which rows they have.
+    """
     from deltalake.exceptions import DeltaError
 
-    table = open_table(root)
+    table = open_table(root, version)
     try:
         columns = [field.name for field in table.schema().fields]
-        partitioned = date_column in table.metadata().partition_columns
+        merged = bool(_features(table))
+        partitioned = date_column in table.metadata().partition_columns and not merged
         actions = table.get_add_actions(flatten=True) if partitioned else None
     except (DeltaError, OSError) as error:
         raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
@@ -86,9 +101,9 @@ def delta_days(root: str, date_column: str, days: Sequence[date]) -> tuple[Sourc
             f"source.date_column: {date_column} is not a column of the table", remedy=f"use one of {', '.join(columns)}"
         )
     if actions is None:
-        version = f"version:{table.metadata().id}:{table.version()}"
+        identity = f"{SORTED if merged else 'version'}:{table.metadata().id}:{table.version()}"
         return tuple(
-            SourceDay(day=day, files=(SourceFile(key=f"{date_column}={day}", bytes=0, identity=version),))
+            SourceDay(day=day, files=(SourceFile(key=f"{date_column}={day}", bytes=0, identity=identity),))
             for day in days
         )
     rows = actions.select(["path", "size_bytes", "modification_time", f"partition.{date_column}"]).to_struct_array()

@@ -56,7 +56,7 @@ def list_days(source: Source, days: Sequence[date], bounds: DayBounds = _UTC_DAY
     if isinstance(source, DeltaSource):
         root = table_uri(uri)
         check_roots(root)
-        return root, delta_days(root, source.date_column, days)
+        return root, delta_days(root, source.date_column, days, source.version)
     root, pattern = split(uri)
     check_roots(root)
     return root, _file_days(source, root, pattern, days)

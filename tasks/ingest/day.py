@@ -12,6 +12,7 @@ from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import SourceDay, SourceFile
 from ratchet.contracts.source import DeltaSource, FilesSource, Source, SqlSource
+from ratchet.runtime.delta_listing import SORTED
 from ratchet.runtime.sources import identity, open_root, readable
 from ratchet.store.artifacts import sha256_file
 from ratchet.store.base import Store
@@ -48,7 +49,7 @@ def build(
     traits, found = SourceTraits(), in_source(source, columns)
     if isinstance(source, SqlSource | DeltaSource):
         batches = as_declared(source, _rows(spec, source, root, planned, found, traits), columns, planned.day)
-        if isinstance(source, SqlSource):
+        if isinstance(source, SqlSource) or planned.files[0].identity.startswith(SORTED):
             from tasks.ingest.row_order import in_order
 
             batches = in_order(batches, schema, scratch / "sort")
@@ -90,7 +91,7 @@ def _rows(
         return read_query(source, planned.day, spec.day_bounds(planned.day), columns, traits)
     from tasks.ingest.delta_source import read_delta
 
-    return read_delta(root, source.date_column, planned, columns, traits)
+    return read_delta(root, source, planned, columns, traits)
 
 
 def _files(

@@ -4,36 +4,44 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
 from ratchet.contracts import paths
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, SourceChanged, Unavailable
 from ratchet.contracts.request import SourceDay
-from ratchet.runtime.delta_listing import delta_days, open_table
+from ratchet.contracts.source import DeltaSource
+from ratchet.runtime.delta_listing import SORTED, delta_days, open_table
 from tasks.ingest.declared import require, to_snapshot
 from tasks.ingest.traits import SourceTraits
 from tasks.ingest.writing import ROW_GROUP
 
 
 def read_delta(
-    root: str, date_column: str, planned: SourceDay, columns: dict[str, ColumnType], traits: SourceTraits
+    root: str, source: DeltaSource, planned: SourceDay, columns: dict[str, ColumnType], traits: SourceTraits
 ) -> Iterator[Any]:
     """Read a day's rows as batches in the snapshot's schema, in the order of the table's file names.
 
-    Raises SourceChanged if the day's files have changed since the run was planned.
+    Those of a table with deletion vectors or mapped columns have no order, see SORTED. Raises SourceChanged if the
+    day's files have changed since the run was planned.
     """
-    day = planned.day
+    day, date_column = planned.day, source.date_column
     kind, _, number = planned.files[0].identity.rpartition(":")
-    version = int(number) if kind.startswith("version") else None
+    by_version = kind.startswith(("version", SORTED))
+    version = int(number) if by_version else source.version
     try:
         table = open_table(root, version)
-        if version is None and delta_days(root, date_column, [day])[0] != planned:
+        if not by_version and delta_days(root, date_column, [day], version)[0].files != planned.files:
             raise SourceChanged(
                 f"{day}: {root}: the table's files of this day changed after the run was planned",
                 remedy="wait until its writer has finished, then run again if no retry follows",
             )
+        if kind.startswith(SORTED):
+            yield from _merged(table, root, date_column, day, columns, traits)
+            return
         data = table.to_pyarrow_dataset()
     except (DeltaError, OSError) as error:
         raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
@@ -45,6 +53,26 @@ def read_delta(
         )
         for batch in scanner.to_batches():
             yield to_snapshot(batch, day, root, columns, traits)
+
+
+def _merged(
+    table: DeltaTable, root: str, date_column: str, day: date, columns: dict[str, ColumnType], traits: SourceTraits
+) -> Iterator[Any]:
+    """The rows of a day as DataFusion reads them: without those that were deleted, under the names of the table."""
+    fields = {field.name: str(field.type) for field in table.schema().fields}
+    require([*fields], day=day, name=root, columns=columns)
+    kind = "date32[day]" if '"date"' in fields[date_column] else fields[date_column]
+    _equals(kind, date_column, day)
+    literal = f"{'date ' if kind == 'date32[day]' else ''}'{paths.day(day)}'"
+    query = " ".join(
+        ["select", ", ".join(map(_quoted, columns)), "from source where", _quoted(date_column), "=", literal]
+    )
+    for batch in pa.RecordBatchReader.from_stream(QueryBuilder().register("source", table).execute(query)):
+        yield to_snapshot(batch, day, root, columns, traits)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _equals(kind: Any, date_column: str, day: date) -> Any:

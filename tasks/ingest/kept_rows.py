@@ -28,6 +28,7 @@ from ratchet.contracts.source import SqlSource
 from ratchet.contracts.source_columns import as_written
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.days import DayParts, NewPart
+from ratchet.runtime.delta_listing import SORTED
 from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
 from tasks.ingest.row_order import SORT_MEMORY
@@ -95,7 +96,7 @@ def keep(
         read=_read,
         indexed=False,
     )
-    kept = parts.build(planned, memory=memory + (SORT_MEMORY if ctx.spec.source.kind == "sql" else 0))
+    kept = parts.build(planned, memory=memory + (SORT_MEMORY if ctx.spec.source.kind != "files" else 0))
     return KeptRows(reader=reader, days=tuple(kept.values()), cause="; ".join(sorted(set(causes)))[:1000])
 
 
@@ -138,6 +139,8 @@ def _rows(
         raise _Lost(f"{wanted.day}: the source has it no more")
     if isinstance(source, SqlSource):
         return _queried(ctx.spec, source, wanted.day, dict(read), columns, day, scratch)
+    if wanted.files[0].identity.startswith(SORTED):
+        raise _Lost(f"{wanted.day}: the rows of a table with deletion vectors or mapped columns have no order")
     built = build(ctx.spec, ctx.request.source_root, wanted, columns=dict(read), scratch=scratch)
     # Files are read in one order. Those of a Delta table never change; `build` has compared their names with the plan.
     if built.file.rows != day.file.rows or (source.kind == "files" and built.source != day.source):

@@ -194,7 +194,7 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
         read=lambda found: SnapshotDay.model_validate(found.result.summary),
         indexed=False,  # the index of the snapshot has them
     )
-    sort = SORT_MEMORY if ctx.spec.source.kind == "sql" else 0
+    sort = SORT_MEMORY if ctx.spec.source.kind != "files" else 0
     days = parts.build(wanted, memory=_memory(ctx, columns) + sort)
     if seen.extra:
         ctx.log.event("not_taken", f"columns of the source that are not declared: {', '.join(sorted(seen.extra))}")
