@@ -1,6 +1,7 @@
 """Reads the rows of one day from a Delta table."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
@@ -15,9 +16,12 @@ from ratchet.contracts.errors import ConfigurationError, SourceChanged, Unavaila
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.source import DeltaSource
 from ratchet.runtime.delta_listing import SORTED, delta_days, open_table
-from tasks.ingest.declared import require, to_snapshot
+from tasks.ingest.declared import rejection, require, to_snapshot
 from tasks.ingest.traits import SourceTraits
 from tasks.ingest.writing import ROW_GROUP
+
+_SHOWN = 300
+"""Characters of an error of Arrow."""
 
 
 def read_delta(
@@ -40,11 +44,34 @@ def read_delta(
                 remedy="wait until its writer has finished, then run again if no retry follows",
             )
         if kind.startswith(SORTED):
-            yield from _merged(table, root, date_column, day, columns, traits)
+            with _whole(root, day):
+                yield from _merged(table, root, date_column, day, columns, traits)
             return
         data = table.to_pyarrow_dataset()
     except (DeltaError, OSError) as error:
         raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
+    with _whole(root, day):
+        yield from _plain(data, root, date_column, day, columns, traits)
+
+
+@contextmanager
+def _whole(root: str, day: date) -> Iterator[None]:
+    """Refuse a day of which a file cannot be read."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        message = str(error).partition("\n")[0][:_SHOWN]
+        remedy = "restore the table, or write the day again"
+        raise rejection(day, root, f"a file of the table cannot be read: {message}", remedy=remedy) from error
+    except OSError as error:
+        message = str(error).partition("\n")[0][:_SHOWN]
+        raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {message}") from error
+
+
+def _plain(
+    data: Any, root: str, date_column: str, day: date, columns: dict[str, ColumnType], traits: SourceTraits
+) -> Iterator[Any]:
+    """The rows of a day of a table whose files hold its rows as they are."""
     require(data.schema.names, day=day, name=root, columns=columns)
     wanted = _equals(data.schema.field(date_column).type, date_column, day)
     for fragment in sorted(data.get_fragments(filter=wanted), key=lambda fragment: fragment.path):

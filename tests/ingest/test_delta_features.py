@@ -115,3 +115,11 @@ def test_columns_are_read_under_the_names_of_the_table(world: World, tmp_path: P
     world.document["source"]["names"] = {"price": "country", "country": "price"}
     with pytest.raises(DataRejected, match="table: column country missing; the file has"):
         found(world)
+
+
+def test_a_cut_file_of_such_a_table_is_refused_by_name(world: World, tmp_path: Path) -> None:
+    delete(tmp_path / "table", 1, [1])
+    path = next((tmp_path / "table").rglob("*.parquet"))
+    path.write_bytes(path.read_bytes()[:900])
+    with pytest.raises(DataRejected, match="table: a file of the table cannot be read"):
+        found(world)
