@@ -164,6 +164,8 @@ def test_a_made_column_is_derived_and_what_it_reads_is_needed() -> None:
     assert recorded["made"] == spec.columns["made"]
     assert "nights" in reader(recorded).needed
     assert "born" not in reader(recorded).needed
+    hour = "{type: int64, role: categorical, make: {date_part: {of: at, part: hour}}}"
+    assert loads(FILE.format(made=hour, objective="binary")).columns["made"].derived
 
 
 def test_times_of_another_kind_are_refused() -> None:
