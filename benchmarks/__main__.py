@@ -26,6 +26,9 @@ NAMES = (
     "checkpoint",
     "goodput",
     "warm",
+    "serve",
+    "encode",
+    "night",
 )
 
 
