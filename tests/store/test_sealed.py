@@ -1,10 +1,16 @@
 """A reader of a sealed document detects every change."""
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import json
+from typing import Any
 
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.result import Artifact
 from ratchet.store.sealed import seal, unseal
 
@@ -24,6 +30,27 @@ def opened(data: bytes) -> Artifact:
 @given(documents)
 def test_a_sealed_document_is_read_back(document: Artifact) -> None:
     assert opened(seal(document)) == document
+
+
+class Anything(Document):
+    """A document with any JSON."""
+
+    value: JsonValue
+
+
+numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | st.text(st.characters(codec="utf-8")),
+    lambda below: st.lists(below) | st.dictionaries(st.text(st.characters(codec="utf-8")), below),
+)
+
+
+@given(values)
+@example([1e-05, 1e16, -1.5e-7, {"a": 5e300}, [1e22], " 1e5"])
+def test_the_bytes_are_those_of_every_release(value: Any) -> None:
+    plain = {"value": value}
+    sealed = {"sha256": digest_of(plain), "document": plain}
+    assert seal(Anything(value=value)) == json.dumps(sealed, indent=1, ensure_ascii=False, allow_nan=False).encode()
 
 
 @given(documents, st.data())
