@@ -7,6 +7,7 @@ name in the same folder, syncs it, and then links it (create) or renames it (rep
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -125,7 +126,10 @@ class FileStore(Store):
         with store_errors(top):
             names = sorted(folder + name for name in walk(top) if not TEMPORARY.fullmatch(name.rpartition("/")[2]))
         for key in names:
-            if (entry := self.head(key)) is not None:
+            path = self._root / key  # no folder on the way is a link, but the file may be one
+            with store_errors(path):
+                entry = _entry(key, self._path(key) if path.is_symlink() else path)
+            if entry is not None:
                 yield entry
 
     @override
@@ -208,7 +212,7 @@ def _entry(key: str, path: Path) -> Entry | None:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if not path.is_file():
+    if not stat.S_ISREG(found.st_mode):
         return None
     # The inode distinguishes two writes within one tick of the clock: both files exist at once for a moment.
     etag = f"{found.st_size:x}-{found.st_mtime_ns:x}-{found.st_ino:x}"
