@@ -4,6 +4,7 @@ A change here violates the promise of the project when a damaged part is reused,
 rebuild or without a trace, or a run that used a replaced part can no longer read it. See docs/adr/015.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
@@ -17,11 +18,12 @@ from typing import Generic, Protocol, TypeVar
 
 from ratchet.contracts import paths
 from ratchet.contracts.document import Document
-from ratchet.contracts.errors import CorruptArtifact, Preempted
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Preempted
 from ratchet.contracts.fingerprint import fingerprint
+from ratchet.contracts.quantities import show_memory
 from ratchet.contracts.reproduction import PART as REPRODUCTION
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.stages import Resources
+from ratchet.contracts.stages import Resources, section
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.parts_index import IndexOfParts
 from ratchet.runtime.stage_environment import stage_environment
@@ -235,6 +237,17 @@ def doubted(ctx: StageContext) -> bool:
 def rebuilds(ctx: StageContext, day: date) -> bool:
     """Whether every day is computed again, or this one."""
     return "rebuild" in ctx.request.parts or f"rebuild.{paths.day(day)}" in ctx.request.parts
+
+
+def refuse_too_large(ctx: StageContext, day: date, rows: int, memory: int) -> None:
+    """Raise ConfigurationError for a day that the stage's memory does not hold. memory: the bytes that it needs."""
+    stage, allowed = section(ctx.request.stage), ctx.spec.resources_of(ctx.request.stage).memory
+    if memory > allowed:
+        raise ConfigurationError(
+            f"resources.{stage}.memory: {show_memory(allowed)} does not hold {day}: its {rows:,} rows need about"
+            f" {memory / 2**30:.1f} GiB",
+            remedy=f"set resources.{stage}.memory to {math.ceil(memory / 2**30)}g or more",
+        )
 
 
 def workers(resources: Resources, memory: int) -> int:

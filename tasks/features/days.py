@@ -17,7 +17,7 @@ from ratchet.contracts.summaries import Check, FeatureDay
 from ratchet.contracts.widths import widths
 from ratchet.model.derivation import FILE, Derive, load_derive
 from ratchet.runtime.context import StageContext
-from ratchet.runtime.days import DayParts, NewPart
+from ratchet.runtime.days import DayParts, NewPart, refuse_too_large
 from ratchet.store.artifacts import fetch
 from ratchet.store.publishing import Transaction
 from tasks.features.batches import ROWS
@@ -77,10 +77,14 @@ def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDa
         make=partial(_make, ctx, derive),
         read=lambda found: KeptDay.model_validate(found.result.summary),
     )
-    rows = max((day.file.rows or 0 for day in wanted), default=0)
+    return list(parts.build(wanted, memory=max((_memory(ctx, day) for day in wanted), default=0)).values())
+
+
+def _memory(ctx: StageContext, day: SnapshotDay) -> int:
+    """The bytes to encode a day."""
+    rows = day.file.rows or 0
     of_rows = rows * (_BYTES_PER_ROW + (_BYTES_OF_GROUP if ctx.spec.group else 0))
-    of_batches = _threads(ctx) * min(rows, ROWS) * sum(widths(columns).values()) * _BYTES_PER_VALUE
-    return list(parts.build(wanted, memory=of_rows + of_batches).values())
+    return of_rows + _threads(ctx) * min(rows, ROWS) * sum(widths(ctx.spec.columns).values()) * _BYTES_PER_VALUE
 
 
 def _identity(day: SnapshotDay) -> dict[str, str]:
@@ -110,6 +114,7 @@ def _parts(ctx: StageContext) -> dict[str, str]:
 
 
 def _make(ctx: StageContext, derive: Derive, day: SnapshotDay, transaction: Transaction, scratch: Path) -> NewPart:
+    refuse_too_large(ctx, day.day, day.file.rows or 0, _memory(ctx, day))
     (folder := scratch / "arrays").mkdir()
     path = fetch(ctx.store, day.file, scratch)
     encoded = encode_day(path, ctx.spec, derive, day=day.day, folder=folder, threads=_threads(ctx))

@@ -5,8 +5,8 @@ from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
-import pyarrow.parquet as pq
 
 from ratchet.contracts.checks import counts_values
 from ratchet.contracts.columns import LISTS, Column
@@ -27,8 +27,10 @@ from tasks.validate.profile import (
 from tasks.validate.sketch import HASH_BITS, sketch
 from tasks.validate.times import Bounds
 
-_BATCH = 1 << 16
-"""Rows that are hashed at once."""
+Hashes = npt.NDArray[np.uint64]
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""The hash of several columns is a polynomial of theirs in this odd number, modulo 2**64."""
 
 
 def measure(path: Path, spec: PipelineSpec, bounds: Mapping[str, Bounds] | None = None) -> Profile:
@@ -37,6 +39,7 @@ def measure(path: Path, spec: PipelineSpec, bounds: Mapping[str, Bounds] | None 
     bounds: when the day begins and ends, by time column, as its values are; see `times.bounds`.
     """
     columns: dict[str, ColumnProfile] = {}
+    keys = _Keys(spec)
     labels = Labels(pl.read_parquet(path, columns=[spec.label])[spec.label], spec.train.objective)
     for name, column in spec.columns.items():
         if column.derived:
@@ -50,42 +53,55 @@ def measure(path: Path, spec: PipelineSpec, bounds: Mapping[str, Bounds] | None 
         if column.is_feature and column.type not in LISTS:
             found = found.model_copy(update={"predictive": labels.predicted_by(frame[name], column)})
         columns[name] = found
+        keys.add(frame[name])
         if column.is_list:
             values = frame[name].drop_nulls().explode().drop_nulls()
             plain = ColumnProfile(rows=len(values), type=LISTS[column.type])
             columns[values_of(name)] = plain.model_copy(update=_values(values, column))
     label = columns[spec.label]
     rows = next((column.rows for column in columns.values()), 0)
-    whole, keys = _keys(path, spec)
+    whole, of_keys = keys.found()
     return Profile(
         rows=rows,
         labelled=label.present,
         duplicates=whole.repeats,
         hashes=whole.hashes,
-        keys=keys,
+        keys=of_keys,
         columns=columns,
     )
 
 
-def _keys(path: Path, spec: PipelineSpec) -> tuple[KeyProfile, dict[str, KeyProfile]]:
-    """The rows, and each key. Memory: eight bytes for each row and key, and one batch of rows."""
-    keys = {name: [name] for name in spec.with_role("id")}
-    keys |= {key.name: list(key.columns) for key in spec.validate_.unique}
-    found: dict[str, list[pl.Series]] = {name: [] for name in ("", *keys)}
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_BATCH):
-            frame = pl.DataFrame(pl.from_arrow(batch))
-            found[""].append(frame.hash_rows())
-            for name, columns in keys.items():
-                found[name].append(frame.select(columns).drop_nulls().hash_rows())
-    measured = {name: _key(hashes) for name, hashes in found.items()}
-    return measured.pop(""), measured
+class _Keys:
+    """The hashes of the rows and of each key, column by column. Memory: eight bytes for each row and key."""
 
+    def __init__(self, spec: PipelineSpec) -> None:
+        keys = {name: [name] for name in spec.with_role("id")}
+        keys |= {key.name: list(key.columns) for key in spec.validate_.unique}
+        self._columns: dict[str, list[str]] = {"": list(spec.source_columns), **keys}
+        self._hashes: dict[str, Hashes] = {}
+        self._missing: dict[str, npt.NDArray[np.bool_]] = {}
 
-def _key(hashes: list[pl.Series]) -> KeyProfile:
-    found = pl.concat(hashes) if hashes else pl.Series([], dtype=pl.UInt64)
-    distinct = found.unique()
-    return KeyProfile(rows=len(found), repeats=len(found) - len(distinct), hashes=sketch(distinct.to_numpy()))
+    def add(self, values: pl.Series) -> None:
+        """The next column."""
+        hashes = values.to_frame().hash_rows().to_numpy()
+        missing = values.is_null().to_numpy() if values.null_count() else None
+        for key, columns in self._columns.items():
+            if values.name in columns:
+                before = self._hashes.get(key)
+                self._hashes[key] = hashes if before is None else before * _MIX + hashes
+                if key and missing is not None:
+                    self._missing[key] = self._missing.get(key, False) | missing
+
+    def found(self) -> tuple[KeyProfile, dict[str, KeyProfile]]:
+        """(of the rows, of each key). A row that lacks a part of a key is not one of its rows."""
+        measured = {}
+        for key in self._columns:
+            hashes, missing = self._hashes[key], self._missing.get(key)
+            present = hashes if missing is None else hashes[~missing]
+            distinct = pl.Series(present).unique()
+            repeats = len(present) - len(distinct)
+            measured[key] = KeyProfile(rows=len(present), repeats=repeats, hashes=sketch(distinct.to_numpy()))
+        return measured.pop(""), measured
 
 
 def _outside(moments: pl.Series, bounds: Bounds) -> int:

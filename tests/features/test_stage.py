@@ -387,3 +387,15 @@ def test_a_refit_leaves_out_the_days_on_which_later_nights_compare_with_it(world
     found = summaries.features(published.result)
     assert (found.split.train, found.split.holdout, found.refit) == ((D1,), (D2, D3), (D1, D2))
     assert fitted_price(world, "refitted", published) == pytest.approx(fitted_price(world, "fitted", published))
+
+
+def test_a_day_that_does_not_fit_is_refused_by_name(world: World) -> None:
+    for day in (D1, D2, D3):
+        world.put(day, day_rows())
+    world.put(D2, day_rows(60_000))
+    world.document["resources"] = {"features": {"memory": "32m"}}
+    with pytest.raises(
+        ConfigurationError, match=f"resources.features.memory: 32m does not hold {D2}: its 60,000 rows"
+    ) as e:
+        encoded(world)
+    assert e.value.remedy == "set resources.features.memory to 1g or more"

@@ -34,8 +34,8 @@ PROFILES = {
         "lists": "33d003eeddde20ea1a9f2f12504eaf4734630790c29d117226a7e7b7147a2312",
     },
     2: {
-        "plain": "cb2058e5aa44c41b81afd18cda5f4b849320b3a46b4f0d4402a012ef729b2617",
-        "lists": "be36b6d092ed0723a080f78c9158d9bb6dc7db81f7661116c6892e3177b34ef1",
+        "plain": "7a3ae8e18186131a7b36021589da9e8bb18efb7a7a04b124c8482f2c91616de8",
+        "lists": "f89d91b2713c0d7f26156b50b1300045a6ebc333a441c5d6133a52aa1d8d86f6",
     },
 }
 ARRAYS = {
