@@ -29,6 +29,7 @@ NAMES = (
     "serve",
     "encode",
     "night",
+    "corruptions",
 )
 
 

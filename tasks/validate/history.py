@@ -40,7 +40,7 @@ def measures(name: str, days: Mapping[date, Profile], spec: PipelineSpec) -> Ite
             yield Measure(measure, values, is_share)
     if name == spec.label and spec.train.objective != "multiclass":
         means = {day: rates(one, spec) for day, one in sorted(days.items())}
-        is_share = spec.train.objective == "binary"
+        is_share = spec.train.objective != "regression"
         values = {day: one[""].mean if one else None for day, one in means.items()}
         yield Measure("label rate" if is_share else "mean label", values, is_share)
 

@@ -1,7 +1,7 @@
 """Whether the label has the mean, or its classes have the shares, that the days of the window let expect."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from statistics import median
@@ -17,7 +17,7 @@ from tasks.validate.profile import ColumnProfile, Profile
 
 _RULE, _KEY = "label rate", "validate.label_rate"
 _SHARE = 0.9
-_SPREADS = 2.5
+_SPREADS = 2.2
 _CHANCE = 4.0
 _LEAST, _LEAST_OF_FEW = 0.35, 1.0
 """As the logarithm of odds, or in standard deviations of a number: the least distance that fails."""
@@ -27,11 +27,12 @@ _FEW = 5
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """A mean, its place on a scale on which distances compare, and the distance that chance alone has."""
+    """A mean, its place on a scale on which distances compare, the distance that chance has, and the scale's unit."""
 
     mean: float
     place: float
     chance: float
+    unit: float = 1.0
 
 
 def immature(spec: PipelineSpec, data_date: date, day: date) -> bool:
@@ -56,10 +57,10 @@ def check_label_rate(
         usual = [found[name] for found in others if name in found]
         if not usual:
             continue  # a class that no other day has is found by `in`
-        middle = median(one.place for one in usual)
-        spread = sorted(abs(one.place - middle) for one in usual)[math.ceil(_SHARE * len(usual)) - 1]
+        middle, unit = median(one.place for one in usual), median(one.unit for one in usual)
+        spread = _spread([one.place - middle for one in usual], above=rate.place > middle)
         chance = _CHANCE * math.hypot(rate.chance, median(one.chance for one in usual))
-        limit = max(_SPREADS * spread, chance, _LEAST if len(usual) >= _FEW else _LEAST_OF_FEW)
+        limit = max(_SPREADS * spread, chance, unit * (_LEAST if len(usual) >= _FEW else _LEAST_OF_FEW))
         what = f"class {name}: " if name else ""
         means = [one.mean for one in usual]
         yield _result(
@@ -73,8 +74,14 @@ def check_label_rate(
         )
 
 
+def _spread(distances: Sequence[float], *, above: bool) -> float:
+    """How far nine of ten days lie from the middle on one side: storms make more late flights, and nothing fewer."""
+    side = sorted(abs(one) for one in distances if (one >= 0) == above or one == 0)
+    return side[math.ceil(_SHARE * len(side)) - 1] if side else 0.0
+
+
 def rates(found: Profile, spec: PipelineSpec) -> dict[str, _Rate]:
-    """The mean of the label of a day; of several classes the share of each, by its name."""
+    """The mean of the label of a day; of several classes the share of each, by its name; of a ranking that above 0."""
     label, objective = found.columns[spec.label], spec.train.objective
     rows = label.present - label.infinite
     if rows <= 0:
@@ -82,12 +89,11 @@ def rates(found: Profile, spec: PipelineSpec) -> dict[str, _Rate]:
     if objective == "multiclass":
         return {str(one): _share(label.values.get(str(one), 0), rows) for one in spec.columns[spec.label].allowed or ()}
     numbers = list(_numbers(label))
-    if objective == "binary":
+    if objective != "regression":
         return {"": _share(sum(number for value, number in numbers if value > 0), rows)}
     mean = math.fsum(value * number for value, number in numbers) / rows
     deviation = math.sqrt(math.fsum(number * (value - mean) ** 2 for value, number in numbers) / rows)
-    scale = deviation or abs(mean) or 1.0
-    return {"": _Rate(mean, mean / scale, 1 / math.sqrt(rows))}
+    return {"": _Rate(mean, mean, deviation / math.sqrt(rows), deviation)}
 
 
 def _numbers(label: ColumnProfile) -> Iterator[tuple[float, int]]:
@@ -106,7 +112,7 @@ def _share(part: int, rows: int) -> _Rate:
 
 
 def _show(mean: float, spec: PipelineSpec) -> str:
-    return f"{mean:,.4g}" if spec.train.objective in {"regression", "ranking"} else percent(mean)
+    return f"{mean:,.4g}" if spec.train.objective == "regression" else percent(mean)
 
 
 def _result(day: date, spec: PipelineSpec, *, passed: bool, observed: str, allowed: str, breach: Breach) -> Check:

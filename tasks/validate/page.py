@@ -18,6 +18,8 @@ from tasks.validate.history import chart, measures
 from tasks.validate.profile import ColumnProfile, Profile, column_of
 from tasks.validate.rules import show
 
+_HISTORY = 60
+"""Days of a history at most: more would not be told apart."""
 _TEMPLATE = Path(__file__).with_name("validation.html")
 
 
@@ -95,6 +97,7 @@ def _columns(request: StageRequest, findings: Findings) -> list[dict[str, Any]]:
         if not check.passed and check.column and check.day == request.data_date:
             failed.setdefault(check.column, []).append(check)
     rows = []
+    newest = {day: findings.days[day] for day in sorted(findings.days)[-_HISTORY:]}
     for name, found in findings.today.columns.items():
         column = request.spec.columns[column_of(name)]
         reference = findings.reference.columns.get(name, ColumnProfile())
@@ -111,9 +114,7 @@ def _columns(request: StageRequest, findings: Findings) -> list[dict[str, Any]]:
                 "psi": findings.validation.psi.get(name),
                 "js": findings.validation.js.get(name),
                 "psi_last_week": findings.validation.psi_last_week.get(name),
-                "history": [
-                    chart(measure, request.data_date) for measure in measures(name, findings.days, request.spec)
-                ],
+                "history": [chart(measure, request.data_date) for measure in measures(name, newest, request.spec)],
                 "chart": charts.column(found, reference),
             }
         )

@@ -15,7 +15,7 @@ from tasks.validate.profile import KeyProfile, Profile
 
 _KEY = "validate.repeats"
 _FEW = 0.01
-_FEW_ROWS = 5
+_MANY = 0.05
 _TIMES = 3
 _DAYS = 2
 """Other days, without which a repeat may be natural."""
@@ -44,7 +44,8 @@ def check_unique(day: date, found: Profile, keys: tuple[Unique, ...]) -> Iterato
 def check_repeats(profiles: Mapping[date, Profile], data_date: date, spec: PipelineSpec) -> Iterator[Check]:
     """A failed check for each day with far more repeats than the others: some data repeat by nature.
 
-    It refuses the data date if it has far more than every other day, as validate.repeats says; else it is a warning.
+    One row in twenty or more on the data date, far more than on every other day, is as validate.repeats says; all else
+    is a warning.
     """
     if spec.validate_.repeats is None:
         return
@@ -70,7 +71,7 @@ def _check(
         usual = median(others or [0.0])
         if share <= max(_FEW, _TIMES * usual):
             continue
-        far = len(others) >= _DAYS and share > _TIMES * max(others) and repeats(profiles[day]) >= _FEW_ROWS
+        far = len(others) >= _DAYS and share > max(_MANY, _TIMES * max(others))
         what = "rows repeat an earlier row" if column is None else f"rows repeat a value of {column}"
         yield outcome(
             day,

@@ -13,8 +13,8 @@ from tasks.validate.outcome import outcome
 from tasks.validate.profile import ColumnProfile, Profile
 from tasks.validate.volume import count_range
 
-_FEWEST = 30
-"""Rows of an ordinary day, below which a value is not checked."""
+_FEWEST, _SMALLEST = 30, 0.02
+"""Rows of an ordinary day, and their share, below which a value is not checked: small ones come and go by nature."""
 _TIMES = 2
 _DAYS = 2
 _LISTED = 3
@@ -30,10 +30,11 @@ def check_slices(
             observed, allowed = "not compared: too few earlier days", f"{_DAYS} earlier days or more"
             yield _result(day, name, rule, passed=False, observed=observed, allowed=allowed, warns=True)
             continue
+        fewest = max(_FEWEST, _SMALLEST * median(found.rows for found in days.values()))
         wrong, checked = [], 0
         for value in sorted(set().union(*(found.values for found in days.values()))):
             counts = {other: _count(found, value) for other, found in days.items()}
-            if median(counts.values()) < _FEWEST:
+            if median(counts.values()) < fewest:
                 continue
             checked += 1
             low, high = count_range(day, counts, rule.tolerance * _TIMES)

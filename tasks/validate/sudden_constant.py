@@ -8,9 +8,10 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
-from tasks.validate.outcome import outcome
+from tasks.validate.outcome import not_compared, outcome
 from tasks.validate.profile import ColumnProfile, Profile
 
+_KEY = "validate.constants"
 _UNLIKELY = 1e-4
 _DAYS = 2
 
@@ -19,9 +20,12 @@ def check_constants(
     day: date, today: Profile, before: Mapping[date, Profile], spec: PipelineSpec, breach: Breach
 ) -> Iterator[Check]:
     """Check each feature of the source that varied before. A constant that chance can give is none."""
-    for name, column in spec.columns.items():
-        if column.derived or not column.is_feature:
-            continue
+    names = [name for name, column in spec.columns.items() if column.is_feature and not column.derived]
+    if len(before) < _DAYS:
+        allowed = f"{_DAYS} earlier days or more"
+        yield from not_compared(day, "constant", names, why="too few earlier days", allowed=allowed, key=_KEY)
+        return
+    for name in names:
         days = [found.columns[name] for found in before.values() if name in found.columns]
         if len(days) < _DAYS or not all(_varies(one) for one in days):
             continue
@@ -37,7 +41,7 @@ def check_constants(
             passed=not stuck,
             observed=f"{value} on each of {count(found.present, 'row')}" if stuck else "varies, as before",
             allowed=f"more than one value; the most frequent one had up to {percent(_most(days))} of an earlier day",
-            key="validate.constants",
+            key=_KEY,
             breach=breach,
         )
 

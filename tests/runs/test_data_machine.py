@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from ratchet.contracts import data_versions, dates, paths, summaries
+from ratchet.contracts.checks import SWITCHES
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.request import AsOf, Outcome
@@ -55,7 +56,7 @@ class Data(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(mkdtemp(prefix="ratchet-days-"))
         source = {"window_days": WINDOW, "missing_days": "skip"}
-        self.world: World = clicks(self.folder, source=source, validate={"volume": None, "drift": None})
+        self.world: World = clicks(self.folder, source=source, validate=dict.fromkeys(SWITCHES))
         (self.world.pipeline / "pipeline.yaml").write_text("name: clicks\n", encoding="utf-8")
         self.source: dict[date, Content] = {}
         self.held: dict[date, Content] = {}
