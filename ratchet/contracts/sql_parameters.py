@@ -16,6 +16,7 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+_ESCAPED = re.compile(r"\\(?=:)")
 
 
 def parameters(query: str) -> frozenset[str]:
@@ -26,6 +27,11 @@ def parameters(query: str) -> frozenset[str]:
 def filled(query: str, values: Mapping[str, str], *, other: Callable[[str], str] = str) -> str:
     """A query with other SQL in the place of each parameter. other: what a text, a name and a comment become."""
     return _TOKEN.sub(lambda found: values[found["name"]] if found["name"] else other(found[0]), query)
+
+
+def unescaped(query: str) -> str:
+    r"""A query with `:` in the place of `\:`, as SQLAlchemy reads a text: some queries are written for it."""
+    return _ESCAPED.sub("", query)
 
 
 def without_end(query: str) -> str:

@@ -56,6 +56,11 @@ def open_table(root: str, version: int | None = None) -> "DeltaTable":
             raise _unreadable(root, "column mapping") from error
         if "Unsupported" in str(error):
             raise _unreadable(root, str(error).partition("\n")[0]) from error
+        if version is not None and "version" in str(error):
+            raise ConfigurationError(
+                f"source.uri: the Delta table {root} has no version {version}",
+                remedy="set source.version to a version that the table still has, or leave it out",
+            ) from error
         raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
     return table
 

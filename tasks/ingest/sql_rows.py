@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from sqlalchemy import Connection, text
 
 from ratchet.contracts import paths
-from ratchet.contracts.sql_parameters import BOUNDS, PARAMETERS, filled, parameters, without_end
+from ratchet.contracts.sql_parameters import BOUNDS, PARAMETERS, filled, parameters, unescaped, without_end
 
 _ROWS = 65_536
 """Of a batch that is made of rows."""
@@ -66,7 +66,7 @@ def rows(connection: Connection, query: str, day: date, bounds: Bounds, wanted: 
 
 def _with_moments(query: str, day: date, bounds: Bounds, form: str) -> str:
     start, end = map(form.format, bounds)
-    return filled(query, {"date": f"'{paths.day(day)}'", "start": start, "end": end})
+    return unescaped(filled(query, {"date": f"'{paths.day(day)}'", "start": start, "end": end}))
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def _duckdb(connection: Connection, statement: str, columns: list[str], *, in_ut
 
 @contextmanager
 def _postgresql(connection: Connection, statement: str, columns: list[str], *, in_utc: bool) -> Iterator[Rows]:
-    """By ADBC, and by the driver of the connection if ADBC does not give a column whole."""
+    """By ADBC; by the driver of the connection if ADBC does not give a column whole, or knows no such log-in."""
     from adbc_driver_postgresql import dbapi
     from psycopg.conninfo import make_conninfo
     from psycopg.pq import Conninfo
@@ -88,16 +88,21 @@ def _postgresql(connection: Connection, statement: str, columns: list[str], *, i
     given = connection.dialect.create_connect_args(connection.engine.url)[1]
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
     address = make_conninfo("", **{name: value for name, value in given.items() if name in known})
-    with dbapi.connect(address) as copied, copied.cursor() as cursor:
-        if in_utc:
-            cursor.execute("set time zone 'UTC'")
-        cursor.execute(statement)
-        with cursor.fetch_record_batch() as reader:
-            types = [field.metadata.get(_TYPE, b"") for field in reader.schema if field.name in columns]
-            if {kind.decode() for kind in types} <= _COPIED:
-                found = _selected(reader, columns)
-                yield Rows(names=found.names, batches=map(_plain, found.batches))
-                return
+    try:
+        copying = dbapi.connect(address)
+    except dbapi.Error:  # ADBC has no Kerberos; SQLAlchemy is connected already
+        copying = None
+    if copying is not None:
+        with copying, copying.cursor() as cursor:
+            if in_utc:
+                cursor.execute("set time zone 'UTC'")
+            cursor.execute(statement)
+            with cursor.fetch_record_batch() as reader:
+                types = [field.metadata.get(_TYPE, b"") for field in reader.schema if field.name in columns]
+                if {kind.decode() for kind in types} <= _COPIED:
+                    found = _selected(reader, columns)
+                    yield Rows(names=found.names, batches=map(_plain, found.batches))
+                    return
     if in_utc:
         connection.exec_driver_sql("set time zone 'UTC'")
     yield _streamed(connection.execution_options(stream_results=True, no_parameters=True), statement, columns)
@@ -162,10 +167,14 @@ def _others(connection: Connection, query: str, day: date, bounds: Bounds, colum
     start, end = (moment.replace(tzinfo=None) for moment in bounds)
     used = parameters(query)
     values = {name: value for name, value in (("date", paths.day(day)), ("start", start), ("end", end)) if name in used}
-    bound = filled(query, {name: f":{name} " for name in PARAMETERS}, other=lambda found: found.replace(":", r"\:"))
+    bound = filled(query, {name: f":{name} " for name in PARAMETERS}, other=_as_text)
     result = connection.execution_options(stream_results=True).execute(text(bound), values)
     names = list(result.keys())
     return Rows(names=names, batches=_of_rows(result.partitions(_ROWS), names, columns))
+
+
+def _as_text(found: str) -> str:
+    return unescaped(found).replace(":", r"\:")
 
 
 def _streamed(connection: Connection, statement: str, columns: list[str]) -> Rows:

@@ -1,7 +1,7 @@
 import pytest
 
 from ratchet.contracts.source import SqlSource
-from ratchet.contracts.sql_parameters import filled, parameters, without_end
+from ratchet.contracts.sql_parameters import filled, parameters, unescaped, without_end
 
 SQL = {"date": "D", "start": "S", "end": "E"}
 
@@ -37,6 +37,13 @@ def test_a_parameter_is_no_part_of_a_text_a_name_a_comment_or_a_cast(query: str,
 )
 def test_the_end_of_a_query_is_cut(query: str, expected: str) -> None:
     assert without_end(query) == expected
+
+
+def test_a_query_that_was_written_for_sqlalchemy_means_the_same() -> None:
+    assert (
+        unescaped(filled(r"x\:\:date = :date and y = '12\:30' and z\:date", SQL))
+        == "x::date = D and y = '12:30' and z:date"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from ratchet.contracts import summaries
-from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.errors import ConfigurationError, DataRejected
 from tests.world import LAST, World, clicks, rows
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -91,6 +91,9 @@ def test_rows_that_a_deletion_vector_names_are_not_read(world: World, tmp_path: 
     assert found(world) == without(1, 3)
     world.document["source"]["version"] = 0
     assert found(world) == without()
+    world.document["source"]["version"] = 99
+    with pytest.raises(ConfigurationError, match=r"has no version 99; to do: set source\.version"):
+        found(world)
 
 
 def test_columns_are_read_under_the_names_of_the_table(world: World, tmp_path: Path) -> None:
