@@ -32,6 +32,15 @@ def _by_step(found: re.Match[str]) -> str:
     return "/".join(f"{{date:{part}}}" for part in found[1].split("/")) if found[1] else "{date}"
 
 
+def names_a_day(pattern: str) -> bool:
+    """Whether the text of a pattern is another one for each day."""
+    try:
+        day_pattern(pattern)
+    except ValueError:
+        return False
+    return True
+
+
 def day_folder(pattern: str) -> str:
     """The folder above the first wildcard of a pattern, and above its files."""
     steps = pattern.split("/")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from ratchet.contracts.csv_format import CsvFormat
-from ratchet.contracts.day_pattern import day_folder, day_pattern, varies
+from ratchet.contracts.day_pattern import day_folder, day_pattern, names_a_day
 from ratchet.contracts.document import Document
 from ratchet.contracts.environment import SOURCE_ADDRESSES, SOURCE_SECRETS
 from ratchet.contracts.errors import ConfigurationError
@@ -110,8 +110,8 @@ class FilesSource(_Source):
     @model_validator(mode="after")
     def _marker_is_of_a_day(self) -> Self:
         marker = self.ready.marker
-        if marker and not varies(marker) and not varies(day_folder(self.uri)):
-            raise ValueError(f"ready.marker {marker!r} would be of all days; write {{date}} into it: {{date}}.done")
+        if marker and not names_a_day(f"{day_folder(self.uri)}/{marker}"):
+            raise ValueError(f"ready.marker {marker!r} would be of many days; write {{date}} into it: {{date}}.done")
         return self
 
 

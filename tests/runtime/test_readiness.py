@@ -68,8 +68,11 @@ def test_a_day_without_files_lacks_nothing(tmp_path: Path) -> None:
     assert (found.files, found.lack, found.age_s) == ((), "", None)
 
 
-@pytest.mark.parametrize("uri", ["/data/{date}.csv", "/data/*/{date}/x.csv"])
+@pytest.mark.parametrize("uri", ["/data/{date}.csv", "/data/*/{date}/x.csv", "/data/{date:%Y/%m}/*/{date}.csv"])
 def test_a_marker_is_of_one_day(uri: str) -> None:
-    with pytest.raises(ValidationError, match=r"ready\.marker '_SUCCESS' would be of all days; write \{date\} into it"):
+    with pytest.raises(
+        ValidationError, match=r"ready\.marker '_SUCCESS' would be of many days; write \{date\} into it"
+    ):
         files(uri, marker="_SUCCESS")
     assert files(uri, marker="{date}.done").ready.marker == "{date}.done"
+    assert files("/data/{date:%Y/%m}/{date}.csv", marker="{date:%d}.done").ready.marker == "{date:%d}.done"
