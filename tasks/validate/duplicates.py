@@ -12,7 +12,7 @@ from tasks.validate.profile import Profile
 from tasks.validate.sketch import Sketch, shared
 
 _RULE, _ALLOWED = "duplicate", "rows that no other day has"
-_FEW = 0.1
+_FEW, _MOST = 0.1, 0.5
 _TIMES = 2
 _DAYS = 3
 _BACK = 7
@@ -64,7 +64,8 @@ def _check(day: date, name: str, sketches: dict[date, Sketch], breach: Breach) -
     ours = sketches.pop(day)
     most, twin = max((shared(ours, theirs), other) for other, theirs in sketches.items())
     usual = _usual(sketches)
-    limit = max(_FEW, min(_TIMES * usual, (1 + usual) / 2))
+    # Where days share most by nature, as those of a timetable, no share tells anything.
+    limit = 1.0 if usual > _MOST else max(_FEW, min(_TIMES * usual, (1 + usual) / 2))
     what = f"values of {name}" if name else "rows"
     return outcome(
         day,

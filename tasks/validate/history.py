@@ -24,6 +24,11 @@ class Measure:
     values: Mapping[date, float | None]
     is_share: bool
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether it differs between days."""
+        return len({value for value in self.values.values() if value is not None}) > 1
+
     def words(self, day: date | None) -> str:
         """Its value on a day, for people."""
         value = self.values.get(day) if day else None
@@ -33,7 +38,7 @@ class Measure:
 def measures(name: str, days: Mapping[date, Profile], spec: PipelineSpec) -> Iterator[Measure]:
     """The measures of a column that some day has."""
     found = {day: one.columns.get(name) for day, one in sorted(days.items())}
-    shares = {"missing": True, "median": False, "distinct": False, "predicts the label": True}
+    shares = {"missing": True, "median": False, "distinct": False, "prediction": True}
     for measure, is_share in shares.items():
         values = {day: _value(measure, one) if one else None for day, one in found.items()}
         if any(value is not None for value in values.values()):
@@ -51,7 +56,7 @@ def _value(measure: str, found: ColumnProfile) -> float | None:
             return found.missing_share
         case "distinct":
             return float(found.distinct) if found.hashes else None
-        case "predicts the label":
+        case "prediction":
             return found.predictive
     return median_of(found.histogram) if found.histogram else None
 

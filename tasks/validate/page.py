@@ -114,7 +114,11 @@ def _columns(request: StageRequest, findings: Findings) -> list[dict[str, Any]]:
                 "psi": findings.validation.psi.get(name),
                 "js": findings.validation.js.get(name),
                 "psi_last_week": findings.validation.psi_last_week.get(name),
-                "history": [chart(measure, request.data_date) for measure in measures(name, newest, request.spec)],
+                "history": [
+                    chart(measure, request.data_date)
+                    for measure in measures(name, newest, request.spec)
+                    if measure.has_changed
+                ],
                 "chart": charts.column(found, reference),
             }
         )

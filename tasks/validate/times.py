@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
+from statistics import median
 
 from ratchet.contracts.checks import Breach
 from ratchet.contracts.pipeline import PipelineSpec
@@ -74,6 +75,20 @@ def check_times(
             key=_KEY,
             breach="warn" if always or (not shares and share <= _MOST) else breach,
         )
+
+
+def check_earlier_times(profiles: Mapping[date, Profile], data_date: date, spec: PipelineSpec) -> Iterator[Check]:
+    """A warning for each earlier day with far more rows outside of it than the other days have."""
+    for name in spec.with_role("time") if spec.validate_.times else ():
+        found = {day: share for day, one in profiles.items() if (share := _share(one.columns[name])) is not None}
+        for day, share in found.items():
+            usual = median([other for one, other in found.items() if one != day] or [0.0])
+            if day != data_date and share > max(_FEW, _TIMES * usual):
+                observed = f"{percent(share)} of {count(profiles[day].rows, 'row')} outside of the day"
+                allowed = f"about {percent(usual)}, as on other days"
+                yield outcome(
+                    day, _RULE, name, passed=False, observed=observed, allowed=allowed, key=_KEY, breach="warn"
+                )
 
 
 def _share(found: ColumnProfile) -> float | None:

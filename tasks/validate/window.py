@@ -15,6 +15,7 @@ from tasks.validate.duplicates import check_copies
 from tasks.validate.label_rate import immature
 from tasks.validate.profile import Profile
 from tasks.validate.repeats import check_repeats
+from tasks.validate.times import check_earlier_times
 
 _FEW_LABELS = 0.5
 _KEYS = {"refused": "validate.bad_days", "let in": "validate.bad_days"}
@@ -78,6 +79,7 @@ def check_deliveries(
     mature = {day: found for day, found in profiles.items() if not immature(spec, data_date, day)}
     checks += _check_labels(mature, data_date, spec.label)
     checks += check_repeats(profiles, data_date, spec)
+    checks += check_earlier_times(profiles, data_date, spec)
     return checks
 
 

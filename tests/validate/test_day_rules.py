@@ -194,6 +194,14 @@ def test_a_source_whose_rows_always_lie_outside_is_a_warning(world: World) -> No
     assert "2026-11-20 18:00:00 up to 2026-11-21 18:00:00 (wall-clock time)" in check.allowed
 
 
+def test_an_earlier_day_with_the_times_of_another_is_a_warning(world: World) -> None:
+    found, refused = checked(world, yesterday, LAST - timedelta(days=2))
+    (check,) = failed(found, "times")
+    assert not refused
+    assert (check.day, check.column, check.severity) == (LAST - timedelta(days=2), "shown_at", "warning")
+    assert "100 % of 1,500 rows outside of the day" in check.observed
+
+
 def test_a_key_is_unique_in_each_day(world: World) -> None:
     world.document["validate"] = {"repeats": None, "unique": ["ticket", ["country", "shop"]]}
     found, refused = checked(world)
