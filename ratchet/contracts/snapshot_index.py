@@ -17,6 +17,7 @@ class HeldDay(Document):
     files: tuple[SourceFile, ...] = Field(description="The files of the source when the day was read.")
     listed: datetime | None = Field(None, description="When the source was listed for the run that read the day.")
     version: int = Field(description="Of the rows, see ratchet.contracts.data_versions.")
+    answer: str = Field("", description="What source.changed said before the day was read; empty without it.")
     etag: str = Field(
         "", description="Of the file in the store when its bytes were last compared with the digest; empty if not yet."
     )
@@ -27,9 +28,14 @@ class SnapshotIndex(Document):
 
     days: dict[date, HeldDay] = Field(default_factory=dict)
 
-    def unchanged(self, planned: SourceDay) -> SnapshotDay | None:
-        """The day as it is held, if the source still has the files that it was read from; None if it has to be read."""
+    def unchanged(self, planned: SourceDay, answer: str | None = None) -> SnapshotDay | None:
+        """The day as it is held, if the source still has the files that it was read from; None if it has to be read.
+
+        answer: of source.changed, if it was asked.
+        """
         held = self.days.get(planned.day)
+        if held is not None and answer is not None and held.answer != answer:
+            return None
         if held is None or held.files != planned.files or held.version != data_versions.ROWS:
             return None
         return held.day

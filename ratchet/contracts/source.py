@@ -130,6 +130,12 @@ class SqlSource(_Source):
         "These are timestamps with a zone in PostgreSQL and DuckDB, where a column without a zone counts as UTC; text "
         "like 2026-11-20 04:00:00 in UTC in SQLite; and timestamps without a zone, in UTC, elsewhere."
     )
+    changed: Annotated[str, AfterValidator(_names_the_day)] | None = Field(
+        None,
+        description="A SELECT of one row, with the same parameters, that is another one when the rows of a day have "
+        "changed: `SELECT max(updated_at), count(*) FROM orders WHERE day = :date`. Ingest asks it for each day of the "
+        "window, and reads a day again when its answer changes. Without it, a day is read once.",
+    )
 
 
 class DeltaSource(_Source):

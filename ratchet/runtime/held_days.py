@@ -29,6 +29,8 @@ _TRIES = 20
 _THREADS = 8
 _FILE = "source."
 _VERSION = "version.rows"
+ANSWER = "changed.answer"
+"""The part of a day's fingerprint with what source.changed said."""
 
 
 def table_of(spec: PipelineSpec) -> str:
@@ -129,7 +131,8 @@ def _made_again(store: Store, spec: PipelineSpec) -> SnapshotIndex:
         day = SnapshotDay.model_validate(result.summary)
         if day.file.key.startswith(f"{table}/"):
             files = tuple(_file(name, text) for name, text in result.parts.items() if name.startswith(_FILE))
-            days[day.day] = HeldDay(day=day, files=files, version=int(result.parts.get(_VERSION, "1")))
+            answer, version = result.parts.get(ANSWER, ""), int(result.parts.get(_VERSION, "1"))
+            days[day.day] = HeldDay(day=day, files=files, version=version, answer=answer)
     return SnapshotIndex(days=days)
 
 

@@ -4,8 +4,8 @@ The identity of a day decides whether ingest reads it again:
 - files: each file's name, size and ETag (S3) or modification time.
 - delta: the table's files of that day if the table is partitioned by the day, else the table's version.
 - sql: the query and the date, and the bounds of the day if the query has :start and :end. A database does not report
-  whether rows have changed, so ingest reads a day once, when it is first in a window; `rebuild` reads it again. A
-  nightly run thus queries the database only for the new day.
+  whether rows have changed, so ingest reads a day once, when it is first in a window; `rebuild` reads it again, and so
+  does another answer to source.changed. A nightly run thus reads only the new day.
 """
 
 import errno

@@ -23,10 +23,13 @@ _REMEDY: dict[AsOf, str] = {
 }
 
 
-def take_held(ctx: StageContext, index: SnapshotIndex, stored: Mapping[str, Entry]) -> dict[date, SnapshotDay]:
+def take_held(
+    ctx: StageContext, index: SnapshotIndex, stored: Mapping[str, Entry], answers: Mapping[date, str]
+) -> dict[date, SnapshotDay]:
     """The days whose rows are those that the table has: planned so, or not changed in the source since they were read.
 
-    stored: the files of the table. One that is cut or changed is not taken: then the day is read again. Raises
+    stored: the files of the table. One that is cut or changed is not taken: then the day is read again. answers: of
+    source.changed, for the days of which it was asked. Raises
     CorruptArtifact for one that is planned to come from the snapshot, and SourceChanged if another run has read other
     rows of a day since this one listed the source.
     """
@@ -38,7 +41,9 @@ def take_held(ctx: StageContext, index: SnapshotIndex, stored: Mapping[str, Entr
                 f"{planned.day}: another run has read other rows of it since this run was planned",
                 remedy="run again if no retry follows",
             )
-        day = planned.held or (None if rebuilds(ctx, planned.day) else index.unchanged(planned))
+        day = planned.held or (
+            None if rebuilds(ctx, planned.day) else index.unchanged(planned, answers.get(planned.day))
+        )
         if day is not None and _is_whole(ctx, day, index, stored, compare=planned.day in compared):
             taken[planned.day] = day
         elif planned.held is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, CursorResult, text
 
 from ratchet.contracts import paths
 from ratchet.contracts.sql_parameters import BOUNDS, PARAMETERS, filled, parameters, unescaped, without_end
@@ -27,6 +27,11 @@ _COPIED = frozenset(
 _TYPE = b"POSTGRESQL:type"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+
+_WITH_ZONE = "timestamptz '{:%Y-%m-%d %H:%M:%S}+00'"
+_FORMS = {"sqlite": "'{:%Y-%m-%d %H:%M:%S}'", "duckdb": _WITH_ZONE, "postgresql": _WITH_ZONE}
+"""How a moment is written into a query, by kind of database."""
+_IN_UTC = {"duckdb": "set TimeZone = 'UTC'", "postgresql": "set time zone 'UTC'"}
 
 Bounds = tuple[datetime, datetime]
 """The first moment of a day and that of the next one."""
@@ -54,14 +59,26 @@ def rows(connection: Connection, query: str, day: date, bounds: Bounds, wanted: 
     kind = connection.dialect.name
     columns = list(wanted)
     if kind == "sqlite":
-        yield _sqlite(connection, _with_moments(query, day, bounds, "'{:%Y-%m-%d %H:%M:%S}'"), columns)
+        yield _sqlite(connection, _with_moments(query, day, bounds, _FORMS[kind]), columns)
     elif kind in {"duckdb", "postgresql"}:
-        statement = without_end(_with_moments(query, day, bounds, "timestamptz '{:%Y-%m-%d %H:%M:%S}+00'"))
+        statement = without_end(_with_moments(query, day, bounds, _FORMS[kind]))
         reader = _duckdb if kind == "duckdb" else _postgresql
         with reader(connection, statement, columns, in_utc=bool(parameters(query) & BOUNDS)) as found:
             yield found
     else:
         yield _others(connection, query, day, bounds, columns)
+
+
+def first_rows(connection: Connection, query: str, day: date, bounds: Bounds) -> list[tuple[Any, ...]]:
+    """At most two rows of a query for a day. Raises the errors of the database's driver."""
+    kind = connection.dialect.name
+    if kind not in _FORMS:
+        return [tuple(row) for row in _bound(connection, query, day, bounds).fetchmany(2)]
+    if parameters(query) & BOUNDS and kind in _IN_UTC:
+        connection.exec_driver_sql(_IN_UTC[kind])
+    statement = without_end(_with_moments(query, day, bounds, _FORMS[kind]))
+    result = connection.execution_options(no_parameters=True).exec_driver_sql(statement)
+    return [tuple(row) for row in result.fetchmany(2)]
 
 
 def _with_moments(query: str, day: date, bounds: Bounds, form: str) -> str:
@@ -73,7 +90,7 @@ def _with_moments(query: str, day: date, bounds: Bounds, form: str) -> str:
 def _duckdb(connection: Connection, statement: str, columns: list[str], *, in_utc: bool) -> Iterator[Rows]:
     own: Any = connection.connection.driver_connection
     if in_utc:
-        own.execute("set TimeZone = 'UTC'")
+        own.execute(_IN_UTC["duckdb"])
     with own.sql(statement).to_arrow_reader(_ROWS) as reader:
         yield _selected(reader, columns)
 
@@ -95,7 +112,7 @@ def _postgresql(connection: Connection, statement: str, columns: list[str], *, i
     if copying is not None:
         with copying, copying.cursor() as cursor:
             if in_utc:
-                cursor.execute("set time zone 'UTC'")
+                cursor.execute(_IN_UTC["postgresql"])
             cursor.execute(statement)
             with cursor.fetch_record_batch() as reader:
                 types = [field.metadata.get(_TYPE, b"") for field in reader.schema if field.name in columns]
@@ -104,7 +121,7 @@ def _postgresql(connection: Connection, statement: str, columns: list[str], *, i
                     yield Rows(names=found.names, batches=map(_plain, found.batches))
                     return
     if in_utc:
-        connection.exec_driver_sql("set time zone 'UTC'")
+        connection.exec_driver_sql(_IN_UTC["postgresql"])
     yield _streamed(connection.execution_options(stream_results=True, no_parameters=True), statement, columns)
 
 
@@ -163,14 +180,19 @@ def _sqlite(connection: Connection, statement: str, columns: list[str]) -> Rows:
 
 
 def _others(connection: Connection, query: str, day: date, bounds: Bounds, columns: list[str]) -> Rows:
+    result = _bound(connection, query, day, bounds)
+    names = list(result.keys())
+    return Rows(names=names, batches=_of_rows(result.partitions(_ROWS), names, columns))
+
+
+def _bound(connection: Connection, query: str, day: date, bounds: Bounds) -> CursorResult[Any]:
+    """The result of a query whose moments are bound, for a database of which nothing is known."""
     # SQLAlchemy takes each `:name` for a parameter, also in a text, and `:date::text` for one that is called `dat`.
     start, end = (moment.replace(tzinfo=None) for moment in bounds)
     used = parameters(query)
     values = {name: value for name, value in (("date", paths.day(day)), ("start", start), ("end", end)) if name in used}
     bound = filled(query, {name: f":{name} " for name in PARAMETERS}, other=_as_text)
-    result = connection.execution_options(stream_results=True).execute(text(bound), values)
-    names = list(result.keys())
-    return Rows(names=names, batches=_of_rows(result.partitions(_ROWS), names, columns))
+    return connection.execution_options(stream_results=True).execute(text(bound), values)
 
 
 def _as_text(found: str) -> str:

@@ -2,23 +2,25 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.source import SqlSource
 from ratchet.contracts.source_uri import database_place
 from ratchet.runtime.source_variables import expand, hide
 from tasks.ingest.declared import rejection, require, to_snapshot
-from tasks.ingest.sql_rows import Bounds, MixedTypes, rows
+from tasks.ingest.sql_rows import Bounds, MixedTypes, first_rows, rows
 from tasks.ingest.traits import SourceTraits
 
 _NAME = "source.query"
@@ -47,6 +49,46 @@ def read_query(
     `NAME.COLUMN`, each of the type that it has there.
     Raises DataRejected, ConfigurationError (an invalid URL, driver or query) and Unavailable.
     """
+    others = {name.partition(".")[2]: kind for name, kind in also.items()}
+    wanted = {**others, **columns}
+    try:
+        with _connected(source) as connection, rows(connection, source.query, day, bounds, wanted) as found:
+            require(found.names, day=day, name=_NAME, columns=wanted)
+            for batch in found.batches:
+                cast = to_snapshot(batch, day, _NAME, columns, traits, text=True)
+                if also:
+                    added = to_snapshot(batch, day, _NAME, others, traits, text=True)
+                    cast = pa.RecordBatch.from_arrays([*cast.columns, *added.columns], names=[*columns, *also])
+                yield cast
+    except MixedTypes as error:
+        raise rejection(
+            day,
+            _NAME,
+            f"column {error.column} mixes types: {error}",
+            remedy=f"cast {error.column} in source.query",
+        ) from error
+
+
+def changes(source: SqlSource, days: Mapping[date, Bounds]) -> dict[date, str]:
+    """A digest of what source.changed answers for each day. days: their bounds. Raises what `read_query` raises."""
+    if source.changed is None or not days:
+        return {}
+    found = {}
+    with _connected(source, "source.changed") as connection:
+        for day, bounds in days.items():
+            answer = first_rows(connection, source.changed, day, bounds)
+            if len(answer) != 1:
+                raise ConfigurationError(
+                    f"source.changed gives {'no row' if not answer else 'several rows'} for {day}",
+                    remedy="write it so that it gives one row, as in SELECT max(updated_at), count(*) FROM ...",
+                )
+            found[day] = digest_of([str(value) for value in answer[0]])
+    return found
+
+
+@contextmanager
+def _connected(source: SqlSource, key: str = _NAME) -> Iterator[Connection]:
+    """A connection to the database. key: of the query that it is for. Its errors are explained."""
     uri = expand(source.uri, secret=True)
     try:
         place = database_place(uri)
@@ -70,25 +112,9 @@ def read_query(
     driver: Any = engine.dialect.dbapi
     try:
         with engine.connect() as connection:
-            others = {name.partition(".")[2]: kind for name, kind in also.items()}
-            wanted = {**others, **columns}
-            with rows(connection, source.query, day, bounds, wanted) as found:
-                require(found.names, day=day, name=_NAME, columns=wanted)
-                for batch in found.batches:
-                    cast = to_snapshot(batch, day, _NAME, columns, traits, text=True)
-                    if also:
-                        added = to_snapshot(batch, day, _NAME, others, traits, text=True)
-                        cast = pa.RecordBatch.from_arrays([*cast.columns, *added.columns], names=[*columns, *also])
-                    yield cast
-    except MixedTypes as error:
-        raise rejection(
-            day,
-            _NAME,
-            f"column {error.column} mixes types: {error}",
-            remedy=f"cast {error.column} in source.query",
-        ) from error
+            yield connection
     except (DBAPIError, InvalidRequestError, driver.Error, *_copy_errors(place.kind)) as error:
-        raise _explain(error, source) from None
+        raise _explain(error, source, key) from None
     finally:
         engine.dispose()
 
@@ -101,13 +127,13 @@ def _copy_errors(kind: str) -> tuple[type[Exception], ...]:
     return (Error,)
 
 
-def _explain(error: Exception, source: SqlSource) -> RatchetError:
+def _explain(error: Exception, source: SqlSource, key: str) -> RatchetError:
     """An error of the database in one line, without the URL, which may contain a password."""
     cause = getattr(error, "orig", None) or error
     message = hide(_SERVERS_OWN.sub("", str(cause)).partition("\n")[0], source.uri)
     if _is_of_the_server(cause, message):
         return Unavailable(f"source.uri: the database {source.uri!r} does not answer: {message}")
-    return ConfigurationError(f"source.query: {message}", remedy="correct the query, or the rights of its user")
+    return ConfigurationError(f"{key}: {message}", remedy="correct the query, or the rights of its user")
 
 
 def _is_of_the_server(cause: Any, message: str) -> bool:

@@ -17,12 +17,13 @@ from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.snapshot import KeptRows, Snapshot, SnapshotDay
 from ratchet.contracts.snapshot_index import HeldDay, SnapshotIndex
+from ratchet.contracts.source import SqlSource
 from ratchet.contracts.source_columns import as_written
 from ratchet.contracts.widths import widths
 from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.runtime.days import DayParts, NewPart
-from ratchet.runtime.held_days import file_parts, hold, read_index, table_of
+from ratchet.runtime.held_days import ANSWER, file_parts, hold, read_index, table_of
 from ratchet.runtime.source_reach import check_reach
 from ratchet.store.publishing import Transaction
 from tasks.ingest.absence import NO_FILES, NO_ROWS, absent_error
@@ -47,12 +48,13 @@ def run(ctx: StageContext) -> Finished:
     with ctx.phase("held"):
         index = read_index(ctx.store, ctx.spec) if not ctx.request.another_source else SnapshotIndex()
         stored = {entry.key: entry for entry in ctx.store.list(table)}
-        taken = take_held(ctx, index, stored)
+        answers = _answers(ctx)
+        taken = take_held(ctx, index, stored, answers)
     planned = {day.day: day for day in ctx.request.source if day.files and day.day not in taken}
     absent = {day.day: NO_FILES for day in ctx.request.source if day.day not in taken | planned}
     _refuse_absent(ctx, absent)
     with ctx.phase("days"), _final_for_then(ctx):
-        read = _days(ctx, columns, table, [*planned.values()])
+        read = _days(ctx, columns, table, [*planned.values()], answers)
     emptied = take_filled(ctx, index, stored, planned, read)
     taken, read = taken | emptied, [day for day in read if day.day not in emptied]
     days = sorted((day for day in [*taken.values(), *read] if day.file.rows), key=lambda day: day.day)
@@ -64,7 +66,7 @@ def run(ctx: StageContext) -> Finished:
         schema = arrow_schema(columns).append(pa.field(PARTITION, pa.date32()))
         is_now = ctx.request.as_of == "now" and not ctx.request.another_source
         if not ctx.request.another_source:  # before the table has them: a day that is read is never lost
-            made = _read_now(ctx, table, planned, read)
+            made = _read_now(ctx, table, planned, read, answers)
             hold(ctx.store, ctx.spec, made, compared(index, taken, stored), replace=is_now)
         files = {day.day: day.file for day in days}
         version = (commit if is_now else commit_past)(ctx.store, table, schema, files, on_repair=ctx.log.warning)
@@ -96,8 +98,28 @@ def run(ctx: StageContext) -> Finished:
     )
 
 
+def _answers(ctx: StageContext) -> dict[date, str]:
+    """What the source says of changes, before a day is read: of a change meanwhile the next run will know."""
+    source, request = ctx.spec.source, ctx.request
+    if (
+        not isinstance(source, SqlSource)
+        or source.changed is None
+        or not request.reads_source
+        or request.as_of != "now"
+    ):
+        return {}
+    from tasks.ingest.sql_source import changes
+
+    days = [day.day for day in request.source if day.files and day.held is None]
+    return changes(source, {day: ctx.spec.day_bounds(day) for day in days})
+
+
 def _read_now(
-    ctx: StageContext, table: str, planned: Mapping[date, SourceDay], read: Sequence[SnapshotDay]
+    ctx: StageContext,
+    table: str,
+    planned: Mapping[date, SourceDay],
+    read: Sequence[SnapshotDay],
+    answers: Mapping[date, str],
 ) -> dict[date, HeldDay]:
     """What the index has to say of the days that were read from the source."""
     etags = {entry.key: entry.etag for entry in ctx.store.list(table)} if read else {}
@@ -107,6 +129,7 @@ def _read_now(
             files=planned[day.day].files,
             listed=ctx.request.listed,
             version=data_versions.ROWS,
+            answer=answers.get(day.day, ""),
             etag=etags.get(day.file.key, ""),
         )
         for day in read
@@ -177,7 +200,13 @@ def _list(days: Iterable[date], most: int = 10) -> str:
     return ", ".join(map(paths.day, ordered[:most])) + more
 
 
-def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted: list[SourceDay]) -> list[SnapshotDay]:
+def _days(
+    ctx: StageContext,
+    columns: dict[str, ColumnType],
+    table: str,
+    wanted: list[SourceDay],
+    answers: Mapping[date, str],
+) -> list[SnapshotDay]:
     """Every day's file, oldest first; without the days for which a query gives no rows."""
     seen = SourceTraits()
     parts = DayParts(
@@ -189,7 +218,7 @@ def _days(ctx: StageContext, columns: dict[str, ColumnType], table: str, wanted:
             "config.columns": " ".join(columns),
             **flatten(as_written(ctx.spec.source), "config.source"),
         },
-        identity=file_parts,
+        identity=lambda day: {**file_parts(day), **({ANSWER: answers[day.day]} if day.day in answers else {})},
         make=partial(_make, ctx, columns, table, seen),
         read=lambda found: SnapshotDay.model_validate(found.result.summary),
         indexed=False,  # the index of the snapshot has them

@@ -12,10 +12,11 @@ import pytest
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-from ratchet.contracts import summaries
+from ratchet.contracts import paths, summaries
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.errors import ConfigurationError, DataRejected, Unavailable
 from ratchet.contracts.source import SqlSource
+from ratchet.runtime.held_days import table_of
 from ratchet.runtime.sources import list_days
 from tasks.ingest.sql_source import read_query
 from tasks.ingest.traits import SourceTraits
@@ -153,3 +154,63 @@ def test_a_night_of_a_database_reads_its_own_moments(tmp_path: Path, monkeypatch
     world.log.truncate(0)
     world.run("ingest")
     assert world.log.getvalue().count("ingested") == 3
+
+
+def night(world: World) -> list[date]:
+    """The days that ingest reads."""
+    world.log.truncate(0)
+    world.log.seek(0)
+    world.run("ingest")
+    lines = [line for line in world.log.getvalue().splitlines() if "ingested" in line]
+    return [day for day in WINDOW if any(str(day) in line for line in lines)]
+
+
+WINDOW = [LAST - timedelta(days=back) for back in (2, 1, 0)]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_day_is_read_again_when_the_database_says_that_it_has_changed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = clicks(tmp_path)
+    path = tmp_path / "clicks.db"
+    connect: Any = sqlite3.connect if kind == "sqlite" else duckdb.connect
+
+    def change(*statements: str) -> None:
+        connection = connect(path)
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+        connection.close()
+
+    row = "(1, '{0} 12:00:00', 'DE', 1.5, 1, '{0}', 1), (2, '{0} 12:00:00', 'DE', 2.5, 0, '{0}', 1)"
+    change(
+        "create table clicks (query_id bigint, shown_at text, country text, price double, clicked bigint, day text,"
+        " updated_at bigint)",
+        *(f"insert into clicks values {row.format(day)}" for day in WINDOW),
+    )
+    monkeypatch.setenv("RATCHET_SOURCE_CLICKS", f"{kind}:///{path}")
+    world.document["source"] = source = {
+        "kind": "sql", "uri": "${RATCHET_SOURCE_CLICKS}", "query": "select * from clicks where day = :date",
+        "changed": "select max(updated_at), count(*) from clicks where day = :date", "window_days": 3,
+    }  # fmt: skip
+    assert night(world) == WINDOW
+    assert night(world) == []
+    change(f"update clicks set price = 9, updated_at = 2 where query_id = 1 and day = '{WINDOW[0]}'")
+    assert night(world) == WINDOW[:1]
+    change(f"delete from clicks where query_id = 2 and day = '{WINDOW[1]}'")
+    assert night(world) == WINDOW[1:2]
+    world.store.delete(paths.snapshot_index(table_of(world.spec)))
+    assert night(world) == []
+    del source["changed"]
+    assert night(world) == []
+    for query, said in (
+        ("select day from clicks where day >= :date", "several rows"),
+        ("select 1 from clicks where :date is null", "no row"),
+    ):
+        source["changed"] = query
+        with pytest.raises(ConfigurationError, match=rf"source\.changed gives {said} for 2026-11-18"):
+            night(world)
+    source["changed"] = "select nothing_such where :date is null"
+    with pytest.raises(ConfigurationError, match=r"^source\.changed: .*nothing_such"):
+        night(world)
