@@ -4,8 +4,7 @@ import json
 import re
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic import TypeAdapter, ValidationError
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact
@@ -13,6 +12,7 @@ from ratchet.contracts.fingerprint import canonical, digest, digest_of
 
 _EXPONENT = re.compile(rb" -?\d[\d.]*e")
 """What may be a number with an exponent; in a text it costs time and nothing else."""
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _Model = TypeVar("_Model", bound=Document)
 
 
@@ -46,7 +46,7 @@ def unseal(data: bytes, model: type[_Model], *, where: str, remedy: str) -> _Mod
 
 def _render(sealed: dict[str, Any]) -> bytes:
     """As `json` writes it with one blank of indentation; pydantic writes the same, but for exponents, and faster."""
-    fast = to_json(sealed, indent=1)
+    fast = _JSON.dump_json(sealed, indent=1)
     return (
         json.dumps(sealed, indent=1, ensure_ascii=False, allow_nan=False).encode() if _EXPONENT.search(fast) else fast
     )

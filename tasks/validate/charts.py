@@ -1,8 +1,8 @@
 """The charts of the validation page."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import date
-from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -118,8 +118,8 @@ def _shares(histogram: dict[int, int], cuts: Sequence[float]) -> list[float]:
     shares = [0.0] * (len(cuts) - 1)
     for number, found in histogram.items():
         low, high = grid.edges(number)
-        for i, (left, right) in enumerate(pairwise(cuts)):
-            overlap = min(high, right) - max(low, left)
+        for i in range(max(0, bisect_right(cuts, low) - 1), min(len(shares), bisect_left(cuts, high))):
+            overlap = min(high, cuts[i + 1]) - max(low, cuts[i])
             if overlap > 0:
                 shares[i] += found / rows * overlap / (high - low)
     return shares
