@@ -34,7 +34,7 @@ class Volume(Document):
         None,
         description="Columns whose values are counted by themselves: the rows of one country may vanish while the "
         "total holds. Categorical and bool columns, and those with `in`. Without it, those of them that "
-        "evaluate.slices names. The range of a value is always that of similar_days, and twice as wide.",
+        "evaluate.slices names, which only warn. The range is that of similar_days, and twice as wide.",
     )
     on_breach: Breach = Field("fail", description="What to do outside the range, of all rows or of a value.")
 

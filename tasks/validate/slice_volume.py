@@ -23,7 +23,10 @@ _LISTED = 3
 def check_slices(
     day: date, today: Profile, before: Mapping[date, Profile], rule: Volume, spec: PipelineSpec
 ) -> Iterator[Check]:
-    """Check each value of the columns of validate.volume.by, or of evaluate.slices, that usually has enough rows."""
+    """Check each value of the columns of validate.volume.by, or of evaluate.slices, that usually has enough rows.
+
+    Slices of evaluate that are not named in validate.volume.by only warn: a campaign among them may end.
+    """
     for name in sliced_columns(spec):
         days = {other: found.columns[name] for other, found in before.items() if name in found.columns}
         if len(days) < _DAYS:
@@ -87,5 +90,5 @@ def _result(
         observed=observed,
         allowed=allowed,
         key="validate.volume.by",
-        breach="warn" if warns else rule.on_breach,
+        breach="warn" if warns or rule.by is None else rule.on_breach,
     )

@@ -140,8 +140,8 @@ def leaked(rows: dict[str, Any], day: date) -> None:
         (twice, "repeats", "ticket", "error", "6.25 % of 1,600 rows: rows repeat a value of ticket"),
         (half_of_the_clicks, "label rate", "clicked", "error", "of 1,500 labelled rows"),
         (a_country_less, "lost categories", "country", "error", "no row with 'US' (at least 1"),
-        (a_country_less, "slice volume", "country", "error", "'US': 0 rows, not "),
-        (most_of_a_country, "slice volume", "country", "error", "'US': "),
+        (a_country_less, "slice volume", "country", "warning", "'US': 0 rows, not "),
+        (most_of_a_country, "slice volume", "country", "warning", "'US': "),
         (mojibake, "new categories", "country", "warning", "2.67 % of the rows have a value that no earlier day has"),
         (stuck, "constant", "price", "error", "9.99 on each of 1,500 rows"),
         (leaked, "leak", "price", "error", "predicts clicked alone by 1.000; 0.0"),
@@ -200,6 +200,13 @@ def test_an_earlier_day_with_the_times_of_another_is_a_warning(world: World) -> 
     assert not refused
     assert (check.day, check.column, check.severity) == (LAST - timedelta(days=2), "shown_at", "warning")
     assert "100 % of 1,500 rows outside of the day" in check.observed
+
+
+def test_a_slice_that_validate_names_refuses_the_night(world: World) -> None:
+    world.document["validate"] = {"volume": {"by": ["country"]}, "drift": None}
+    found, refused = checked(world, most_of_a_country)
+    (check,) = failed(found, "slice volume")
+    assert (refused, check.column, check.severity) == (True, "country", "error")
 
 
 def test_a_key_is_unique_in_each_day(world: World) -> None:
