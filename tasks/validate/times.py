@@ -16,7 +16,7 @@ Bounds = tuple[datetime, datetime]
 """The first moment of a day and that of the next one, without a zone, as the snapshot has timestamps."""
 
 _RULE, _KEY = "times", "validate.times"
-_FEW = 0.01
+_FEW, _MANY = 0.01, 0.05
 _TIMES = 3
 _MOST = 0.5
 
@@ -73,7 +73,7 @@ def check_times(
             observed=observed,
             allowed=allowed + (": see source.timezone and source.day_starts" if always else ""),
             key=_KEY,
-            breach="warn" if always or (not shares and share <= _MOST) else breach,
+            breach="warn" if always or share <= _MANY or (not shares and share <= _MOST) else breach,
         )
 
 

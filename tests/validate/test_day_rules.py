@@ -202,6 +202,15 @@ def test_an_earlier_day_with_the_times_of_another_is_a_warning(world: World) -> 
     assert "100 % of 1,500 rows outside of the day" in check.observed
 
 
+def test_a_few_late_rows_are_a_warning(world: World) -> None:
+    def some_late(rows: dict[str, Any], day: date) -> None:
+        rows["shown_at"][-30:] += np.timedelta64(1, "D")
+
+    found, refused = checked(world, some_late)
+    (check,) = failed(found, "times")
+    assert (refused, check.severity) == (False, "warning")
+
+
 def test_a_slice_that_validate_names_refuses_the_night(world: World) -> None:
     world.document["validate"] = {"volume": {"by": ["country"]}, "drift": None}
     found, refused = checked(world, most_of_a_country)
