@@ -10,8 +10,7 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.fingerprint import canonical, digest, digest_of
 
-_EXPONENT = re.compile(rb" -?\d[\d.]*e")
-"""What may be a number with an exponent; in a text it costs time and nothing else."""
+_NUMBER = re.compile(rb'(?m)(^ +|(?<!\\)(?:\\\\)*": )(-?(?:0\.0000\d+|\d[\d.]*e[-+]?\d+))(?=,?$)')
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _Model = TypeVar("_Model", bound=Document)
 
@@ -45,8 +44,13 @@ def unseal(data: bytes, model: type[_Model], *, where: str, remedy: str) -> _Mod
 
 
 def _render(sealed: dict[str, Any]) -> bytes:
-    """As `json` writes it with one blank of indentation; pydantic writes the same, but for exponents, and faster."""
-    fast = _JSON.dump_json(sealed, indent=1)
-    return (
-        json.dumps(sealed, indent=1, ensure_ascii=False, allow_nan=False).encode() if _EXPONENT.search(fast) else fast
-    )
+    """As `json` writes it with one blank of indentation. pydantic writes the same nine times faster, but for numbers.
+
+    Such numbers are below 0.0001 or have an exponent. In a line they are behind the blanks, or behind a key: a quote
+    that is part of a text has a backslash before it.
+    """
+    return _NUMBER.sub(_as_json_writes, _JSON.dump_json(sealed, indent=1))
+
+
+def _as_json_writes(found: re.Match[bytes]) -> bytes:
+    return found[1] + repr(float(found[2])).encode()

@@ -38,8 +38,8 @@ def fit(
     weights = sum(one.length for one in columns.lists if one.weights)
     mean = np.array([*(one.mean for one in numbers), *[0.0] * weights])
     std = np.array([*(one.std for one in numbers), *[1.0] * weights])
-    plain = range(len(columns.numeric))
-    ends = tuple((edges(quantiles, column, BINS) - mean[column]) / std[column] for column in plain)
+    plain, summaries = range(len(columns.numeric)), [np.concatenate(quantiles)] if quantiles else []
+    ends = tuple((edges(summaries, column, BINS) - mean[column]) / std[column] for column in plain)
     fitted = FittedState(mean=mean, std=std, vocabulary=known, edges=ends, label_mean=label.mean, label_std=label.std)
     if statistics is None:
         return fitted

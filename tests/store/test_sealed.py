@@ -47,6 +47,8 @@ values = st.recursive(
 
 @given(values)
 @example([1e-05, 1e16, -1.5e-7, {"a": 5e300}, [1e22], " 1e5"])
+@example([0.00015, 1.5e-05, -0.00009999, [0.0001]])
+@example({'a": 1e5': '": 1e-5', "a\\": 1.5e-05, 'a\\"': 2e-07, "b": ["  1e-5", "0.00001"], "1e-5": {"\\": 1e-05}})
 def test_the_bytes_are_those_of_every_release(value: Any) -> None:
     plain = {"value": value}
     sealed = {"sha256": digest_of(plain), "document": plain}
