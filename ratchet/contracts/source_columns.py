@@ -10,8 +10,9 @@ from ratchet.contracts.source import Source
 
 
 def as_written(source: Source) -> dict[str, object]:
-    """What identifies the rows of a table beside its columns: names and codes; empty where there are none."""
-    found: dict[str, object] = {"names": source.names, "codes": source.codes}
+    """What identifies the rows of a table beside its columns: other names, and codes; empty where there are none."""
+    names = {name: own for name, own in source.names.items() if own != name}
+    found: dict[str, object] = {"names": names, "codes": source.codes}
     return {key: value for key, value in found.items() if value}
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ratchet.contracts import paths
+from ratchet.contracts.csv_format import CsvFormat
 from ratchet.contracts.day_pattern import day_folder, day_pattern, fill, varies
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest_of
@@ -36,6 +37,8 @@ from ratchet.store.base import Entry, Store
 from ratchet.store.opening import open_store
 
 _PARALLEL_LISTINGS = 8
+_NO_CSV = re.compile(r"\.(parquet|json|jsonl|ndjson)(\.\w+)?$", re.IGNORECASE)
+"""The names of files that are no CSV, packed or not."""
 DayBounds = Callable[[date], tuple[datetime, datetime]]
 _UTC_DAYS: DayBounds = partial(day_bounds, timezone="UTC", starts="00:00")
 
@@ -112,11 +115,16 @@ def readable(what: str | Path) -> Iterator[None]:
 def identity(source: FilesSource, root: str, entry: Entry) -> str:
     """The identity of a file, which changes with it: size and modification time of a local file, else the ETag.
 
-    So it does where the pipeline file says otherwise how CSV files are written.
+    So it does where the pipeline file says otherwise how CSV files are written, if it may be one.
     """
     own = f"{entry.bytes}-{entry.modified_ns}" if root.startswith("file://") else entry.etag
-    said = source.csv.model_dump(exclude_none=True)
+    said = csv_of(source, entry.key).model_dump(exclude_none=True)
     return f"{own} csv:{digest_of(said)}" if said else own
+
+
+def csv_of(source: FilesSource, name: str) -> CsvFormat:
+    """What the pipeline file says of the CSV in a file; nothing if its name says that it is Parquet or JSON."""
+    return CsvFormat() if _NO_CSV.search(name) else source.csv
 
 
 def _file_days(source: FilesSource, root: str, pattern: str, days: Sequence[date]) -> tuple[SourceDay, ...]:

@@ -34,7 +34,7 @@ def read_csv(
     except Ambiguous as error:
         raise rejection(day, name, f"cannot be read as CSV: {error.cause}", remedy=error.remedy) from error
     present = header(path, form)
-    require(present, day=day, name=name, columns=columns, remedy=header_remedy(present, beginning(path)))
+    require(present, day=day, name=name, columns=columns, remedy=header_remedy(present, beginning(path), given))
     traits.extra |= {*present} - {*columns}
     if form.said:
         traits.forms.add(form.said)

@@ -38,6 +38,7 @@ _ANOTHER_PAGE = re.compile(
     % {b"letters": _LETTERS, b"in_words": _IN_WORDS}
 )
 """Bytes that cp1252 has not; what it makes of other alphabets; signs in words, and capitals behind small letters."""
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
 
 
@@ -76,7 +77,7 @@ class CsvForm:
 def recognise(path: Path, columns: dict[str, ColumnType], given: CsvFormat) -> CsvForm:
     """The form of a file. Raises Ambiguous, and Arrow's errors for a file that is no CSV."""
     begin = beginning(path)
-    encoding = given.encoding or _encoding(begin)
+    encoding = _marked(given.encoding, begin) if given.encoding else _encoding(begin)
     separator = given.separator or _separator(begin.decode(encoding, errors="replace"), columns)
     if encoding == "cp1252" and not given.encoding and separator == "," and _is_utf8(path, columns):
         encoding = "utf-8"  # what is not UTF-8 is in columns that nobody reads
@@ -127,8 +128,15 @@ def open_csv(stream: Any, separator: str, encoding: str, convert: Any, block: in
     )
 
 
+def _marked(encoding: str, begin: bytes) -> str:
+    """An encoding that is set; UTF-16 without its mark by the side on which its first sign has a zero."""
+    if encoding != "utf-16" or begin.startswith(_UTF16_MARKS):
+        return encoding
+    return "utf-16-be" if begin.startswith(b"\0") else "utf-16-le"
+
+
 def _encoding(begin: bytes) -> str:
-    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if begin.startswith(_UTF16_MARKS):
         return "utf-16"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(begin, final=len(begin) < BEGIN)

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from ratchet.contracts.csv_format import CsvFormat
+
 _SEPARATORS = {";": "a semicolon", "\t": "a tab", "|": "a bar"}
 _DATA = re.compile(r"[-+]?\d[\d.:T/ -]*")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
@@ -21,9 +23,9 @@ _REMEDIES = {
 _NUL_REMEDY = "set source.csv.encoding: utf-16, if the file is UTF-16; it begins without the mark of it"
 
 
-def header_remedy(present: Sequence[str], begin: bytes) -> str | None:
-    """The remedy for a header that lacks declared columns, if it shows what is wrong. begin: as in `remedy_of`."""
-    if remedy := _remedy_of_begin(begin):
+def header_remedy(present: Sequence[str], begin: bytes, given: CsvFormat) -> str | None:
+    """The remedy for a header that lacks declared columns, if it shows what is wrong. begin, given: see `remedy_of`."""
+    if remedy := _remedy_of_begin(begin, given):
         return remedy
     if len(present) == 1 and (found := next((one for one in _SEPARATORS if one in present[0]), None)):
         return f"name the columns as in the pipeline file; the separator seems to be {_SEPARATORS[found]}"
@@ -32,9 +34,12 @@ def header_remedy(present: Sequence[str], begin: bytes) -> str | None:
     return None
 
 
-def remedy_of(message: str, begin: bytes) -> str:
-    """The remedy for an error of the CSV reader. message: its text. begin: the first bytes of the file, unpacked."""
-    if begun := _remedy_of_begin(begin):
+def remedy_of(message: str, begin: bytes, given: CsvFormat) -> str:
+    """The remedy for an error of the CSV reader. message: its text. begin: the first bytes of the file, unpacked.
+
+    given: what the pipeline file says of CSV files.
+    """
+    if begun := _remedy_of_begin(begin, given):
         return begun
     for word, remedy in _REMEDIES.items():
         if word in message:
@@ -47,10 +52,11 @@ def remedy_of(message: str, begin: bytes) -> str:
     return _AGAIN
 
 
-def _remedy_of_begin(begin: bytes) -> str | None:
+def _remedy_of_begin(begin: bytes, given: CsvFormat) -> str | None:
     if begin.startswith(_COMPRESSED):
         return _COMPRESSED_REMEDY
-    return _NUL_REMEDY if b"\0" in begin[:64] and not begin.startswith((b"\xff\xfe", b"\xfe\xff")) else None
+    known = given.encoding == "utf-16" or begin.startswith((b"\xff\xfe", b"\xfe\xff"))
+    return _NUL_REMEDY if b"\0" in begin[:64] and not known else None
 
 
 def _value_remedy(value: str) -> str:

@@ -13,7 +13,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import SourceDay, SourceFile
 from ratchet.contracts.source import DeltaSource, FilesSource, Source, SqlSource
 from ratchet.runtime.delta_listing import SORTED
-from ratchet.runtime.sources import identity, open_root, readable
+from ratchet.runtime.sources import csv_of, identity, open_root, readable
 from ratchet.store.artifacts import sha256_file
 from ratchet.store.base import Store
 from tasks.ingest.reading import read
@@ -98,7 +98,7 @@ def _files(
     source: FilesSource, planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], traits: SourceTraits
 ) -> Iterator[Any]:
     return chain.from_iterable(
-        read(path, day=planned.day, name=file.key, columns=columns, traits=traits, csv=source.csv)
+        read(path, day=planned.day, name=file.key, columns=columns, traits=traits, csv=csv_of(source, file.key))
         for file, path in zip(planned.files, local, strict=True)
     )
 

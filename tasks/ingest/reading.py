@@ -50,10 +50,10 @@ def read(
             yield from (_parquet if parquet else _json)(path, day, name, columns, traits)
         else:
             yield from read_csv(path, day, name, columns, traits, csv)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, OSError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeError, OSError) as error:
         message = str(error).partition("\n")[0]
         kind = "Parquet" if name.endswith(".parquet") else "JSON lines" if lines else "Parquet or CSV"
-        remedy = _remedy_of_parquet(message) if parquet else remedy_of(message, beginning(path))
+        remedy = _remedy_of_parquet(message) if parquet else remedy_of(message, beginning(path), csv)
         remedy = json_lines.remedy_of(message) if lines else remedy
         raise rejection(day, name, f"cannot be read as {kind}: {message[:_SHOWN]}", remedy=remedy) from error
 

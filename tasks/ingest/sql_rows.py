@@ -4,7 +4,7 @@ The moments of a day are written into the query as SQL: PostgreSQL copies no que
 chooses their types. They are digits that this module writes, and no text of anybody.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -25,7 +25,14 @@ _COPIED = frozenset(
 )
 """The types of PostgreSQL that ADBC gives whole. It gives a table of arrays without its shape, and money as cents."""
 _TYPE = b"POSTGRESQL:type"
+_AS = {"BIT": "varchar", "BIGNUM": "varchar", "UHUGEINT": "decimal(38, 0)"}
+"""The types of DuckDB that Arrow has not, and what they are cast to: it gives the first two as bytes, the last cut."""
+_LASTING = ("IO Error", "Out of Memory")
+"""How errors of DuckDB begin that are not of the query."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {"s": timedelta(seconds=1), "ms": timedelta(milliseconds=1), "us": timedelta(microseconds=1), "ns": None}
+_INFINITE_NS = (1 << 63) - 1
+"""What DuckDB writes for an infinite moment in nanoseconds, which reach from 1677 to 2262."""
 _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 
 _WITH_ZONE = "timestamptz '{:%Y-%m-%d %H:%M:%S}+00'"
@@ -69,12 +76,17 @@ def rows(connection: Connection, query: str, day: date, bounds: Bounds, wanted: 
         yield _others(connection, query, day, bounds, columns)
 
 
-def first_rows(connection: Connection, query: str, day: date, bounds: Bounds) -> list[tuple[Any, ...]]:
-    """At most two rows of a query for a day. Raises the errors of the database's driver."""
+def first_rows(
+    connection: Connection, query: str, day: date, bounds: Bounds, *, in_utc: bool = False
+) -> list[tuple[Any, ...]]:
+    """At most two rows of a query for a day. in_utc: set the session to UTC, which a query with bounds does itself.
+
+    Raises the errors of the database's driver.
+    """
     kind = connection.dialect.name
     if kind not in _FORMS:
         return [tuple(row) for row in _bound(connection, query, day, bounds).fetchmany(2)]
-    if parameters(query) & BOUNDS and kind in _IN_UTC:
+    if kind in _IN_UTC and (in_utc or parameters(query) & BOUNDS):
         connection.exec_driver_sql(_IN_UTC[kind])
     statement = without_end(_with_moments(query, day, bounds, _FORMS[kind]))
     result = connection.execution_options(no_parameters=True).exec_driver_sql(statement)
@@ -91,8 +103,31 @@ def _duckdb(connection: Connection, statement: str, columns: list[str], *, in_ut
     own: Any = connection.connection.driver_connection
     if in_utc:
         own.execute(_IN_UTC["duckdb"])
-    with own.sql(statement).to_arrow_reader(_ROWS) as reader:
-        yield _selected(reader, columns)
+    relation = own.sql(statement)
+    names = list(relation.columns)
+    types = dict(zip(names, map(str, relation.types), strict=True))
+    if any(types.get(name) in _AS for name in columns):
+        once = [name for name in columns if names.count(name) == 1]
+        relation = relation.project(", ".join(_cast_column(name, types[name]) for name in once))
+    with relation.to_arrow_reader(_ROWS) as reader:
+        found = _selected(reader, columns)
+        yield Rows(names=names, batches=_changed(_explained(found.batches), _finite))
+
+
+def _cast_column(name: str, kind: str) -> str:
+    quoted = '"' + name.replace('"', '""') + '"'
+    return f"{quoted}::{_AS[kind]} as {quoted}" if kind in _AS else quoted
+
+
+def _explained(batches: Iterable[Any]) -> Iterator[Any]:
+    """Batches of DuckDB, whose errors behind the first rows come as Arrow's: they are DuckDB's again."""
+    import duckdb
+
+    try:
+        yield from batches
+    except (OSError, pa.ArrowInvalid) as error:
+        kind = duckdb.OperationalError if str(error).startswith(_LASTING) else duckdb.Error
+        raise kind(str(error)) from error
 
 
 @contextmanager
@@ -118,22 +153,27 @@ def _postgresql(connection: Connection, statement: str, columns: list[str], *, i
                 types = [field.metadata.get(_TYPE, b"") for field in reader.schema if field.name in columns]
                 if {kind.decode() for kind in types} <= _COPIED:
                     found = _selected(reader, columns)
-                    yield Rows(names=found.names, batches=map(_plain, found.batches))
+                    yield Rows(names=found.names, batches=_changed(found.batches, _of_adbc))
                     return
     if in_utc:
         connection.exec_driver_sql(_IN_UTC["postgresql"])
     yield _streamed(connection.execution_options(stream_results=True, no_parameters=True), statement, columns)
 
 
-def _plain(batch: Any) -> Any:
-    """A batch of ADBC, with numbers in the place of their text."""
-    arrays = []
-    for name, values in zip(batch.schema.names, batch.columns, strict=True):
-        try:
-            arrays.append(_numbers(values.storage) if isinstance(values, pa.ExtensionArray) else _finite(values))
-        except pa.ArrowInvalid as error:
-            raise MixedTypes(name, str(error)) from error
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+def _changed(batches: Iterable[Any], change: Callable[[Any], Any]) -> Iterator[Any]:
+    """Batches whose columns are changed one by one."""
+    for batch in batches:
+        arrays = []
+        for name, values in zip(batch.schema.names, batch.columns, strict=True):
+            try:
+                arrays.append(change(values))
+            except pa.ArrowInvalid as error:
+                raise MixedTypes(name, str(error)) from error
+        yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _of_adbc(values: Any) -> Any:
+    return _numbers(values.storage) if isinstance(values, pa.ExtensionArray) else _finite(values)
 
 
 def _numbers(values: Any) -> Any:
@@ -148,16 +188,18 @@ def _numbers(values: Any) -> Any:
 
 
 def _finite(values: Any) -> Any:
-    """Values without the infinite moments of PostgreSQL: ADBC gives them as numbers that no calendar has."""
+    """Values without infinite moments: Arrow has them as numbers that no calendar has. Nanoseconds are cut."""
     if pa.types.is_timestamp(values.type):
-        numbers, unit = pc.cast(values, pa.int64()), timedelta(microseconds=1)
+        numbers, unit = pc.cast(values, pa.int64()), _UNITS[values.type.unit]
     elif pa.types.is_date32(values.type):
         numbers, unit = pc.cast(values, pa.int32()), timedelta(days=1)
     else:
         return values
-    first, last = ((moment - _EPOCH) // unit for moment in _YEARS)
+    first, last = ((moment - _EPOCH) // unit for moment in _YEARS) if unit else (1 - _INFINITE_NS, _INFINITE_NS - 1)
     if pc.any(pc.or_(pc.less(numbers, first), pc.greater(numbers, last))).as_py():
         raise pa.ArrowInvalid("a value is infinite, or outside of the years 1 to 9999")
+    if unit is None:
+        return pc.cast(pc.floor_temporal(values, unit="microsecond"), pa.timestamp("us", values.type.tz))
     return values
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +18,7 @@ from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailab
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.source import SqlSource
 from ratchet.contracts.source_uri import database_place
+from ratchet.contracts.sql_parameters import BOUNDS, parameters
 from ratchet.runtime.source_variables import expand, hide
 from tasks.ingest.declared import rejection, require, to_snapshot
 from tasks.ingest.sql_rows import Bounds, MixedTypes, first_rows, rows
@@ -74,16 +75,22 @@ def changes(source: SqlSource, days: Mapping[date, Bounds]) -> dict[date, str]:
     if source.changed is None or not days:
         return {}
     found = {}
+    in_utc = bool(parameters(source.query) & BOUNDS)
     with _connected(source, "source.changed") as connection:
         for day, bounds in days.items():
-            answer = first_rows(connection, source.changed, day, bounds)
+            answer = first_rows(connection, source.changed, day, bounds, in_utc=in_utc)
             if len(answer) != 1:
                 raise ConfigurationError(
                     f"source.changed gives {'no row' if not answer else 'several rows'} for {day}",
                     remedy="write it so that it gives one row, as in SELECT max(updated_at), count(*) FROM ...",
                 )
-            found[day] = digest_of([str(value) for value in answer[0]])
+            found[day] = digest_of([_written(value) for value in answer[0]])
     return found
+
+
+def _written(value: Any) -> str:
+    """A value as text, which is the same in every time zone of this process."""
+    return str(value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value)
 
 
 @contextmanager

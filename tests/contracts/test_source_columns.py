@@ -34,6 +34,8 @@ def test_columns_may_swap_their_names() -> None:
     document = json.loads(json.dumps(SPEC))
     document["source"]["uri"] = "/{date}.csv"
     assert as_written(PipelineSpec.model_validate(document).source) == {}
+    document["source"]["names"] = {"price": "price"}
+    assert as_written(PipelineSpec.model_validate(document).source) == {}
     document["source"] |= {"names": {"price": "country", "country": "price"}, "codes": {"clicked": TEXTS}}
     source = PipelineSpec.model_validate(document).source
     assert as_written(source) == {"names": source.names, "codes": {"clicked": tuple(TEXTS)}}

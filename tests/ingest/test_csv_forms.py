@@ -97,6 +97,28 @@ def test_what_is_set_is_not_guessed(world: World) -> None:
     assert "CSV read with encoding cp1250, decimal comma, none, - as missing values" in world.log.getvalue()
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_read_without_its_mark_where_it_is_set(world: World, encoding: str) -> None:
+    put(world, PLAIN, encoding)
+    world.document["source"]["csv"] = {"encoding": "utf-16"}
+    assert rows(world) == ROWS
+    put(world, PLAIN.replace("price", "prize"), encoding)
+    with pytest.raises(DataRejected, match=r"column price missing; .*; to do: deliver price"):
+        rows(world)
+    put(world, PLAIN.encode(encoding)[:-1])
+    with pytest.raises(DataRejected, match=r"cannot be read as"):
+        rows(world)
+
+
+def test_a_form_of_csv_does_not_read_other_files_again(world: World) -> None:
+    put(world, PLAIN)
+    rows(world)
+    world.document["source"]["csv"] = {"separator": ","}
+    world.log.truncate(0)
+    rows(world)
+    assert world.log.getvalue().count("ingested") == 1
+
+
 def test_another_form_in_the_pipeline_file_reads_the_days_of_text_again(world: World) -> None:
     put(world, PLAIN)
     assert rows(world)[1]["country"] == "NA"

@@ -1,6 +1,7 @@
 """The rows of a day in databases of all kinds: the bounds of the day, and the types of the values."""
 
 import sqlite3
+import time
 import zoneinfo
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -18,7 +19,7 @@ from ratchet.contracts.errors import ConfigurationError, DataRejected, Unavailab
 from ratchet.contracts.source import SqlSource
 from ratchet.runtime.held_days import table_of
 from ratchet.runtime.sources import list_days
-from tasks.ingest.sql_source import read_query
+from tasks.ingest.sql_source import changes, read_query
 from tasks.ingest.traits import SourceTraits
 from tests.world import LAST, World, clicks
 
@@ -112,6 +113,60 @@ def test_duckdb_gives_its_types_as_they_are(tmp_path: Path, monkeypatch: pytest.
         "huge": 1, "price": 1.5, "mood": "sad", "list": [1, 2], "day": DAY, "t": datetime(2026, 10, 25, 1, 2, 3),
         "nothing": None,
     }  # fmt: skip
+
+
+def test_duckdb_gives_what_arrow_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    duckdb.connect(tmp_path / "x.db").close()
+    query = (
+        "select timestamp_ns '2026-10-25 01:02:03.123456789' as t, '0101'::bit as bits, 7::uhugeint as large, '12'::bignum"
+        ' as "a ""b""", 1.5 as other where :date is not null'
+    )
+    columns: dict[str, ColumnType] = {"bits": "string", "t": "timestamp", "large": "int64", 'a "b"': "string"}
+    (row,) = read(f"duckdb:///{tmp_path}/x.db", query, columns, monkeypatch)
+    assert row == {"bits": "0101", "t": datetime(2026, 10, 25, 1, 2, 3, 123_456), "large": 7, 'a "b"': "12"}
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamptz", "date", "timestamp_s", "timestamp_ns"])
+@pytest.mark.parametrize("value", ["infinity", "-infinity"])
+def test_a_moment_without_end_is_refused(
+    kind: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duckdb.connect(tmp_path / "x.db").close()
+    query = f"select '{value}'::timestamp::{kind} as t where :date is not null"
+    with pytest.raises(DataRejected, match=r"column t .*a value is infinite.*cast t in source\.query"):
+        read(f"duckdb:///{tmp_path}/x.db", query, {"t": "date" if kind == "date" else "timestamp"}, monkeypatch)
+
+
+def test_an_error_behind_the_first_rows_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    duckdb.connect(tmp_path / "x.db").close()
+    query = "select if(i = 200000, error('no such row'), i) as id from range(300000) rows(i) where :date is not null"
+    with pytest.raises(ConfigurationError, match=r"^source\.query: .*no such row"):
+        read(f"duckdb:///{tmp_path}/x.db", query, {"id": "int64"}, monkeypatch)
+
+
+def test_what_has_changed_is_the_same_in_every_time_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with duckdb.connect(tmp_path / "x.db") as database:
+        database.execute(
+            "create table t as select timestamptz '2026-10-25 00:30:00+00' as seen, date '2026-10-25' as day"
+        )
+    monkeypatch.setenv("RATCHET_SOURCE_DATABASE", f"duckdb:///{tmp_path}/x.db")
+
+    def answers(query: str, changed: str) -> set[str]:
+        found = set()
+        for zone in ("UTC", "America/New_York"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            source = SqlSource(kind="sql", uri="${RATCHET_SOURCE_DATABASE}", query=query, changed=changed)
+            found.add(changes(source, {DAY: (START, END)})[DAY])
+        return found
+
+    try:
+        assert len(answers("select * from t where day = :date", "select max(seen) from t where day = :date")) == 1
+        bounded = "select * from t where seen >= :start and seen < :end"
+        assert len(answers(bounded, "select max(seen)::text from t where day = :date")) == 1
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
