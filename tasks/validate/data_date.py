@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import date
 
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.summaries import Check
 from ratchet.runtime.context import StageContext
@@ -11,7 +12,7 @@ from tasks.validate.categories import check_categories
 from tasks.validate.drift import Drifts, Reference, check_drift
 from tasks.validate.duplicates import check_copy, check_redelivery
 from tasks.validate.expectations import check_expectations
-from tasks.validate.label_rate import check_label_rate, immature
+from tasks.validate.label_rate import Rates, check_label_rate, immature, rates
 from tasks.validate.leak import check_leak
 from tasks.validate.profile import Profile
 from tasks.validate.repeats import check_unique
@@ -41,7 +42,8 @@ def check_data_date(
         checks += check_volume(day, today, reference.days, rules.volume, spec.label if has_labels else None)
         checks += check_slices(day, today, reference.days, rules.volume, spec)
     if rules.label_rate and has_labels:
-        checks += check_label_rate(day, days, spec, rules.label_rate)
+        found = {one: rates(profile, spec) for one, profile in days.items()}
+        checks += check_label_rate(day, found, spec, rules.label_rate)
     if rules.leak and has_labels:
         checks += check_leak(day, today, reference.days, spec, rules.leak)
     if rules.constants:
@@ -57,16 +59,25 @@ def check_data_date(
     return checks, drifts
 
 
-def check_earlier_day(day: date, profiles: Mapping[date, Profile], data_date: date, ctx: StageContext) -> list[Check]:
-    """The checks that an earlier day has to pass to stay in the window.
+def check_earlier_days(
+    profiles: Mapping[date, Profile], data_date: date, spec: PipelineSpec
+) -> dict[date, list[Check]]:
+    """The failed checks, by day, of those that an earlier day has to pass to stay in the window.
 
     Its labels had not all arrived on its own night if label_delay_days says so, so their rate is judged now.
     """
-    spec = ctx.spec
-    has_labels = not immature(spec, data_date, day)
-    checks = check_columns(day, profiles[day], spec, is_data_date=False, has_labels=has_labels)
-    checks += check_unique(day, profiles[day], spec.validate_.unique)
-    if spec.validate_.label_delay_days and spec.validate_.label_rate and has_labels:
-        mature = {one: found for one, found in profiles.items() if not immature(spec, data_date, one)}
-        checks += check_label_rate(day, mature, spec, spec.validate_.label_rate)
-    return [check for check in checks if check.severity == "error"]
+    rules = spec.validate_
+    mature: dict[date, Rates] = {}
+    if rules.label_delay_days and rules.label_rate:
+        mature = {day: rates(found, spec) for day, found in profiles.items() if not immature(spec, data_date, day)}
+    failed = {}
+    for day, found in profiles.items():
+        if day == data_date:
+            continue
+        has_labels = not immature(spec, data_date, day)
+        checks = check_columns(day, found, spec, is_data_date=False, has_labels=has_labels)
+        checks += check_unique(day, found, rules.unique)
+        if day in mature and rules.label_rate:
+            checks += check_label_rate(day, mature, spec, rules.label_rate)
+        failed[day] = [check for check in checks if check.severity == "error" and not check.passed]
+    return failed

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
+from statistics import median
 
 from ratchet.contracts.checks import Breach
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.snapshot import Snapshot, SnapshotDay
 from ratchet.contracts.summaries import Check
-from tasks.validate.outcome import outcome
+from tasks.validate.outcome import outcome, usual_most
 from tasks.validate.profile import Profile
 from tasks.validate.sketch import Sketch, shared
 
@@ -63,9 +64,10 @@ def _sketch(found: Profile, name: str) -> Sketch:
 def _check(day: date, name: str, sketches: dict[date, Sketch], breach: Breach) -> Check:
     ours = sketches.pop(day)
     most, twin = max((shared(ours, theirs), other) for other, theirs in sketches.items())
-    usual = _usual(sketches)
+    shares = _shares(sketches)
+    usual = usual_most(shares)
     # Where days share most by nature, as those of a timetable, no share tells anything.
-    limit = 1.0 if usual > _MOST else max(_FEW, min(_TIMES * usual, (1 + usual) / 2))
+    limit = 1.0 if median(shares or [0.0]) > _MOST else max(_FEW, min(_TIMES * usual, (1 + usual) / 2))
     what = f"values of {name}" if name else "rows"
     return outcome(
         day,
@@ -79,8 +81,8 @@ def _check(day: date, name: str, sketches: dict[date, Sketch], breach: Breach) -
     )
 
 
-def _usual(sketches: Mapping[date, Sketch]) -> float:
-    """The largest share that two near days of the window have in common."""
+def _shares(sketches: Mapping[date, Sketch]) -> list[float]:
+    """The shares that each two near days of the window have in common."""
     days = sorted(sketches)
     pairs = [(one, other) for place, one in enumerate(days) for other in days[max(0, place - _BACK) : place]]
-    return max((shared(sketches[one], sketches[other]) for one, other in pairs), default=0.0)
+    return [shared(sketches[one], sketches[other]) for one, other in pairs]

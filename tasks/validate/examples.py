@@ -1,8 +1,10 @@
 """Rows of the data date that break a rule, for the page: a few, with their number and the columns of the rule alone."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +12,7 @@ import polars as pl
 from ratchet.contracts.columns import LISTS, Column
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
+from tasks.validate.measuring import allowed_values
 from tasks.validate.profile import Profile
 from tasks.validate.times import Bounds
 
@@ -34,7 +37,7 @@ def example_rows(
     limits: Mapping[str, Bounds],
     before: Mapping[date, Profile],
 ) -> list[Examples]:
-    """Rows for each failed check that is about single rows.
+    """Rows for each failed check that is about single rows. Where they cannot be searched for, there are none.
 
     limits: see `times.bounds`. before: the earlier good days.
     """
@@ -43,10 +46,12 @@ def example_rows(
         columns = _columns(check, spec)
         wrong = _wrong(check, columns, spec, limits, before) if columns else None
         if wrong is not None:
-            rows = pl.scan_parquet(path).select(columns).with_row_index(_ROW).filter(wrong).head(_ROWS).collect()
-            found.append(
-                Examples(check, tuple(rows.columns), tuple(tuple(map(_text, row)) for row in rows.iter_rows()))
-            )
+            rows = pl.scan_parquet(path).select(columns).with_row_index(_ROW).filter(wrong).head(_ROWS)
+            with suppress(pl.exceptions.PolarsError):  # the page of a refused night matters more than its examples
+                shown = rows.collect()
+                found.append(
+                    Examples(check, tuple(shown.columns), tuple(tuple(map(_text, row)) for row in shown.iter_rows()))
+                )
     return [one for one in found if one.rows]
 
 
@@ -88,11 +93,15 @@ def _missing(value: pl.Expr, column: Column) -> pl.Expr:
     return value.is_null() | value.is_nan() if column.type == "float64" else value.is_null()
 
 
+def _strange(column: Column, values: pl.Series) -> pl.Series:
+    return ~values.is_in(allowed_values(column, values.dtype).implode())
+
+
 _OF_ANY_TYPE = frozenset({"null", "empty", "in"})
 _OF_A_COLUMN: Mapping[str, Callable[[pl.Expr, Column], pl.Expr]] = {
     "null": _missing,
     "empty": _missing,
-    "in": lambda value, column: value.is_not_null() & ~value.is_in(list(column.allowed or ())),
+    "in": lambda value, column: value.is_not_null() & value.map_batches(partial(_strange, column), pl.Boolean),
     "min": lambda value, column: value < column.min,
     "max": lambda value, column: value > column.max,
     "weight": lambda value, _: value < 0,

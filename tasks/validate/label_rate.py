@@ -23,16 +23,22 @@ _LEAST, _LEAST_OF_FEW = 0.35, 1.0
 """As the logarithm of odds, or in standard deviations of a number: the least distance that fails."""
 _FEW = 5
 """Days, below which their spread says little."""
+_WEEKEND = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """A mean, its place on a scale on which distances compare, the distance that chance has, and the scale's unit."""
+    """A mean of rows, its place on a scale on which distances compare, the distance of chance, and the scale's unit."""
 
     mean: float
+    rows: int
     place: float
     chance: float
     unit: float = 1.0
+
+
+Rates = Mapping[str, _Rate]
+"""Of one day, see `rates`."""
 
 
 def immature(spec: PipelineSpec, data_date: date, day: date) -> bool:
@@ -40,21 +46,25 @@ def immature(spec: PipelineSpec, data_date: date, day: date) -> bool:
     return day > data_date - timedelta(days=spec.validate_.label_delay_days)
 
 
-def check_label_rate(
-    day: date, profiles: Mapping[date, Profile], spec: PipelineSpec, breach: Breach
-) -> Iterator[Check]:
-    """Check a day against the other days. profiles: of days with mature labels, of the day too."""
-    ours = rates(profiles[day], spec)
-    others = [rates(found, spec) for other, found in profiles.items() if other != day and found.labelled]
+def check_label_rate(day: date, days: Mapping[date, Rates], spec: PipelineSpec, breach: Breach) -> Iterator[Check]:
+    """Check a day against the other days. days: the rates of those with mature labels, of the day too.
+
+    Labels of a weekend may differ by nature, and a refused day is not among those of later nights. So a day of the
+    weekend fails only if another day is one of a weekend too, and any other day only if another one is not.
+    """
+    ours = days[day]
+    others = {other: found for other, found in days.items() if other != day and found}
+    if not any(_alike(day, other) for other in others):
+        breach = "warn"
     if not ours:
         return  # rules.py refuses a day without a label
     if not others:
         observed = "not compared: no other day has labels"
         allowed = "a comparison with other days"
-        yield _result(day, spec, passed=False, observed=observed, allowed=allowed, breach="warn")
+        yield _result(day, spec, passed=False, observed=observed, allowed=allowed, breach=breach)
         return
     for name, rate in ours.items():
-        usual = [found[name] for found in others if name in found]
+        usual = [found[name] for found in others.values() if name in found]
         if not usual:
             continue  # a class that no other day has is found by `in`
         middle, unit = median(one.place for one in usual), median(one.unit for one in usual)
@@ -67,11 +77,15 @@ def check_label_rate(
             day,
             spec,
             passed=abs(rate.place - middle) <= limit,
-            observed=f"{what}{_show(rate.mean, spec)} of {count(profiles[day].labelled, 'labelled row')}",
+            observed=f"{what}{_show(rate.mean, spec)} of {count(rate.rows, 'labelled row')}",
             allowed=f"about {_show(median(means), spec)}; {count(len(means), 'other day')} had "
             f"{_show(min(means), spec)} to {_show(max(means), spec)}",
             breach=breach,
         )
+
+
+def _alike(one: date, two: date) -> bool:
+    return (one.weekday() >= _WEEKEND) == (two.weekday() >= _WEEKEND)
 
 
 def _spread(distances: Sequence[float], *, above: bool) -> float:
@@ -80,7 +94,7 @@ def _spread(distances: Sequence[float], *, above: bool) -> float:
     return side[math.ceil(_SHARE * len(side)) - 1] if side else 0.0
 
 
-def rates(found: Profile, spec: PipelineSpec) -> dict[str, _Rate]:
+def rates(found: Profile, spec: PipelineSpec) -> Rates:
     """The mean of the label of a day; of several classes the share of each, by its name; of a ranking that above 0."""
     label, objective = found.columns[spec.label], spec.train.objective
     rows = label.present - label.infinite
@@ -93,7 +107,7 @@ def rates(found: Profile, spec: PipelineSpec) -> dict[str, _Rate]:
         return {"": _share(sum(number for value, number in numbers if value > 0), rows)}
     mean = math.fsum(value * number for value, number in numbers) / rows
     deviation = math.sqrt(math.fsum(number * (value - mean) ** 2 for value, number in numbers) / rows)
-    return {"": _Rate(mean, mean, deviation / math.sqrt(rows), deviation)}
+    return {"": _Rate(mean, rows, mean, deviation / math.sqrt(rows), deviation)}
 
 
 def _numbers(label: ColumnProfile) -> Iterator[tuple[float, int]]:
@@ -108,7 +122,7 @@ def _numbers(label: ColumnProfile) -> Iterator[tuple[float, int]]:
 def _share(part: int, rows: int) -> _Rate:
     """A share as the logarithm of its odds."""
     odds = (part + 0.5) / (rows - part + 0.5)
-    return _Rate(part / rows, math.log(odds), math.sqrt(1 / (part + 0.5) + 1 / (rows - part + 0.5)))
+    return _Rate(part / rows, rows, math.log(odds), math.sqrt(1 / (part + 0.5) + 1 / (rows - part + 0.5)))
 
 
 def _show(mean: float, spec: PipelineSpec) -> str:

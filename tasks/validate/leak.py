@@ -7,7 +7,7 @@ from ratchet.contracts.checks import Breach
 from ratchet.contracts.columns import LISTS
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
-from tasks.validate.outcome import not_compared, outcome
+from tasks.validate.outcome import not_compared, outcome, usual_most
 from tasks.validate.profile import ColumnProfile, Profile
 
 _RULE, _KEY = "leak", "validate.leak"
@@ -42,5 +42,5 @@ def check_leak(
             observed=f"predicts {spec.label} alone by {power:.3f}{usual}",
             allowed=_ALLOWED,
             key=_KEY,
-            breach=breach if known and power > max(known) + _JUMP else "warn",
+            breach=breach if known and power > usual_most(known) + _JUMP else "warn",
         )

@@ -203,15 +203,16 @@ def _values(series: pl.Series, column: Column) -> dict[str, object]:
     found: dict[str, object] = {"values": kept, "others": dropped, "hashes": tuple(sorted(set(hashes.to_list())))}
     if column.allowed is not None:
         # By value and before the rare ones are dropped: a forbidden value is found however rare it is.
-        allowed = pl.Series([_cast(value, column) for value in column.allowed], dtype=series.dtype)
-        strange = counts.filter(~pl.col("value").is_in(allowed.implode()))
+        strange = counts.filter(~pl.col("value").is_in(allowed_values(column, series.dtype).implode()))
         found |= {"forbidden": _top(strange)[0], "forbidden_rows": int(strange["rows"].sum())}
     return found
 
 
-def _cast(value: object, column: Column) -> object:
-    """An allowed value as the column holds it: 1 in a float column is 1.0."""
-    return float(value) if column.type == "float64" and isinstance(value, (int, float)) else value
+def allowed_values(column: Column, type_: pl.DataType) -> pl.Series:
+    """The allowed values as the column holds them: 1 in a float column is 1.0. type_: that of the column."""
+    is_float = column.type == "float64"
+    values = [float(one) if is_float and isinstance(one, (int, float)) else one for one in column.allowed or ()]
+    return pl.Series(values, dtype=type_)
 
 
 def _top(counts: pl.DataFrame) -> tuple[dict[str, int], int]:

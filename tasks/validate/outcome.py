@@ -6,6 +6,8 @@ from datetime import date
 from ratchet.contracts.checks import Breach
 from ratchet.contracts.summaries import Check
 
+_MANY = 5
+
 
 def outcome(
     day: date,
@@ -29,6 +31,11 @@ def outcome(
         allowed=allowed,
         key=key,
     )
+
+
+def usual_most(others: Sequence[float]) -> float:
+    """The most that is usual on other days: of five or more the second largest, so that one odd day is not usual."""
+    return sorted(others)[-2 if len(others) >= _MANY else -1] if others else 0.0
 
 
 def not_compared(day: date, rule: str, columns: Sequence[str], *, why: str, allowed: str, key: str) -> Iterable[Check]:

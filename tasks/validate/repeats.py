@@ -10,7 +10,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
-from tasks.validate.outcome import outcome
+from tasks.validate.outcome import outcome, usual_most
 from tasks.validate.profile import KeyProfile, Profile
 
 _KEY = "validate.repeats"
@@ -44,8 +44,8 @@ def check_unique(day: date, found: Profile, keys: tuple[Unique, ...]) -> Iterato
 def check_repeats(profiles: Mapping[date, Profile], data_date: date, spec: PipelineSpec) -> Iterator[Check]:
     """A failed check for each day with far more repeats than the others: some data repeat by nature.
 
-    One row in twenty or more on the data date, far more than on every other day, is as validate.repeats says; all else
-    is a warning.
+    One row in twenty or more on the data date, far more than is usual on other days, is as validate.repeats says; all
+    else is a warning.
     """
     if spec.validate_.repeats is None:
         return
@@ -71,7 +71,7 @@ def _check(
         usual = median(others or [0.0])
         if share <= max(_FEW, _TIMES * usual):
             continue
-        far = len(others) >= _DAYS and share > max(_MANY, _TIMES * max(others))
+        far = len(others) >= _DAYS and share > max(_MANY, _TIMES * usual_most(others))
         what = "rows repeat an earlier row" if column is None else f"rows repeat a value of {column}"
         yield outcome(
             day,

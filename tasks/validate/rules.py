@@ -21,14 +21,16 @@ def check_columns(
 ) -> list[Check]:
     """Check every rule of every column on one day. Only the data date needs different labels.
 
-    has_labels: false if labels of the day may still arrive; those that are there are checked.
+    has_labels: false if labels of the day may still arrive; those that are there are checked, and none is missing.
     """
     checks: list[Check] = []
     for name, column in spec.columns.items():
         if column.derived:
             continue
         found = profile.columns[name]
-        for rule in (_null, _range, _in, _finite, _shape):
+        if has_labels or column.role != "label":
+            checks += _null(day, name, column, found)
+        for rule in (_range, _in, _finite, _shape):
             checks += rule(day, name, column, found)
         if column.role == "label" and (has_labels or found.present):
             checks += _label(day, name, spec, found, is_data_date=is_data_date and has_labels)

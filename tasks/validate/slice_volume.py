@@ -40,7 +40,8 @@ def check_slices(
             if median(counts.values()) < fewest:
                 continue
             checked += 1
-            low, high = count_range(day, counts, rule.tolerance * _TIMES)
+            low, high = count_range(day, counts, rule.tolerance, _TIMES)
+            low = max(low, min(1, *counts.values()))  # a value that each earlier day has may not vanish
             found = _count(today.columns[name], value)
             if not low <= found <= high:
                 wrong.append((value, found, low, high))

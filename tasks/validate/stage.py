@@ -14,7 +14,7 @@ from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
 from ratchet.store.artifacts import fetch, read_json
 from ratchet.store.publishing import read_manifest
-from tasks.validate.data_date import check_data_date, check_earlier_day
+from tasks.validate.data_date import check_data_date, check_earlier_days
 from tasks.validate.days import profile_days
 from tasks.validate.drift import Reference, last_week
 from tasks.validate.examples import Examples, example_rows
@@ -78,11 +78,7 @@ def _immature(validation: Validation) -> list[list[str]]:
 
 def _bad_days(ctx: StageContext, snapshot: Snapshot, profiles: Mapping[date, Profile]) -> dict[date, list[Check]]:
     """The earlier days that break a rule or that their own run refused, each with its failed checks."""
-    found: dict[date, list[Check]] = {}
-    for day in profiles:
-        if day != ctx.request.data_date:
-            checks = check_earlier_day(day, profiles, ctx.request.data_date, ctx)
-            found[day] = [check for check in checks if not check.passed]
+    found = check_earlier_days(profiles, ctx.request.data_date, ctx.spec)
     for check in check_refused(ctx.request.days, snapshot):
         found[check.day].append(check)
     severity = "warning" if ctx.spec.validate_.bad_days == "exclude" else "error"

@@ -9,7 +9,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
-from tasks.validate.outcome import outcome
+from tasks.validate.outcome import outcome, usual_most
 from tasks.validate.profile import ColumnProfile, Profile
 
 Bounds = tuple[datetime, datetime]
@@ -59,10 +59,10 @@ def check_times(
             observed = f"not compared: {why}"
             yield outcome(day, _RULE, name, passed=False, observed=observed, allowed=allowed, key=_KEY, breach="warn")
             continue
-        usual = max(shares, default=0.0)
+        usual = usual_most(shares)
         observed = f"{count(found.outside or 0, 'row')} outside ({percent(share)}), {found.low} to {found.high}"
         if usual > _FEW:
-            allowed += f"; on the other days of the window up to {percent(usual)} lie outside"
+            allowed += f"; up to {percent(usual)} is usual on the other days of the window"
         limit_share = max(_FEW, min(_TIMES * usual, (1 + usual) / 2))
         always = min(share, usual) > _MOST
         yield outcome(

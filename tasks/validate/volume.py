@@ -80,12 +80,15 @@ def _check_range(day: date, column: str | None, what: str, number: int, counts: 
     return _result(day, column, f"{number:,} {what}", allowed, passed=low <= number <= high, breach=rule.on_breach)
 
 
-def count_range(day: date, counts: Counts, tolerance: float) -> tuple[int, int]:
-    """The least and the greatest count within the tolerance of similar days. counts: of earlier days."""
+def count_range(day: date, counts: Counts, tolerance: float, times: int = 1) -> tuple[int, int]:
+    """The least and the greatest count within `times` the tolerance of similar days. counts: of earlier days.
+
+    Times as a ratio: twice 50 % less is a quarter.
+    """
     bases = _bases(day, counts)
     spread = _spread(counts, min(bases))
-    low = min(bases) * min(max(0.0, 1 - tolerance), math.exp(-spread))
-    high = max(bases) * max(1 + tolerance, math.exp(spread))
+    low = min(bases) * min(max(0.0, 1 - tolerance) ** times, math.exp(-spread))
+    high = max(bases) * max((1 + tolerance) ** times, math.exp(spread))
     return math.ceil(low), math.floor(high)
 
 

@@ -9,7 +9,7 @@ import pytest
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
 from tasks.validate import grid
-from tasks.validate.label_rate import check_label_rate
+from tasks.validate.label_rate import check_label_rate, rates
 from tasks.validate.profile import ColumnProfile, Profile, total
 
 FIRST = date(2026, 3, 2)
@@ -36,7 +36,7 @@ def judged(days: list[ColumnProfile], of: PipelineSpec) -> list[Check]:
         FIRST + timedelta(days=place): Profile(rows=one.rows, labelled=one.present, columns={"y": one})
         for place, one in enumerate(days)
     }
-    return list(check_label_rate(max(profiles), profiles, of, "fail"))
+    return list(check_label_rate(max(profiles), {day: rates(one, of) for day, one in profiles.items()}, of, "fail"))
 
 
 def numbers(mean: float) -> ColumnProfile:
