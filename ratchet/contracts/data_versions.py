@@ -9,7 +9,7 @@ this one, although it would come out otherwise.
 
 ROWS = 1
 """Of a day's rows in the snapshot: which rows a source gives, their types and their order. See tasks.ingest.day."""
-PROFILE = 2
+PROFILE = 3
 """Of the profile of a day's rows. See tasks.validate.measuring."""
 ARRAYS = 1
 """Of the arrays and statistics of a day. See tasks.features.day."""

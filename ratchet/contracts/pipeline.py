@@ -130,6 +130,7 @@ class PipelineSpec(Document):
         first, end = self.day_bounds(data_date)
         others = {
             "day": f"{first} to {end}, from {self.source.day_starts}",
+            "zones": f"{self.source.timezone}, {self.schedule.timezone if self.schedule else None}",
             "train.objective": self.train.objective,
             "evaluate.slices": ", ".join(one.title for one in self.evaluate.slices),
         }

@@ -1,10 +1,10 @@
 """How well one column alone predicts the label: a value close to 1 on real data is a leak.
 
-Measured on every n-th row of a day, at most some 20,000 of them, so that memory is bounded and the same rows give the
-same number. Of two classes it is |2 AUC - 1|; of several classes the largest of each against the rest; of a ranking
-that of labels above 0 against the rest; of numbers Spearman's rank correlation, without its sign. A category predicts
-by the mean label of the other half of the rows, so that one that hardly repeats predicts nothing. A missing value is
-the least one.
+Measured on at most 20,000 rows of a day, by a hash of their number, so that memory is bounded, the same rows give the
+same number, and an order of rows that repeats does not matter. Of two classes it is |2 AUC - 1|; of several classes the
+largest of each against the rest; of a ranking that of labels above 0 against the rest; of numbers Spearman's rank
+correlation, without its sign. A category predicts by the mean label of the other half of the rows, so that one that
+hardly repeats predicts nothing. A missing value is the least one.
 """
 
 import numpy as np
@@ -27,10 +27,13 @@ class Labels:
     """The labels of a sample of a day's rows."""
 
     def __init__(self, label: pl.Series, objective: str) -> None:
-        self._step = max(1, len(label) // _ROWS)
-        values = label.gather_every(self._step).cast(pl.Float64).to_numpy()
+        hashes = _hashes(len(label))
+        self._rows = np.sort(np.argpartition(hashes, _ROWS)[:_ROWS]) if len(label) > _ROWS else np.arange(len(label))
+        values = label.gather(self._rows).cast(pl.Float64).to_numpy()
         self._present = np.isfinite(values)
         numbers = values[self._present]
+        self._half = np.zeros(len(numbers), np.int64)
+        self._half[np.argsort(hashes[self._rows][self._present])[::2]] = 1
         self._regression = objective == "regression"
         if self._regression:
             ranks = _ranks(np.unique(numbers, return_inverse=True)[1].ravel())
@@ -49,7 +52,7 @@ class Labels:
         """See the module; None where labels are too few, or of one class."""
         if not self._targets:
             return None
-        ranks = values.gather_every(self._step).rank("dense").to_numpy()
+        ranks = values.gather(self._rows).rank("dense").to_numpy()
         codes = np.nan_to_num(ranks[self._present]).astype(np.int64)
         power = self._by_category if column.role == "categorical" else self._by_order
         return round(max(power(codes, target) for target in self._targets), 6)
@@ -59,7 +62,7 @@ class Labels:
 
     def _by_category(self, codes: Codes, target: Floats) -> float:
         """The mean of the two halves, each by the mean labels of the other one."""
-        half, size = np.arange(len(codes)) % 2, int(codes.max(initial=0)) + 1
+        half, size = self._half, int(codes.max(initial=0)) + 1
         found = []
         for side in (0, 1):
             ours, others = half == side, half != side
@@ -68,6 +71,14 @@ class Labels:
             places = np.unique(means, return_inverse=True)[1].ravel()
             found.append(self._by_order(places[codes[ours]], target[ours]))
         return sum(found) / len(found)
+
+
+def _hashes(rows: int) -> npt.NDArray[np.uint64]:
+    """A hash of each row number, all different: the finalizer of SplitMix64 (Steele et al. 2014)."""
+    found = np.arange(rows, dtype=np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+    return found ^ (found >> np.uint64(31))
 
 
 def _area(codes: Codes, target: Floats) -> float:

@@ -7,6 +7,8 @@ from statistics import median
 from ratchet.contracts.checks import Breach
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import percent
+from ratchet.contracts.source import SqlSource
+from ratchet.contracts.sql_parameters import BOUNDS, parameters
 from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
 from tasks.validate.outcome import outcome, usual_most
@@ -24,17 +26,25 @@ _MOST = 0.5
 def bounds(spec: PipelineSpec, day: date, zones: Mapping[str, bool]) -> dict[str, Bounds]:
     """When a day begins and ends, by time column. zones: see SnapshotDay.zones.
 
-    A timestamp that came without a zone has the wall-clock time of the day; one with a zone, or in UTC, is in UTC.
+    A timestamp that came without a zone has the wall-clock time of the day; one with a zone, or in UTC, is in UTC, and
+    so is each one of a query with :start and :end, see SqlSource.query.
     """
     found: dict[str, Bounds] = {}
     for name in spec.with_role("time"):
         first, end = spec.day_bounds(day)
         found[name] = first.replace(tzinfo=None), end.replace(tzinfo=None)
-        if spec.columns[name].type == "date" or zones.get(name) is False:
+        if not _in_utc(spec, name, zones):
             midnight = datetime.combine(day, time())
             starts = time() if spec.columns[name].type == "date" else time.fromisoformat(spec.source.day_starts)
             found[name] = datetime.combine(midnight, starts), datetime.combine(midnight + timedelta(days=1), starts)
     return found
+
+
+def _in_utc(spec: PipelineSpec, name: str, zones: Mapping[str, bool]) -> bool:
+    """Whether a time column is compared with the day in UTC, so that the source's zone decides."""
+    source = spec.source
+    by_bounds = isinstance(source, SqlSource) and bool(parameters(source.query) & BOUNDS)
+    return spec.columns[name].type == "timestamp" and (by_bounds or zones.get(name) is not False)
 
 
 def check_times(
@@ -43,8 +53,10 @@ def check_times(
     """Check the share of rows outside of the day, against the other days. zones: see `bounds`.
 
     Some sources always have late rows, or a time that is not that of the day: only a larger share than theirs fails,
-    and where most rows always lie outside there is a warning.
+    and where most rows always lie outside there is a warning. So there is where the zone that decides is only that of
+    the schedule: the source may have other days.
     """
+    zone = spec.schedule.timezone if spec.schedule and not spec.source.timezone else "UTC"
     for name, limit in bounds(spec, day, zones).items():
         found = profiles[day].columns[name]
         shares = [
@@ -53,7 +65,8 @@ def check_times(
             if other != day and name in one.columns and (share := _share(one.columns[name])) is not None
         ]
         share = _share(found)
-        allowed = _allowed(limit, spec, name, is_zoned=zones.get(name) is not False)
+        allowed = _allowed(limit, spec, name, zones)
+        guessed = zone != "UTC" and _in_utc(spec, name, zones)
         if share is None:
             why = "no row has a time" if not found.present else "the profile of the day has no times"
             observed = f"not compared: {why}"
@@ -71,9 +84,9 @@ def check_times(
             name,
             passed=share <= limit_share and not always,
             observed=observed,
-            allowed=allowed + (": see source.timezone and source.day_starts" if always else ""),
+            allowed=allowed + (": see source.timezone and source.day_starts" if always or guessed else ""),
             key=_KEY,
-            breach="warn" if always or share <= _MANY or (not shares and share <= _MOST) else breach,
+            breach="warn" if guessed or always or share <= _MANY or (not shares and share <= _MOST) else breach,
         )
 
 
@@ -95,8 +108,8 @@ def _share(found: ColumnProfile) -> float | None:
     return found.outside / found.present if found.outside is not None and found.present else None
 
 
-def _allowed(limit: Bounds, spec: PipelineSpec, name: str, *, is_zoned: bool) -> str:
+def _allowed(limit: Bounds, spec: PipelineSpec, name: str, zones: Mapping[str, bool]) -> str:
     first, end = limit
     if spec.columns[name].type == "date":
         return f"{first.date()}"
-    return f"{first} up to {end} ({'UTC' if is_zoned else 'wall-clock time'})"
+    return f"{first} up to {end} ({'UTC' if _in_utc(spec, name, zones) else 'wall-clock time'})"

@@ -37,6 +37,10 @@ PROFILES = {
         "plain": "7a3ae8e18186131a7b36021589da9e8bb18efb7a7a04b124c8482f2c91616de8",
         "lists": "f89d91b2713c0d7f26156b50b1300045a6ebc333a441c5d6133a52aa1d8d86f6",
     },
+    3: {
+        "plain": "61b9304de3b9c143e166fab6eab6e2ef083d7747623caac328a1325d8bf4ff9c",
+        "lists": "6cbd5332dec7651a121929e707301560f63300a9b80133037ab91a3512587ae5",
+    },
 }
 ARRAYS = {
     1: {

@@ -20,7 +20,7 @@ from tasks.validate.profile import ColumnProfile, KeyProfile, Profile
 from tasks.validate.repeats import check_repeats
 from tasks.validate.rules import check_columns
 from tasks.validate.slice_volume import check_slices
-from tasks.validate.times import check_times
+from tasks.validate.times import bounds, check_times
 
 MONDAY = date(2026, 3, 2)
 COLUMNS: dict[str, Any] = {
@@ -117,6 +117,38 @@ def test_one_odd_day_does_not_make_late_rows_usual(odd: list[float], severity: s
     )
     (check,) = check_times(max(days), days, {}, OF, "fail")
     assert (check.passed, check.severity) == (severity == "warning", "error")
+
+
+@pytest.mark.parametrize(
+    ("source", "zones", "severity"),
+    [
+        ({}, {}, "warning"),
+        ({}, {"at": False}, "error"),  # the clock of the wall, whatever the zone
+        ({"timezone": "Europe/London"}, {}, "error"),
+    ],
+)
+def test_the_zone_of_the_schedule_alone_refuses_no_night(
+    source: dict[str, str], zones: dict[str, bool], severity: str
+) -> None:
+    of = spec(
+        source={"kind": "files", "uri": "/x/{date}", **source},
+        schedule={"cron": "0 5 * * *", "timezone": "Europe/London"},
+    )
+    days = by_day([Profile(rows=9, columns={"at": ColumnProfile(rows=9, outside=one)}) for one in (0, 0, 9)])
+    (check,) = check_times(max(days), days, zones, of, "fail")
+    assert (check.passed, check.severity) == (False, severity)
+    assert ("see source.timezone" in check.allowed) == (severity == "warning")
+    assert of.check_parts(MONDAY) != spec(schedule={"cron": "0 5 * * *"}).check_parts(MONDAY)
+
+
+def test_times_without_a_zone_are_in_utc_where_the_query_has_the_bounds_of_the_day() -> None:
+    def first(where: str) -> datetime:
+        source = {"kind": "sql", "uri": "sqlite:////x.db", "query": f"SELECT * FROM t WHERE {where}"}
+        of = spec(source={**source, "timezone": "Europe/Berlin"})
+        return bounds(of, MONDAY, {"at": False})["at"][0]
+
+    assert first("at >= :start AND at < :end") == datetime(2026, 3, 1, 23)
+    assert first("day = :date") == datetime(2026, 3, 2)
 
 
 def test_one_odd_day_does_not_make_repeats_usual() -> None:

@@ -39,6 +39,17 @@ def test_a_category_predicts_by_the_other_half_of_the_rows() -> None:
     assert (labels.predicted_by(pl.Series([f"id {place}" for place in range(ROWS)]), TEXT) or 0) < 0.1
 
 
+@pytest.mark.parametrize("rows", [ROWS, 60_000])
+def test_an_order_of_rows_that_repeats_hides_no_leak(rows: int) -> None:
+    """Each third row is of a bot that never clicks, and each second one has a text of its own."""
+    place = np.arange(rows)
+    label = np.where(place % 3 == 0, 0, GENERATOR.integers(0, 2, rows))
+    found = Labels(pl.Series(label), "binary").predicted_by(pl.Series(label * 1.0), NUMBER)
+    assert found == 1
+    texts = pl.Series([f"{one}, {two}" for one, two in zip(label, place % 2, strict=True)])
+    assert Labels(pl.Series(label), "binary").predicted_by(texts, TEXT) == 1
+
+
 def test_rows_without_a_label_or_a_value_are_no_error() -> None:
     label = pl.Series([None, 0, 1, 1] * 20, dtype=pl.Int64)
     values = pl.Series([5.0, None, 1.0, float("nan")] * 20)
