@@ -29,5 +29,5 @@ class CsvFormat(Document):
         None,
         description='Words that mean a missing value in every column, unless they are in quotes, such as ["NA", "-"]; '
         "an empty field always does. Default: NA, N/A, null, NULL, \\N and -, but not in text, where each of them is a "
-        "value.",
+        "value. A column with source.codes has them, too, unless the word is a code.",
     )

@@ -14,7 +14,8 @@ class Readiness(Document):
     marker: Annotated[str, Field(pattern=r"^[^/*?]+$")] | None = Field(
         None,
         description="The name of a file that says that a day is complete, such as _SUCCESS. It lies in the folder of "
-        "the day; where days share a folder, it names the day, as in {date}.done.",
+        "the day; where days share a folder, it names the day, as in {date}.done. Its time does not count, since a "
+        "copy changes it: where files are written again beside an old marker, set quiet, too.",
     )
     quiet: Duration | None = Field(
         None, description="A day is complete when none of its files has been written for so long, such as 5m."

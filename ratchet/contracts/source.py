@@ -128,7 +128,8 @@ class SqlSource(_Source):
         description="A SELECT of the rows of a day. It has the parameter :date (a text, YYYY-MM-DD), or :start and "
         ":end, the first moments of the day and of the next one in source.timezone: `WHERE t >= :start AND t < :end`. "
         "These are timestamps with a zone in PostgreSQL and DuckDB, where a column without a zone counts as UTC; text "
-        "like 2026-11-20 04:00:00 in UTC in SQLite; and timestamps without a zone, in UTC, elsewhere."
+        "like 2026-11-20 04:00:00 in UTC in SQLite, so write `datetime(t) >= :start AND datetime(t) < :end` where the "
+        "column has another form, such as 2026-11-20T04:00:00Z; and timestamps without a zone, in UTC, elsewhere."
     )
     changed: Annotated[str, AfterValidator(_names_the_day)] | None = Field(
         None,

@@ -1,6 +1,6 @@
 """CSV files as record batches of the declared columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
@@ -23,11 +23,17 @@ _BLOCK = 8 << 20
 
 
 def read_csv(
-    path: Path, day: date, name: str, columns: dict[str, ColumnType], traits: SourceTraits, given: CsvFormat
+    path: Path,
+    day: date,
+    name: str,
+    columns: dict[str, ColumnType],
+    traits: SourceTraits,
+    given: CsvFormat,
+    codes: Mapping[str, Sequence[str]],
 ) -> Iterator[Any]:
     """CSV with a header; an empty field is missing, a quoted empty one is an empty string.
 
-    given: what the pipeline file says of the form; see csv_form.
+    given: what the pipeline file says of the form; see csv_form. codes: the texts of the columns that have codes.
     """
     try:
         form = recognise(path, columns, given)
@@ -40,8 +46,21 @@ def read_csv(
         traits.forms.add(form.said)
     types = _types(path, form, columns)
     _note_zones(path, day, name, form, types, traits)
-    for batch in _batches(path, form, columns, types):
+    for read in _batches(path, form, columns, types):
+        batch = _without_words(read, codes, traits) if given.missing is None else read
         yield to_snapshot(batch, day, name, columns, traits, text=True)
+
+
+def _without_words(batch: Any, codes: Mapping[str, Sequence[str]], traits: SourceTraits) -> Any:
+    """A batch whose columns with codes have the usual words as missing values, unless a word is a code."""
+    for name, texts in codes.items():
+        values = batch.column(name)
+        is_word = pc.is_in(values, pa.array([word for word in WORDS if word not in texts], pa.string()))
+        if pc.any(is_word).as_py():
+            traits.forms.add(f"{', '.join(sorted(values.filter(is_word).unique().to_pylist()))} missing in {name}")
+            found = pc.if_else(is_word, pa.scalar(None, pa.string()), values)
+            batch = batch.set_column(batch.schema.get_field_index(name), name, found)
+    return batch
 
 
 def _types(path: Path, form: CsvForm, columns: dict[str, ColumnType]) -> dict[str, Any]:

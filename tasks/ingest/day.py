@@ -97,8 +97,18 @@ def _rows(
 def _files(
     source: FilesSource, planned: SourceDay, local: list[Path], columns: dict[str, ColumnType], traits: SourceTraits
 ) -> Iterator[Any]:
+    texts = {source.names.get(name, name): found for name, found in source.codes.items()}
+    codes = {name: found for name, found in texts.items() if name in columns}
     return chain.from_iterable(
-        read(path, day=planned.day, name=file.key, columns=columns, traits=traits, csv=csv_of(source, file.key))
+        read(
+            path,
+            day=planned.day,
+            name=file.key,
+            columns=columns,
+            traits=traits,
+            csv=csv_of(source, file.key),
+            codes=codes,
+        )
         for file, path in zip(planned.files, local, strict=True)
     )
 

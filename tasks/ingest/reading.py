@@ -1,9 +1,10 @@
 """Source files as record batches of the declared columns: Parquet, CSV and JSON lines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from io import TextIOWrapper
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -33,10 +34,12 @@ def read(
     columns: dict[str, ColumnType],
     traits: SourceTraits,
     csv: CsvFormat = _ANY_CSV,
+    codes: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Iterator[Any]:
     """Read the rows of a file as batches in the snapshot's schema.
 
-    name: of the file in the source, for messages. csv: what the pipeline file says of CSV files. Skips columns that are
+    name: of the file in the source, for messages. csv: what the pipeline file says of CSV files. codes: the texts of
+    the columns that have codes, by their name in the source. Skips columns that are
     not declared, and notes them in `traits`. Raises DataRejected that names day, file, column, found and declared type.
     Maps no file into memory: a file that is cut while it is read gives an error, and not the end of this process.
     """
@@ -49,7 +52,7 @@ def read(
         if parquet or lines:
             yield from (_parquet if parquet else _json)(path, day, name, columns, traits)
         else:
-            yield from read_csv(path, day, name, columns, traits, csv)
+            yield from read_csv(path, day, name, columns, traits, csv, codes)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeError, OSError) as error:
         message = str(error).partition("\n")[0]
         kind = "Parquet" if name.endswith(".parquet") else "JSON lines" if lines else "Parquet or CSV"

@@ -37,10 +37,11 @@ def _coded(source: Source, name: str, values: Any, day: date) -> Any:
     unknown = values.filter(pc.and_(pc.is_valid(values), pc.is_null(found)))
     if len(unknown):
         written = source.names.get(name, name)
+        missing = "; a word for a missing value in CSV into source.csv.missing" if source.kind == "files" else ""
         raise rejection(
             day,
             f"column {written}",
             f"{unknown[0].as_py()!r} is none of source.codes.{name}: {', '.join(map(repr, source.codes[name]))}",
-            remedy=f"correct the source, or add the text to source.codes.{name}",
+            remedy=f"correct the source, or add the text to source.codes.{name}{missing}",
         )
     return pc.cast(found, ARROW["int64"])

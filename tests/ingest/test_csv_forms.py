@@ -119,6 +119,24 @@ def test_a_form_of_csv_does_not_read_other_files_again(world: World) -> None:
     assert world.log.getvalue().count("ingested") == 1
 
 
+def test_a_usual_word_in_a_column_with_codes_is_a_missing_value_unless_it_is_a_code(world: World) -> None:
+    world.document["source"] |= {"codes": {"clicked": ["-", "yes"]}, "missing_days": "skip"}
+    for path in world.source.rglob("*.parquet"):
+        path.unlink()
+    text = "query_id,shown_at,country,price,clicked\n1,,DE,1.5,yes\n2,,DE,1.5,NA\n3,,NA,1.5,-\n4,,DE,1.5,\n"
+    put(world, text)
+    assert [(row["country"], row["clicked"]) for row in rows(world)] == [
+        ("DE", 1),
+        ("DE", None),
+        ("NA", 0),
+        ("DE", None),
+    ]
+    assert "NA missing in clicked" in world.log.getvalue()
+    put(world, text.replace("DE,1.5,NA", "DE,1.5,none"))
+    with pytest.raises(DataRejected, match=r"'none' is none of .*a missing value in CSV into source\.csv\.missing"):
+        rows(world)
+
+
 def test_another_form_in_the_pipeline_file_reads_the_days_of_text_again(world: World) -> None:
     put(world, PLAIN)
     assert rows(world)[1]["country"] == "NA"

@@ -1,5 +1,6 @@
 """The rows of a day in databases of all kinds: the bounds of the day, and the types of the values."""
 
+import re
 import sqlite3
 import time
 import zoneinfo
@@ -72,6 +73,19 @@ def test_a_day_begins_and_ends_at_its_moments(moments: str, monkeypatch: pytest.
     found = read(moments, BETWEEN, {"id": "int64", "t": "timestamp"}, monkeypatch)
     assert [row["id"] for row in found] == [1, 2]
     assert [row["t"] for row in found] == [moment.replace(tzinfo=None) for moment in MOMENTS[1:3]]
+
+
+def test_text_with_a_t_is_within_the_bounds_as_the_docs_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = sqlite3.connect(tmp_path / "x.db")
+    connection.execute("create table moments (id, t)")
+    values = [(place, f"{moment:%Y-%m-%dT%H:%M:%SZ}") for place, moment in enumerate(MOMENTS)]
+    connection.executemany("insert into moments values (?, ?)", values)
+    connection.commit()
+    connection.close()
+    (where,) = re.findall(r"`(datetime\(t\)[^`]*)`", str(SqlSource.model_fields["query"].description))
+    query = f"select id, t from moments where {where}"
+    found = read(f"sqlite:///{tmp_path}/x.db", query, {"id": "int64", "t": "timestamp"}, monkeypatch)
+    assert [row["id"] for row in found] == [1, 2]
 
 
 def test_a_day_with_other_bounds_is_another_day_of_a_query_that_has_them(tmp_path: Path) -> None:
