@@ -1,4 +1,4 @@
-"""`ratchet data`: shows the days of a pipeline's data, and lets in one that its own run refused."""
+"""`ratchet data`: shows the days of a pipeline's data, lets in one that was refused, and keeps one out."""
 
 import argparse
 import json
@@ -9,26 +9,29 @@ from dataclasses import asdict
 from ratchet.cli.json_error import error_object
 from ratchet.cli.pipelines import add_store
 from ratchet.contracts.dates import parse_date
+from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.pages.words import count
-from ratchet.runs.data_days import DataDay, data_days
+from ratchet.runs.data_days import DataDay, data_days, refuse_day
 from ratchet.runs.day_records import admit
 from ratchet.store.opening import open_store
 
-_ACCEPT = "accept"
+_ACCEPT, _REFUSE = "accept", "refuse"
 _MOST = 3
 """Versions that are named one by one."""
 _HEADINGS = ("date", "state", "rows", "version", "trained")
 _NOTE = """\
   ratchet data PIPELINE                                          shows a line for each day
   ratchet data accept PIPELINE DAY --by NAME --because WHY       lets a refused day in
+  ratchet data refuse PIPELINE DAY --by NAME --because WHY       keeps a day out
 
-A day is arrived (no run of this date has checked its rows; windows take it), accepted or refused by its own run, or let
-in by a person. A refused day is in no later window, split, drift reference or volume base, until a later run of this
-date passes, or until a person lets it in. That is for the rows that were refused: if the source delivers others, they
-are out again. Later plans, validations, reports and ledger records name it, with NAME and WHY. The run of the date
-itself stays refused. `trained` are the versions of the model that have learnt from these rows, or in parentheses from
-other rows that the day had before.
+A day is arrived (no run of this date has checked its rows; windows take it), accepted or refused by its own run, or
+let in by a person. A refused day is in no later window, split, drift reference or volume base, until a later run of
+this date passes, or until a person lets it in. That is for the rows that were refused: if the source delivers others,
+they are out again. What a person refuses stays out until a person lets it in, or until the source delivers other rows
+and a run of the date passes. Later plans, validations, reports and ledger records name it, with NAME and WHY. The run
+of the date itself stays refused. `trained` are the versions of the model that have learnt from these rows, or in
+parentheses from other rows that the day had before.
 """
 
 
@@ -36,13 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _NOTE
-    parser.usage = "ratchet data [accept] PIPELINE [DAY] [options]"
-    parser.add_argument("words", nargs="+", metavar="PIPELINE", help="the name of the pipeline; see below for accept")
+    parser.usage = "ratchet data [accept|refuse] PIPELINE [DAY] [options]"
+    parser.add_argument("words", nargs="+", metavar="PIPELINE", help="the name of the pipeline; see below for more")
     add_store(parser)
     parser.add_argument("--from", dest="first", metavar="D1", help="the first day to show")
     parser.add_argument("--to", dest="last", metavar="D2", help="the last day to show")
-    parser.add_argument("--by", metavar="NAME", help="with accept: who lets the day in")
-    parser.add_argument("--because", metavar="WHY", help="with accept: why, for those who read the report")
+    parser.add_argument("--by", metavar="NAME", help="with accept and refuse: who does it")
+    parser.add_argument("--because", metavar="WHY", help="with accept and refuse: why, for those who read the report")
     parser.add_argument(
         "--json",
         action="store_true",
@@ -53,37 +56,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        return _accept(options) if options.words[0] == _ACCEPT else _show(options)
+        return _decide(options) if options.words[0] in {_ACCEPT, _REFUSE} else _show(options)
     except RatchetError as error:
         if options.json:
             print(json.dumps({"error": error_object(error)}, indent=2))
         raise
 
 
-def _accept(options: argparse.Namespace) -> int:
+def _decide(options: argparse.Namespace) -> int:
+    what = options.words[0]
     match options.words[1:]:
         case [pipeline, text]:
             day = parse_date(text, "DAY")
         case _:
             raise ConfigurationError(
-                "accept needs a pipeline and a day", remedy="ratchet data accept PIPELINE DAY --by NAME --because WHY"
+                f"{what} needs a pipeline and a day", remedy=f"ratchet data {what} PIPELINE DAY --by NAME --because WHY"
             )
     for flag, text in (("--by", options.by), ("--because", options.because)):
         if not (text or "").strip():
             raise ConfigurationError(f"{flag} is missing or empty", remedy="name the person and the reason")
-    record = admit(open_store(options.store), pipeline, day, by=options.by, because=options.because)
+    decide = admit if what == _ACCEPT else refuse_day
+    record = decide(open_store(options.store), pipeline, day, by=options.by, because=options.because)
     if options.json:
         print(record.model_dump_json(indent=2))
     else:
-        print(f"{pipeline} {day}: let in by {record.by}: {record.reason} (run {record.run_id} refused it)")
+        print(f"{pipeline} {said(record)}")
     return 0
+
+
+def said(record: DayRecord) -> str:
+    """What a person decided, in a line."""
+    if record.action == "refuse":
+        return f"{record.day}: refused by {record.by}: {record.reason}"
+    by_run = f" (run {record.run_id} refused it)" if record.run_id else ""
+    return f"{record.day}: let in by {record.by}: {record.reason}{by_run}"
 
 
 def _show(options: argparse.Namespace) -> int:
     pipeline, *others = options.words
     if options.by is not None or options.because is not None:
         raise ConfigurationError(
-            "--by and --because go with accept", remedy=f"ratchet data {_ACCEPT} {pipeline} DAY ..."
+            "--by and --because go with accept and refuse", remedy=f"ratchet data {_ACCEPT} {pipeline} DAY ..."
         )
     if others:
         raise ConfigurationError(

@@ -29,7 +29,7 @@ _VERBS = {
     "release": "end a hold, or let a version return that was rolled back",
     "promote": "put a registered version into production by hand",
     "doctor": "check that production, its ledger and the registry agree, and repair what is safe",
-    "data": "show the days of a pipeline's data, and let in one that its own run refused",
+    "data": "show the days of a pipeline's data, let in one that was refused, and keep one out",
     "profile": "show what the rows of days are like, and how two days differ; suggest a pipeline file for data",
     "reap": "end containers that no run follows any more",
     "new-model": "write a model.py to begin with, beside a pipeline.yaml",

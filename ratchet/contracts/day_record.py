@@ -1,4 +1,4 @@
-"""What became of a day: its own run accepted or refused its rows, or a person let them in although it was refused."""
+"""What became of a day: its own run accepted or refused its rows, or a person refused them, or let them in."""
 
 from datetime import date, datetime
 from typing import Literal
@@ -16,11 +16,13 @@ class DayRecord(Document):
     """One record of a day. Records are never changed; the newest ones say what the day is."""
 
     day: date
-    action: Action = Field(description="accept and refuse are of a run of this date, admit is of a person.")
+    action: Action = Field(
+        description="accept is of a run of this date, refuse of one or of a person, admit of a person."
+    )
     source: Sha256 = Field(description="The rows that it is about, by the digest of their source, see SnapshotDay.")
     reason: str = Field("", description="What was refused, or why a person let it in.")
-    by: str = Field("", description="The person, for admit.")
-    run_id: str = Field(description="The run of this date that accepted or refused these rows.")
+    by: str = Field("", description="The person; empty for a run.")
+    run_id: str = Field(description="The run of this date that accepted or refused these rows; empty for a person.")
     recorded: datetime
 
 
@@ -30,7 +32,7 @@ class DayStates(Document):
     A day that is not here has no run of its own. An admission counts for the rows that it is about, and for no others.
     """
 
-    refused: tuple[DayRecord, ...] = Field((), description="The days whose newest run refused them.")
+    refused: tuple[DayRecord, ...] = Field((), description="The days that were refused last.")
     before: tuple[DayRecord, ...] = Field(
         (), description="Refusals of rows that an accepted day had before: these rows stay out, if they come again."
     )

@@ -11,7 +11,7 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.version_record import VersionRecord
-from ratchet.runs.day_records import day_states
+from ratchet.runs.day_records import day_states, refuse
 from ratchet.runs.history import plan_of
 from ratchet.runtime.held_days import read_index
 from ratchet.store.base import Store
@@ -26,7 +26,7 @@ class DataDay:
     """A day. version: how the digest of its file begins.
 
     models: the versions of the model that trained on these rows. before: those that trained on other rows of the day.
-    why: why it was refused, or let in. by: the person who let it in.
+    why: why it was refused, or let in. by: the person who refused it, or let it in; empty where its own run refused it.
     """
 
     day: date
@@ -42,20 +42,37 @@ class DataDay:
 def data_days(store: Store, pipeline: str) -> list[DataDay]:
     """The days that the snapshot of a pipeline holds, oldest first. Raises ConfigurationError for an unknown name."""
     plan = _newest_plan(store, pipeline)
-    if plan is None:
-        raise ConfigurationError(
-            f"no run of {pipeline!r} in {store.uri}", remedy="check --store and the name of the pipeline"
-        )
-    held = {day: one.day for day, one in read_index(store, plan.spec).days.items()}
+    held = _held(store, plan)
     states = day_states(store, pipeline, held)
     trained = _trained(store, plan.spec.model_name)
     return [_day(held[day], states, trained.get(day, {})) for day in sorted(held)]
 
 
-def _newest_plan(store: Store, pipeline: str) -> RunPlan | None:
+def refuse_day(store: Store, pipeline: str, day: date, *, by: str, because: str) -> DayRecord:
+    """Refuse the rows of a day. Raises ConfigurationError for a day that the snapshot does not hold."""
+    held = _held(store, _newest_plan(store, pipeline))
+    if day not in held:
+        spans = f"{min(held)} to {max(held)}" if held else "none"
+        raise ConfigurationError(
+            f"{pipeline}: the snapshot has no day {day}; it has {spans}",
+            remedy="check the date; a day that no run has read needs no refusal",
+        )
+    return refuse(store, pipeline, day, held[day].source, by=by, because=because)
+
+
+def _held(store: Store, plan: RunPlan) -> dict[date, SnapshotDay]:
+    return {day: one.day for day, one in read_index(store, plan.spec).days.items()}
+
+
+def _newest_plan(store: Store, pipeline: str) -> RunPlan:
     entries = sorted(store.list(paths.nights(pipeline)), key=lambda entry: entry.modified_ns)
     plans = (plan_of(store, pipeline, paths.last(entry.key)) for entry in reversed(entries))
-    return next((plan for plan in plans if plan is not None and not _is_trial(plan)), None)
+    found = next((plan for plan in plans if plan is not None and not _is_trial(plan)), None)
+    if found is None:
+        raise ConfigurationError(
+            f"no run of {pipeline!r} in {store.uri}", remedy="check --store and the name of the pipeline"
+        )
+    return found
 
 
 def _is_trial(plan: RunPlan) -> bool:
@@ -92,7 +109,7 @@ def _day(held: SnapshotDay, states: DayStates, trained: Mapping[str, list[str]])
         models=tuple(trained.get(held.file.sha256, ())),
         before=tuple(others),
         why=record.reason if record else "",
-        by=record.by if record and state == "let in" else "",
+        by=record.by if record else "",
     )
 
 

@@ -1,7 +1,7 @@
-"""The records of days: which day its own run refused, and which one a person has let in.
+"""The records of days: which day its own run or a person refused, and which one a person has let in.
 
-A change here violates the promise of the project when a day that its own run refused is planned as if it had passed,
-or when a record changes or vanishes.
+A change here violates the promise of the project when a day that was refused is planned as if it had passed, when a run
+takes back what a person refused of the same rows, or when a record changes or vanishes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -68,6 +68,8 @@ def record_day(
     newest = [key for key in _keys(store, pipeline, data_date) if key.action != "admit"][-1:]
     if any(trial or (past and key.source != paths.short(source)) for key in newest):
         return
+    if not causes and any(_is_of_person(store, key, source) for key in newest):
+        return
     record = DayRecord(
         day=data_date,
         action="refuse" if causes else "accept",
@@ -79,12 +81,32 @@ def record_day(
     _append(store, pipeline, record)
 
 
+def refuse(store: Store, pipeline: str, day: date, source: str, *, by: str, because: str) -> DayRecord:
+    """Refuse the rows of a day that the snapshot holds, until a person lets them in. source: their digest."""
+    record = DayRecord(
+        day=day,
+        action="refuse",
+        source=source,
+        reason=" ".join(because.split()),
+        by=" ".join(by.split()),
+        run_id="",
+        recorded=datetime.now(UTC),
+    )
+    _append(store, pipeline, record)
+    return record
+
+
+def _is_of_person(store: Store, key: paths.DayRecordKey, source: str) -> bool:
+    """Whether a record is the refusal of these rows by a person."""
+    return key.action == "refuse" and key.source == paths.short(source) and bool(_read(store, key.key).by)
+
+
 def admit(store: Store, pipeline: str, day: date, *, by: str, because: str) -> DayRecord:
-    """Let the rows of a day in that its newest run refused. Raises ConfigurationError if it was not refused."""
+    """Let the rows of a day in that were refused last. Raises ConfigurationError if none were."""
     refused = day_states(store, pipeline, [day]).refused
     if not refused:
         raise ConfigurationError(
-            f"{pipeline}: no run of {day} has refused it in {store.uri}",
+            f"{pipeline}: neither a run of {day} nor a person has refused it in {store.uri}",
             remedy="check the date, --store and the name of the pipeline",
         )
     action: Action = "admit"

@@ -39,14 +39,15 @@ def check_excluded(data_date: date, broken: int, days: int) -> list[Check]:
 
 
 def check_refused(states: DayStates, snapshot: Snapshot) -> list[Check]:
-    """A failed check for each day that its own run refused, unless a person let these very rows in."""
+    """A failed check for each day that its own run or a person refused, unless a person let these very rows in."""
     sources = {day.day: day.source for day in snapshot.days}
     admitted = {one.day for one in states.counted(snapshot)}
     checks = []
     for one in (*states.refused, *(one for one in states.before if sources.get(one.day) == one.source)):
         if one.day in sources and one.day not in admitted:
             changed = "" if sources[one.day] == one.source else "; its rows have changed since: run this date again"
-            observed = f"run {one.run_id} of this date refused it: {one.reason}{changed}"
+            who = one.by or f"run {one.run_id} of this date"
+            observed = f"{who} refused it: {one.reason}{changed}"
             checks.append(
                 _warning(one.day, "refused", observed, "days that their own run accepted, or a person let in")
             )
@@ -56,7 +57,7 @@ def check_refused(states: DayStates, snapshot: Snapshot) -> list[Check]:
 def check_admitted(states: DayStates, snapshot: Snapshot) -> list[Check]:
     """A warning for each refused day that a person let in."""
     return [
-        _warning(one.day, "let in", f"refused by its own run; let in by {one.by}: {one.reason}", "accepted days")
+        _warning(one.day, "let in", f"it was refused; let in by {one.by}: {one.reason}", "accepted days")
         for one in states.counted(snapshot)
     ]
 

@@ -38,7 +38,7 @@ def carry_out(by: str | None = "ada", **form: Any) -> list[str]:
 def test_it_shows_each_day_and_lets_a_refused_one_in(world: World) -> None:
     assert [line.split()[1] for line in carry_out()[1:]] == ["arrived", "arrived", "arrived", "refused", "accepted"]
     first, *lines = carry_out(day=HALF.isoformat(), because="half of the shop was closed")
-    assert first.startswith(f"{HALF} is let in by ada: half of the shop was closed (run run-")
+    assert first.startswith(f"{HALF}: let in by ada: half of the shop was closed (run run-")
     assert f"{HALF}  let in" in lines[4]
     assert lines[4].endswith("by ada: half of the shop was closed")
     assert day_states(world.store, "clicks", [HALF]).admitted[0].by == "ada"
@@ -47,13 +47,24 @@ def test_it_shows_each_day_and_lets_a_refused_one_in(world: World) -> None:
     assert found.excluded == ()
 
 
+def test_it_keeps_a_day_out(world: World) -> None:
+    first, *lines = carry_out(day=LAST.isoformat(), because="a test of the shop", decision="keep it out")
+    assert first == f"{LAST}: refused by ada: a test of the shop"
+    assert f"{LAST}  refused" in lines[5]
+    assert lines[5].endswith("by ada: a test of the shop")
+
+
 @pytest.mark.parametrize(
     ("form", "by", "said"),
     [
         ({"day": HALF.isoformat(), "because": " "}, "ada", "because is empty"),
         ({"because": "it is right"}, "ada", "because is set, and day is not"),
-        ({"day": LAST.isoformat(), "because": "it is right"}, "ada", f"no run of {LAST} has refused it"),
-        ({"day": HALF.isoformat(), "because": "it is right"}, None, "only a person may let a day in"),
+        (
+            {"day": LAST.isoformat(), "because": "it is right"},
+            "ada",
+            f"neither a run of {LAST} nor a person has refused it",
+        ),
+        ({"day": HALF.isoformat(), "because": "it is right"}, None, "only a person may decide about a day"),
         ({"pipeline": "nobody"}, "ada", "no run of 'nobody'"),
     ],
 )
@@ -65,4 +76,8 @@ def test_what_is_wrong_lets_nothing_in(world: World, form: dict[str, Any], by: s
 
 def test_the_dag_has_a_form_and_no_schedule() -> None:
     dag = build()
-    assert (dag.dag_id, dag.schedule, sorted(dag.params)) == ("ratchet_data", None, ["because", "day", "pipeline"])
+    assert (dag.dag_id, dag.schedule, sorted(dag.params)) == (
+        "ratchet_data",
+        None,
+        ["because", "day", "decision", "pipeline"],
+    )

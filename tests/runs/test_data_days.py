@@ -25,7 +25,7 @@ def test_a_refused_day_is_out_until_a_person_lets_it_in(tmp_path: Path) -> None:
     days = ("--set", "validate.volume.against=similar_days")
     assert run(*night, *days, "--from", f"{BEFORE}", "--to", f"{BEFORE}").code == 65
     nobody = ratchet("data", "accept", "search-ranking", f"{DAY}", "--store", store, *WHO)
-    assert (nobody.code, f"no run of {DAY} has refused it" in nobody.err) == (64, True)
+    assert (nobody.code, f"neither a run of {DAY} nor a person has refused it" in nobody.err) == (64, True)
 
     without = run(*night, *days)
     assert without.code == 0, without.err
@@ -61,6 +61,8 @@ def test_each_word_that_data_does_not_know_is_one_clear_line(tmp_path: Path) -> 
     for words, said in (
         (("nobody",), "no run of 'nobody'"),
         (("nobody", "2026-03-20"), "'2026-03-20' is not known here"),
+        (("refuse", "nobody"), "refuse needs a pipeline and a day"),
+        (("refuse", "nobody", "2026-03-20", *WHO), "no run of 'nobody'"),
         (("accept", "nobody"), "accept needs a pipeline and a day"),
         (("accept", "nobody", "yesterday"), "DAY: 'yesterday' is not a date"),
         (("accept", "nobody", "2026-03-20", "--by", "Ada", "--because", " "), "--because is missing or empty"),

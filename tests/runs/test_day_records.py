@@ -18,6 +18,7 @@ from ratchet.contracts.request import AsOf, RunPlan
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.snapshot import Snapshot, SnapshotDay
 from ratchet.contracts.summaries import Check, Validation
+from ratchet.runs.data_days import refuse_day
 from ratchet.runs.day_records import admit, day_states, record_day
 from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.planning import make_plan
@@ -131,13 +132,37 @@ def test_a_day_that_a_person_let_in_counts_and_is_named_with_who_and_why(world: 
     assert found is not None
     assert found.excluded == ()
     (note,) = [check for check in found.checks if check.rule == "let in"]
-    assert note.observed == "refused by its own run; let in by Ada: half a day of sales is right"
+    assert note.observed == "it was refused; let in by Ada: half a day of sales is right"
     assert night(world, D2) is None  # its own run stays refused, which does not undo the admission
     assert plan(world, D3).days.admitted[0].by == "Ada"
     world.put(D2, count=30)
     other = night(world, D3)
     assert other is not None
     assert other.excluded == (D2,)
+
+
+def test_what_a_person_refuses_stays_out_until_a_person_lets_it_in_or_its_rows_change(world: World) -> None:
+    assert night(world, D2) is not None
+    refuse_day(world.store, "clicks", D2, by="Ada", because="a  test of the shop")
+    for _ in range(2):
+        found = night(world, D3)
+        assert found is not None
+        assert found.excluded == (D2,)
+        (note,) = [check for check in found.checks if check.rule == "refused"]
+        assert note.observed == "Ada refused it: a test of the shop"
+        assert night(world, D2) is not None  # a run of the date passes as before, and takes nothing back
+    admit(world.store, "clicks", D2, by="Ben", because="it was none")
+    found = night(world, D3)
+    assert found is not None
+    assert found.excluded == ()
+    refuse_day(world.store, "clicks", D2, by="Ada", because="it was one")
+    world.put(D2, count=101)
+    assert night(world, D2) is not None
+    found = night(world, D3)
+    assert found is not None
+    assert found.excluded == ()
+    with pytest.raises(ConfigurationError, match="the snapshot has no day 2020-01-01; it has"):
+        refuse_day(world.store, "clicks", date(2020, 1, 1), by="Ada", because="why not")
 
 
 def test_a_refused_day_stops_the_run_where_bad_days_is_fail(world: World) -> None:
@@ -160,7 +185,7 @@ def test_a_day_whose_rows_changed_after_they_were_accepted_is_a_warning_by_name(
 def test_a_day_that_no_run_refused_cannot_be_let_in(world: World) -> None:
     assert night(world, D2) is not None
     for day in (D2, D3):
-        with pytest.raises(ConfigurationError, match=f"no run of {day} has refused it"):
+        with pytest.raises(ConfigurationError, match=f"neither a run of {day} nor a person has refused it"):
             admit(world.store, "clicks", day, by="Ada", because="why not")
 
 
