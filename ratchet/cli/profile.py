@@ -67,8 +67,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _suggest(options: argparse.Namespace) -> int:
-    if options.pipeline is not None:
-        raise ConfigurationError("--suggest needs no pipeline", remedy="ratchet profile --suggest FILE > pipeline.yaml")
+    if options.pipeline is not None or options.json:
+        given = "--json" if options.json else "pipeline"
+        raise ConfigurationError(f"--suggest needs no {given}", remedy="ratchet profile --suggest FILE > pipeline.yaml")
     print(import_module("tasks.profiling.suggest").suggest(options.suggest), end="")
     return 0
 
@@ -95,15 +96,22 @@ def _show(options: argparse.Namespace) -> int:
     named = str(wanted[0]) if len(wanted) == 1 else f"{wanted[0]} to {wanted[-1]}, {count(len(wanted), 'day')}"
     other = found[against] if against else None
     if options.html is not None:
-        options.html.parent.mkdir(parents=True, exist_ok=True)
         page = import_module("tasks.profiling.page").render(spec, named, profile, str(against or ""), other)
-        options.html.write_text(page, encoding="utf-8")
+        _write(options.html, page)
         print(options.html)
         return 0
     head = f"{spec.name} {named}: {count(profile.rows, 'row')}, {profile.labelled:,} with a label"
     print(head + (f"; against {against}: {count(other.rows, 'row')}" if other is not None else ""))
     print("\n".join(_table([*profiling.lines(profile, other)], compared=other is not None)))
     return 0
+
+
+def _write(path: Path, page: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"--html {path}: {error.strerror}", remedy="name a file that you may write") from error
 
 
 def _days(options: argparse.Namespace, store: Store, spec: PipelineSpec) -> list[date]:

@@ -80,8 +80,9 @@ def _problems(column: Column, make: Make, columns: Mapping[str, Column]) -> Iter
             yield ("make", make.kind), _unfit(wanted, columns), ", ".join(fitting), _nearest(wanted, fitting)
     if make.clip is not None and make.clip.low is None and make.clip.high is None:
         yield ("make", "clip"), "neither low nor high is given", "", ""
-    if make.clip is not None and (make.clip.low or 0) > (make.clip.high or float("inf")):
-        yield ("make", "clip"), f"low {make.clip.low:g} is above high {make.clip.high:g}", "", ""
+    low, high = (make.clip.low, make.clip.high) if make.clip is not None else (None, None)
+    if low is not None and high is not None and low > high:
+        yield ("make", "clip"), f"low {low:g} is above high {high:g}", "", ""
     if make.date_part is not None and make.date_part.part == "hour":
         of = columns.get(make.date_part.of)
         if of is not None and of.type == "date":

@@ -50,7 +50,10 @@ def recorded_columns(parts: Mapping[str, str]) -> dict[str, Column] | None:
 def reader(columns: Mapping[str, Column]) -> Reader:
     """What a model of these columns reads."""
     given = {name: column for name, column in columns.items() if is_given(column)}
-    made = {name for column in columns.values() if column.make is not None for name in column.make.inputs}
+    makes = [column.make for column in columns.values() if column.make is not None]
+    made = {name for make in makes for name in make.inputs}
+    if any(make.in_group for make in makes):
+        made |= {name for name, column in columns.items() if column.role == "group"}
     return Reader(
         columns={name: column.type for name, column in given.items()},
         needed=tuple(name for name, column in given.items() if column.is_read or name in made),

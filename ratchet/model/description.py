@@ -170,6 +170,12 @@ def from_json(data: bytes) -> Description:
         raise ValueError(f"not a model description: {error!r}") from error
 
 
+def needs_groups(data: bytes) -> bool:
+    """Whether a score may depend on the rows of its group: the layers read them, or a made column is of a group."""
+    made = json.loads(data).get("made", {})
+    return group_of(data) is not None or any(one.get("group") for one in made.values())
+
+
 def group_of(data: bytes) -> GroupColumn | None:
     """The group column whose rows a model reads together, of a description of any format; None if it reads none."""
     found = json.loads(data).get("group")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +44,11 @@ class Holdout:
     def groups(self) -> int | None:
         """How many groups there are, if there are any."""
         return None if self.rows.offsets is None else len(self.rows.offsets) - 1
+
+    def by_day(self) -> list[slice]:
+        """The rows of each day: no group reaches over midnight."""
+        ends = np.cumsum([len(places) for _, places in self.places]).tolist() or [len(self.frame)]
+        return [slice(begin, end) for begin, end in pairwise([0, *ends])]
 
 
 def read(store: Store, spec: PipelineSpec, snapshot: Snapshot, days: tuple[date, ...], scratch: Path) -> Holdout:

@@ -104,7 +104,7 @@ def _hash(df: pd.DataFrame, made: MadeColumn, rule: Hash) -> Any:
 
 
 def _date_part(df: pd.DataFrame, made: MadeColumn, rule: DatePart) -> Any:
-    times = _times(df[rule.of])
+    times = _input(df, made, rule.of)
     if made.inputs[rule.of] == "timestamp":
         times = times.dt.tz_localize("UTC").dt.tz_convert(ZoneInfo(rule.timezone))
     return _whole(_part(times, rule), times.isna().to_numpy())
@@ -119,8 +119,14 @@ def _part(times: pd.Series, rule: DatePart) -> NDArray[np.int64]:
     return found
 
 
-def _days_since(df: pd.DataFrame, _: MadeColumn, rule: DaysSince) -> Any:
-    return (_times(df[rule.until]) - _times(df[rule.of])).dt.total_seconds() / _SECONDS_OF_A_DAY
+def _days_since(df: pd.DataFrame, made: MadeColumn, rule: DaysSince) -> Any:
+    return (_input(df, made, rule.until) - _input(df, made, rule.of)).dt.total_seconds() / _SECONDS_OF_A_DAY
+
+
+def _input(df: pd.DataFrame, made: MadeColumn, name: str) -> pd.Series:
+    """The times of a column; a declared date begins at midnight, whatever time of day a caller gives."""
+    times = _times(df[name])
+    return times.dt.normalize() if made.inputs[name] == "date" else times
 
 
 def _in_group(df: pd.DataFrame, made: MadeColumn, rule: InGroup) -> Floats:
@@ -169,15 +175,16 @@ def _numbers(df: pd.DataFrame, made: MadeColumn) -> list[Floats]:
 
 
 def _times(values: pd.Series) -> pd.Series:
-    """Times without a zone, in UTC. Text is read as ISO 8601."""
+    """Times without a zone, in UTC. Text is read as ISO 8601; without a zone it is in UTC."""
     try:
-        times = pd.to_datetime(values, format="ISO8601")
+        times = pd.to_datetime(values, format="ISO8601", utc=True)
     except (ValueError, TypeError) as error:
+        why = str(error).partition("\n")[0].partition(". You might")[0]
         raise ConfigurationError(
-            f"column {values.name}: holds {values.dtype} where times are declared: {error}",
+            f"column {values.name}: holds {values.dtype} where times are declared: {why}",
             remedy=f"convert {values.name} before",
         ) from error
-    return times.dt.tz_convert("UTC").dt.tz_localize(None) if times.dt.tz is not None else times
+    return times.dt.tz_localize(None)
 
 
 def _whole(values: NDArray[np.signedinteger], missing: NDArray[np.bool_]) -> Any:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import pandas as pd
+
 from ratchet.contracts.gate import lower_is_better
 from ratchet.contracts.judgements import GuardJudgement, Interval, SliceJudgement
 from ratchet.contracts.made_columns import made_columns
@@ -221,7 +223,8 @@ def _slices(
     frame = held.frame
     if any(spec.columns[name].derived and name not in frame for name in spec.slice_columns):
         derived = {name: column.type for name, column in spec.columns.items() if column.derived}
-        frame = load_derive(folder, derived, made_columns(spec.columns))(frame)
+        derive = load_derive(folder, derived, made_columns(spec.columns))
+        frame = pd.concat([derive(frame.iloc[rows]) for rows in held.by_day()])
     found = [
         compared
         for one in spec.evaluate.slices

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -101,7 +102,7 @@ def _with_derived(ctx: StageContext, candidate: ModelProcess, held: Holdout) -> 
     derived = [name for name in ctx.spec.slice_columns if ctx.spec.columns[name].derived]
     if not derived:
         return held
-    made = candidate.derive(held.frame, derived)
+    made = pd.concat([candidate.derive(held.frame.iloc[rows], derived) for rows in held.by_day()])
     return replace(held, frame=held.frame.assign(**{name: made[name].to_numpy() for name in derived}))
 
 

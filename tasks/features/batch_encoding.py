@@ -28,8 +28,10 @@ from tasks.features.batches import Batch
 from tasks.features.derived_rules import DerivedTally
 from tasks.features.lists import count_all, count_lists
 from tasks.features.refusals import WholeNumbers
-from tasks.features.statistics import Moments, moments
+from tasks.features.statistics import Moments, add_counts, moments
 
+_COUNTED = 8
+"""Batches whose counts of ids are kept before they are added up: each may have ids of its own."""
 _KINDS = (np.float64, np.int64)
 
 
@@ -53,6 +55,8 @@ class DaySums:
             self.whole[name] = self.whole[name] + part if name in self.whole else part
         self.moments += other.moments
         self.counts += other.counts
+        if len(self.counts) > _COUNTED:
+            self.counts = [add_counts(self.counts)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,7 +118,8 @@ class BatchEncoder:
             sums.counts = [counts]
             if first:
                 self._refuse_skew(rows, numbers, ids)
-            whole = {name: _whole(rows.column(name)) for name in self.reads.numeric if name not in made.columns}
+            plain = [name for name in self.reads.numeric if name not in made.columns and name not in self.missing]
+            whole = {name: _whole(rows.column(name)) for name in plain}
         if batch.order is not None:
             numbers, ids = numbers[batch.order], ids[batch.order]
         sums.whole = {name: found for name, found in whole.items() if found}

@@ -8,9 +8,11 @@ from pathlib import Path
 from pydantic import Field
 
 from ratchet.contracts import bundle, data_versions, paths
+from ratchet.contracts.columns import LISTS
 from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of, flatten
 from ratchet.contracts.made_columns import made_columns
+from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.summaries import Check, FeatureDay
@@ -42,7 +44,9 @@ _READ = {
 }
 """The keys of a column that its arrays depend on."""
 _BYTES_PER_VALUE = 48  # of a batch, for each thread: 20 were measured, and derive may copy all values
-_BYTES_PER_ROW, _BYTES_OF_GROUP = 100, 70  # of a day of 10 million rows: 97 were measured, and 168 with groups
+_BYTES_PER_ROW, _BYTES_OF_GROUP = 60, 70  # of a day of 10 million rows: 97 were measured, and 168 with groups
+_BYTES_OF_SORT = 28  # of a row for each thread, which sorts a column of numbers
+_NARROW = 64  # values in the lists of a row, from which on a row group has fewer rows
 
 
 class KeptDay(Document):
@@ -73,7 +77,7 @@ def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDa
         name=paths.day_part("features"),
         verb="encoded",
         common=_parts(ctx),
-        identity=_identity,
+        identity=partial(_identity, ctx.spec),
         make=partial(_make, ctx, derive),
         read=lambda found: KeptDay.model_validate(found.result.summary),
     )
@@ -81,15 +85,21 @@ def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDa
 
 
 def _memory(ctx: StageContext, day: SnapshotDay) -> int:
-    """The bytes to encode a day."""
-    rows = day.file.rows or 0
-    of_rows = rows * (_BYTES_PER_ROW + (_BYTES_OF_GROUP if ctx.spec.group else 0))
-    return of_rows + _threads(ctx) * min(rows, ROWS) * sum(widths(ctx.spec.columns).values()) * _BYTES_PER_VALUE
+    """The bytes to encode a day. Row groups have fewer rows where rows are wide, and so have batches without groups."""
+    rows, of_columns, threads = day.file.rows or 0, widths(ctx.spec.columns), _threads(ctx)
+    of_rows = rows * (_BYTES_PER_ROW + (_BYTES_OF_GROUP if ctx.spec.group else 0) + _BYTES_OF_SORT * threads)
+    several = sum(width for name, width in of_columns.items() if ctx.spec.columns[name].type in LISTS)
+    at_once = ROWS if ctx.spec.group else ROWS * _NARROW // max(several, _NARROW)
+    return of_rows + threads * min(rows, at_once) * sum(of_columns.values()) * _BYTES_PER_VALUE
 
 
-def _identity(day: SnapshotDay) -> dict[str, str]:
-    """The parts of the fingerprint of one day. The last bits of the sums of a large day depend on its batches."""
-    batches = {"rows.at_once": str(ROWS)} if (day.file.rows or 0) > ROWS else {}
+def _identity(spec: PipelineSpec, day: SnapshotDay) -> dict[str, str]:
+    """The parts of the fingerprint of one day.
+
+    The last bits of the sums depend on its batches: of a large day, and of rows with lists, which have smaller ones.
+    """
+    several = any(column.type in LISTS for column in spec.columns.values())
+    batches = {"rows.at_once": str(ROWS)} if several or (day.file.rows or 0) > ROWS else {}
     return {"input.rows": day.file.sha256, "day": paths.day(day.day), **batches}
 
 

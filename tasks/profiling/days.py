@@ -24,15 +24,17 @@ _FILE, _PROFILE = "input.file", "profile"
 
 def stored_profiles(store: Store, spec: PipelineSpec, days: set[date]) -> dict[date, Profile]:
     """The profiles of days of the snapshot, oldest first; without those that no validate has measured."""
-    rows = {held.day.file.sha256: day for day, held in read_index(store, spec).days.items() if day in days}
+    rows: dict[str, list[date]] = {}
+    for day, held in read_index(store, spec).days.items():
+        if day in days:
+            rows.setdefault(held.day.file.sha256, []).append(day)
     found: dict[date, PublishedResult] = {}
     place = paths.published(spec.name, paths.day_part("validate"))
     for prefix in sorted({entry.key.removeprefix(f"{place}/").partition("/")[0] for entry in store.list(place)}):
         result = find_result(store, f"{place}/{prefix}")
-        day = rows.get(result.result.parts.get(_FILE, "")) if result else None
-        if result is not None and day is not None:
+        for day in rows.get(result.result.parts.get(_FILE, ""), ()) if result else ():
             newest = found.get(day)
-            if newest is None or newest.result.finished < result.result.finished:
+            if result is not None and (newest is None or newest.result.finished < result.result.finished):
                 found[day] = result
     return {day: read_json(store, one.result.outputs[_PROFILE], Profile) for day, one in sorted(found.items())}
 

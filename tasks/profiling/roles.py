@@ -33,6 +33,7 @@ _UNIQUE, _FREE_TEXT = 0.999, 0.5
 _TWO = 2
 _GROUP_ROWS = (1.5, 1000)
 _LEAK = 0.95
+_LARGEST = 1e15
 _ROLES: dict[str, Role] = {"numeric": "numeric", "categorical": "categorical"}
 _WIDTHS = {pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32}
 
@@ -85,9 +86,9 @@ def column_of(source: str, values: pl.Series, name: str) -> Suggested:
     kind = kinds.get(values.dtype.base_type())
     if values.dtype.base_type() in _WIDTHS:
         kind = "int64"
-    elif values.dtype.is_float() or values.dtype.is_decimal() or values.dtype == pl.UInt64:
+    elif values.dtype.is_float():
         kind = "float64"
-    elif values.dtype.is_temporal() and kind is None:
+    elif values.dtype.base_type() == pl.Datetime:
         kind = "timestamp"
     elif isinstance(values.dtype, pl.List):
         kind = "list<string>" if values.dtype.inner == pl.String else "list<float64>"
@@ -99,11 +100,18 @@ def column_of(source: str, values: pl.Series, name: str) -> Suggested:
 
 def _label(columns: list[Suggested]) -> Suggested | None:
     """The column that is most likely the label."""
-    named = [one for one in columns if one.name.lower() in _LABELS or one.name.lower().startswith(("is_", "has_"))]
-    two = [one for one in columns if one.present.n_unique() == _TWO and one.kind in {"int64", "bool", "string"}]
-    found = next((one for one in named if one in two or one.kind in {"float64", "int64"}), two[-1] if two else None)
+    called = [one for one in columns if one.name.lower() in _LABELS]
+    named = [*called, *(one for one in columns if one.name.lower().startswith(("is_", "has_")))]
+    two = [
+        one for one in columns if not one.role and one.present.n_unique() == _TWO and not one.kind.startswith("list")
+    ]
+    of_two = [one for one in two if one.kind in {"int64", "bool", "string"} or _is_zero_or_one(one)]
+    numbers = {"float64", "int64"}
+    found = next((one for one in named if one in of_two or one.kind in numbers), of_two[-1] if of_two else None)
     if found is None:
         return None
+    if found.kind == "float64" and _is_zero_or_one(found):
+        found.kind = "int64"
     why = f"{ASK} the label: " + (
         "its name says so" if found in named else "it has two values; name another one if it is not"
     )
@@ -114,31 +122,34 @@ def _label(columns: list[Suggested]) -> Suggested | None:
     values = sorted(found.present.unique().to_list())
     if found.kind == "int64" and values == [0, 1]:
         found.keys["in"] = [0, 1]
+    elif found.kind == "int64" and len(values) == _TWO:
+        found.notes.append(f"{ASK} a binary label is 0 or 1: deliver it so")
     return found
+
+
+def _is_zero_or_one(column: Suggested) -> bool:
+    return column.kind in {"int64", "float64"} and sorted(column.present.unique().to_list()) == [0, 1]
 
 
 def _decide(column: Suggested, columns: list[Suggested]) -> None:
     """The role of a column that is not the label."""
-    present, rows = column.present, len(column.values)
+    present = column.present
     distinct = present.n_unique()
     taken = {one.role for one in columns}
     if not len(present):
         column.take("ignore", "no row has a value")
     elif column.kind in {"timestamp", "date"}:
-        column.take("ignore" if "time" in taken else "time", f"{present.min()!s} to {present.max()!s}")
+        long = (present.max() - present.min()).days > _TWO  # type: ignore[operator, union-attr]  # of times
+        asked = [f"{ASK} the time of a row? Its values are of several days"] if long else []
+        column.take("ignore" if long or "time" in taken else "time", f"{present.min()!s} to {present.max()!s}", *asked)
     elif column.kind.startswith("list"):
         column.take("ignore", f"{ASK} lists: see docs/training.md, or leave it out")
     elif (
         _GROUP.search(column.name.lower())
-        and _GROUP_ROWS[0] <= rows / distinct <= _GROUP_ROWS[1]
+        and _GROUP_ROWS[0] <= len(present) / distinct <= _GROUP_ROWS[1]
         and "group" not in taken
     ):
-        if column.kind in {"int64", "string"}:
-            column.take(
-                "group", f"{ASK} {rows / distinct:.1f} rows for each value: rows that are ranked together, if they are"
-            )
-        else:
-            column.take("ignore", f"{ASK} is it a group? Then deliver whole numbers or text")
+        _group(column)
     elif distinct == 1:
         column.take("ignore", f"always {present[0]}")
     elif distinct >= _UNIQUE * len(present) and column.kind != "float64":
@@ -159,6 +170,18 @@ def _decide(column: Suggested, columns: list[Suggested]) -> None:
             f"{_show(present.min())} to {_show(present.max())}",
             *([f"{ASK} a number, or a category?"] if few else []),
         )
+
+
+def _group(column: Suggested) -> None:
+    """A column that may name the groups of a ranking."""
+    present = column.present
+    if len(present) < len(column.values):
+        column.take("ignore", f"{ASK} is it a group? Then each row needs one")
+    elif column.kind in {"int64", "string"}:
+        each = len(present) / present.n_unique()
+        column.take("group", f"{ASK} {each:.1f} rows for each value: rows that are ranked together, if they are")
+    else:
+        column.take("ignore", f"{ASK} is it a group? Then deliver whole numbers or text")
 
 
 def _objective(label: Suggested | None, columns: list[Suggested]) -> str:
@@ -189,12 +212,13 @@ def _rules(column: Suggested) -> None:
     if column.role != "label":
         column.keys["max_null"] = f"{min(max(math.ceil(200 * missing), 1), 100)}%"
     if column.role == "numeric" and column.kind in {"int64", "float64"}:
-        low, high = (float(str(one)) for one in (present.min(), present.max()))
+        finite = present.filter(present.is_finite()) if present.dtype.is_float() else present
+        low, high = (float(str(one)) if one is not None else 0.0 for one in (finite.min(), finite.max()))
         if low >= 0:
             column.keys["min"] = 0
         if low >= 0 and high <= 1 and column.kind == "float64":
             column.keys["max"] = 1
-        elif high > 0:
+        elif 0 < high < _LARGEST:
             column.keys["max"] = _above(high)
             column.notes.append(f"{ASK} max: ten times the greatest one here")
     if column.role == "categorical" and column.kind == "string" and present.n_unique() <= _LISTED:

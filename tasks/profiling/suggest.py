@@ -16,6 +16,7 @@ from tasks.profiling.roles import ASK, Suggested, column_of, decide
 from tasks.profiling.rows import ROWS, read_rows
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST, _NAME_LENGTH = 120, 60
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -37,7 +38,7 @@ def _names(sources: list[str]) -> list[str]:
     for source in sources:
         plain = source if _NAME.fullmatch(source) else re.sub(r"\W+", "_", _ascii(source), flags=re.ASCII).strip("_")
         plain = plain if _NAME.fullmatch(plain) else f"column_{plain}".rstrip("_")
-        plain = f"{plain}_" if plain == "date" else plain  # the snapshot has a column of that name
+        plain = f"{plain}_" if plain == "date" else plain[:_LONGEST]  # the snapshot has a column `date`
         while plain in found:
             plain += "_"
         found.append(plain)
@@ -62,10 +63,10 @@ def _head(path: Path, rows: pl.DataFrame, form: CsvForm | None) -> Iterator[str]
 def _pipeline(path: Path) -> str:
     """The first part of the path, from the end, that names something."""
     absolute = path.absolute()
-    for part in (path.stem, *(above.name for above in absolute.parents)):
+    for part in (path.name.partition(".")[0], *(above.name for above in absolute.parents)):
         name = re.sub(r"[^a-z0-9]+", "-", _DAY.sub("", part).lower()).strip("-")
-        if name and not re.fullmatch(r"(date|day|dt|part|data|file)(-?\d+)?", name):
-            return name
+        if name[:1].isalpha() and not re.fullmatch(r"(date|day|dt|part|data|file)(-?\d+)?", name):
+            return name[:_NAME_LENGTH].rstrip("-")
     return "my-pipeline"
 
 
@@ -74,7 +75,7 @@ def _source(path: Path, columns: list[Suggested]) -> Iterator[str]:
     dated = "{date}" in uri
     yield "source:"
     yield "  kind: files"
-    yield f"  uri: {_quoted(uri if dated else str(path.parent / ('{date}' + path.suffix)))}" + (
+    yield f"  uri: {_quoted(uri if dated else str(path.parent / ('{date}' + ''.join(path.suffixes))))}" + (
         "" if dated else f"  {ASK} where the files of a day are"
     )
     yield f"  window_days: 30  {ASK} how many days there are, the newest one included"
@@ -103,6 +104,7 @@ def _body(columns: list[Suggested]) -> Iterator[str]:
         notes = [note for note in column.notes if not note.startswith(ASK)] + [
             note for note in column.notes if note.startswith(ASK)
         ]
+        notes = [" ".join(note.split()) for note in notes]
         said = "  # " + "; ".join(note.removeprefix("# ") for note in notes) if notes else ""
         yield f"  {column.name + ':':<{width}} {_flow(keys)}{said}"
     if not any(column.role == "label" for column in columns):
@@ -119,8 +121,23 @@ def _tail(columns: list[Suggested], objective: str) -> Iterator[str]:
     yield ""
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes texts that begin like a number: PyYAML leaves 1e5 as it is, and a pipeline file reads it as a number."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = '"' if value[:1] in "-+.0123456789" and not value.endswith("%") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
 def _flow(value: Any) -> str:
-    return yaml.safe_dump(value, default_flow_style=True, width=math.inf, sort_keys=False, allow_unicode=True).strip()
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=True, width=math.inf, sort_keys=False, allow_unicode=True
+    )
+    return text.strip()
 
 
 def _quoted(text: str) -> str:

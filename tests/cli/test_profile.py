@@ -1,7 +1,9 @@
 """`ratchet profile`: what nights have measured, the difference of two days, and a pipeline file for data."""
 
+import gzip
 import json
-from datetime import date, timedelta
+from datetime import date, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,7 @@ def test_a_page_has_a_chart_of_each_column(world: World, tmp_path: Path) -> None
     assert f"{LAST} against {BEFORE}" in text
     assert text.count('<article class="column">') == 5
     assert "gone: &#39;US&#39;" in text
+    assert profile(world, "--html", str(tmp_path)) == 64
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,7 @@ def test_a_page_has_a_chart_of_each_column(world: World, tmp_path: Path) -> None
         (["--day", "2026-11-01"], "no profile of 2026-11-01 is stored"),
         (["--day", "2026-11-20", "--from", "2026-11-19"], "--day goes without --from and --to"),
         (["--from", "2027-01-01"], "the snapshot has no day from 2027-01-01"),
-        (["--suggest", "x.csv"], "--suggest needs no pipeline"),
+        (["--suggest", "x.csv"], "--suggest needs no"),
     ],
 )
 def test_what_cannot_be_shown_is_one_line(
@@ -179,5 +182,54 @@ def test_json_lines_without_a_label_and_files_that_are_none(tmp_path: Path, line
     if lines[:1] == ['{"x": 1.5, "z": 3}']:
         assert "no column looks like the label" in suggest(path)
         return
+    with pytest.raises(ConfigurationError):
+        suggest(path)
+
+
+def test_words_of_a_text_are_values_and_odd_texts_are_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "2026-11-20.csv.gz"
+    values = ["NA", "DE", "-", "1e5"]
+    text = "country,price,is_mobile,clicked\n" + "".join(
+        f"{values[place % 4]},{'NA' if place % 5 == 0 else place % 60},{place % 2},{int(place % 3 == 0)}\n"
+        for place in range(200)
+    )
+    path.write_bytes(gzip.compress(text.encode()))
+    text = suggest(path)
+    spec = loads(text)
+    assert spec.columns["country"].allowed == ("-", "1e5", "DE", "NA")
+    assert (spec.columns["price"].role, spec.columns["price"].type) == ("numeric", "int64")
+    assert spec.label == "clicked"
+    assert ".csv.gz" in text
+
+
+ODD = {
+    "label": [0.0, 1.0, None] * 40,
+    "wild": [float("inf"), 1e308, -1.0, 2.0] * 30,
+    "exact": [Decimal(1), Decimal(2), None] * 40,
+    "clock": [time(1), time(2), None] * 40,
+    "big": pa.array([2**63 + place for place in range(120)], pa.uint64()),
+    "kind": pa.array(["a\nb: c"] * 120).dictionary_encode(),
+    "signup_on": [date(2020, 1, 1), date(2024, 1, 1), None] * 40,
+    "session_id": [place // 10 if place % 2 else None for place in range(120)],
+    "L" * 200: [place % 50 for place in range(120)],
+}
+
+
+def test_odd_columns_are_left_out_and_the_file_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "123.parquet"
+    pq.write_table(pa.table(ODD), path)
+    spec = loads(suggest(path))
+    roles = {name: column.role for name, column in spec.columns.items()}
+    assert {name for name, role in roles.items() if role == "ignore"} == {
+        "exact", "clock", "big", "kind", "signup_on", "session_id",
+    }  # fmt: skip
+    assert (spec.columns["label"].type, spec.columns["label"].allowed) == ("int64", (0, 1))
+    assert spec.columns["wild"].max is None
+
+
+@pytest.mark.parametrize("text", ["a,b,c\n", "a,a,y\n1,2,0\n", ""])
+def test_a_file_without_rows_or_with_a_name_twice_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError):
         suggest(path)

@@ -106,6 +106,16 @@ def test_a_value_of_a_group_depends_on_no_other_group_and_on_no_order(
         assert made(make, rows.iloc[own]) == [whole[place] for place in own]
 
 
+def test_times_of_several_zones_in_a_batch_are_those_of_the_rows_alone() -> None:
+    texts = ["2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "2026-10-25T02:30:00Z", "2026-10-25T02:30:00"]
+    rows = pd.DataFrame({"at": texts, "listed": ["2026-10-25T18:00:00"] * 4})
+    for make in ({"date_part": {"of": "at", "part": "hour"}}, {"days_since": {"of": "listed", "until": "at"}}):
+        whole = made(make, rows)
+        assert [made(make, rows.iloc[[row]])[0] for row in range(4)] == whole
+    assert made({"date_part": {"of": "at", "part": "hour"}}, rows) == [0, 1, 2, 2]
+    assert made({"days_since": {"of": "listed", "until": "at"}}, rows)[2] == 2.5 / 24
+
+
 def test_rows_without_a_column_that_is_needed_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="no column nights, which new_one is made from"):
         made({"ratio": ["price", "nights"]}, ROWS.drop(columns="nights"))
@@ -132,6 +142,7 @@ train: {{objective: {objective}}}
         ("{type: float64, role: numeric, make: {}}", "binary", "a column is made in one way; allowed: ratio"),
         ("{type: float64, role: numeric, make: {clip: {of: price}}}", "binary", "neither low nor high"),
         ("{type: float64, role: numeric, make: {clip: {of: price, low: 2, high: 1}}}", "binary", "low 2 is above"),
+        ("{type: float64, role: numeric, make: {clip: {of: price, low: 5, high: 0}}}", "binary", "low 5 is above"),
         ("{type: int64, role: numeric, make: {ratio: [price, nights]}}", "binary", "ratio makes float64"),
         ("{type: float64, role: numeric, make: {ratio: [prise, nights]}}", "binary", "did you mean price?"),
         ("{type: float64, role: numeric, make: {ratio: [price, made]}}", "binary", "made is derived"),
@@ -162,8 +173,10 @@ def test_a_made_column_is_derived_and_what_it_reads_is_needed() -> None:
     recorded = recorded_columns(flatten(dict(spec.columns), "config.columns"))
     assert recorded is not None
     assert recorded["made"] == spec.columns["made"]
-    assert "nights" in reader(recorded).needed
+    assert {"nights", "query"} <= {*reader(recorded).needed}
     assert "born" not in reader(recorded).needed
+    below = "{type: float64, role: numeric, make: {clip: {of: price, high: -5}}}"
+    assert loads(FILE.format(made=below, objective="binary")).columns["made"].make is not None
     hour = "{type: int64, role: categorical, make: {date_part: {of: at, part: hour}}}"
     assert loads(FILE.format(made=hour, objective="binary")).columns["made"].derived
 

@@ -62,12 +62,16 @@ def test_a_served_model_makes_the_columns_that_it_was_trained_on(tmp_path: Path)
     features = nights.run("features", inputs={"ingest": ingest, "validate": validate})
     assert set(summaries.features(features.result).numeric) == {"cheap", "place"}
     trainings = Trainings(nights, {"ingest": ingest, "validate": validate, "features": features})
-    df, scores = trainings.scores(trainings.train(), tmp_path / "model")
+    trained = trainings.train()
+    df, scores = trainings.scores(trained, tmp_path / "model")
     rows = Rows(label=df["clicked"].to_numpy(np.float64), offsets=np.arange(0, len(df) + 1, SIZE))
     found = measure("ndcg@10", rows, scores)
     assert found is not None
     assert found.value > 0.85  # 0.51 at random
     model = load(tmp_path / "model")
     assert set(model.columns) == {"price", "nights", "shown_at", "country", "query"}
+    evaluated = nights.run("evaluate", inputs={**trainings.inputs, "train": trained})
+    judged = summaries.judgement(evaluated.result)
+    assert (judged.verdict, judged.service.unit if judged.service else "") == ("promote", "group")
     last = df.iloc[-SIZE:].drop(columns="clicked")
     np.testing.assert_array_equal(model.score(last), scores[-SIZE:])
