@@ -28,6 +28,7 @@ from ratchet.contracts.step_rows import auto_batch_size
 from ratchet.contracts.summaries import FeatureSet, Split
 from ratchet.model.description import Description
 from ratchet.model.fitted_state import Replaced
+from ratchet.model.made_columns import MadeDerive
 from ratchet.model.networks import Network, finish
 from tasks.features.category_statistics import Source
 from tasks.features.day import EncodedDay, categorical, encode_day, numeric, reads, statistical
@@ -211,7 +212,7 @@ def _encoded(name: str) -> tuple[EncodedDay, ...]:
             day.to_parquet(path)
             (arrays := Path(folder) / str(number)).mkdir()
             given = _FIRST + timedelta(days=number)
-            found.append(encode_day(path, spec, lambda rows: rows, day=given, folder=arrays))
+            found.append(encode_day(path, spec, MadeDerive(()), day=given, folder=arrays))
     return tuple(found)
 
 

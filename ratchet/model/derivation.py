@@ -16,8 +16,6 @@ from ratchet.model.made_columns import MadeDerive
 from ratchet.runtime.user_code import attribute, blame, is_fault, load_module
 
 FILE = "features.py"
-Derive = Callable[[pd.DataFrame], pd.DataFrame]
-
 _FITS: dict[ColumnType, tuple[Callable[[Any], bool], ...]] = {
     "int64": (types.is_integer_dtype,),
     "float64": (types.is_float_dtype, types.is_integer_dtype),
@@ -32,9 +30,14 @@ _FITS: dict[ColumnType, tuple[Callable[[Any], bool], ...]] = {
 class OwnDerive:
     """`derive` of a pipeline's features.py. function: guarded. path: of the file. line: where derive is defined."""
 
-    function: Derive
+    function: Callable[[pd.DataFrame], pd.DataFrame]
     path: Path
     line: int | None
+
+    @property
+    def of_groups(self) -> bool:
+        """Whether a value may depend on the rows of its group, in a ranking: nobody knows what the code does."""
+        return True
 
     def __call__(self, df: pd.DataFrame) -> pd.DataFrame:
         """The rows with the columns that derive adds. Raises ConfigurationError with file and line."""
@@ -56,6 +59,9 @@ def _names(node: ast.AST, column: str) -> TypeGuard[ast.expr | ast.keyword]:
     return False
 
 
+Derive = OwnDerive | MadeDerive
+
+
 def load_derive(folder: Path, derived: Mapping[str, ColumnType], made: Sequence[MadeColumn] = ()) -> Derive:
     """What adds the derived columns to rows: those that are made, and those of the pipeline's own `derive`.
 
@@ -67,9 +73,7 @@ def load_derive(folder: Path, derived: Mapping[str, ColumnType], made: Sequence[
     first = MadeDerive(tuple(made))
     own = {name: kind for name, kind in derived.items() if name not in {one.name for one in made}}
     then = _load_own(folder, own)
-    if then is None:
-        return first if made else lambda df: df
-    return OwnDerive(lambda df: then(first(df)), then.path, then.line) if made else then
+    return first if then is None else OwnDerive(lambda df: then(first(df)), then.path, then.line)
 
 
 def _load_own(folder: Path, derived: Mapping[str, ColumnType]) -> OwnDerive | None:

@@ -33,7 +33,7 @@ class MadeDerive:
 
     def __call__(self, df: pd.DataFrame) -> pd.DataFrame:
         """The rows with the columns. Raises ConfigurationError for a column that they need and rows do not have."""
-        return df.assign(**{one.name: _make(df, one) for one in self.made})
+        return df.assign(**{one.name: _make(df, one) for one in self.made}) if self.made else df
 
     @property
     def inputs(self) -> list[str]:

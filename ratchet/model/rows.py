@@ -17,12 +17,7 @@ def read_rows(path: Path, columns: Mapping[str, Column]) -> pd.DataFrame:
     names = [name for name, column in columns.items() if not column.derived]
     with pq.ParquetFile(path) as file:  # read by itself, since a folder's name would be taken for a column
         table = file.read(names)
-    return frame(table, columns, incomplete(table))
-
-
-def incomplete(table: "pa.Table") -> frozenset[str]:
-    """The columns with a missing value."""
-    return frozenset(name for name in table.column_names if table.column(name).null_count)
+    return frame(table, columns, {name for name in names if table.column(name).null_count})
 
 
 def frame(table: "pa.Table", columns: Mapping[str, Column], missing: Collection[str]) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from ratchet.contracts.gate import Register
 from ratchet.contracts.judgements import TOO_SLOW, Service
 from ratchet.contracts.quantities import show_memory
 from ratchet.metrics.metrics import Floats
-from ratchet.model.description import DESCRIPTION, needs_groups
+from ratchet.model.description import DESCRIPTION, group_of, needs_groups
 from ratchet.model.holdout import Holdout
 from ratchet.model.process import ModelProcess
 
@@ -45,6 +45,11 @@ class Sample:
 def by_group(objective: str, model: Path, *, derives: bool) -> bool:
     """Whether a score may depend on the rows of its group. model: its folder. derives: whether it has own columns."""
     return needs_groups((model / DESCRIPTION).read_bytes()) or (derives and objective == "ranking")
+
+
+def may_round(model: Path, kind: str, *, derives: bool) -> bool:
+    """Whether a score may differ in its last bits by what else is asked, see _LARGEST_SHARE. kind: train.model.kind."""
+    return derives or ":" in kind or group_of((model / DESCRIPTION).read_bytes()) is not None
 
 
 def score(model: ModelProcess, frame: pd.DataFrame, held: Holdout) -> Floats:

@@ -58,6 +58,11 @@ class IndexOfParts:
             self._store.replace(self._key, seal(PartsIndex(parts=made)), expected=self._etag)
 
 
+def indexed_parts(store: Store, key: str) -> list[PublishedResult]:
+    """The parts that a stage used last; empty without an index."""
+    return [part.found for part in _read(store, key).values()]
+
+
 def _read(store: Store, key: str) -> dict[str, IndexedPart]:
     try:
         return unseal(store.read(key), PartsIndex, where=f"{store.uri}/{key}", remedy="run again").parts

@@ -54,7 +54,9 @@ def run(ctx: StageContext) -> Finished:
             held = holdout.read(ctx.store, spec, snapshot, trained.split.holdout, ctx.disk)
             digest = candidate.digest
         with ctx.phase("ask"):
-            groups = service.by_group(spec.train.objective, folder, derives=_derives(ctx))
+            derives = (ctx.folder / FILE).is_file()
+            groups = service.by_group(spec.train.objective, folder, derives=derives)
+            rounds = service.may_round(folder, spec.train.model.kind, derives=derives)
             sample = service.sample_of(held, spec.group if groups else None)
             *asked, served = service.ask(candidate, held.frame, sample)
         with ctx.phase("score"):
@@ -69,7 +71,7 @@ def run(ctx: StageContext) -> Finished:
         night = night_of(ctx.request, trained, digest, tables=simple, costs=costs)
         judged, constant = judge(spec, seen, scores, baseline, night, ctx.folder)
         judged = judged.model_copy(update={"scores": sha256_of(np.ascontiguousarray(scores, "<f8").tobytes())})
-        refused = service.refusal(scores, asked, served, sample, spec.register_, rounds=groups or _rounds(ctx))
+        refused = service.refusal(scores, asked, served, sample, spec.register_, rounds=rounds)
         judged = _with_service(judged, served, refused)
     with ctx.phase("write"):
         path = _write_scores(ctx, held, scores, baseline)
@@ -85,16 +87,6 @@ def run(ctx: StageContext) -> Finished:
         summary=judged,
         metrics=_metrics(judged, constant) | latencies,
     )
-
-
-def _derives(ctx: StageContext) -> bool:
-    """Whether the pipeline's own code gets the rows before the model does."""
-    return (ctx.folder / FILE).is_file()
-
-
-def _rounds(ctx: StageContext) -> bool:
-    """Whether code of the pipeline's own is in the model, which may round by the rows beside a row."""
-    return _derives(ctx) or ":" in ctx.spec.train.model.kind
 
 
 def _with_derived(ctx: StageContext, candidate: ModelProcess, held: Holdout) -> Holdout:

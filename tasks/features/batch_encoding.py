@@ -87,18 +87,15 @@ class BatchEncoder:
     @property
     def as_dictionary(self) -> list[str]:
         """The columns of text that are read as the file has them: each value once."""
-        own = isinstance(self.derive, OwnDerive)
-        made = self.derive.made if isinstance(self.derive, MadeDerive) else ()
-        names = [] if own else [name for name, kind in self.reads.categorical.items() if kind == "string"]
-        return [name for name in names if name not in {one.name for one in made}]
+        if isinstance(self.derive, OwnDerive):
+            return []
+        made = {one.name for one in self.derive.made}
+        return [name for name, kind in self.reads.categorical.items() if kind == "string" and name not in made]
 
     @property
     def needs_groups(self) -> bool:
         """Whether a value may depend on the rows of its group."""
-        of_groups = isinstance(self.derive, OwnDerive) or (
-            isinstance(self.derive, MadeDerive) and self.derive.of_groups
-        )
-        return of_groups and self.reads.group is not None
+        return self.derive.of_groups and self.reads.group is not None
 
     def encode(self, batch: Batch, *, first: bool) -> EncodedBatch:
         """first: whether to encode some rows in both ways. Raises DataRejected and ConfigurationError."""
@@ -112,7 +109,7 @@ class BatchEncoder:
             sums.counts = [count_all(ids, self.spec)]
             whole = {name: _whole(derived[name]) for name in self.reads.numeric}
         else:
-            made = self._made(rows)
+            made = self._made(self.derive, rows)
             sums.derived.add(made)
             numbers, ids, counts = self._arrow(rows, made)
             sums.counts = [counts]
@@ -133,12 +130,9 @@ class BatchEncoder:
         found = series(rows.column(name), self.spec.columns[name], missing=name in self.missing)
         return found.rename(name)
 
-    def _made(self, rows: "pa.Table") -> pd.DataFrame:
+    def _made(self, derive: MadeDerive, rows: "pa.Table") -> pd.DataFrame:
         """The columns that are made of others, without these."""
-        if not isinstance(self.derive, MadeDerive):
-            return pd.DataFrame(index=range(rows.num_rows))
-        inputs = self.derive.inputs
-        return self.derive(self._frame(self._plain(rows.select(inputs)))).drop(columns=inputs)
+        return derive(self._frame(self._plain(rows.select(derive.inputs)))).drop(columns=derive.inputs)
 
     def _arrow(self, rows: "pa.Table", made: pd.DataFrame) -> tuple[Floats, Ids, Ids]:
         """(numbers, ids) as `ratchet.model.encoding.encode` does it, in the same order; the counts of ids."""

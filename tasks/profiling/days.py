@@ -1,6 +1,6 @@
 """The profiles that nights have measured, out of the store, and the difference of two of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -9,6 +9,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import percent
 from ratchet.contracts.result import PublishedResult
 from ratchet.runtime.held_days import read_index
+from ratchet.runtime.parts_index import indexed_parts
 from ratchet.store.artifacts import read_json
 from ratchet.store.base import Store
 from ratchet.store.publishing import find_result
@@ -29,13 +30,19 @@ def stored_profiles(store: Store, spec: PipelineSpec, days: set[date]) -> dict[d
         if day in days:
             rows.setdefault(held.day.file.sha256, []).append(day)
     found: dict[date, PublishedResult] = {}
-    place = paths.published(spec.name, paths.day_part("validate"))
-    for prefix in sorted({entry.key.removeprefix(f"{place}/").partition("/")[0] for entry in store.list(place)}):
-        result = find_result(store, f"{place}/{prefix}")
-        for day in rows.get(result.result.parts.get(_FILE, ""), ()) if result else ():
-            newest = found.get(day)
-            if result is not None and (newest is None or newest.result.finished < result.result.finished):
-                found[day] = result
+
+    def take(parts: Iterable[PublishedResult | None]) -> None:
+        for one in filter(None, parts):
+            for day in rows.get(one.result.parts.get(_FILE, ""), ()):
+                if day not in found or found[day].result.finished < one.result.finished:
+                    found[day] = one
+
+    kind = paths.day_part("validate")
+    take(indexed_parts(store, paths.parts_index(spec.name, kind)))
+    if any(day not in found for of_rows in rows.values() for day in of_rows):  # nights of before, not the last ones
+        place = paths.published(spec.name, kind)
+        names = sorted({entry.key.removeprefix(f"{place}/").partition("/")[0] for entry in store.list(place)})
+        take(find_result(store, f"{place}/{name}") for name in names)
     return {day: read_json(store, one.result.outputs[_PROFILE], Profile) for day, one in sorted(found.items())}
 
 

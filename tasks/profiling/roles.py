@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from ratchet.contracts.columns import Column, ColumnType, Role
@@ -139,7 +140,7 @@ def _decide(column: Suggested, columns: list[Suggested]) -> None:
     if not len(present):
         column.take("ignore", "no row has a value")
     elif column.kind in {"timestamp", "date"}:
-        long = (present.max() - present.min()).days > _TWO  # type: ignore[operator, union-attr]  # of times
+        long = int(np.ptp(present.dt.epoch("d").to_numpy())) > _TWO
         asked = [f"{ASK} the time of a row? Its values are of several days"] if long else []
         column.take("ignore" if long or "time" in taken else "time", f"{present.min()!s} to {present.max()!s}", *asked)
     elif column.kind.startswith("list"):

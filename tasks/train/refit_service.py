@@ -38,6 +38,6 @@ def ask_as_service(ctx: StageContext, measured: StageResult) -> tuple[Service, s
     ctx.transaction.add("asked", ctx.disk / "asked.arrow", rows=len(sample.places))
     np.save(ctx.disk / "answers.npy", asked[1], allow_pickle=False)
     ctx.transaction.add("answers", ctx.disk / "answers.npy")
-    rounds = derives or groups or ":" in spec.train.model.kind
+    rounds = service.may_round(folder, spec.train.model.kind, derives=derives)
     refused = service.refusal(scores, asked, served, sample, spec.register_, rounds=rounds)
     return served, ": ".join(refused) if refused else ""
