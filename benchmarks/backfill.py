@@ -10,8 +10,8 @@ from pathlib import Path
 
 from benchmarks.airflow_run import DAY, PIPELINE, sandbox
 from benchmarks.measure import Result
-from ratchet.runs.history import newest
 from ratchet.runs.history_page import in_words
+from ratchet.runs.run_index import nights
 from ratchet.store.opening import open_store
 
 _ROWS = 2_000
@@ -32,7 +32,7 @@ def run(*, full: bool) -> Result:
             took = time.monotonic() - began
             store = open_store(airflow.services.store)
             days = [first + timedelta(days=number) for number in range(dates)]
-            lines = [line for day in days if (line := newest(store, PIPELINE, day, "backfill"))]
+            lines = [line for line in nights(store, PIPELINE, "backfill") if line.day in days]
     if len(lines) < dates:
         raise RuntimeError(f"only {len(lines)} of {dates} dates ran")
     return Result(

@@ -5,10 +5,11 @@ nights of a year of real flights, the storm's too.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -47,9 +48,11 @@ class Outcome:
 class Spoiled:
     """The days of a set below a folder, the newest of which can be spoiled."""
 
-    def __init__(self, folder: Path, of: DataSet) -> None:
+    def __init__(self, folder: Path, of: DataSet, document: Callable[[str], Mapping[str, Any]] | None = None) -> None:
+        """document: the pipeline file by the address of its source; by default that of the set."""
         self._folder, self._of = folder, of
-        self._nights = DataNights(folder=folder, document=of.document(f"{folder / 'source'}/date={{date}}/*"))
+        uri = f"{folder / 'source'}/date={{date}}/*"
+        self._nights = DataNights(folder=folder, document=(document or of.document)(uri))
         for day in of.days():
             write(self._path(day), of.read(day))
         *_, before, last = of.days()

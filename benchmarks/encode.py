@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.made_up_day import COLUMNS, write_day
-from benchmarks.measure import Result
+from benchmarks.measure import Result, peak_memory
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.model.made_columns import MadeDerive
 from tasks.features.day import encode_day
@@ -69,8 +69,7 @@ def _encode(folder: Path, role: str) -> dict[str, float]:
         day = date(2026, 1, 1)
         encode_day(folder / "day.parquet", spec, MadeDerive(()), day=day, folder=Path(arrays), threads=_THREADS)
         seconds = time.perf_counter() - begin
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
-    return {"seconds": seconds, "peak": float(status["VmHWM"].split()[0]) * 1024}
+    return {"seconds": seconds, "peak": peak_memory()}
 
 
 if __name__ == "__main__":

@@ -5,14 +5,12 @@ Beside it each metric on its own: measured for two models and compared with 2,00
 """
 
 import statistics
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.measure import Result
+from benchmarks.measure import Result, seconds
 from ratchet.contracts.gate import lower_is_better
 from ratchet.metrics.metrics import Floats, Rows, measure
 from ratchet.verdict.comparison import compare
@@ -39,12 +37,12 @@ def run(*, full: bool) -> Result:
     ranking, *others = _cases(count)
     ours, bare, table = [], [], -ranking.scores[0].reshape(-1, _GROUP)
     for _ in range(_ROUNDS):
-        ours.append(_seconds(partial(_both, ranking)))
-        bare.append(_seconds(partial(np.argpartition, table, 10, axis=1)))
+        ours.append(seconds(partial(_both, ranking)))
+        bare.append(seconds(partial(np.argpartition, table, 10, axis=1)))
     mine, theirs = statistics.median(ours), statistics.median(bare)
-    slower = _scikit_learn(ranking) * (count / _GROUP) / _seconds(lambda: _ndcg(ranking.rows, ranking.scores[0]))
+    slower = _scikit_learn(ranking) * (count / _GROUP) / seconds(lambda: _ndcg(ranking.rows, ranking.scores[0]))
     each = {
-        name: min(_seconds(partial(_compared, name, case, 2000)) for _ in range(3))
+        name: min(seconds(partial(_compared, name, case, 2000)) for _ in range(3))
         for case in (ranking, *others)
         for name in case.metrics
     }
@@ -112,7 +110,7 @@ def _scikit_learn(case: _Case) -> float:
     labels, scores = (values[: _WITNESSED * _GROUP].reshape(-1, _GROUP) for values in (case.rows.label, case.scores[0]))
     some = labels.any(axis=1)
     values: list[float] = []
-    took = _seconds(
+    took = seconds(
         lambda: values.extend(
             float(ndcg_score([label], [score], k=10)) for label, score in zip(labels[some], scores[some], strict=True)
         )
@@ -121,9 +119,3 @@ def _scikit_learn(case: _Case) -> float:
     if abs(_ndcg(rows, scores.ravel()) - statistics.fmean(values)) > _ROUNDING:
         raise RuntimeError("scikit-learn has another NDCG@10")
     return took / len(values)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

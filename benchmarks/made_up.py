@@ -96,9 +96,19 @@ def made_up_table(count: int, columns: int = 5) -> Rows:
     return rows
 
 
-def seconds_of_a_step(network: Network, rows: Rows, *, steps: int | None = None) -> float:
-    """Mean seconds of a step in one epoch of the training loop, or in its first steps."""
-    result = training(network, rows, checkpointer=_Unsaved(), batch_size=BATCH, steps=steps).run()
+def seconds_of_a_step(
+    network: Network, rows: Rows, *, steps: int | None = None, epochs: int = 1, precision: str = "fp32"
+) -> float:
+    """Mean seconds of a step in epochs of the training loop, or in its first steps."""
+    result = training(
+        network,
+        rows,
+        checkpointer=_Unsaved(),
+        batch_size=BATCH,
+        steps=steps,
+        epochs=epochs,
+        precision=precision,
+    ).run()
     return sum(each.seconds for each in result.history) / result.history[-1].step
 
 
@@ -113,6 +123,7 @@ def training(
     epochs: int = 1,
     checkpoint_every_s: float = 1e9,
     ranks: Ranks | None = None,
+    precision: str = "fp32",
 ) -> Loop:
     """The training loop, of at most so many steps and epochs.
 
@@ -133,6 +144,7 @@ def training(
             checkpoint_every_s=checkpoint_every_s,
             checkpoint_steps=checkpoint_steps,
             lower_is_better=True,
+            precision=precision,
         ),
         train=rows,
         valid=None,

@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +48,19 @@ class Result:
             "machine": machine(),
         }
         print(json.dumps(line))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes, by the clock."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def peak_memory() -> float:
+    """The greatest resident memory of this process until now, in bytes, with the pages of mapped files."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
+    return float(status["VmHWM"].split()[0]) * 1024
 
 
 def machine() -> str:

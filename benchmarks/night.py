@@ -6,18 +6,17 @@ are those to the store. The quick variant has 2,000 rows a day and no window of 
 """
 
 import tempfile
-import time
-from datetime import date, timedelta
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.made_up_day import COLUMNS, write_day
+from benchmarks import measure
+from benchmarks.made_up_nights import LAST, night, world_of
 from benchmarks.measure import Result
-from tests.world import World, clicks
 
 _SMALLEST, _MONTH, _YEAR = 3, 30, 365
 _NIGHTS = 5
-_LAST = date(2026, 11, 20)
 
 
 def run(*, full: bool) -> Result:
@@ -42,18 +41,7 @@ def run(*, full: bool) -> Result:
 def _night(window: int, rows: int) -> float:
     """The median seconds of a night with one new day."""
     with tempfile.TemporaryDirectory(prefix="ratchet-") as folder:
-        world = clicks(Path(folder), source={"window_days": window}, columns=COLUMNS)
-        for back in range(window + _NIGHTS):
-            day = _LAST - timedelta(days=back)
-            (path := world.source / f"date={day}" / "part-0.parquet").parent.mkdir()
-            write_day(path, rows, seed=back)
-        _run(world, _LAST - timedelta(days=_NIGHTS))
-        return median(_run(world, _LAST - timedelta(days=back)) for back in range(_NIGHTS - 1, -1, -1))
-
-
-def _run(world: World, day: date) -> float:
-    begin = time.perf_counter()
-    ingest = world.run("ingest", day)
-    validate = world.run("validate", day, {"ingest": ingest})
-    world.run("features", day, {"ingest": ingest, "validate": validate})
-    return time.perf_counter() - begin
+        world = world_of(Path(folder), window=window, rows=rows, more=_NIGHTS)
+        night(world, LAST - timedelta(days=_NIGHTS))
+        nights = [LAST - timedelta(days=back) for back in range(_NIGHTS - 1, -1, -1)]
+        return median(measure.seconds(partial(night, world, day)) for day in nights)

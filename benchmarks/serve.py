@@ -7,8 +7,6 @@ row: the median of 300 requests of a data frame with one row.
 """
 
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -17,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from benchmarks import measure
 from benchmarks.made_up import DEFAULT
 from benchmarks.measure import Result
 from ratchet.model.description import (
@@ -55,10 +54,10 @@ def run(*, full: bool) -> Result:
             return network(numbers, ids)
 
     ours(), bare()
-    seconds = [(_seconds(ours), _seconds(bare)) for _ in range(15 if full else 5)]
+    seconds = [(measure.seconds(ours), measure.seconds(bare)) for _ in range(15 if full else 5)]
     per_model, per_module = (median(each) for each in zip(*seconds, strict=True))
     model.score(one)
-    latency = sorted(_seconds(lambda: model.score(one)) for _ in range(_ONES))
+    latency = sorted(measure.seconds(lambda: model.score(one)) for _ in range(_ONES))
     ratio = per_model / per_module
     return Result(
         name="serve",
@@ -74,12 +73,6 @@ def run(*, full: bool) -> Result:
             ("one row: p50; p99 (goal: 3 ms)", f"{latency[_ONES // 2] * 1e3:.2f} ms; {latency[-4] * 1e3:.2f} ms"),
         ),
     )
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
 
 
 def _model(folder: Path) -> tuple[Network, ScoringModel]:

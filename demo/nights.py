@@ -115,7 +115,7 @@ class Nights:
 
     def _scheduled_run(self, api: AirflowApi, day: date) -> str:
         """Wait for the run that the schedule creates for a day."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180  # on a busy machine the scheduler takes its time
         while time.monotonic() < until:
             for run in api.runs(PIPELINE):
                 if run["run_type"] == "scheduled" and run.get("partition_key") == day.isoformat():

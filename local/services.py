@@ -17,6 +17,7 @@ from local.supervision.service import Service
 from local.supervision.supervisor import STOP_S, end_orphans
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import Unavailable
+from ratchet.runners.devices import host_devices
 
 _READY_S = 180
 _LOCK_S = 30
@@ -36,6 +37,7 @@ _PATIENCE = {
 }
 
 _IDLE = "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME"
+_PARALLELISM = "AIRFLOW__CORE__PARALLELISM"
 
 
 class Services:
@@ -162,6 +164,9 @@ class Services:
             variable("store"): self.store,
             variable("tracking_uri"): self.mlflow_url,
             variable("installation"): self.installation,
+            # The same for each server, whatever it sees of the machine.
+            variable("pool_cpu"): os.environ.get(variable("pool_cpu")) or str(os.cpu_count() or 1),
+            variable("pool_gpu"): os.environ.get(variable("pool_gpu")) or str(len(host_devices().names) or 1),
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # background jobs that Ratchet does not use
             "GIT_PYTHON_REFRESH": "quiet",
@@ -170,7 +175,7 @@ class Services:
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.root / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.root / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__PARALLELISM": os.environ.get(_PARALLELISM, "4"),
             # The next task starts without a pause. A machine with other work may want a longer one.
             _IDLE: os.environ.get(_IDLE, "0.1"),
             **{name: os.environ.get(name, usual) for name, usual in _PATIENCE.items()},

@@ -208,6 +208,8 @@ def _images(settings: Settings) -> dict[str, str]:
     named = {"RATCHET_GPUS": devices}
     if settings.main_host:  # stages there run in the images of the main host, which were copied there
         return {**named, "RATCHET_AIRFLOW_IMAGE": _image("airflow")}
+    if not settings.pool_cpu:
+        named["RATCHET_POOL_CPU"] = str(os.cpu_count() or 1)
     _script("images.sh", "team")
     named |= {"RATCHET_AIRFLOW_IMAGE": _image("airflow"), "RATCHET_STAGE_IMAGE": _image("stage")}
     if devices or settings.pool_gpu:

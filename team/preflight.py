@@ -2,26 +2,23 @@
 
 import errno
 import os
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import docker
-from docker.utils import kwargs_from_env
 
+from ratchet.contracts.diagnosis import problems as problems_of
 from ratchet.contracts.errors import ConfigurationError, RatchetError
-from ratchet.runners.engine import connect, engine_available
+from ratchet.runners.diagnosis import diagnose_engine, diagnose_engine_host
+from ratchet.runners.engine import connect
+from ratchet.store.diagnosis import SKEW_S, local_time
 from team import stack
 from team.settings import Settings
 
-_API = (1, 41)
-_FREE_BYTES = 5 << 30
-_SKEW_S = 30
 _ANSWERS_S = 5
 _LOGS_PORT = 8793
 _PORTS = ("airflow", "mlflow", "s3", "redis")
@@ -33,7 +30,8 @@ def problems(root: Path, home: Path, settings: Settings) -> list[str]:
     found = [*_engine(), *_compose(), *_folder(home), *_clock(root)]
     if not found:  # the rest asks the engine
         with connect() as api:
-            found = [*_database(api, home, settings), *_ports(api, settings), *_disk(api), *_time_of(api)]
+            found = [*_database(api, home, settings), *_ports(api, settings)]
+            found += problems_of(diagnose_engine_host(api))
             found += _main_host(settings)
     return found
 
@@ -43,15 +41,7 @@ def _engine() -> Iterator[str]:
     if not host.startswith("unix://") and urlsplit(host).hostname not in _HERE:
         yield f"DOCKER_HOST is {host}, but the files and ports of the stack are here; run this where the engine is"
         return
-    cause = engine_available()
-    if cause is not None:
-        yield f"the Docker engine does not answer: {cause}; start it (scripts/engine.sh), or join its group"
-        return
-    with docker.APIClient(**kwargs_from_env()) as api:
-        version: str = api.version()["ApiVersion"]
-    if tuple(int(part) for part in version.split(".")) < _API:
-        needed = ".".join(map(str, _API))
-        yield f"the Docker engine has API {version}; upgrade it to {needed} (Docker 20.10) or later"
+    yield from problems_of(diagnose_engine())
 
 
 def _compose() -> Iterator[str]:
@@ -70,17 +60,9 @@ def _folder(home: Path) -> Iterator[str]:
 
 def _clock(root: Path) -> Iterator[str]:
     written = (root / "docker-compose.yaml").stat().st_mtime
-    if time.time() < written - _SKEW_S:
-        yield f"the clock shows {_local(time.time())}, but docker-compose.yaml is of {_local(written)}; set the clock"
-
-
-def _time_of(api: docker.APIClient) -> Iterator[str]:
-    theirs = datetime.fromisoformat(api.info()["SystemTime"]).timestamp()  # in the zone of its host, which it names
-    if abs(theirs - time.time()) > _SKEW_S:
-        yield (
-            f"the engine's clock shows {_local(theirs)}, this machine's {_local(time.time())}; S3 refuses requests "
-            "that are signed at another time; set both by NTP"
-        )
+    if time.time() < written - SKEW_S:
+        now, then = local_time(time.time()), local_time(written)
+        yield f"the clock shows {now}, but docker-compose.yaml is of {then}; set the clock"
 
 
 def _database(api: docker.APIClient, home: Path, settings: Settings) -> Iterator[str]:
@@ -137,24 +119,8 @@ def _main_host(settings: Settings) -> Iterator[str]:
             )
 
 
-def _disk(api: docker.APIClient) -> Iterator[str]:
-    folder = Path(api.info()["DockerRootDir"])
-    if not folder.is_dir():  # the engine is elsewhere
-        return
-    free = shutil.disk_usage(folder).free
-    if free < _FREE_BYTES:
-        yield (
-            f"{folder} has {free / 1e9:.1f} GB left and needs at least {_FREE_BYTES / 1e9:.0f} GB; "
-            "free some with `docker system prune`"
-        )
-
-
 def _said(asked: Callable[[], object]) -> Iterator[str]:
     try:
         asked()
     except RatchetError as error:
         yield f"{error.cause}; {error.remedy}" if isinstance(error, ConfigurationError) else str(error)
-
-
-def _local(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().isoformat(sep=" ", timespec="seconds")

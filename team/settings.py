@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from dotenv.parser import Original, parse_stream
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from ratchet.contracts.collection import parse_policy
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import parse_memory
@@ -26,7 +27,8 @@ _PREFIX = "value error, "
 
 
 _OF_CONTAINERS = (
-    "store", "data", "source_variables", "gpus", "cache_limit", "operators",
+    "store", "data", "source_variables", "gpus", "cache_limit", "operators", "gc",
+    "heartbeat_url", "public_airflow_url", "public_mlflow_url",
     "pool_cpu", "pool_gpu", "pool_backfill", "pool_backfill_gpu",
 )  # fmt: skip
 """Settings that containers read under the same names."""
@@ -64,6 +66,10 @@ class Settings(BaseModel):
     artifacts: str = Field("s3://mlflow", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
     gpus: str | None = None
     operators: str | None = Field(None, pattern=r"^[^,\s][^,]*(,[^,]+)*$")
+    gc: str | None = None
+    heartbeat_url: str | None = Field(None, pattern=r"^https?://\S+$", repr=False)
+    public_airflow_url: str | None = Field(None, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$")
+    public_mlflow_url: str | None = Field(None, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$")
     stages_open: bool = False
     cache_limit: str = "20g"
     stage_max_memory: str = "64g"
@@ -95,6 +101,12 @@ class Settings(BaseModel):
         if parts.port is not None and not parts.port:  # reading it raises for an invalid port
             raise ValueError("port 0 is not allowed")
         return url
+
+    @field_validator("gc")
+    @classmethod
+    def _policy(cls, text: str | None) -> str | None:
+        parse_policy(text)
+        return text
 
     @field_validator("listen", "main_host")
     @classmethod

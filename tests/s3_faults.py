@@ -31,6 +31,9 @@ class _Proxy(BaseHTTPRequestHandler):
         if fault == "expired":
             self._say(400, b"<Error><Code>ExpiredToken</Code><Message>the token has expired</Message></Error>")
             return
+        if fault == "skewed":
+            self._say(403, b"<Error><Code>RequestTimeTooSkewed</Code><Message>the clocks differ</Message></Error>")
+            return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         host, port = self.upstream.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as server:
@@ -49,7 +52,8 @@ class _Proxy(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":  # such an answer has a status alone
+            self.wfile.write(body)
 
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass_on
 
@@ -59,9 +63,9 @@ class _Proxy(BaseHTTPRequestHandler):
 
 @contextmanager
 def faulty(upstream: str) -> Iterator[tuple[str, list[str]]]:
-    """The proxy's address, and the faults of the next requests, one each: 503, conflict, expired, cut, lose, stall, or none.
+    """The proxy's address, and the faults of the next requests, one each.
 
-    upstream: the server's address.
+    503, conflict, expired, skewed, cut, lose, stall, or none. upstream: the server's address.
     """
     stopped = threading.Event()
     handler = type("Proxy", (_Proxy,), {"upstream": upstream, "faults": [], "stopped": stopped})

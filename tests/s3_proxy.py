@@ -2,7 +2,7 @@
 
 import http.client
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -28,8 +28,8 @@ class Requests:
 
 
 @contextmanager
-def s3_proxy(upstream: str, address: str = "127.0.0.1") -> Iterator[Requests]:
-    """The proxy, at a free port of an address, before the server at `upstream`."""
+def s3_proxy(upstream: str, address: str = "127.0.0.1", *, drops: Collection[str] = ()) -> Iterator[Requests]:
+    """The proxy, at a free port of an address, before the server at `upstream`. drops: headers that it leaves out."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -40,7 +40,7 @@ def s3_proxy(upstream: str, address: str = "127.0.0.1") -> Iterator[Requests]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             server = http.client.HTTPConnection(urlsplit(upstream).netloc, timeout=60)
             try:
-                sent = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
+                sent = {name: value for name, value in self.headers.items() if name.lower() not in {*_HOP, *drops}}
                 server.request(self.command, self.path, body=body, headers=sent)
                 answer = server.getresponse()
                 content = answer.read()

@@ -22,6 +22,7 @@ from ratchet.contracts.request import AsOf, Input, Outcome, Pins, Promotion, Run
 from ratchet.contracts.result import Artifact, PublishedResult
 from ratchet.contracts.stages import Stage, stage_module
 from ratchet.runtime.context import Finished, StageContext
+from ratchet.runtime.further_days import further_days
 from ratchet.runtime.logs import StageLog
 from ratchet.runtime.release import stage_libraries
 from ratchet.runtime.sources import list_days
@@ -147,6 +148,7 @@ class World:
             data_date=data_date or self.data_date,
             source_root=root,
             source=source,
+            joins=further_days(self.store, self.spec, [day.day for day in source if not day.missing]),
             inputs={
                 name: Input(manifest=given.key, content=given.result.content) for name, given in (inputs or {}).items()
             },

@@ -20,6 +20,7 @@ from ratchet.contracts.summaries import judgement, snapshot, trained
 from ratchet_airflow.alerts.callbacks import AlertCallbacks
 from ratchet_airflow.links import verdict_of
 from ratchet_airflow.plans import find_plan
+from ratchet_airflow.public_links import airflow_url
 from ratchet_airflow.question import asked, question
 from ratchet_airflow.timetable import DayBeforeTimetable
 
@@ -95,7 +96,7 @@ class ApproveOperator(ApprovalOperator):
     def _ask(self, context: Context, plan: RunPlan, results: Results, answers: tuple[Answer, ...]) -> Any:
         """Put the question. Airflow keeps the first text of a question that is asked again."""
         judged, model, data = judgement(results["evaluate"]), trained(results["train"]), snapshot(results["ingest"])
-        page = f"{_base_url()}{verdict_of(self.pipeline, plan.run_id)}"
+        page = f"{airflow_url()}{verdict_of(self.pipeline, plan.run_id)}"
         window = (data.days[0].day, data.days[-1].day)
         self.body = question(plan, judged, candidate=model.digest, window=window, page=page)
         now = datetime.now(UTC)
@@ -165,12 +166,6 @@ def _assigned(approvers: tuple[str, ...]) -> Any:
     if not conf.get("core", "auth_manager", fallback="").endswith(".SimpleAuthManager"):
         return None
     return [{"id": name, "name": name} for name in approvers] or None
-
-
-def _base_url() -> str:
-    from airflow.configuration import conf
-
-    return str(conf.get("api", "base_url", fallback="")).rstrip("/")
 
 
 def _reason(answer: Answer) -> str:

@@ -4,10 +4,12 @@ from typing import Any
 
 from airflow.sdk.bases.operatorlink import BaseOperatorLink
 
+from ratchet.contracts.environment import environment
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import registration
 from ratchet_airflow import settings
+from ratchet_airflow.public_links import base_path
 
 
 class PageLink(BaseOperatorLink):
@@ -19,7 +21,7 @@ class PageLink(BaseOperatorLink):
         """The link; empty if there is no page. Airflow calls this in the worker when the task has ended."""
         if operator.result is None or "page.html" not in operator.result.outputs:
             return ""
-        return page_of(ti_key.dag_id, operator.result)
+        return f"{base_path()}{page_of(ti_key.dag_id, operator.result)}"
 
 
 class ModelLink(BaseOperatorLink):
@@ -29,7 +31,7 @@ class ModelLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """The link; empty if nothing was registered. Airflow calls this in the worker when the task has ended."""
-        tracking = settings.read().tracking or ""
+        tracking = environment().public_mlflow_url or settings.read().tracking or ""
         if operator.result is None or not tracking.startswith("http"):
             return ""
         made = registration(operator.result)
@@ -43,7 +45,7 @@ class NightsLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """The link. Airflow calls this in the worker when the task has ended."""
-        return f"/ratchet/nights/{ti_key.dag_id}"
+        return f"{base_path()}/ratchet/nights/{ti_key.dag_id}"
 
 
 def page_of(pipeline: str, result: StageResult) -> str:

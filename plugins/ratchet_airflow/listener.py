@@ -1,11 +1,11 @@
-"""The hooks that Airflow's scheduler calls: at its start, and when a run starts or ends.
+"""The hooks that Airflow's scheduler calls: at its start, and when a run ends.
 
 Airflow 3.3 calls a hook where it notices the event: the scheduler, in the middle of its loop and before the state is
-committed. So a hook only sets an event, and a thread then asks the watch, a separate process, with a time limit. While
-no run is active, nothing can be late, and the watch is started once an hour, for changes of production by hand.
+committed. So a hook only sets an event, and a thread then asks the watch, a separate process, with a time limit. It
+asks at least every RATCHET_WATCH_SECONDS, also while no run is active: alerts may
+wait, and a night may not have started.
 """
 
-import logging
 import os
 import sys
 import threading
@@ -15,12 +15,12 @@ from airflow.listeners import hookimpl
 
 from ratchet.contracts.environment import environment
 from ratchet_airflow.pools import update_pools
+from ratchet_airflow.watch.guard import Guard
+from ratchet_airflow.watch.heartbeat import EVERY_S
 from ratchet_airflow.watch.watch_process import WatchProcess
 
 _SETTLE_S = 1.0
 """Seconds after an event: the scheduler commits its state, and the events of one moment share one scan."""
-_IDLE = 12
-"""While no run is active one scan of so many takes place, since a person may change production at a command line."""
 _OF_TASKS = (
     "ratchet_airflow.dag",
     "ratchet_airflow.folders",
@@ -28,14 +28,13 @@ _OF_TASKS = (
     "ratchet.runs.leftovers",
     "ratchet.runs.stage_record",
     "ratchet.runs.planning",
+    "ratchet.runs.upgrading",
     "ratchet.runners.choice",
 )
 """What each task imports. Loaded once in the scheduler, it saves 0.14 s of processor time in each forked task."""
-REAPER = "ratchet-reaper"
-"""The DAG that belongs to no pipeline; its runs are not watched."""
-_log = logging.getLogger("ratchet.alerts")
+REAPER, COLLECTION = "ratchet-reaper", "ratchet-gc"
+"""The DAGs of upkeep, which belong to no pipeline."""
 _due = threading.Event()
-_active = threading.Event()
 
 
 @hookimpl
@@ -48,13 +47,6 @@ def on_starting(component: object) -> None:
         update_pools()
         threading.Thread(target=_watch, name="ratchet-watch", daemon=True).start()
         load_for_tasks()  # last, since nothing else depends on it
-
-
-@hookimpl
-def on_dag_run_running(dag_run: object, msg: str) -> None:
-    """A run is active, so it may become late."""
-    if getattr(dag_run, "dag_id", None) != REAPER:
-        _active.set()
 
 
 @hookimpl
@@ -77,7 +69,8 @@ def load_for_tasks() -> None:
 
 
 def _watch() -> None:
-    every = environment().watch_seconds
+    here = environment()
+    every = min(here.watch_seconds, EVERY_S) if here.heartbeat_url else here.watch_seconds
     watch = WatchProcess(
         {
             **os.environ,
@@ -85,20 +78,10 @@ def _watch() -> None:
             "_AIRFLOW_PROCESS_CONTEXT": "server",  # it reads Airflow's database, as the scheduler does
         }
     )
-    pause, idle = threading.Event(), 0
-    _active.set()  # until the first scan finds otherwise
+    pause = threading.Event()
     while True:
         if _due.wait(every):
             pause.wait(_SETTLE_S)
-        elif not _active.is_set() and (idle := idle + 1) % _IDLE != 0:
-            watch.end()
-            continue
         _due.clear()
-        _active.clear()
-        try:
-            active = watch.scan()
-        except OSError as error:
-            _log.warning("the watch for alerts failed: %s", error)
-            active = True
-        if active:
-            _active.set()
+        with Guard("the watch for alerts failed"):
+            watch.scan()

@@ -1,100 +1,34 @@
-"""The tasks of a pipeline: the plan, and its stages. They connect ratchet/runs with Airflow."""
+"""The tasks of a pipeline's stages. They connect ratchet/runs with Airflow."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.bases.resumablejobmixin import ResumableJobMixin
-from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, TaskDeferred
 
 from ratchet.contracts.environment import environment
-from ratchet.contracts.request import AsOf, Outcome, RunPlan
+from ratchet.contracts.errors import Preempted
+from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.stages import Stage
-from ratchet_airflow import form, settings
-from ratchet_airflow.data_date import data_date, run_kind
+from ratchet.contracts.stages import TRAININGS, Stage, StageSettings
 from ratchet_airflow.links import links_of
+from ratchet_airflow.outages import USUAL, OnOutage, reschedule, waits_for_outages
 from ratchet_airflow.plans import find_plan
 from ratchet_airflow.progress import fields_of, level_of, line_of
-from ratchet_airflow.run_id import store_run_id
 
 if TYPE_CHECKING:
+    from ratchet.runners.following import Leave
+    from ratchet.runners.runner import Runner
     from ratchet.runs.attempt import Attempt
     from ratchet.runs.events import Event
+    from ratchet.runs.work import Work
     from ratchet.store.base import Store
 
-_LOOK_S = 20.0
-"""Seconds between two looks at a source that is late. Each look is a process of a worker."""
-
-
-class PlanOperator(BaseOperator):
-    """Plans the run, and writes the plan into the store. Its value is the plan's address."""
-
-    ui_color = "#e8eaf6"
-
-    def __init__(self, *, folder: Path, timezone: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.folder = folder
-        self.timezone = timezone
-
-    def execute(self, context: Mapping[str, Any]) -> str:
-        """Plan the run. Raises ConfigurationError where the form or the file is wrong."""
-        from ratchet.contracts import paths
-        from ratchet.contracts.loading import load
-        from ratchet.production.baseline import baseline
-        from ratchet.production.findings import unreadable
-        from ratchet.runners.choice import choose_image, choose_runner
-        from ratchet.runs.history import first_judged
-        from ratchet.runs.planning import make_plan
-        from ratchet.store.opening import open_store
-
-        here = settings.read()
-        asked = context["params"]
-        changed = form.overrides(asked)
-        spec = load(self.folder, changed)
-        day = data_date(context, self.timezone)
-        kind = run_kind(context)
-        promotion = form.promotion(asked, kind, day, spec.register_.promote)
-        as_of: AsOf = asked.get("as_of") or ("then" if kind == "backfill" else "now")
-        runner, how = choose_runner(environment().runner)
-        image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
-        plan = make_plan(
-            folder=self.folder,
-            spec=spec,
-            data_date=day,
-            run_id=store_run_id(context["run_id"]),
-            kind=kind,
-            store_uri=here.store,
-            tracking_uri=here.tracking,
-            overrides={key: str(value) for key, value in changed.items()},
-            started_by=getattr(context["dag_run"], "triggering_user_name", None) or "",
-            rebuild=bool(asked.get("rebuild")),
-            promote=promotion.mode,
-            latest=promotion.latest,
-            image=image,
-            as_of=as_of,
-            origin=context["run_id"],
-        )
-        store = open_store(plan.store)
-        may_promote = plan.promotion.mode != "never"
-        measured = None
-        if not unreadable(plan.authority):
-            measured = baseline(store, spec.model_name, data_date=day, candidate="", may_promote=may_promote)
-        for line in plan.production:
-            self.log.warning("production: %s", line)
-        champion = f"version {measured.version}" if measured else "none yet"
-        self.log.info("%s: data of %s and the %d days before it", spec.name, plan.data_date, len(plan.source) - 1)
-        for key, value in sorted(plan.overrides.items()):
-            self.log.info("%s = %s, as the form says", key, value)
-        if as_of == "then" and (first := first_judged(store, spec.name, day)) is not None:
-            said = "as_of is then: the source is that of run %s, without later changes; as_of: now takes it as it is"
-            self.log.info(said, first.origin or first.run_id)
-        self.log.info("champion: %s; promotion: %s %s", champion, plan.promotion.mode, plan.promotion.reason)
-        self.log.info("%s%s", how, named)
-        return f"{plan.store}/{paths.plan(spec.name, plan.run_id)}"
+_LATE_S = 900.0
+"""Seconds past the time of a stage after which its deferred task fails, and is tried again: no triggerer follows it."""
 
 
 class StageOperator(ResumableJobMixin, BaseOperator):
@@ -104,18 +38,31 @@ class StageOperator(ResumableJobMixin, BaseOperator):
     it skipped, Airflow would skip register without a record and an alert. Durable: Airflow's task state store keeps the
     attempt's name before its container starts. A try whose worker died leaves both behind, and the next try follows the
     same container. After a clear the name is dropped, and the container of an earlier try is ended first.
+
+    With RATCHET_DEFER_SECONDS the task leaves a container that runs longer to the triggerer. It is deferred then, and
+    the same try goes on with `go_on`.
     """
 
     ui_color = "#e0f2f1"
     external_id_key = "ratchet_attempt"
     _tries_key = "ratchet_max_tries"
+    _cleared_key = "ratchet_cleared"
     _attempt: "Attempt"
     """Set by `execute` before it calls the mixin, which calls the methods below."""
     _outcome: Outcome
     """Set by `poll_until_complete`, which the mixin calls in any case."""
 
-    def __init__(self, *, pipeline: str, stage: Stage, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        stage: Stage,
+        handling: StageSettings = USUAL,
+        on_outage: OnOutage | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(task_id=stage, **kwargs)
+        self.handling, self.on_outage, self.has_waited = handling, on_outage, False
         self.pipeline = pipeline
         self.stage = stage
         self.operator_extra_links = links_of(stage)
@@ -124,31 +71,64 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         self.why_skipped: str | None = None
         self.may_promote = False
         """Whether the run may move production; set by execute, for the callbacks after it."""
-        self._killed = False
+        self._killed = self._goes_on = False
 
+    @waits_for_outages
     def execute(self, context: Mapping[str, Any]) -> str:
-        """Bring the stage to its end. Raises the RatchetError that says why it failed."""
-        from ratchet.runners.choice import choose_runner
+        """Bring the stage to its end. Raises the RatchetError that says why it failed, or TaskDeferred."""
+        return self._bring_to_end(context, None)
+
+    def go_on(self, context: Mapping[str, Any], event: Mapping[str, Any] | None = None, **left: Any) -> str:
+        """Go on where `execute` left the container: as it does. Airflow calls this when the trigger has fired."""
+        event = event or {}
+        self.log.info("going on after the triggerer: %s", event.get("why", "it says nothing"))
+        return self._bring_to_end(context, {**left, "again": event.get("again", False)})
+
+    def _bring_to_end(self, context: Mapping[str, Any], begun: Mapping[str, Any] | None) -> str:
+        from ratchet.runners.choice import planned_runner
+        from ratchet.runners.following import LeftRunning
         from ratchet.runs.attempt import Attempt
+        from ratchet.runs.left_job import left_work
         from ratchet.runs.leftovers import read_leftovers
         from ratchet.runs.stage_record import StageRecord
-        from ratchet.runs.work import Work, settle
+        from ratchet.runs.upgrading import settle_here
+        from ratchet.runs.work import Work
         from ratchet.store.opening import open_store
 
+        cleared = self._note_clear(context)
         plan = find_plan(self.pipeline, context["run_id"], context)
         self.may_promote = plan.promotion.mode != "never"
-        runner, how = choose_runner(environment().runner)
+        runner, how = planned_runner(plan.pins.image)
         self.log.info("%s of %s for %s; %s", self.stage, self.pipeline, plan.data_date, how)
         store = open_store(plan.store)
-        with StageRecord(store, plan, self.stage) as record:
+        with StageRecord(store, plan, self.stage, no_end=(AirflowRescheduleException, TaskDeferred)) as record:
             name = _attempt_name(context)
-            settled = settle(store, plan, self.stage, name, on_event=self._log_event, pause=_reschedule)
+            settled: Outcome | Work | None = None
+            if begun is not None:
+                settled = left_work(store, plan, begun["request"], begun["because"])
+            self._goes_on = settled is not None
+            if settled is None:
+                settled = settle_here(
+                    store, plan, self.stage, name, runner,
+                    on_event=self._log_event, pause=reschedule, cleared=lambda: cleared,
+                )  # fmt: skip
+            self._clear_is_done(context)
             if isinstance(settled, Work):
-                fresh = self._kept_name(context) is None
-                record.attempt = self._attempt = Attempt(settled, runner, on_event=self._log_event, fresh=fresh)
+                fresh = self._kept_name(context) is None and not self._goes_on
+                leave = self._leave(runner) if begun is None or begun["again"] else None
+                record.attempt = self._attempt = Attempt(
+                    settled, runner, on_event=self._log_event, fresh=fresh, keep=True, leave=leave,
+                    preemptions=begun["preemptions"] if begun is not None else 0,
+                )  # fmt: skip
                 if self._killed:
                     self._attempt.interrupt()
-                self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
+                try:
+                    if self._goes_on:
+                        self.poll_until_complete(settled.attempt, context)
+                    else:
+                        self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
+                except LeftRunning:
+                    self._defer(settled)
                 settled = self._outcome
             left = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
             record.last_lines, record.log = left
@@ -172,6 +152,42 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         found = reconcile(store, plan.tracking_uri, plan.spec.model_name)
         for line in sentences(plan.spec.model_name, found):
             self.log.warning("production: %s", line)
+
+    def _leave(self, runner: "Runner") -> "Leave | None":
+        """When the container is left to the triggerer; None: never. A process would end with its task."""
+        from ratchet.runners.following import Leave
+        from ratchet.runs.live_metrics import is_in_wandb
+
+        every_s = environment().defer_seconds
+        if not every_s or not runner.durable or (self.stage in TRAININGS and is_in_wandb()):
+            return None
+        return Leave(every_s, self._may_leave)
+
+    def _may_leave(self) -> bool:
+        from ratchet_airflow.container_trigger import is_triggerer_well
+
+        if self._killed:
+            return False
+        well = is_triggerer_well()
+        if not well:
+            self.log.info("no triggerer is healthy, so this task follows its container itself")
+        return well
+
+    def _defer(self, work: "Work") -> NoReturn:
+        """Leave the container to the triggerer, and go on with `go_on` when that says so."""
+        from ratchet_airflow.container_trigger import ContainerTrigger
+
+        if self._killed:  # it came too late for `compute` to see it
+            self._attempt.interrupt()
+            raise Preempted(f"{self.stage} received a notice to stop")
+        request = work.request.model_copy(update={"attempt": self._attempt.followed}).model_dump_json(by_alias=True)
+        self.log.info("it runs for long: the triggerer follows its container from here on")
+        self.defer(
+            trigger=ContainerTrigger(store=work.plan.store, request=request),
+            method_name="go_on",
+            kwargs={"request": request, "because": work.because, "preemptions": self._attempt.preemptions},
+            timeout=timedelta(seconds=work.timeout_s + work.grace_s + _LATE_S),
+        )
 
     def submit_job(self, context: Mapping[str, Any]) -> str:
         """The attempt's name, which the mixin keeps before it calls `poll_until_complete`, where the container starts.
@@ -198,7 +214,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
     def poll_until_complete(self, external_id: Any, context: Mapping[str, Any]) -> None:
         """Compute, or follow the container of an earlier try."""
         _ = context
-        own = external_id == self._attempt.work.attempt
+        own = external_id == self._attempt.work.attempt and not self._goes_on
         self._outcome = self._attempt.compute(earlier=None if own else str(external_id))
 
     def get_job_result(self, external_id: Any, context: Mapping[str, Any]) -> None:
@@ -211,27 +227,37 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         if attempt is not None:
             attempt.interrupt()
 
-    def _kept_name(self, context: Mapping[str, Any]) -> Any:
-        """The name of the attempt that an earlier try has kept; dropped after a clear.
+    def _note_clear(self, context: Mapping[str, Any]) -> bool:
+        """Whether a person has cleared the task, and no try has acted on it. Noted before anything that can fail.
 
-        Airflow keeps a task's state over a clear. It raises max_tries then, and only then.
+        Airflow keeps a task's state over a clear. It raises max_tries then, and only then; the first is `retries`.
+        After a clear the name of the attempt that an earlier try has kept is dropped.
         """
         states, tries = context.get("task_state_store"), context["ti"].max_tries
         if states is None:
-            return None
-        if states.get(self._tries_key) != tries:
+            return False
+        before = states.get(self._tries_key)
+        if (self.retries if before is None else before) != tries:
+            states.set(self._cleared_key, tries)
+        if states.get(self._cleared_key) == tries != before:
             states.delete(self.external_id_key)
-            states.set(self._tries_key, tries)
-        return states.get(self.external_id_key)
+        if before != tries:
+            states.set(self._tries_key, tries)  # the last: a try that is killed before does all of it again
+        return states.get(self._cleared_key) is not None
+
+    def _clear_is_done(self, context: Mapping[str, Any]) -> None:
+        """What a clear asks for is done: the run is planned with what is installed now, where that was due."""
+        states = context.get("task_state_store")
+        if states is not None and states.get(self._cleared_key) is not None:
+            states.delete(self._cleared_key)
+
+    def _kept_name(self, context: Mapping[str, Any]) -> Any:
+        """The name of the attempt that an earlier try has kept; none after a clear."""
+        states = context.get("task_state_store")
+        return states.get(self.external_id_key) if states is not None else None
 
     def _log_event(self, event: "Event") -> None:
         self.log.log(level_of(event), line_of(event), **fields_of(event))
-
-
-def _reschedule(seconds: float) -> None:
-    """Run the same try of this task again in some seconds, at least `_LOOK_S`. Meanwhile it occupies no worker."""
-    then = datetime.now(UTC) + timedelta(seconds=max(seconds, _LOOK_S))
-    raise AirflowRescheduleException(then)  # type: ignore[no-untyped-call] # Airflow's own has no types
 
 
 def _attempt_name(context: Mapping[str, Any]) -> str:

@@ -8,6 +8,8 @@ from functools import cache
 from typing import Any
 
 PREFIX = "/ratchet"
+_MOST_LOST = 20
+"""Alerts that reached nobody, shown on the page of nights: the newest ones."""
 _INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """A page holds text from data and from people. Nothing in it may run, or act in the name of its reader."""
 
@@ -68,15 +70,19 @@ def _app() -> Any:
 
 def _nights(pipeline: str) -> str:
     """The table of a pipeline's nights, newest first."""
-    from ratchet.runs.history import Ledgers, days_of, newest
+    from ratchet.outbox.outbox import undelivered
     from ratchet.runs.history_page import page
+    from ratchet.runs.run_index import nights
     from ratchet.store.opening import open_store
     from ratchet_airflow import settings
+    from ratchet_airflow.run_id import installation
 
     store = open_store(settings.read().store)
-    ledgers: Ledgers = {}
-    lines = (newest(store, pipeline, day, ledgers=ledgers) for day in reversed(days_of(store, pipeline)))
-    return page(pipeline, [line for line in lines if line is not None])
+    lost = [
+        f"{letter.made:%Y-%m-%d %H:%M} UTC, {letter.receiver}: {letter.title}"
+        for letter in undelivered(store, installation(), pipeline)
+    ]
+    return page(pipeline, nights(store, pipeline)[::-1], undelivered=lost[-_MOST_LOST:])
 
 
 def _verdict(pipeline: str, run_id: str) -> str:

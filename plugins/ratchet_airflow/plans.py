@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ratchet.contracts import paths
+from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.request import RunPlan
 from ratchet_airflow import settings
 from ratchet_airflow.run_id import bare_run_id, store_run_id
@@ -15,7 +16,7 @@ _PLAN_STEPS = 4
 
 
 def find_plan(pipeline: str, run_id: str, context: Mapping[str, Any] | None = None) -> RunPlan:
-    """The plan of a run. Raises ConfigurationError where there is none.
+    """The plan of a run. Raises ConfigurationError where there is none, and Unavailable where there was one.
 
     context: a task's. With it the run is also found after the name of the installation has changed.
     """
@@ -32,14 +33,25 @@ def find_plan(pipeline: str, run_id: str, context: Mapping[str, Any] | None = No
         found = plan_of(store, pipeline, earlier)
         if found is not None and found.origin in {run_id, ""}:
             return found
+    if (address := _address(context)) is not None:
+        raise Unavailable(
+            f"{pipeline}: the plan {address} of this run is not in the store {uri}",
+            remedy="check that the store is mounted, and whole; run again if no retry follows",
+        )
     return load_plan(uri, pipeline, own)
 
 
 def _planned(context: Mapping[str, Any] | None) -> str | None:
     """The id that the task `plan` of this run gave it."""
-    task: Any = (context or {}).get("ti")
-    address = task.xcom_pull(task_ids=PLAN) if hasattr(task, "xcom_pull") else None
-    if not isinstance(address, str):
+    address = _address(context)
+    if address is None:
         return None
     steps = address.split("/")[-_PLAN_STEPS:]
     return paths.run_of_plan("/".join(steps)) if len(steps) == _PLAN_STEPS else None
+
+
+def _address(context: Mapping[str, Any] | None) -> str | None:
+    """The value of the task `plan` of this run."""
+    task: Any = (context or {}).get("ti")
+    address = task.xcom_pull(task_ids=PLAN) if hasattr(task, "xcom_pull") else None
+    return address if isinstance(address, str) else None

@@ -7,7 +7,6 @@ once, or a stage would find it taken.
 """
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,8 @@ from ratchet.contracts.stages import Resources
 
 CPU, GPU, BACKFILL, BACKFILL_GPU = "ratchet_cpu", "ratchet_gpu", "ratchet_backfill", "ratchet_backfill_gpu"
 GPU_QUEUE = "gpu"
+USUAL_CORES, USUAL_GPUS = 4, 1
+"""Slots where no setting says how many. `make serve` and `make up` set the cores and devices of their host."""
 NIGHTLY_WEIGHT = 10
 """The priority weight of a task; a task of a backfill has a tenth of it."""
 
@@ -34,18 +35,25 @@ class Pool:
 
 @cache
 def pools() -> Mapping[str, Pool]:
-    """The pools by name. Raises ConfigurationError for a setting that is not a number above 0."""
-    here, cores = environment(), os.cpu_count() or 1
-    devices, aside = here.pool_gpu or max(1, _devices()), here.pool_backfill_gpu or 0
+    """The pools by name. Raises ConfigurationError for a setting that is not a number above 0.
+
+    They follow from settings alone: a host that parses DAG files, or another scheduler, would count other cores.
+    """
+    here = environment()
+    devices, aside = here.pool_gpu or _listed_devices() or USUAL_GPUS, here.pool_backfill_gpu or 0
     if aside >= devices:
         raise ConfigurationError(
             f"{variable('pool_backfill_gpu')}={aside} leaves none of {devices} GPUs for nightly runs",
             remedy="set a smaller number, or unset it: backfills then use the GPUs that nightly runs leave free",
         )
     found = [
-        Pool(name=CPU, slots=here.pool_cpu or cores, description="Cores for Ratchet's stages"),
+        Pool(name=CPU, slots=here.pool_cpu or USUAL_CORES, description="Cores for Ratchet's stages"),
         Pool(name=GPU, slots=devices - aside, description="GPUs for Ratchet's stages"),
-        Pool(name=BACKFILL, slots=here.pool_backfill or cores, description="Cores for the stages of backfills"),
+        Pool(
+            name=BACKFILL,
+            slots=here.pool_backfill or here.pool_cpu or USUAL_CORES,
+            description="Cores for the stages of backfills",
+        ),
     ]
     if aside:
         found.append(Pool(name=BACKFILL_GPU, slots=aside, description="GPUs for the stages of backfills"))
@@ -79,10 +87,11 @@ def update_pools() -> None:
     from airflow.models.pool import Pool as Row
 
     for pool in pools().values():
-        Row.create_or_update_pool(pool.name, pool.slots, pool.description, include_deferred=False)
+        Row.create_or_update_pool(pool.name, pool.slots, pool.description, include_deferred=True)
 
 
-def _devices() -> int:
+def _listed_devices() -> int:
+    """The devices that RATCHET_GPUS lists; 0 where it is unset. The driver is not asked."""
     from ratchet.runners.devices import host_devices
 
-    return len(host_devices().names)
+    return len(host_devices().names) if environment().gpus is not None else 0

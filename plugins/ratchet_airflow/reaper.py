@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk import DAG, BaseOperator
 
 from ratchet.contracts.environment import environment
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet_airflow import settings
 from ratchet_airflow.listener import REAPER
 from ratchet_airflow.run_id import is_foreign
@@ -28,22 +29,30 @@ class ReapOperator(BaseOperator):
     ui_color = "#fbe9e7"
 
     def execute(self, context: Mapping[str, Any]) -> int:
-        """Find the orphans and end them."""
+        """Find the orphans and end them. Raises Unavailable while an engine that is set up here does not answer."""
+        from ratchet.runners.choice import await_engine, engine_expected
         from ratchet.runners.docker import DockerRunner
         from ratchet.runners.engine import engine_available
+        from ratchet.runners.following import PATIENCE_S
         from ratchet.runs.history import plan_of
         from ratchet.runs.reaping import orphans, reap
         from ratchet.store.opening import open_store
 
-        if reason := engine_available():
-            self.log.info("no Docker engine (%s), so no containers", reason)
+        if engine_expected(environment().runner):
+            await_engine(PATIENCE_S)
+        elif reason := engine_available():
+            self.log.info("stages run as processes, and no Docker engine answers (%s), so no containers", reason)
             return 0
         task, store, runner = context["ti"], open_store(settings.read().store), DockerRunner()
 
         def is_alive(pipeline: str, run_id: str, stage: str) -> bool:
             if is_foreign(run_id):
                 return True  # its own Airflow knows
-            plan = plan_of(store, pipeline, run_id)
+            try:
+                plan = plan_of(store, pipeline, run_id)
+            except (CorruptArtifact, OtherRelease) as error:
+                self.log.warning("the container of run %s stays: %s", run_id, error)
+                return True
             if plan is None or not plan.origin:
                 return False
             states = task.get_task_states(dag_id=pipeline, task_ids=[stage], run_ids=[plan.origin])

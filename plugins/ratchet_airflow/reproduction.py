@@ -51,7 +51,7 @@ class ReproduceOperator(BaseOperator):
 
         asked, store = context["params"], open_store(settings.read().store)
         record = read_record(store, str(asked["model"]), str(asked["version"]))
-        runner, how = choose_runner(environment().runner)
+        runner, how = choose_runner(environment().runner, patient=True)
         image, named = choose_image(runner, gpu=record.spec.resources["train"].gpus > 0)
         self.log.info("%s version %s, data of %s; %s%s", record.model, record.version, record.data_date, how, named)
         said = reproduce(

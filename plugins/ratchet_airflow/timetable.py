@@ -40,8 +40,16 @@ class DayBeforeTimetable(CronPartitionTimetable):
         # A plain datetime: Airflow's supervisor cannot take differences of pendulum's own type.
         return datetime.fromtimestamp(self._get_next(pendulum.instance(moment)).timestamp(), UTC)
 
+    def last_before(self, moment: datetime) -> datetime:
+        """The newest tick up to a moment, in UTC."""
+        return datetime.fromtimestamp(self._align_to_prev(pendulum.instance(moment)).timestamp(), UTC)
+
+    def data_date(self, tick: datetime) -> date:
+        """The data date of the run of a tick."""
+        return self._day(tick) - timedelta(days=1)
+
     def _get_partition_date(self, *, run_date: datetime) -> pendulum.DateTime:
-        return self._midnight(self._day(run_date) - timedelta(days=1))
+        return self._midnight(self.data_date(run_date))
 
     def iter_partition_dagrun_infos(self, *, earliest: datetime, latest: datetime) -> Iterable[DagRunInfo]:
         """One run for each day in the range, both ends included, for which the schedule has a tick.

@@ -1,4 +1,4 @@
-"""`ratchet data`: shows the days of a pipeline's data, lets in one that was refused, and keeps one out."""
+"""`ratchet data`: shows the days of a pipeline's data, lets one in or keeps one out, and removes rows for good."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from ratchet.cli.data_removal import EXPIRE, NOTE, PURGE, add_flags, given, remove, removed
 from ratchet.cli.json_error import error_object
 from ratchet.cli.pipelines import add_store
 from ratchet.contracts.dates import parse_date
@@ -15,6 +16,7 @@ from ratchet.pages.words import count
 from ratchet.runs.data_days import DataDay, data_days, refuse_day
 from ratchet.runs.day_records import admit
 from ratchet.store.opening import open_store
+from ratchet.store.removals import removals
 
 _ACCEPT, _REFUSE = "accept", "refuse"
 _MOST = 3
@@ -25,9 +27,11 @@ _NOTE = """\
   ratchet data accept PIPELINE DAY --by NAME --because WHY       lets a refused day in
   ratchet data refuse PIPELINE DAY --by NAME --because WHY       keeps a day out
 
+{removal}
 A day is arrived (no run of this date has checked its rows; windows take it), accepted or refused by its own run, or
 let in by a person. A refused day is in no later window, split, drift reference or volume base, until a later run of
-this date passes, or until a person lets it in. That is for the rows that were refused: if the source delivers others,
+this date passes, or until a person lets it in; a run with --set validate... or --set columns... is a trial, and takes
+no refusal back. That is for the rows that were refused: if the source delivers others,
 they are out again. What a person refuses stays out until a person lets it in, or until the source delivers other rows
 and a run of the date passes. Later plans, validations, reports and ledger records name it, with NAME and WHY. The run
 of the date itself stays refused. `trained` are the versions of the model that have learnt from these rows, or in
@@ -38,14 +42,15 @@ parentheses from other rows that the day had before.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _NOTE
-    parser.usage = "ratchet data [accept|refuse] PIPELINE [DAY] [options]"
+    parser.epilog = _NOTE.format(removal=NOTE)
+    parser.usage = "ratchet data [accept|refuse|purge|expire] PIPELINE [DAY] [options]"
     parser.add_argument("words", nargs="+", metavar="PIPELINE", help="the name of the pipeline; see below for more")
     add_store(parser)
     parser.add_argument("--from", dest="first", metavar="D1", help="the first day to show")
     parser.add_argument("--to", dest="last", metavar="D2", help="the last day to show")
-    parser.add_argument("--by", metavar="NAME", help="with accept and refuse: who does it")
-    parser.add_argument("--because", metavar="WHY", help="with accept and refuse: why, for those who read the report")
+    parser.add_argument("--by", metavar="NAME", help="who accepts, refuses, purges or lets expire")
+    parser.add_argument("--because", metavar="WHY", help="why, for those who read the records")
+    add_flags(parser)
     parser.add_argument(
         "--json",
         action="store_true",
@@ -56,6 +61,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     try:
+        if options.words[0] in {PURGE, EXPIRE}:
+            return remove(options)
+        if others := given(options):
+            raise ConfigurationError(
+                f"{' and '.join(others)}: only with purge or expire", remedy=f"ratchet data {PURGE} PIPELINE ..."
+            )
         return _decide(options) if options.words[0] in {_ACCEPT, _REFUSE} else _show(options)
     except RatchetError as error:
         if options.json:
@@ -115,6 +126,8 @@ def _show(options: argparse.Namespace) -> int:
         counted = {state: sum(day.state == state for day in days) for state in dict.fromkeys(day.state for day in days)}
         states = ", ".join(f"{number} {state}" for state, number in counted.items())
         print(f"{count(len(days), 'day')}; {states}" if days else "no day of the snapshot is in this range")
+        for removal in removals(open_store(options.store), pipeline):
+            print(removed(removal))
     return 0
 
 

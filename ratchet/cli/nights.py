@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from textwrap import wrap
 
@@ -16,8 +17,9 @@ from ratchet.contracts.dates import parse_date
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.quantities import percent
 from ratchet.pages.words import count, interval
-from ratchet.runs.history import Ledgers, RunLine, days_of, newest
+from ratchet.runs.history import days_of
 from ratchet.runs.history_page import in_words, page
+from ratchet.runs.run_index import RunLine, nights
 from ratchet.store.opening import open_store
 
 _HEADINGS = ("date", "run", "verdict", "gain", "would promote", "version")
@@ -56,17 +58,14 @@ def _run(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     store = open_store(options.store)
-    days = days_of(store, options.pipeline)
-    if not days:
+    lines = nights(store, options.pipeline, options.kind)
+    if not lines and not days_of(store, options.pipeline):
         raise ConfigurationError(
             f"no run of {options.pipeline!r} in {options.store}", remedy="check --store and the name of the pipeline"
         )
-    first = parse_date(options.first, "--from") if options.first is not None else days[0]
-    last = parse_date(options.last, "--to") if options.last is not None else days[-1]
-    ledgers: Ledgers = {}
-    chosen = (day for day in days if first <= day <= last)
-    found = (newest(store, options.pipeline, day, options.kind, ledgers=ledgers) for day in chosen)
-    lines = [line for line in found if line is not None]
+    first = parse_date(options.first, "--from") if options.first is not None else date.min
+    last = parse_date(options.last, "--to") if options.last is not None else date.max
+    lines = [line for line in lines if first <= line.day <= last]
     if options.json:
         json.dump([_as_json(line) for line in lines], sys.stdout, indent=2)
         print()

@@ -39,6 +39,7 @@ def _run(options: argparse.Namespace) -> int:
     for days, what in (
         (planned.new, "would be read for the first time"),
         (planned.changed, "changed, or Ratchet reads them otherwise now, and would be read again"),
+        (planned.joined, "would be joined again, as days of a further source or the join changed"),
         (planned.held, "would be taken from the snapshot, as the source has them no more, or not whole"),
     ):
         if days:

@@ -4,8 +4,8 @@ import argparse
 
 from ratchet.cli.pipelines import add_store
 from ratchet.pages.words import count
+from ratchet.runners.choice import await_engine, engine_expected
 from ratchet.runners.docker import DockerRunner
-from ratchet.runners.engine import engine_available
 from ratchet.runs.history import is_local
 from ratchet.runs.reaping import orphans, reap
 from ratchet.store.opening import open_store
@@ -19,9 +19,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if reason := engine_available():
-        print(f"there is no Docker engine ({reason}), so no container runs")
+    if not engine_expected(None):
+        print("there is no Docker engine on this machine, so no container runs")
         return 0
+    await_engine(0)
     store, runner = open_store(options.store), DockerRunner()
     found = orphans(store, runner, lambda pipeline, run_id, _: not is_local(store, pipeline, run_id))
     for orphan in found:

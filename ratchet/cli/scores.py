@@ -5,8 +5,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ratchet.cli.judged_target import add_judged_target
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts import summaries
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.runs.judged_run import judged_run
+from ratchet.runs.lost_versions import why_gone
 from ratchet.store.opening import open_store
 
 _KINDS = (".parquet", ".csv")
@@ -26,8 +28,15 @@ def _run(options: argparse.Namespace) -> int:
 
     store = open_store(options.store)
     run = judged_run(store, options.target)
+    ingested, evaluated = run.results["ingest"], run.results["evaluate"]
+    removed = why_gone(store, run.plan.spec.name, summaries.snapshot(ingested))
     out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="ratchet-") as scratch:
-        rows = write_scored_rows(store, run.results["ingest"], run.results["evaluate"], out, Path(scratch))
+    try:
+        with TemporaryDirectory(prefix="ratchet-") as scratch:
+            rows = write_scored_rows(store, ingested, evaluated, out, Path(scratch))
+    except (ConfigurationError, CorruptArtifact) as error:
+        if line := next(removed, None):
+            raise ConfigurationError(f"{options.target}: {line}", remedy="name a run that has none of them") from error
+        raise
     print(f"{out}: {rows:,} held-out rows of {options.target}")
     return 0

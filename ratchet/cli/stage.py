@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 
 from ratchet.contracts.environment import environment
-from ratchet.contracts.errors import Preempted
+from ratchet.contracts.errors import OtherCode, OtherRelease, Preempted
 from ratchet.contracts.request import StageRequest
+from ratchet.contracts.stored import read_stored
 from ratchet.runtime.logs import StageLog, forward_library_logs
 
 _COLLECT_AFTER = 50_000
@@ -27,7 +28,7 @@ def _run(options: argparse.Namespace) -> int:
     gc.set_threshold(_COLLECT_AFTER)
     log = StageLog("stage")
     try:
-        request = StageRequest.model_validate_json(options.request.read_bytes())
+        request = _read(options.request)
         log = StageLog(request.stage)
         forward_library_logs(log)
         _take_secrets()
@@ -38,6 +39,14 @@ def _run(options: argparse.Namespace) -> int:
         if isinstance(error, KeyboardInterrupt):
             error = Preempted(f"{log.stage} was interrupted")
         return int(log.failure(error))
+
+
+def _read(file: Path) -> StageRequest:
+    """The request. Raises OtherCode for one of a release whose requests this one cannot read."""
+    try:
+        return read_stored(StageRequest, file.read_bytes(), where="the request")
+    except OtherRelease as error:
+        raise OtherCode(error.cause, remedy="build the images again: scripts/images.sh") from error
 
 
 def _take_secrets() -> None:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.environment import ALERTS
+from ratchet.contracts.quantities import Duration
 
 Occasion = Literal[
     "failure",
@@ -18,8 +19,11 @@ Occasion = Literal[
     "withheld",
     "unmeasured",
     "production",
+    "data",
     "late",
     "stuck",
+    "missing",
+    "paused",
     "backfill",
 ]
 
@@ -43,8 +47,11 @@ class Alerts(Document):
             "withheld",
             "unmeasured",
             "production",
+            "data",
             "late",
             "stuck",
+            "missing",
+            "paused",
             "backfill",
         ),
         description="The events. failure: a stage failed for good, refused data included. refused: the data was "
@@ -52,6 +59,10 @@ class Alerts(Document):
         "failure or retry. approval: a candidate waits for approval. rejected: a candidate was not promoted. promoted: "
         "it was. withheld: a better candidate was not promoted, because production had moved, is held, or bans it. "
         "unmeasured: the champion could not be measured for several nights. production: a person changed production by "
-        "hand. late: schedule.finish_by has passed. stuck: no task makes progress. backfill: one summary of all its "
-        "runs.",
+        "hand. data: a person let a refused day in, or kept a day out. late: schedule.finish_by has passed. stuck: no "
+        "task makes progress. missing: a night has not started alerts.start_by after its time. paused: the same, since "
+        "its DAG is paused; once for each pause. backfill: one summary of all its runs.",
+    )
+    start_by: Duration = Field(
+        1800, gt=0, description="Send the missing alert if a night has not started this long after its scheduled time."
     )

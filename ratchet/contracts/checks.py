@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ModelWrapValidatorHandler, model_validator
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.misfits import Misfit
@@ -96,6 +96,16 @@ class Expectation(Document):
 
     model_config = ConfigDict(extra="allow")
     type: str = Field(pattern=r"^expect_[a-z_]+$", description="The name of the expectation.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_arguments(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Keep the arguments also where a stored document is read without the keys that its reader does not know."""
+        made = handler(given)
+        if made.model_extra is None and isinstance(given, dict):
+            arguments = {key: value for key, value in given.items() if key not in cls.model_fields}
+            object.__setattr__(made, "__pydantic_extra__", arguments)  # the document is frozen
+        return made
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of the expectation, as written."""

@@ -24,6 +24,11 @@ Statistic = Literal["count", "target_mean"]
 Keep = Literal["first", "last"]
 Pool = Literal["mean", "sum"]
 
+MEANING = (
+    "The schema of a row: each column by name. A range or words in braces mean several columns, as in price_{0..63}, "
+    "day_{01..31} or views_{7d,30d}; one that also has a key of its own takes what is there."
+)
+
 LISTS: Mapping[ColumnType, ColumnType] = {
     "list<int64>": "int64",
     "list<string>": "string",
@@ -35,6 +40,7 @@ LONGEST_LIST, LONGEST_VECTOR = 1000, 4096
 FEATURES: frozenset[Role] = frozenset({"numeric", "categorical"})
 """Roles of the columns that the model reads."""
 
+_COMPUTED_WITH: frozenset[Role] = frozenset({"label", "weight", "list_weight"})
 _ORDERED = frozenset({"int64", "float64"})
 _TYPES_OF_ROLE: dict[Role, frozenset[ColumnType]] = {
     "group": frozenset({"int64", "string"}),
@@ -80,6 +86,11 @@ class Column(Document):
     max: float | None = Field(None, description="The largest value allowed.")
     max_null: Fraction | None = Field(
         None, description="The largest share of missing values allowed. Without it, missing values are not checked."
+    )
+    on_breach: Literal["fail", "warn"] = Field(
+        "fail",
+        description="What to do with a day on which in, min, max or max_null does not hold. warn: report it, and train "
+        "on the day. A label, a weight and a transform need their rules, so there it is fail.",
     )
     transform: Transform | None = Field(
         None, description="The function that the model applies before it scales the value. log1p needs a min above -1."
@@ -132,6 +143,11 @@ class Column(Document):
         if self.make is not None:
             object.__setattr__(self, "derived", True)  # a document is frozen
         return self
+
+    @property
+    def warns(self) -> tuple[str, ...]:
+        """The keys of the rules that only warn."""
+        return () if self.on_breach == "fail" else ("in", "min", "max", "max_null")
 
     @property
     def is_feature(self) -> bool:
@@ -198,6 +214,16 @@ def _domain_of_log1p(column: Column) -> Iterator[str]:
         yield "transform log1p needs a min above -1, so that no value is outside its domain"
 
 
+def _breaches_of_rules(column: Column) -> Iterator[str]:
+    if column.on_breach == "fail":
+        return
+    if (column.allowed, column.min, column.max, column.max_null) == (None, None, None, None):
+        yield "on_breach: warn is of the rules in, min, max and max_null; this column has none of them"
+    if column.role in _COMPUTED_WITH or column.transform:
+        needing = f"transform {column.transform}" if column.transform else f"role {column.role}"
+        yield f"on_breach: warn does not go together with {needing}, which needs the rules of the column"
+
+
 def _statistics_of_categories(column: Column) -> Iterator[str]:
     if column.statistics and column.role != "categorical":
         yield f"statistics need role categorical, not {column.role}"
@@ -245,6 +271,7 @@ _RULES: tuple[Callable[[Column], Iterator[str]], ...] = (
     _features_are_derived,
     _numbers_are_transformed,
     _domain_of_log1p,
+    _breaches_of_rules,
     _statistics_of_categories,
     _type_of_values,
 )

@@ -11,5 +11,8 @@ ROWS = 1
 """Of a day's rows in the snapshot: which rows a source gives, their types and their order. See tasks.ingest.day."""
 PROFILE = 3
 """Of the profile of a day's rows. See tasks.validate.measuring."""
+SUMS, FITTED = 2, 2
+"""Of what is kept of several days: the sum of their profiles, what rules need of each, and the
+counts and quantiles that models are fitted on. See tasks.validate.days and tasks.features.sums."""
 ARRAYS = 1
 """Of the arrays and statistics of a day. See tasks.features.day."""

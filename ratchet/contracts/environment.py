@@ -4,15 +4,23 @@ No other module of the library, the stages, the plugin and the embedded set-up s
 """
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ratchet.contracts.collection import Policy, parse_policy
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import Memory
+from ratchet.contracts.setting_values import (
+    installation_name,
+    names,
+    places,
+    secret_address,
+    variable_names,
+    web_address,
+)
 
 PREFIX = "RATCHET_"
 ALERTS = f"{PREFIX}ALERTS_"
@@ -27,31 +35,6 @@ INTERNAL = "Ratchet sets it for the processes that it starts; no person does."
 """Marks the fields that are no settings of a person."""
 _PYDANTIC = "Value error, "
 """With this pydantic begins the message of a ValueError."""
-
-
-def _names(value: object) -> object:
-    """`gpu, big` -> (`gpu`, `big`)."""
-    return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
-
-
-def _variable_names(given: tuple[str, ...]) -> tuple[str, ...]:
-    for name in given:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*\*?", name):
-            raise ValueError(f"{name!r} is not the name of a variable, nor the beginning of names, as in SHOP_*")
-    return given
-
-
-def _places(given: tuple[str, ...]) -> tuple[str, ...]:
-    for place in given:
-        if not place.startswith(("/", "file:///", "s3://", "mem://")):
-            raise ValueError(f"{place!r} is neither a whole path nor a URI, as in /data or s3://bucket/prefix")
-    return given
-
-
-def _installation(given: str | None) -> str | None:
-    if given is not None and not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?", given):
-        raise ValueError(f"{given!r} is not 1 to 32 small letters, digits and dashes, as in production")
-    return given
 
 
 Slots = Annotated[int | None, Field(gt=0, examples=["4"])]
@@ -70,7 +53,7 @@ class Environment(BaseModel):
     store: str | None = Field(
         None, description="The store: a folder, or s3://bucket/prefix. Airflow needs it. Default: .ratchet/store."
     )
-    installation: Annotated[str | None, AfterValidator(_installation)] = Field(
+    installation: Annotated[str | None, AfterValidator(installation_name)] = Field(
         None,
         examples=["production"],
         description="The name of this installation, where several share a store: no other one takes over its runs and "
@@ -79,13 +62,13 @@ class Environment(BaseModel):
     data: str | None = Field(
         None, description="The folder or URI of the sources, for pipelines that name it in source.uri. Default: none."
     )
-    source_variables: Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_variable_names)] = Field(
+    source_variables: Annotated[tuple[str, ...], BeforeValidator(names), AfterValidator(variable_names)] = Field(
         (),
         examples=["SHOP_PASSWORD,CRM_*"],
         description=f"Variables, with commas, that an sql source may read as ${{NAME}}, besides {SOURCE_ADDRESSES} and "
         f"those that begin with {SOURCE_SECRETS}. CRM_* allows every name that begins with CRM_. Default: none.",
     )
-    source_roots: Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_places)] = Field(
+    source_roots: Annotated[tuple[str, ...], BeforeValidator(names), AfterValidator(places)] = Field(
         (),
         examples=["/data,s3://sources"],
         description="Folders and s3:// prefixes, with commas, below which the files of a source must lie. Default: all "
@@ -115,7 +98,8 @@ class Environment(BaseModel):
     runner: Literal["docker", "process"] | None = Field(
         None,
         examples=["docker"],
-        description="How Airflow's tasks run stages: docker or process. Default: docker where an engine answers.",
+        description="How Airflow's tasks run stages: docker or process. Default: docker where an engine is set "
+        "up: DOCKER_HOST, or its usual socket.",
     )
     stage_image: str | None = Field(
         None, description="The image of the stages. Default: the one that scripts/images.sh built last."
@@ -141,14 +125,12 @@ class Environment(BaseModel):
         "those that nvidia-smi lists.",
     )
     pool_cpu: Slots = Field(
-        None, description="Slots of the pool ratchet_cpu. Default: the cores of the scheduler's host."
+        None, description="Slots of the pool ratchet_cpu. Default: 4; of this host with make serve and make up."
     )
     pool_gpu: Slots = Field(
-        None, description="GPUs for all runs, those for backfills included. Default: the GPUs of the scheduler's host."
+        None, description="GPUs for all runs, those for backfills included. Default: as RATCHET_GPUS, else 1."
     )
-    pool_backfill: Slots = Field(
-        None, description="Slots of the pool ratchet_backfill. Default: the cores of the scheduler's host."
-    )
+    pool_backfill: Slots = Field(None, description="Slots of the pool ratchet_backfill. Default: as RATCHET_POOL_CPU.")
     pool_backfill_gpu: Slots = Field(
         None, description="How many of RATCHET_POOL_GPU are for backfills alone. Default: none."
     )
@@ -161,15 +143,46 @@ class Environment(BaseModel):
         examples=["300"],
         description="Seconds between two checks for runs that are late or stuck. Default: 300.",
     )
-    operators: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
+    heartbeat_url: Annotated[str | None, AfterValidator(secret_address)] = Field(
+        None,
+        repr=False,  # who knows it can keep the alarm silent
+        examples=["https://hc-ping.com/..."],
+        description="An address outside that the watch asks for (GET) each minute while the scheduler, the store and "
+        "the outbox of alerts are well; a service there alarms when it hears nothing. A secret. Default: none.",
+    )
+    public_airflow_url: Annotated[str | None, AfterValidator(web_address)] = Field(
+        None,
+        examples=["https://airflow.example.org"],
+        description="The address at which people open Airflow, with its base path: for links in alerts. Default: "
+        "Airflow's [api] base_url.",
+    )
+    public_mlflow_url: Annotated[str | None, AfterValidator(web_address)] = Field(
+        None,
+        examples=["https://mlflow.example.org"],
+        description="The address at which people open MLflow: for links. Default: MLFLOW_TRACKING_URI.",
+    )
+    operators: Annotated[tuple[str, ...], BeforeValidator(names)] = Field(
         (),
         description="People, with commas, by their names in Airflow, who may change production with a DAG such as "
         "ratchet_rollback. Default: everybody whom Airflow lets trigger it.",
     )
-    reap_queues: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
+    defer_seconds: float = Field(
+        0,
+        ge=0,
+        examples=["60"],
+        description="Seconds after which a task of Airflow leaves its container to the triggerer, which needs the "
+        "engine and the environment of a worker. 0: never. Default: 0.",
+    )
+    reap_queues: Annotated[tuple[str, ...], BeforeValidator(names)] = Field(
         (),
         description="Queues, with commas, whose workers use another engine than the default queue's: the reaper has a "
         "task on each. Default: none.",
+    )
+    gc: Annotated[Policy, BeforeValidator(parse_policy)] = Field(
+        Policy(),
+        examples=["weekly,results=30,runs=730,last=14,grace=7"],
+        description="What `ratchet gc` keeps, and for how many days; weekly: the DAG ratchet-gc deletes the rest once "
+        "a week; images: also stage images of the engine. Default: results=30,runs=730,last=14,grace=7, and no DAG.",
     )
     stage_network: str | None = Field(
         None,

@@ -6,6 +6,9 @@ RatchetError                 exit code, cause, remedy
 +-- DataRejected             65: data broke a rule; names column and rule
 +-- Unavailable              69: a dependency does not answer
 |   +-- SourceChanged        69: the source changed after the run was planned; the next try plans its days again
+|   +-- OtherCode            69: the code is not that of the plan; the next try plans the rest of the run again
+|   +-- OtherRelease         69: a stored document that this release cannot read
+|   +-- Interrupted          69: a stage that ran ended so, or was stopped or killed; its tries are counted
 +-- JobGone                  69: the container or the process of a stage no longer exists
 +-- CorruptArtifact          70: bytes do not match their digest
 +-- PublishConflict          70: another attempt published something else under the same fingerprint
@@ -68,6 +71,25 @@ class Unavailable(RatchetError):
 
 class SourceChanged(Unavailable):
     """Files of the source changed or disappeared after the run was planned. The next try plans them again."""
+
+
+class OtherCode(Unavailable):
+    """The code that a stage met is not that of its run's plan. The next try plans the rest of the run again."""
+
+
+class Interrupted(Unavailable):
+    """A stage that ran ended with 69, was stopped at its time limit, or was killed. So its tries are counted.
+
+    It cost work, and own code may end so for ever. Where an outage goes on, the next try meets it before it begins.
+    """
+
+
+class OtherRelease(Unavailable):
+    """A stored document is whole, and another release of Ratchet wrote it, which has to read it.
+
+    It is no CorruptArtifact: what mends damage would delete, move aside or replace what the other release needs. What
+    decides something lets this error pass, and is tried again: a worker that was upgraded meanwhile can read it.
+    """
 
 
 class JobGone(RatchetError):

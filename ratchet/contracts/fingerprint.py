@@ -42,7 +42,12 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
         for key in sorted(value):
             yield from _leaves(value[key], f"{path}.{key}")
     else:
-        yield path, json.dumps(value, sort_keys=True, ensure_ascii=False)
+        yield path, leaf(value)
+
+
+def leaf(value: Any) -> str:
+    """The text of a part: the JSON of one leaf. A list is one leaf."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ from ratchet.contracts.gate import DECISIVE, METRICS, family
 from ratchet.contracts.misfits import Misfit, Rule
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import show_duration, show_fraction
+from ratchet.contracts.stages import BY_DAY
 
 _DAY = 86_400
 _MOST_STALE_LOSS = 0.1
@@ -37,6 +38,15 @@ def _ranks_fit(spec: PipelineSpec) -> Iterator[Misfit]:
                     yield Misfit((*where, name), f"{number} is not a power of two", _POWERS)
             if gpus and processes not in (1, gpus):
                 yield Misfit((*where, "processes"), "a training on GPUs has one process for each GPU", f"1, {gpus}")
+
+
+def _tasks_fit(spec: PipelineSpec) -> Iterator[Misfit]:
+    for stage, resources in spec.resources.items():
+        if getattr(resources, "tasks", 1) > 1 and stage not in BY_DAY:
+            yield Misfit(("resources", stage, "tasks"), f"{stage} has no days to share", "1")
+        elif getattr(resources, "tasks", 1) > 1 and stage == "ingest" and spec.joins:
+            message = "with joins, ingest is one task: each day needs all days of the further sources"
+            yield Misfit(("resources", stage, "tasks"), message, "1")
 
 
 def _shards_fit(spec: PipelineSpec) -> Iterator[Misfit]:
@@ -72,5 +82,13 @@ def _stale_is_old(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("gate", "max_stale_loss"), message, f"0% to {show_fraction(_MOST_STALE_LOSS)}")
 
 
-LIMITS: tuple[Rule, ...] = (_metric_decides, _ranks_fit, _shards_fit, _tables_fit, boosting_fits, _stale_is_old)
+LIMITS: tuple[Rule, ...] = (
+    _metric_decides,
+    _ranks_fit,
+    _tasks_fit,
+    _shards_fit,
+    _tables_fit,
+    boosting_fits,
+    _stale_is_old,
+)
 """Rules for pipeline files alone."""

@@ -14,9 +14,11 @@ from pydantic.fields import FieldInfo
 
 from ratchet.contracts.category_statistics import statistics_fit
 from ratchet.contracts.checks import keys_exist, volume_compares
+from ratchet.contracts.column_names import expand_columns
 from ratchet.contracts.errors import PipelineInvalid, Problem
 from ratchet.contracts.gate import NAME
 from ratchet.contracts.gate_keys import approvers_suffice, confidence_decides
+from ratchet.contracts.joins import written_joins_fit
 from ratchet.contracts.learnable import learnable
 from ratchet.contracts.limits import LIMITS
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
@@ -36,6 +38,7 @@ _OF_FILES: tuple[Rule, ...] = (
     keys_exist,
     variables_fit,
     no_password_is_shown,
+    written_joins_fit,
     confidence_decides,
     approvers_suffice,
     learnable,
@@ -88,6 +91,7 @@ def loads(
         if not located.problems:
             located.problems.append(Problem(where=f"{file}:1", key="", message="must be a mapping (key: value)"))
         raise PipelineInvalid(located.problems)
+    expand_columns(located)
     replaced = _override(located, overrides or {})
     found: list[Misfit] = []
     try:

@@ -9,23 +9,18 @@ from ratchet.contracts.stages import Stage
 
 _SEGMENT = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._=+-]*[A-Za-z0-9_=+-])?$")
 MAX_SEGMENT = 200
-_DIGEST = 16
-"""How many letters of a digest are enough to tell a few from each other."""
+TRACKING = "mlflow"  # the prefix of the MLflow data that live in the store where there is no MLflow server
 _PLAN = "plan.json"
-REPRODUCTION = "reproduction"
-"""What a rebuild of a version keeps with its run begins with it."""
+REPRODUCTION = "reproduction"  # what a rebuild of a version keeps with its run begins with it
 CHECKS = "validation.json"  # the file of checks that a stage keeps with the run
-FIRST = ("bundles", "runs", "nights")
-"""The folders that the first plan makes. A folder that has all of them is a store."""
+FIRST = ("bundles", "runs", "nights")  # made by the first plan; a folder that has all of them is a store
 
 
 def segment(name: str) -> str:
     """A name as one step of a key. Raises ConfigurationError for anything that could lead elsewhere."""
     if len(name) > MAX_SEGMENT or not _SEGMENT.match(name) or ".." in name:
-        raise ConfigurationError(
-            f"{name[:80]!r} cannot be part of a path",
-            remedy="use letters, digits, and . _ = + - inside; at most 200 characters",
-        )
+        remedy = "use letters, digits, and . _ = + - inside; at most 200 characters"
+        raise ConfigurationError(f"{name[:80]!r} cannot be part of a path", remedy=remedy)
     return name
 
 
@@ -39,9 +34,14 @@ def bundle(sha256: str) -> str:
     return join("bundles", f"{sha256}.tar")
 
 
-def published(pipeline: str, part: str, *fingerprint: str) -> str:
-    """The prefix under which a stage, or a day's part of it, is published; without a fingerprint, all of them."""
-    return join("published", pipeline, part, *fingerprint)
+def release(*sha256: str) -> str:
+    """The digests of the modules of each stage, as plans of one release name them; without it, the prefix."""
+    return join("releases", *(f"{one}.json" for one in sha256))
+
+
+def published(pipeline: str, *part: str) -> str:
+    """The prefix of a stage, or a day's part of it, and of a fingerprint of it; without these, of all of them."""
+    return join("published", pipeline, *part)
 
 
 def manifest(prefix: str) -> str:
@@ -56,7 +56,7 @@ def published_prefix(key: str) -> str:
 
 def parts_index(pipeline: str, part: str) -> str:
     """The document that says which parts of a kind were used last."""
-    return f"{published(pipeline, part, 'index')}/parts.json"
+    return f"{published(pipeline, part, 'index')}/parts.tsv"
 
 
 def day_part(stage: Stage) -> str:
@@ -76,12 +76,12 @@ def superseded(prefix: str) -> str:
 
 def manifest_aside(place: str, digest: str) -> str:
     """A manifest that is kept in such a place. `digest`: of its bytes."""
-    return f"{place}/{segment(digest[:_DIGEST])}.json"
+    return f"{place}/{segment(digest[:16])}.json"
 
 
-def table(pipeline: str, schema: str) -> str:
-    """The Delta table of a pipeline's rows; another schema is another table. `schema` is a digest."""
-    return join("tables", pipeline, schema[:_DIGEST])
+def table(pipeline: str, *schema: str) -> str:
+    """The Delta table of a pipeline's rows; another schema, a digest, is another table. Without it, all of them."""
+    return join("tables", pipeline, *map(short, schema))
 
 
 def snapshot_index(table: str) -> str:
@@ -121,20 +121,15 @@ def kept(pipeline: str, run_id: str, stage: str, name: str) -> str:
 
 
 def log(pipeline: str, run_id: str, stage: str, number: int) -> str:
-    """The log of one try of a stage of a run. The tries are counted from 1, whoever started them.
+    """The log of one try of a stage of a run, counted from 1 for whoever started them.
 
-    A change here violates the promise of the project when a stage may write it: it is what the stage printed, as the
-    process that followed it has read it.
+    A change here violates the promise of the project when a stage may write it: its follower writes what it has read.
     """
     return f"{run(pipeline, run_id)}/{segment(f'{stage}.{number}.log')}"
 
 
 def answer(pipeline: str, run_id: str, number: int) -> str:
-    """A person's answer to the question whether the candidate of a run goes into production.
-
-    A change here violates the promise of the project when a stage may write it: it says who approved what the stage
-    does.
-    """
+    """A person's answer whether the candidate of a run goes into production. No stage may write it."""
     return f"{run(pipeline, run_id)}/{segment(f'approval-{number}.json')}"
 
 
@@ -151,6 +146,11 @@ def night(pipeline: str, date_of_data: date, run_id: str) -> str:
 def night_date(key: str) -> date:
     """The data date of a key below `nights`."""
     return date.fromisoformat(key.split("/")[2])
+
+
+def run_index(pipeline: str) -> str:
+    """The document with the newest run of each date in one line. It can be made again from the runs."""
+    return join("index", f"{pipeline}.json")
 
 
 def checks(pipeline: str, run_id: str, stage: Stage) -> str:
@@ -187,12 +187,12 @@ def day_record_key(key: str) -> DayRecordKey:
 
 def short(digest: str) -> str:
     """The beginning of a digest, enough to tell a few from each other."""
-    return digest[:_DIGEST]
+    return digest[:16]
 
 
-def alerts(pipeline: str, run_id: str) -> str:
-    """The prefix of the alerts that were sent about a run."""
-    return join("alerts", pipeline, run_id)
+def alerts(pipeline: str, *run_id: str) -> str:
+    """The prefix of the alerts that were sent about a run, or about all."""
+    return join("alerts", pipeline, *run_id)
 
 
 def alert(pipeline: str, run_id: str, event: str) -> str:
@@ -215,9 +215,19 @@ def checkpoints(pipeline: str, stage: str, *training: str) -> str:
     return join("checkpoints", pipeline, stage, *training)
 
 
+def leases(pipeline: str, *stage: str) -> str:
+    """The prefix of the leases of a pipeline, or of a stage of it."""
+    return join("leases", pipeline, *stage)
+
+
 def lease(pipeline: str, stage: str, fingerprint: str) -> str:
     """Who computes a fingerprint now."""
-    return join("leases", pipeline, stage, f"{fingerprint}.json")
+    return f"{leases(pipeline, stage)}/{segment(f'{fingerprint}.json')}"
+
+
+def removals(pipeline: str) -> str:
+    """The prefix of the records of rows that were purged, and of days that expired."""
+    return join("removals", pipeline)
 
 
 def accumulation(pipeline: str, key: str) -> str:
@@ -225,18 +235,13 @@ def accumulation(pipeline: str, key: str) -> str:
     return join("accumulation", pipeline, f"{key}.json")
 
 
-def ledger(model: str) -> str:
-    """The prefix of a model's ledger."""
-    return join("ledger", model)
-
-
-def ledger_record(model: str, number: int) -> str:
-    """One record of a model's ledger; numbers start at 1 and have no gap."""
-    return record_below(ledger(model), number)
+def ledger(*model: str) -> str:
+    """The prefix of a model's ledger; without it, of those of all models."""
+    return join("ledger", *model)
 
 
 def record_below(place: str, number: int) -> str:
-    """One record of the ledger whose prefix is `place`."""
+    """One record of the ledger whose prefix is `place`; numbers start at 1 and have no gap."""
     return f"{place}/{number:08d}.json"
 
 
@@ -250,14 +255,14 @@ def lost_below(place: str) -> str:
     return f"{place}/lost"
 
 
-def shadow(model: str, chain: str) -> str:
-    """The prefix of the ledger of what a backfill would have promoted."""
-    return join("shadow", model, chain)
+def shadow(*chain: str) -> str:
+    """The prefix of the ledger of what a backfill would have promoted: model and chain; without these, of all."""
+    return join("shadow", *chain)
 
 
-def version_records(model: str) -> str:
-    """The prefix of the records of a model's versions."""
-    return join("versions", model)
+def version_records(*model: str) -> str:
+    """The prefix of the records of a model's versions; without it, of those of all models."""
+    return join("versions", *model)
 
 
 def version_record(model: str, version: str, digest: str) -> str:
@@ -280,14 +285,9 @@ def holdout_attempt(model: str, date_of_data: date, number: int) -> str:
     return f"{holdout_attempts(model, date_of_data)}/{number:06d}.json"
 
 
-def tracking() -> str:
-    """The prefix of the MLflow data that live in the store where there is no MLflow server."""
-    return "mlflow"
-
-
 def tracking_database() -> str:
     """MLflow's SQLite file, where there is no server."""
-    return f"{tracking()}/mlflow.db"
+    return f"{TRACKING}/mlflow.db"
 
 
 def last(key: str) -> str:

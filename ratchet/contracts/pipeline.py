@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
-from difflib import get_close_matches
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -10,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from ratchet.contracts import dates
 from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.checks import Validate
-from ratchet.contracts.columns import FEATURES, LISTS, Column, ColumnType, Role
+from ratchet.contracts.columns import FEATURES, LISTS, MEANING, Column, ColumnType, Role
 from ratchet.contracts.columns_together import columns_fit
 from ratchet.contracts.computing import computing
 from ratchet.contracts.document import Document
@@ -28,6 +27,7 @@ from ratchet.contracts.gate import (
     own_metric,
 )
 from ratchet.contracts.gate_rules import GATE_RULES
+from ratchet.contracts.joins import Join, joined_columns, joins_fit
 from ratchet.contracts.kinds import BOOSTED
 from ratchet.contracts.misfits import Misfit, Rule, SpecProblems, misfits
 from ratchet.contracts.schedule import Schedule
@@ -45,6 +45,7 @@ from ratchet.contracts.stages import (
 )
 from ratchet.contracts.time_zones import day_bounds
 from ratchet.contracts.training import Train
+from ratchet.contracts.window import cluster_fits, window_fits
 
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
 PARTITION = "date"
@@ -76,7 +77,13 @@ class PipelineSpec(Document):
     owner: str = Field("ratchet", min_length=1, max_length=100, description="The responsible person or team.")
     schedule: Schedule | None = Field(None, description="When runs start. Without it, a person starts each run.")
     source: Source = Field(description="Where the rows come from, day by day.")
-    columns: dict[ColumnName, Column] = Field(min_length=1, description="The schema of a row: each column by name.")
+    columns: dict[ColumnName, Column] = Field(min_length=1, description=MEANING)
+    joins: dict[ColumnName, Join] = Field(
+        default_factory=dict,
+        exclude_if=lambda joins: not joins,  # a pipeline without one has the digest that it had before there were joins
+        description="Further sources, by a name: each row gets the newest of their rows at its time. "
+        "[joins.md](joins.md) has an example.",
+    )
     validate_: Validate = Field(default_factory=Validate, alias="validate")
     train: Train
     evaluate: Evaluate = Field(default_factory=Evaluate)
@@ -177,8 +184,13 @@ class PipelineSpec(Document):
 
     @property
     def source_columns(self) -> dict[str, ColumnType]:
-        """The columns that come from the source, in the file's order."""
+        """The columns that come from a source, in the file's order: those of the snapshot."""
         return {name: column.type for name, column in self.columns.items() if not column.derived}
+
+    @property
+    def joined_columns(self) -> dict[str, str]:
+        """Those of them that come from a further source, each with the name of its join."""
+        return joined_columns(self)
 
     @property
     def model_name(self) -> str:
@@ -260,30 +272,6 @@ def _metric_fits(spec: PipelineSpec) -> Iterator[Misfit]:
         yield Misfit(("evaluate", "metric"), message, ", ".join(DECISIVE[objective]))
 
 
-def _cluster_fits(spec: PipelineSpec) -> Iterator[Misfit]:
-    name = spec.evaluate.cluster
-    known = [
-        known
-        for known, column in spec.columns.items()
-        if not getattr(column, "derived", False) and getattr(column, "type", "") not in LISTS
-    ]
-    if name is not None and name not in known:
-        is_list = name in spec.columns and getattr(spec.columns[name], "type", "") in LISTS
-        message = f"{name} holds several values in a row" if is_list else f"{name} is not a column of the source"
-        yield Misfit(("evaluate", "cluster"), message, ", ".join(known), *get_close_matches(name, known, n=1))
-
-
-def _window_fits(spec: PipelineSpec) -> Iterator[Misfit]:
-    held, valid, days = spec.evaluate.holdout_days, spec.train.valid_days, spec.source.window_days
-    delay = spec.validate_.label_delay_days
-    needed = delay + held + valid + 1
-    if days < needed:
-        late = f"{delay} without all their labels, " if delay else ""
-        shares = f"{late}{held} held out, {valid} for validation, 1 to train"
-        message = f"window_days {days} leaves no day to train on; at least {needed} are needed: {shares}"
-        yield Misfit(("source", "window_days"), message)
-
-
 RULES: tuple[Rule, ...] = (
     _columns_fit,
     source_columns_fit,
@@ -293,8 +281,9 @@ RULES: tuple[Rule, ...] = (
     _label_fits,
     _metric_fits,
     *GATE_RULES,
-    _cluster_fits,
-    _window_fits,
+    cluster_fits,
+    window_fits,
+    joins_fit,
     computing,
 )
 """The rules between the keys of a pipeline."""

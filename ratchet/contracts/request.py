@@ -1,6 +1,6 @@
 """The plan of a run, and the request for one of its stages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from typing import Literal
 
@@ -16,11 +16,13 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.parent import Parent
 from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.plan_changes import SourceChange, Upgrade
 from ratchet.contracts.readers import Reader
 from ratchet.contracts.repetition import Repetition
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.resuming import resume_key
 from ratchet.contracts.snapshot import SnapshotDay
+from ratchet.contracts.source import Source
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.step_rows import MAX_ACCUMULATION
 
@@ -35,7 +37,7 @@ _ANOTHER_SOURCE = frozenset(
 )
 
 
-_OF_ROWS = ("source.csv", "source.names", "source.codes")
+_OF_ROWS = ("source.csv", "source.names", "source.codes", "joins")
 
 
 def names_another_source(overrides: Iterable[str]) -> bool:
@@ -77,11 +79,11 @@ class SourceDay(Document):
         return digest_of([file.model_dump(mode="json") for file in self.files]) if self.files else "missing"
 
 
-class SourceChange(Document):
-    """Days of the source that were planned again, because they changed before ingest had read them."""
+class FurtherDays(Document):
+    """The days of a further source that the joins of a window look at."""
 
-    at: datetime
-    days: tuple[date, ...]
+    root: str = Field(description="URI below which all of its files lie.")
+    days: tuple[SourceDay, ...] = Field(description="Oldest first.")
 
 
 class Promotion(Document):
@@ -89,6 +91,10 @@ class Promotion(Document):
 
     mode: Literal["auto", "approve", "never"]
     reason: str = Field("", description="The reason, if the mode is never.")
+
+
+PROCESS = "process"
+"""What a plan has in the place of an image where its stages run as processes."""
 
 
 class Pins(Document):
@@ -112,6 +118,7 @@ class RunPlan(Document):
     data_date: date
     source_root: str = Field(description="URI below which all source files lie.")
     source: tuple[SourceDay, ...] = Field(description="Every day of the window, oldest first.")
+    joins: dict[str, FurtherDays] = Field(default_factory=dict, description="The further sources, by join.")
     as_of: AsOf = Field("now", description="Whether past days are the source as it is now, or as it was then.")
     source_changes: tuple[SourceChange, ...] = Field(
         (), description="What was planned again after the run was planned; `source` is the result."
@@ -127,6 +134,11 @@ class RunPlan(Document):
     store: str
     tracking_uri: str | None
     pins: Pins
+    code: dict[Stage, Sha256] = Field(
+        default_factory=dict,
+        description="The digest of each stage's code, see `paths.release`; none in plans of before.",
+    )
+    upgrades: tuple[Upgrade, ...] = Field((), description="How `pins` and `code` were changed since.")
     overrides: dict[str, str] = Field(default_factory=dict)
     started_by: str = Field("", description="The user, as user@host or as Airflow names it; empty for a schedule.")
     rebuild: bool = False
@@ -178,6 +190,7 @@ class StageRequest(Document):
     data_date: date
     source_root: str
     source: tuple[SourceDay, ...] = Field((), description="Only for ingest.")
+    joins: dict[str, FurtherDays] = Field(default_factory=dict, description="Only for ingest: see RunPlan.")
     listed: datetime | None = Field(None, description="Only for ingest: when the source was listed.")
     another_source: bool = Field(default=False, description="Only for ingest: see RunPlan.reads_another_source.")
     inputs: dict[Stage, Input] = Field(default_factory=dict)
@@ -187,6 +200,7 @@ class StageRequest(Document):
     store: str
     tracking_uri: str | None = None
     pins: Pins
+    upgrades: tuple[Upgrade, ...] = Field((), description="Only for report: see RunPlan.")
     overrides: dict[str, str] = Field(default_factory=dict)
     started_by: str = ""
     accumulation: int = Field(
@@ -211,13 +225,32 @@ class StageRequest(Document):
         (), description="Only for register and report of a run that needs them: every answer of a person, oldest first."
     )
     authority: Finding | None = Field(None, description="Only for evaluate and register: see RunPlan.")
+    share: int = Field(
+        0,
+        ge=0,
+        description="The number of a task that makes parts of days alone, for the stage; 0: the stage.",
+    )
     fingerprint: Sha256
     parts: dict[str, str] = Field(description="The parts of the fingerprint.")
+
+    @property
+    def work_name(self) -> str:
+        """The stage, or the share of it."""
+        return f"{self.stage}-share{self.share}" if self.share else self.stage
 
     @property
     def reads_source(self) -> bool:
         """Whether ingest needs the source: some day is not planned to come from the snapshot, nor was missing then."""
         return any(day.held is None and (day.files or self.as_of == "now") for day in self.source)
+
+    @property
+    def sources_read(self) -> Iterator[tuple[str, Source, str, tuple[SourceDay, ...]]]:
+        """The sources that ingest needs: the name of the join, empty for the main one, and its root and days."""
+        if self.stage == "ingest" and self.reads_source:
+            yield "", self.spec.source, self.source_root, self.source
+        for name, further in self.joins.items():
+            if any(day.held is None and (day.files or self.as_of == "now") for day in further.days):
+                yield name, self.spec.joins[name].source, further.root, further.days
 
     @property
     def resume_key(self) -> str:
@@ -241,6 +274,8 @@ class Outcome(Document):
     content: Sha256 | None = None
     because: str = Field("", description="Why the stage was rebuilt, was skipped or failed.")
     last_lines: tuple[str, ...] = Field((), description="The last lines of its log, if a container or a process ran.")
+    damaged: bool = Field(default=False, description="Whether it failed on damaged bytes in the store.")
+    other_code: bool = Field(default=False, description="Whether it failed as its image has other code than the plan.")
     log: str | None = Field(None, description="The key of the log of the last container or process, if it is stored.")
     result: StageResult | None = None
 

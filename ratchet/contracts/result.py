@@ -1,9 +1,9 @@
 """Published results: artifacts, and the manifest that makes them visible."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.stage_environment import StageEnvironment
@@ -38,6 +38,17 @@ class StageResult(Document):
     attempt: str
     finished: datetime
     environment: StageEnvironment | None = Field(None, description="What really ran; None in results of before.")
+    used: datetime | None = Field(
+        None, description="When a run or a person took a result of long ago: `ratchet gc` leaves it. Left out if None."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_no_use(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Most results are never taken long after: their bytes are those that earlier releases read."""
+        plain: dict[str, Any] = write(self)
+        if self.used is None:
+            plain.pop("used", None)
+        return plain
 
 
 class PublishedResult(Document):

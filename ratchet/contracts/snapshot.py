@@ -16,7 +16,8 @@ class SnapshotDay(Document):
     day: date
     file: Artifact
     source: Sha256 = Field(
-        description="The digest of the source files' names and bytes; of a query or a Delta table, of the day's rows."
+        description="The digest of the source files' names and bytes; of a query or a Delta table, of the day's rows. "
+        "What further sources join to them is not in it, so that what was said of a day stays said of it."
     )
     zones: dict[str, bool] = Field(
         default_factory=dict,
@@ -49,13 +50,15 @@ class Snapshot(Document):
     )
     as_of: Literal["then", "now"] = Field("now", description="Whether it is the source as it was, see RunPlan.")
     kept: tuple[KeptRows, ...] = Field((), description="Rows for models in production that read other columns.")
+    purged: tuple[date, ...] = Field((), description="Days without rows that they had once: those of a purged key.")
 
     @property
     def origin(self) -> str:
         """Where the rows come from, in words; for the lineage."""
         then = ", the source as it was then" if self.as_of == "then" else ""
         held = f", {len(self.held)} of its days from the snapshot alone" if self.held and not then else ""
-        return f"{self.table} version {self.version}{then or held}"
+        purged = f", without purged rows of {len(self.purged)} of its days" if self.purged else ""
+        return f"{self.table} version {self.version}{then or held}{purged}"
 
     @property
     def rows(self) -> int:

@@ -1,12 +1,15 @@
 """What a snapshot table holds of each day, in one document: a run finds by it what has changed in the source."""
 
+from collections.abc import Mapping
 from datetime import date, datetime
+from types import MappingProxyType
 
 from pydantic import Field
 
 from ratchet.contracts import data_versions
 from ratchet.contracts.document import Document
 from ratchet.contracts.request import SourceDay, SourceFile
+from ratchet.contracts.result import Sha256
 from ratchet.contracts.snapshot import SnapshotDay
 
 
@@ -18,6 +21,11 @@ class HeldDay(Document):
     listed: datetime | None = Field(None, description="When the source was listed for the run that read the day.")
     version: int = Field(description="Of the rows, see ratchet.contracts.data_versions.")
     answer: str = Field("", description="What source.changed said before the day was read; empty without it.")
+    joined: dict[str, Sha256] = Field(
+        default_factory=dict,
+        exclude_if=lambda joined: not joined,
+        description="What the joined columns were made from, by join, see ratchet.contracts.further_source.",
+    )
     etag: str = Field(
         "", description="Of the file in the store when its bytes were last compared with the digest; empty if not yet."
     )
@@ -28,15 +36,17 @@ class SnapshotIndex(Document):
 
     days: dict[date, HeldDay] = Field(default_factory=dict)
 
-    def unchanged(self, planned: SourceDay, answer: str | None = None) -> SnapshotDay | None:
+    def unchanged(
+        self, planned: SourceDay, answer: str | None = None, joined: Mapping[str, str] = MappingProxyType({})
+    ) -> SnapshotDay | None:
         """The day as it is held, if the source still has the files that it was read from; None if it has to be read.
 
-        answer: of source.changed, if it was asked.
+        answer: of source.changed, if it was asked. joined: what its joined columns would be made from, by join.
         """
         held = self.days.get(planned.day)
         if held is not None and answer is not None and held.answer != answer:
             return None
-        if held is None or held.files != planned.files or held.version != data_versions.ROWS:
+        if held is None or held.files != planned.files or held.version != data_versions.ROWS or held.joined != joined:
             return None
         return held.day
 

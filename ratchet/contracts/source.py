@@ -59,6 +59,12 @@ _RELATIVE = (
 
 class _Source(Document):
     window_days: int = Field(30, ge=1, le=3660, description="The days of data in a run, including the data date.")
+    keep_days: int | None = Field(
+        None,
+        ge=1,
+        description="The newest days of data that `ratchet data expire` keeps, at least window_days. Default: all. It "
+        "drops older ones, but never those that a registered model or a run that has not ended names.",
+    )
     missing_days: MissingDays = Field(
         "fail",
         description="What to do when an earlier day has no data: fail stops the run, skip goes on without the day. The "
@@ -87,6 +93,12 @@ class _Source(Document):
         description="The texts in the source of a column of type int64, such as a label; they become 0, 1, 2, ...: "
         '`late: ["no", "yes"]`. Any other text stops the run.',
     )
+
+    @model_validator(mode="after")
+    def _keeps_its_window(self) -> Self:
+        if self.keep_days is not None and self.keep_days < self.window_days:
+            raise ValueError(f"keep_days {self.keep_days} is less than window_days {self.window_days}; keep as many")
+        return self
 
 
 class FilesSource(_Source):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ratchet.contracts.environment import SOURCE_ADDRESSES, is_setting
+from ratchet.contracts.joins import sources
 from ratchet.contracts.misfits import Misfit
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -19,10 +20,12 @@ def matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 def variables_fit(spec: Any) -> Iterator[Misfit]:
     """The rule for a pipeline file. What else an sql source may read is the operator's setting."""
-    for name in dict.fromkeys(VARIABLE.findall(spec.source.uri)):
-        if is_setting(name):
-            yield Misfit(("source", "uri"), f"${{{name}}} is a setting of this installation, which no source may read")
-        elif spec.source.kind != "sql" and not matches(name, ADDRESSES):
-            message = f"${{{name}}} is not an address, and plans and logs show the place of the files"
-            remedy = f"rename it to {ADDRESSES[1][:-1]}{name}, or write the place itself"
-            yield Misfit(("source", "uri"), message, ", ".join(ADDRESSES), remedy=remedy)
+    for path, source in sources(spec):
+        for name in dict.fromkeys(VARIABLE.findall(source.uri)):
+            if is_setting(name):
+                message = f"${{{name}}} is a setting of this installation, which no source may read"
+                yield Misfit((*path, "uri"), message)
+            elif source.kind != "sql" and not matches(name, ADDRESSES):
+                message = f"${{{name}}} is not an address, and plans and logs show the place of the files"
+                remedy = f"rename it to {ADDRESSES[1][:-1]}{name}, or write the place itself"
+                yield Misfit((*path, "uri"), message, ", ".join(ADDRESSES), remedy=remedy)

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ratchet.contracts.environment import SOURCE_SECRETS
+from ratchet.contracts.joins import sources
 from ratchet.contracts.misfits import Misfit
 
 _VARIABLES = re.compile(r"(?:\$\{[A-Za-z_][A-Za-z0-9_]*\})*")
@@ -30,11 +31,12 @@ def shows_password(uri: str) -> bool:
 
 def no_password_is_shown(spec: Any) -> Iterator[Misfit]:
     """The rule for a pipeline file. The problem does not repeat the URI."""
-    if not shows_password(spec.source.uri):
-        return
-    remedy = "remove it: keys of S3 come from the usual AWS settings"
-    if spec.source.kind == "sql":
-        name = f"{SOURCE_SECRETS}PASSWORD"
-        remedy = f"write ${{{name}}} in its place, and set {name} where runs start"
-    message = "has a password as plain text, which everyone who reads the file or a plan can see"
-    yield Misfit(("source", "uri"), message, remedy=remedy)
+    for path, source in sources(spec):
+        if not shows_password(source.uri):
+            continue
+        remedy = "remove it: keys of S3 come from the usual AWS settings"
+        if source.kind == "sql":
+            name = f"{SOURCE_SECRETS}PASSWORD"
+            remedy = f"write ${{{name}}} in its place, and set {name} where runs start"
+        message = "has a password as plain text, which everyone who reads the file or a plan can see"
+        yield Misfit((*path, "uri"), message, remedy=remedy)

@@ -26,6 +26,7 @@ from ratchet.contracts.refit import Refit
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.snapshot import Snapshot
+from ratchet.contracts.stored import take
 
 
 class Check(Document):
@@ -238,29 +239,29 @@ class Judgement(Document):
 
 def snapshot(result: StageResult) -> Snapshot:
     """The summary of an ingest."""
-    return Snapshot.model_validate(result.summary)
+    return take(Snapshot, result.summary)
 
 
 def validation(result: StageResult) -> Validation:
     """The summary of a validate."""
-    return Validation.model_validate(result.summary)
+    return take(Validation, result.summary)
 
 
 def features(result: StageResult) -> FeatureSet:
     """The summary of a features stage."""
-    return FeatureSet.model_validate(result.summary)
+    return take(FeatureSet, result.summary)
 
 
 def trained(result: StageResult) -> TrainedModel:
     """The summary of a train, or of a refit."""
-    return TrainedModel.model_validate(result.summary)
+    return take(TrainedModel, result.summary)
 
 
 def judgement(result: StageResult) -> Judgement:
     """The summary of an evaluate."""
-    return Judgement.model_validate(result.summary)
+    return take(Judgement, result.summary)
 
 
 def registration(result: StageResult) -> Registration:
     """The summary of a register."""
-    return Registration.model_validate(result.summary)
+    return take(Registration, result.summary)

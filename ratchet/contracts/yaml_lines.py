@@ -61,6 +61,10 @@ class YamlDocument:
             path = path[:-1]
         return f"{self.file}:{self.lines.get(path, 1)}"
 
+    def refuse(self, path: KeyPath, message: str, allowed: str = "") -> None:
+        """Add a problem of a key that the text has."""
+        self._refuse(path, self.lines[path], message, allowed)
+
     def _read(self, text: str) -> Any:
         if len(text.encode()) > MAX_BYTES:
             return self._refuse((), 1, f"larger than {MAX_BYTES // 1024} KiB")

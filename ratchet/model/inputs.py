@@ -11,6 +11,8 @@ from ratchet.model.description import CategoricalColumn, ListColumn
 from ratchet.model.lists import NOTHING, own
 
 _LARGEST = torch.finfo(torch.float32).max
+_PARTS = 16
+"""Of the rows of a step on a GPU, where their number can be divided by it."""
 _SPREAD = 0.05
 """Standard deviation of the vectors at the start."""
 
@@ -60,7 +62,17 @@ class PerColumn(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """One product for each column."""
+        if values.is_cuda and self.training:
+            return self._in_parts(values)
         return torch.baddbmm(self.bias.unsqueeze(1), values.transpose(0, 1), self.weight).transpose(0, 1)
+
+    def _in_parts(self, values: Tensor) -> Tensor:
+        """The same by products of parts of the rows: a GPU takes long to sum many rows into a small gradient."""
+        parts, columns = math.gcd(len(values), _PARTS), values.shape[1]
+        split = values.reshape(parts, -1, *values.shape[1:]).transpose(1, 2).flatten(0, 1)
+        bias, weight = (each.expand(parts, *each.shape).flatten(0, 1) for each in (self.bias.unsqueeze(1), self.weight))
+        made = torch.baddbmm(bias, split, weight)
+        return made.view(parts, columns, *made.shape[1:]).transpose(1, 2).flatten(0, 1)
 
 
 class Embeddings(nn.Module):
@@ -125,6 +137,8 @@ class Embeddings(nn.Module):
         for name, table in self.tables.items():
             asked = places.index_select(1, getattr(self, f"columns_{name}"))
             rows = asked - getattr(self, f"shift_{name}")
+            if rows.is_cuda and not table.sparse:
+                rows = rows.int()  # to sort them for the gradient takes half the time
             if not self._of_table[name]:
                 found.append(table(rows).flatten(1))
                 continue

@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ratchet.contracts import summaries
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from ratchet.contracts.result import StageResult
 from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
@@ -24,8 +24,10 @@ def write_scored_rows(store: Store, ingested: StageResult, evaluated: StageResul
     The columns of the source, then `day`, `row`, `candidate` and, with a champion, `baseline`. row: the place in the
     day's file of the snapshot. Models of several classes have a column for each: `candidate_0`. A name that the source
     has too gets `ratchet_` before it. Lists are JSON in CSV. Raises ConfigurationError for a run that was evaluated
-    before rows were named, CorruptArtifact if files are gone or damaged.
+    before rows were named, CorruptArtifact if files are gone or damaged, as after a purge.
     """
+    if "scores" not in evaluated.outputs:
+        raise CorruptArtifact("the run has no scored rows any more", remedy="run its date again, with --rebuild")
     scores = pq.read_table(fetch(store, evaluated.outputs["scores"], scratch))
     if not {"day", "row"} <= {*scores.column_names}:
         raise ConfigurationError(

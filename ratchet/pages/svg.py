@@ -34,7 +34,7 @@ def svg(width: float, height: float, parts: Sequence[Markup], name: str) -> Mark
 
 def group(kind: str, title: str, *parts: Markup) -> Markup:
     """Shapes of one class with one tool tip."""
-    return Markup('<g class="{}"><title>{}</title>{}</g>').format(kind, title, Markup("").join(parts))
+    return Markup('<g class="%s"><title>%s</title>%s</g>') % (kind, title, Markup().join(parts))
 
 
 def text(x: float, y: float, words: str, anchor: Anchor, kind: str = "axis") -> Markup:
@@ -60,9 +60,8 @@ def dot(kind: str, x: float, y: float, size: float) -> Markup:
 
 def bar(kind: str, x: float, y: float, width: float, height: float) -> Markup:
     """A rectangle. A negative size is drawn as none."""
-    return Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5"/>').format(
-        kind, x, y, max(0.0, width), max(0.0, height)
-    )
+    size = (x, y, max(0.0, width), max(0.0, height))
+    return Markup('<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="1.5"/>') % (kind, *size)
 
 
 def cut(words: str, most: int) -> str:

@@ -2,10 +2,10 @@
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from ratchet.contracts.diagnosis import Diagnosis
 from ratchet.contracts.errors import RatchetError
 from ratchet.production.reconcile import Reconciled, reconcile, sentences
 from ratchet.production.standing import Standing, held, standing
@@ -16,43 +16,36 @@ from ratchet.tracking.production import mend
 from ratchet.tracking.registry import CHAMPION
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One thing that was looked at. well: None for what could not be checked."""
-
-    name: str
-    well: bool | None
-    text: str
-
-
-def diagnose(store: Store, tracking_uri: str | None, model: str) -> tuple[Line, ...]:
+def diagnose(store: Store, tracking_uri: str | None, model: str) -> tuple[Diagnosis, ...]:
     """Look at ledger, alias, weights, bans and hold of a model. The alias and the ledger's head are repaired."""
     return tuple(_lines(store, tracking_uri, model))
 
 
-def _lines(store: Store, tracking_uri: str | None, model: str) -> Iterator[Line]:
+def _lines(store: Store, tracking_uri: str | None, model: str) -> Iterator[Diagnosis]:
     found = reconcile(store, tracking_uri, model)
     try:
         now = standing(store, model)
     except RatchetError as error:
-        yield Line(name="ledger", well=False, text=str(found.finding or error))
+        yield Diagnosis(name="ledger", well=False, text=str(found.finding or error))
         return
     if now.number == 0 and found.agrees:
         said = (
             f"no model {model} was ever in production here; check the name (register.model of the pipeline) and --store"
         )
-        yield Line(name="ledger", well=False, text=said)
+        yield Diagnosis(name="ledger", well=False, text=said)
         return
-    yield Line(name="ledger", well=True, text=_ledger(now))
+    yield Diagnosis(name="ledger", well=True, text=_ledger(now))
     yield from _alias(model, found)
     if found.agrees and found.live is not None:
         yield _weights(store, tracking_uri, found.live, found.version)
     if found.finding is not None and found.finding.name == "ledger-lost":
         for name in ("hold", "bans"):
-            yield Line(name=name, well=None, text="nobody knows: the ledger is lost")
+            yield Diagnosis(name=name, well=None, text="nobody knows: the ledger is lost")
         return
-    yield Line(name="hold", well=True, text=held(now.hold) if now.hold else "promotions are not held")
-    yield Line(name="bans", well=True, text="; ".join(one.sentence for one in now.banned) or "no version is banned")
+    yield Diagnosis(name="hold", well=True, text=held(now.hold) if now.hold else "promotions are not held")
+    yield Diagnosis(
+        name="bans", well=True, text="; ".join(one.sentence for one in now.banned) or "no version is banned"
+    )
 
 
 def _ledger(now: Standing) -> str:
@@ -60,15 +53,15 @@ def _ledger(now: Standing) -> str:
     return f"{now.number} records, whole; {live}"
 
 
-def _alias(model: str, found: Reconciled) -> Iterator[Line]:
+def _alias(model: str, found: Reconciled) -> Iterator[Diagnosis]:
     for text in sentences(model, found):
-        yield Line(name="alias", well=None if found.unchecked else found.finding is None, text=text)
+        yield Diagnosis(name="alias", well=None if found.unchecked else found.finding is None, text=text)
     if found.agrees and found.moved is None:
         named = f"names version {found.version}, as the ledger says" if found.live else "names nothing, as the ledger"
-        yield Line(name="alias", well=True, text=f"the alias {CHAMPION} of {model} {named}")
+        yield Diagnosis(name="alias", well=True, text=f"the alias {CHAMPION} of {model} {named}")
 
 
-def _weights(store: Store, tracking_uri: str | None, live: Record, version: str) -> Line:
+def _weights(store: Store, tracking_uri: str | None, live: Record, version: str) -> Diagnosis:
     """Whether the registered files are those of the ledger's model; damaged ones are replaced by the store's."""
     try:
         with tempfile.TemporaryDirectory(prefix="ratchet-") as scratch:
@@ -76,6 +69,6 @@ def _weights(store: Store, tracking_uri: str | None, live: Record, version: str)
             mended = track(store, tracking_uri, Path(scratch), work)
     except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the other lines are printed
         cause = str(error) if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
-        return Line(name="weights", well=None, text=f"the registered files were not checked: {cause[:300]}")
+        return Diagnosis(name="weights", well=None, text=f"the registered files were not checked: {cause[:300]}")
     whole = f"the files of version {version} are the model {live.model_digest[:12]}, as the ledger says"
-    return Line(name="weights", well=True, text="; ".join(mended) or whole)
+    return Diagnosis(name="weights", well=True, text="; ".join(mended) or whole)

@@ -37,7 +37,7 @@ def compare(
     by = f"version {newest.number} of {model} at {registry.address} was in production by record {newest.record}"
     if not history:
         return _lost(model, newest, by)
-    due = paths.ledger_record(model, len(history) + 1)
+    due = paths.record_below(paths.ledger(model), len(history) + 1)
     return _behind(model, f"the ledger ends with record {len(history)}, and {by}", due)
 
 
@@ -48,12 +48,12 @@ def _of_alias(model: str, history: Sequence[Record], alias: Version, registry: R
     if not history:
         return _lost(model, alias, named)
     if alias.record > len(history):
-        due = paths.ledger_record(model, len(history) + 1)
+        due = paths.record_below(paths.ledger(model), len(history) + 1)
         return _behind(
             model, f"the ledger ends with record {len(history)}, and {named} by its record {alias.record}", due
         )
     if alias.record and history[alias.record - 1].model_digest != alias.digest:
-        due = paths.ledger_record(model, alias.record)
+        due = paths.record_below(paths.ledger(model), alias.record)
         return _behind(model, f"{named} by record {alias.record}, and in the ledger that is another model", due)
     return None
 

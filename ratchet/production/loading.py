@@ -16,6 +16,7 @@ from ratchet.store.artifacts import read_bytes
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record
 from ratchet.store.publishing import read_manifest
+from ratchet.store.renewal import renew
 
 Load = Callable[[Store, Record], str]
 """Loads the model of a version; its digest. The record is the version's, as if it were the champion.
@@ -42,6 +43,7 @@ def _load(store: Store, record: Record) -> str:
     from ratchet.model.process import ModelError, ModelProcess
 
     version = f"version {record.version} of {record.model}"
+    _keep(store, record)
     with TemporaryDirectory(prefix="ratchet-") as folder:
         place = Path(folder)
         package = unpack(_scoring(store, record), place / "scoring")
@@ -61,6 +63,20 @@ def _load(store: Store, record: Record) -> str:
             raise ConfigurationError(f"{version} cannot be loaded: {error}", remedy="promote another one") from error
         except (MemoryError, OSError) as error:
             raise Unavailable(f"{version} was not loaded: {type(error).__name__}: {error}") from error
+
+
+def _keep(store: Store, record: Record) -> None:
+    """Let no collection that has seen the version before its promotion delete what it is made of."""
+    needed = {record.manifests["evaluate"], maker(record.manifests)}
+    for key in record.manifests.values():
+        try:
+            is_kept = renew(store, read_manifest(store, key))
+        except CorruptArtifact:
+            if key in needed:
+                raise
+            continue  # nothing that is scored by is in it
+        if not is_kept and key in needed:
+            raise CorruptArtifact(f"{store.uri}/{key} is gone", remedy="promote another version")
 
 
 def _scoring(store: Store, record: Record) -> bytes:

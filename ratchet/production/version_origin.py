@@ -18,6 +18,7 @@ from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.version_record import VersionRecord
 from ratchet.production.recipe import recipe
 from ratchet.store.base import Store
+from ratchet.store.documents import read_document
 from ratchet.store.ledger import Record
 from ratchet.store.version_records import find_record
 from ratchet.tracking.registry import FINGERPRINT, PIPELINE, RUN, Version
@@ -138,13 +139,13 @@ def _plan(store: Store, pipeline: str, run_id: str) -> RunPlan | None:
     if not run_id:
         return None
     try:
-        return RunPlan.model_validate_json(store.read(paths.plan(pipeline, run_id)))
+        return read_document(store, paths.plan(pipeline, run_id), RunPlan)
     except FileNotFoundError:
         return None
 
 
 def _outcome(store: Store, pipeline: str, run_id: str, stage: Stage) -> Outcome | None:
     try:
-        return Outcome.model_validate_json(store.read(paths.outcome(pipeline, run_id, stage)))
+        return read_document(store, paths.outcome(pipeline, run_id, stage), Outcome)
     except FileNotFoundError:
         return None

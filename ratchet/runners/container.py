@@ -109,24 +109,27 @@ def archive(job: Job) -> bytes:
 
     Root owns it and the job's group may read it: the job cannot change its request, nor fill the disk beside it.
     """
-    group = int(job.user.split(":")[1])
     name = PurePosixPath(FOLDER).name
+    files: dict[str, bytes | None] = {name: None, f"{name}/{_FIRST}": _FIRST_SH.encode()}
+    files |= {f"{name}/{REQUEST}": job.request, f"{name}/{SECRETS}": None}
+    return _packed(job.user, {**files, **{f"{name}/{SECRETS}/{secret}": job.secrets[secret] for secret in job.secrets}})
+
+
+def renewal(user: str, secret: str, content: bytes) -> bytes:
+    """A tar file, for the same place, that replaces one secret of a job of a user `uid:gid`."""
+    return _packed(user, {f"{PurePosixPath(FOLDER).name}/{SECRETS}/{secret}": content})
+
+
+def _packed(user: str, files: Mapping[str, bytes | None]) -> bytes:
+    """Files by their paths, and folders, which have no content."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-
-        def put(path: str, content: bytes | None) -> None:
+        for path, content in files.items():
             entry = tarfile.TarInfo(path)
-            entry.gid = group
+            entry.gid = int(user.split(":")[1])
             if content is None:
                 entry.type, entry.mode = tarfile.DIRTYPE, 0o750
             else:
                 entry.size, entry.mode = len(content), 0o440
             tar.addfile(entry, io.BytesIO(content or b""))
-
-        put(name, None)
-        put(f"{name}/{_FIRST}", _FIRST_SH.encode())
-        put(f"{name}/{REQUEST}", job.request)
-        put(f"{name}/{SECRETS}", None)
-        for secret, content in job.secrets.items():
-            put(f"{name}/{SECRETS}/{secret}", content)
     return packed.getvalue()

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import docker
-from docker.errors import APIError, NotFound
+from docker.errors import APIError, ImageNotFound, NotFound
 from requests import Response
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError
 from ratchet.contracts.errors import ConfigurationError, JobGone, Unavailable
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.labels import MARK
-from ratchet.runners.container import FOLDER, OUT_OF_MEMORY_SEEN, archive, container_config
+from ratchet.runners.container import FOLDER, OUT_OF_MEMORY_SEEN, archive, container_config, renewal
 from ratchet.runners.devices import Devices, claim
 from ratchet.runners.engine import EngineSilent, answers, connect
 from ratchet.runners.job import Job
@@ -132,35 +132,58 @@ class DockerRunner:
                     return status
                 raise EngineSilent(f"the Docker engine stopped waiting for container {handle[:12]}, which still runs")
 
-    def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:
+    def logs(self, handle: str, since: Position | None = None, until: float = math.inf) -> Iterator[Line]:
         """Lines after a position until the job ends, straight from the engine: nothing is kept here.
 
         since: where to begin; the begin of the log if not given. It moves behind each line before that is yielded.
+        until: the `time.monotonic()` after which it only reads what is there. A stream that goes on is not cut.
         """
         position = Position() if since is None else since
         running = True
-        while running:
+        while running and (left := until - time.monotonic()) > 0:
+            quiet_s = min(_QUIET_S, max(left, 1.0))
             with suppress(HTTPError, RequestException):  # a stream that breaks is opened again if the engine answers
-                yield from self._lines(handle, position, follow=True)
+                yield from self._lines(handle, position, follow=True, quiet_s=quiet_s)
             running = self.wait(handle, 1).running
+        running = running and self.status(handle).running
         with self._answers():
-            yield from self._lines(handle, position, follow=False)
+            yield from self._lines(handle, position, follow=False, last=not running)
 
-    def _lines(self, handle: str, position: Position, *, follow: bool) -> Iterator[Line]:
+    def _lines(
+        self, handle: str, position: Position, *, follow: bool, quiet_s: float = _QUIET_S, last: bool = False
+    ) -> Iterator[Line]:
         params = {"follow": str(int(follow)), "stdout": "1", "stderr": "1", "timestamps": "1", **position.since}
         with self._answers():
-            response = self._open("GET", handle, "logs", params, _QUIET_S)
+            response = self._open("GET", handle, "logs", params, quiet_s)
         with response:
             if response.status_code == _NOT_FOUND:
                 raise _gone(handle)
             response.raise_for_status()
-            yield from read_lines(response.raw, position, last=not follow)
+            yield from read_lines(response.raw, position, last=last)
 
     def _open(self, method: str, handle: str, what: str, params: dict[str, str], timeout_s: float | None) -> Response:
         """A response whose body comes while the container runs. The SDK's own calls leave sockets open on a timeout."""
         url = f"{self._api.base_url}/v{self._api.api_version}/containers/{handle}/{what}"
         timeout = (self._api.timeout, timeout_s)
         return self._api.request(method, url, params=params, stream=True, timeout=timeout)
+
+    def renew(self, handle: str, secret: str, content: bytes) -> None:
+        """Replace a secret of a container: the engine takes the file away and writes another one."""
+        user = self.user(handle)
+        with self._answers():
+            try:
+                self._api.put_archive(handle, str(PurePosixPath(FOLDER).parent), renewal(user, secret, content))
+            except NotFound:
+                raise _gone(handle) from None
+
+    def user(self, handle: str) -> str:
+        """`uid:gid` of a container. Raises JobGone."""
+        with self._answers():
+            try:
+                found: str = self._api.inspect_container(handle)["Config"]["User"]
+            except NotFound:
+                raise _gone(handle) from None
+        return found
 
     def notify(self, handle: str) -> None:
         """SIGTERM, and no waiting. Quiet if the job has ended. A paused container is resumed first."""
@@ -223,6 +246,15 @@ class DockerRunner:
         with answers(image=image):
             identity: str = self._api.inspect_image(image)["Id"]  # type: ignore[no-untyped-call]  # the stubs lag behind
         return identity
+
+    def has_image(self, image: str) -> bool:
+        """Whether this engine has an image."""
+        with self._answers():
+            try:
+                self._api.inspect_image(image)  # type: ignore[no-untyped-call]  # the stubs lag behind
+            except ImageNotFound:
+                return False
+        return True
 
     @contextmanager
     def _answers(self) -> Iterator[None]:

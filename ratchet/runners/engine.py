@@ -1,7 +1,10 @@
 """The connection to a Docker engine, and its errors as Ratchet's."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
 
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound
@@ -14,12 +17,20 @@ from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.runners.job import Job
 
 _SERVER_ERROR = 500
-_AWAY = frozenset({502, 503, 504})
+_AWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 """Status codes of a proxy before an engine that does not answer."""
+_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
+"""Refusals that end without a person: another request is in the way, such as the removal of the same container."""
+_SOCKET = "/var/run/docker.sock"
 
 
 class EngineSilent(Unavailable):
     """The engine did not answer at all, for example because it restarts."""
+
+
+def engine_named() -> bool:
+    """Whether an engine is set up for this process, answering or not: DOCKER_HOST, or the usual socket."""
+    return bool(os.environ.get("DOCKER_HOST")) or Path(_SOCKET).exists()
 
 
 def engine_available() -> str | None:
@@ -61,7 +72,7 @@ def answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
         if job is not None and job.network in said and "network" in said.replace(job.network, ""):
             remedy = f"create the network that {variable('stage_network')} names"
             raise ConfigurationError(said, remedy=remedy) from error
-        if (error.status_code or _SERVER_ERROR) < _SERVER_ERROR:
+        if (error.status_code or _SERVER_ERROR) < _SERVER_ERROR and error.status_code not in _PASSING:
             raise ConfigurationError(said, remedy="check resources in pipeline.yaml and the store's folder") from error
         raise Unavailable(said) from error
     except (DockerException, RequestException, HTTPError) as error:

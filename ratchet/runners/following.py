@@ -1,6 +1,7 @@
 """Following a job to its end: its lines, its timeout, silences of the engine, and what remains of it."""
 
 import logging
+import math
 import signal
 import threading
 import time
@@ -24,6 +25,10 @@ MOST_BREAKS = 10
 """How often a log may break off, with the engine answering in between, before a line comes."""
 
 _PAUSE_S = 0.5
+_LEAST_LEFT_S = 30.0
+"""Seconds before its timeout from which on a job is not left any more."""
+_LONGEST_PAUSE_S, _GROWTH = 5.0, 1.5
+"""A pause between two questions is this many times the one before, up to a longest one in seconds."""
 _Answer = TypeVar("_Answer")
 _log = logging.getLogger(__name__)
 
@@ -40,6 +45,29 @@ class JobEnd:
     cause: str = ""
 
 
+class LeftRunning(Exception):
+    """The job runs, and its follower has left it to another one."""
+
+
+class Leave:
+    """When a follower leaves a job that runs to another one: after `every_s` seconds, and again after so many.
+
+    may: asked then whether it really leaves. Without arguments: never.
+    """
+
+    def __init__(self, every_s: float = math.inf, may: Callable[[], bool] = lambda: False) -> None:
+        self.due = time.monotonic() + every_s
+        """The `time.monotonic()` of the next question."""
+        self._every_s, self._may = every_s, may
+
+    def is_now(self, last: float) -> bool:
+        """Whether to leave now. last: the `time.monotonic()` after which a job is not left any more."""
+        if (now := time.monotonic()) < self.due:
+            return False
+        self.due = now + self._every_s
+        return now < last and self._may()
+
+
 def follow_to_end(
     runner: Runner,
     handle: str,
@@ -49,8 +77,10 @@ def follow_to_end(
     started: float | None = None,
     resume: bool = False,
     is_ours: Callable[[], bool] = lambda: True,
+    keep: bool = False,
+    leave: Leave | None = None,
 ) -> JobEnd:
-    """Follow a job until it ends, and remove it, however this call ends.
+    """Follow a job until it ends, and remove it, however this call ends; keep: not if it ended by itself.
 
     `on_line` is called for each line in the caller's thread. A job past its timeout gets SIGTERM, and SIGKILL after its
     grace. So does a job whose caller is interrupted (an exception, Ctrl-C, SIGTERM, SIGHUP); a second Ctrl-C kills at
@@ -60,19 +90,23 @@ def follow_to_end(
     follower on this machine passed to its `on_line`. is_ours: asked before the job is stopped or removed; a job that
     another follower has taken over is left to that one. While the runner does not answer, as an engine that restarts,
     it is asked again for PATIENCE_S seconds and the job's grace, which such an engine gives the job before it answers.
+    leave: when to raise LeftRunning, where the runner is durable; the job then goes on.
     """
     begin = time.monotonic() if started is None else started
     tail: deque[Line] = deque(maxlen=TAIL_LINES)
     patience_s = PATIENCE_S + job.grace_s
     left_s = begin + job.timeout_s - time.monotonic()
+    last = begin + job.timeout_s - _LEAST_LEFT_S
     timeout = _Timeout(runner, handle, left_s, job.grace_s, patience_s=patience_s, is_ours=is_ours)
     with _signals_raise():
         try:
             with timeout:
-                for line in _lines(runner, handle, patience_s, resume=resume):
+                for line in _lines(runner, handle, patience_s, leave or Leave(), last, resume=resume):
                     tail.append(line)
                     on_line(line)
-                status = _retry_unavailable(lambda: runner.wait(handle), patience_s)
+                status = retry_unavailable(lambda: runner.wait(handle), patience_s)
+        except LeftRunning:
+            raise
         except BaseException:
             if is_ours():
                 try:
@@ -80,8 +114,8 @@ def follow_to_end(
                 finally:
                     runner.remove(handle)
             raise
-        if is_ours():
-            _retry_unavailable(lambda: runner.remove(handle), patience_s)
+        if not keep and is_ours():
+            retry_unavailable(lambda: runner.remove(handle), patience_s)
     if timeout.error is not None:
         raise timeout.error
     if status.exit_code is None:
@@ -96,7 +130,9 @@ def follow_to_end(
     )
 
 
-def _lines(runner: Runner, handle: str, patience_s: float, *, resume: bool) -> Iterator[Line]:
+def _lines(
+    runner: Runner, handle: str, patience_s: float, leave: Leave, last: float, *, resume: bool
+) -> Iterator[Line]:
     """The lines of a job's log, through silences of what runs it. The position is kept for the next follower."""
     if not runner.durable:
         yield from runner.logs(handle)
@@ -106,17 +142,21 @@ def _lines(runner: Runner, handle: str, patience_s: float, *, resume: bool) -> I
         breaks = 0
         while True:
             try:
-                for line in runner.logs(handle, position):
+                for line in runner.logs(handle, position, leave.due):
                     yield line
                     kept.write(position)  # the consumer is done with the line, for it asks for the next one
                     breaks = 0
+                    if leave.is_now(last):
+                        raise LeftRunning
+                if leave.due == math.inf or not runner.status(handle).running:
+                    return
+                if leave.is_now(last):
+                    raise LeftRunning
             except Unavailable:
                 breaks += 1
                 if breaks > MOST_BREAKS:
                     raise
-                _retry_unavailable(lambda: runner.status(handle), patience_s)
-            else:
-                return
+                retry_unavailable(lambda: runner.status(handle), patience_s)
 
 
 class _Timeout:
@@ -144,7 +184,7 @@ class _Timeout:
 
     def _fire(self) -> None:
         try:
-            _retry_unavailable(self._stop, self._patience_s)
+            retry_unavailable(self._stop, self._patience_s)
         except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
             self.error = error
 
@@ -163,20 +203,26 @@ class _Timeout:
             self._timer.join()
 
 
-def _retry_unavailable(ask: Callable[[], _Answer], limit_s: float) -> _Answer:
-    """What `ask` returns, asked again for `limit_s` seconds while it raises Unavailable. Logs one warning."""
-    began = None
+def retry_unavailable(ask: Callable[[], _Answer], limit_s: float, of: type[Unavailable] = Unavailable) -> _Answer:
+    """What `ask` returns, asked again for `limit_s` seconds while it raises Unavailable. Logs one warning.
+
+    of: the kind of Unavailable that is waited for. The pauses grow, up to _LONGEST_PAUSE_S.
+    """
+    began, pause_s = None, _PAUSE_S
     while True:
         try:
             answer = ask()
-        except Unavailable as error:
+        except of as error:
             now = time.monotonic()
+            if limit_s <= 0:
+                raise
             if began is None:
                 began = now
                 _log.warning("%s; retrying for at most %.0f s", error.cause, limit_s)
             if now - began > limit_s:
                 raise Unavailable(f"{error.cause}; retried for {now - began:.0f} s", remedy=error.remedy) from error
-            time.sleep(min(_PAUSE_S, limit_s))
+            time.sleep(min(pause_s, limit_s))
+            pause_s = min(_LONGEST_PAUSE_S, pause_s * _GROWTH)
         else:
             if began is not None:
                 _log.warning("it answers again after %.0f s", time.monotonic() - began)

@@ -1,6 +1,7 @@
 """Stages as processes of this machine: without image or engine, and with no limits but the kernel's own."""
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -86,7 +87,7 @@ class ProcessRunner:
             return self._known(handle).ended.result(timeout_s)
         return self.status(handle)
 
-    def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:  # noqa: ARG002 - the protocol's; a line is yielded once
+    def logs(self, handle: str, since: Position | None = None, until: float = math.inf) -> Iterator[Line]:  # noqa: ARG002 - the protocol's; a line is yielded once
         """Lines until the job ends. Of lines that were not fetched in time, the newest are kept."""
         return self._known(handle).output.follow()
 
@@ -124,6 +125,20 @@ class ProcessRunner:
         return [
             handle for handle, process in list(self._processes.items()) if labels.items() <= process.job.labels.items()
         ]
+
+    def renew(self, handle: str, secret: str, content: bytes) -> None:
+        """Replace a secret of a job, at once."""
+        folder = self._known(handle).scratch / SECRETS
+        if not folder.is_dir():
+            raise JobGone(f"job {handle} is gone")
+        new = folder.parent / f"{secret}.new"
+        new.touch(mode=0o600)
+        new.write_bytes(content)
+        new.replace(folder / secret)
+
+    def labels(self, handle: str) -> Mapping[str, str]:
+        """The labels of one of this object's jobs."""
+        return self._known(handle).job.labels
 
     def _known(self, handle: str) -> _Process:
         try:

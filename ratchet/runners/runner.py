@@ -1,5 +1,6 @@
 """The one seam between what wants a stage run and how it is run."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -50,11 +51,16 @@ class Runner(Protocol):
         """Block until the job ends, or for `timeout_s` seconds at most; then its state."""
         ...
 
-    def logs(self, handle: str, since: Position | None = None) -> Iterator[Line]:
+    def logs(self, handle: str, since: Position | None = None, until: float = math.inf) -> Iterator[Line]:
         """Lines after a position, until the job ends, in bounded memory. One follower a job.
 
-        since: where to begin, if the runner is durable; it moves along. The begin of the log if not given.
+        since: where to begin, if the runner is durable; it moves along. The begin of the log if not given. until: the
+        `time.monotonic()` after which a durable runner waits for no more lines, although the job runs.
         """
+        ...
+
+    def renew(self, handle: str, secret: str, content: bytes) -> None:
+        """Replace a secret of a job that runs. The job sees the old file, none for a moment, or the new one."""
         ...
 
     def notify(self, handle: str) -> None:
@@ -67,6 +73,10 @@ class Runner(Protocol):
 
     def remove(self, handle: str) -> None:
         """Kill if needed, and leave no trace. Quiet if the job is gone."""
+        ...
+
+    def labels(self, handle: str) -> Mapping[str, str]:
+        """The labels of a job. Raises JobGone."""
         ...
 
     def find(self, labels: Mapping[str, str]) -> list[str]:

@@ -6,18 +6,17 @@ of memory is tried again as it was.
 
 from collections.abc import Mapping
 
-from pydantic import ValidationError
-
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.accumulation import Accumulation
 from ratchet.contracts.computing import fewest
-from ratchet.contracts.errors import ConfigurationError, OutOfMemory, RatchetError
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, OutOfMemory, RatchetError
 from ratchet.contracts.fingerprint import digest_of, fingerprint
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.step_rows import MAX_ACCUMULATION, step_rows
 from ratchet.contracts.summaries import TrainedModel
 from ratchet.store.base import Store
+from ratchet.store.documents import read_document
 
 
 def accumulation(store: Store, plan: RunPlan, stage: Stage, parts: Mapping[str, str]) -> int:
@@ -115,8 +114,8 @@ def _read(store: Store, plan: RunPlan) -> tuple[Accumulation, str | None]:
     if entry is None:
         return begin, None
     try:
-        return Accumulation.model_validate_json(store.read(key)), entry.etag
-    except (FileNotFoundError, ValidationError):
+        return read_document(store, key, Accumulation), entry.etag
+    except (FileNotFoundError, CorruptArtifact):
         return begin, entry.etag
 
 
@@ -147,7 +146,7 @@ def _most(store: Store, plan: RunPlan) -> int:
     if plan.spec.train.model.is_boosted:
         return 1
     try:
-        outcome = Outcome.model_validate_json(store.read(paths.outcome(plan.spec.name, plan.run_id, "features")))
+        outcome = read_document(store, paths.outcome(plan.spec.name, plan.run_id, "features"), Outcome)
     except FileNotFoundError:
         return MAX_ACCUMULATION
     if outcome.result is None:

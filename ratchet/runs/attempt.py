@@ -5,32 +5,35 @@ container goes on that no attempt and no reaper looks at again.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from ratchet.contracts import paths, summaries
-from ratchet.contracts.errors import OutOfMemory, Preempted, RatchetError, Unavailable
+from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.stages import TRAININGS, section
+from ratchet.contracts.stages import section
+from ratchet.runners import following
+from ratchet.runners.engine import EngineSilent
+from ratchet.runners.following import Leave, LeftRunning, retry_unavailable
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
-from ratchet.runs.accumulation import remember_chosen, remember_out_of_memory
+from ratchet.runs.built import mark_built
 from ratchet.runs.events import Event, parse
 from ratchet.runs.failures import failure_of
 from ratchet.runs.live_metrics import live_metrics
 from ratchet.runs.outcomes import outcome_of
-from ratchet.runs.stage_job import StageJob, find_begun
+from ratchet.runs.remedies import with_log, with_remedy
+from ratchet.runs.stage_job import StageJob, find_begun, find_running
 from ratchet.runs.try_log import TryLog
 from ratchet.runs.work import OnEvent, Work
-from ratchet.store.address import address
 from ratchet.store.lease import Hold, Lease, Waiter, new_lease
 
+_Answer = TypeVar("_Answer")
 _POLL_S = 0.3
 _MOST_PREEMPTIONS = 20
-_THE_LOG = "the log"
-"""The end of a remedy that sends a person to the log of the stage."""
 _LONGEST = 1000
 """Characters of a line that is kept with the outcome."""
 
@@ -38,11 +41,26 @@ _LONGEST = 1000
 class Attempt:
     """One attempt at some work, by `compute`. The work's request names it, and so its container.
 
-    fresh: whether a container of an earlier attempt is ended rather than followed.
+    fresh: whether a container of an earlier attempt is ended rather than followed. keep: whether the container of a
+    stage that failed stays until `clear` is called, so that a retry finds it there. leave: when its container is left
+    to a process that follows many. preemptions: how often it was preempted before it was left.
     """
 
-    def __init__(self, work: Work, runner: Runner, *, on_event: OnEvent, fresh: bool = False) -> None:
+    def __init__(
+        self,
+        work: Work,
+        runner: Runner,
+        *,
+        on_event: OnEvent,
+        fresh: bool = False,
+        keep: bool = False,
+        leave: Leave | None = None,
+        preemptions: int = 0,
+    ) -> None:
         self.work = work
+        self.preemptions, self.followed = preemptions, work.attempt  # the attempt whose job it is: its own, an earlier
+        self.left_s = 0.0
+        """Seconds for which the container was followed before this process goes on with what it left."""
         self.lost = False
         """Whether another attempt has taken this over; then that attempt records how the stage ends."""
         self.last_lines: tuple[str, ...] = ()
@@ -50,14 +68,17 @@ class Attempt:
         self.log: str | None = None
         """The key of the whole log, once the stage has ended and if it could be stored."""
         self._runner, self._on_event, self._fresh = runner, on_event, fresh
+        self._leave = leave
         self._stopping = False
         self._job: StageJob | None = None
+        self._keep, self._ended = keep, ""
+        """The container that has ended and is still there."""
 
     def compute(self, earlier: str | None = None) -> Outcome:
         """The outcome of the work: computed here, or by another attempt meanwhile.
 
-        earlier: the name of an attempt whose container is followed, if it still exists. Raises the RatchetError that
-        says why the stage failed.
+        earlier: the name of an attempt whose container is followed, if it still exists; its own name where it was left.
+        Raises the RatchetError that says why the stage failed, or LeftRunning.
         """
         with live_metrics(self.work.plan, self.work.request.stage, self._on_event) as self._on_event:
             return self._compute(earlier)
@@ -66,6 +87,8 @@ class Attempt:
         while True:
             begun = self._begin(earlier, succeeds=not self.lost)
             if isinstance(begun, PublishedResult):
+                if begun.result.attempt == earlier == self.work.attempt:
+                    return outcome_of(begun, cached=False, because=self.work.because)
                 return outcome_of(begun, cached=True, because=f"another run built it (attempt {begun.result.attempt})")
             outcome = self._follow(begun)
             if outcome is not None:
@@ -74,8 +97,20 @@ class Attempt:
             earlier = None
 
     def exists(self, attempt: str) -> bool:
-        """Whether an attempt's container for this work exists, running or ended."""
-        return bool(self._runner.find(self.work.labels(attempt)))
+        """Whether an attempt's container for this work exists, running or ended. A silent engine is waited for."""
+        return bool(self._patiently(lambda: self._runner.find(self.work.labels(attempt))))
+
+    def clear(self) -> None:
+        """Remove the container of a stage that has failed, once it is on record how.
+
+        An engine that stays away keeps the container: the reaper removes it.
+        """
+        handle, self._ended = self._ended, ""
+        if handle:
+            try:
+                retry_unavailable(lambda: self._runner.remove(handle), following.PATIENCE_S)
+            except Unavailable as error:
+                self._say(f"its container is left to the reaper: {error.cause}")
 
     def interrupt(self) -> None:
         """Send the stage a notice to stop, and return at once. It has its whole grace; then it is killed and removed.
@@ -87,8 +122,12 @@ class Attempt:
             self._job.interrupt()
 
     def _begin(self, earlier: str | None, *, succeeds: bool) -> StageJob | PublishedResult:
-        """Take the lease, then find or start the container, unless the result is published by then."""
-        began = datetime.now(UTC)
+        """Take the lease, then find or start the container, unless the result is published by then.
+
+        An engine that does not answer is waited for before the lease is taken, so that another host may have it.
+        """
+        self._patiently(lambda: self._runner.find(self.work.labels(self.work.attempt)))
+        began = time.monotonic()
         plan = self.work.plan
         lease = new_lease(plan.run_id, self.work.attempt, installation=plan.installation)
         waiter = Waiter(self.work.store, self.work.lease, lease, succeeds=succeeds)
@@ -96,18 +135,20 @@ class Attempt:
         if isinstance(hold, PublishedResult):
             return hold
         try:
-            found = self.work.result()
+            found, before = self.work.result(), waiter.predecessor
             if found is None:
-                return self._find(hold, waiter.predecessor, earlier, began) or self._start(
-                    hold, waiter.predecessor, began
-                )
+                return self._patiently(lambda: self._find(hold, before, earlier) or self._start(hold, before, began))
+            if found.result.attempt == earlier == self.work.attempt:  # it was left: its log is to be read
+                job = self._patiently(lambda: self._find(hold, before, earlier))
+                if job is not None:
+                    return job
         except BaseException:
             self._release(hold)
             raise
         self._release(hold)
         return found
 
-    def _wait(self, waiter: Waiter, began: datetime) -> Hold | PublishedResult:
+    def _wait(self, waiter: Waiter, began: float) -> Hold | PublishedResult:
         """The lease, or the result that its holder has published."""
         stage, limit_s, reported = self.work.request.stage, self.work.timeout_s, False
         while (hold := waiter.take()) is None:
@@ -117,7 +158,7 @@ class Attempt:
             time.sleep(_POLL_S)
             if self._stopping:
                 raise Preempted(f"{stage} received a notice to stop while it waited for another run")
-            if (datetime.now(UTC) - began).total_seconds() > limit_s:
+            if time.monotonic() - began > limit_s:
                 raise Unavailable(
                     f"{stage} waited {show_duration(limit_s)} for another run that computes the same",
                     remedy=f"check what holds that run up, or raise stages.{section(stage)}.timeout",
@@ -126,30 +167,39 @@ class Attempt:
                 return found
         return hold
 
-    def _find(self, hold: Hold, predecessor: Lease | None, earlier: str | None, began: datetime) -> StageJob | None:
+    def _find(self, hold: Hold, predecessor: Lease | None, earlier: str | None) -> StageJob | None:
         """The container of an earlier attempt, if it is to be followed and has begun."""
         if predecessor is not None and predecessor.ending:
             return None
         if earlier is None and predecessor is not None and not self._fresh:
             earlier = predecessor.attempt
+        if earlier is None and not self._fresh:  # its follower lost the engine, and gave the lease back
+            earlier = find_running(self._runner, self.work)
         handle = find_begun(self._runner, self.work, earlier) if earlier is not None else None
         if earlier is None or handle is None:
             return None
-        since = began if predecessor is None else predecessor.started
-        job = self._own(self._under_way(hold, handle, found=True, since=since))
-        hold.point_at(earlier, since)
-        self._say(f"the container of attempt {earlier} is still there; going on with it")
+        of_it = predecessor if predecessor is not None and predecessor.attempt == earlier else None
+        followed_s = of_it.seconds if of_it is not None else 0.0
+        since, again = time.monotonic() - followed_s, earlier == self.work.attempt
+        self.followed = earlier
+        job = self._own(self._under_way(hold, handle, found=True, since=since, again=again))
+        hold.point_at(earlier, of_it.started if of_it is not None else datetime.now(UTC), seconds=followed_s)
+        if again:
+            self.left_s = followed_s
+        else:
+            self._say(f"the container of attempt {earlier} is still there; going on with it")
         return job
 
-    def _start(self, hold: Hold, predecessor: Lease | None, began: datetime) -> StageJob:
+    def _start(self, hold: Hold, predecessor: Lease | None, began: float) -> StageJob:
         """Start a container, after the end of every other container for this work."""
         for leftover in self._runner.find(self.work.labels()):
             self._say("the container of an earlier attempt is ended first")
             if predecessor is not None:  # what it saves at its end counts: until then the job is still its own
-                hold.point_at(predecessor.attempt, predecessor.started, ending=True)
+                hold.point_at(predecessor.attempt, predecessor.started, seconds=predecessor.seconds, ending=True)
             self._runner.stop(leftover, self.work.grace_s)
             self._runner.remove(leftover)
         hold.point_at(self.work.attempt, datetime.now(UTC))
+        self.followed = self.work.attempt
         handle = self._runner.submit(self.work.job)
         return self._own(self._under_way(hold, handle, found=False, since=began))
 
@@ -160,77 +210,88 @@ class Attempt:
             job.interrupt()
         return job
 
-    def _under_way(self, hold: Hold, handle: str, *, found: bool, since: datetime) -> StageJob:
-        log = TryLog(self.work, resumed=found)
+    def _under_way(self, hold: Hold, handle: str, *, found: bool, since: float, again: bool = False) -> StageJob:
+        log = TryLog(self.work, resumed=found and not again)
         return StageJob(
-            work=self.work, runner=self._runner, hold=hold, handle=handle, found=found, since=since, log=log
-        )
+            work=self.work, runner=self._runner, hold=hold, handle=handle, found=found, since=since, log=log,
+            leave=self._leave, again=again,
+        )  # fmt: skip
+
+    def _patiently(self, ask: Callable[[], _Answer]) -> _Answer:
+        """What `ask` returns, asked again for PATIENCE_S seconds while the engine is silent, until a notice to stop."""
+
+        def once() -> _Answer:
+            try:
+                return ask()
+            except EngineSilent:
+                if not self._stopping:
+                    raise
+                said = f"{self.work.request.stage} received a notice to stop while it waited for the Docker engine"
+                raise Preempted(said) from None
+
+        return retry_unavailable(once, following.PATIENCE_S, of=EngineSilent)
 
     def _follow(self, job: StageJob) -> Outcome | None:
         """The outcome of a job, or None if another attempt has taken it over and has no result yet."""
         work, error = self.work, None
         try:
             error = self._to_end(job)
+        except LeftRunning:
+            if job.hold.hand_over():
+                raise
         except RatchetError as raised:  # also JobGone, if another process has removed it
             error = Preempted(f"{work.request.stage} received a notice to stop") if self._stopping else raised
         finally:
             self._release(job.hold)
+        if self.lost:  # it is another attempt's
+            self._ended = ""
         found = work.result()
+        if found is None and not self._keep:
+            self.clear()
         if found is None and self.lost and not self._stopping:
             return None
         if error is not None and not (self.lost and found):
-            raise self._with_log(self._with_remedy(error))
+            raise with_log(work, with_remedy(work, error), self.log)
         if found is None:
             error = RatchetError(
                 f"{work.request.stage} ended with exit code 0 before it published its result",
                 remedy="look for os._exit in the pipeline's own code; if there is none, report this bug of Ratchet, "
                 "with the log",
             )
-            raise self._with_log(error)
-        if work.plan.kind != "reproduction":  # it is no build that a later run differs from
-            work.store.create(paths.built(work.plan.spec.name, work.request.stage, work.request.fingerprint), b"")
-            if work.request.stage in TRAININGS:
-                trained = summaries.trained(found.result)
-                remember_chosen(work.store, work.plan, trained, used=work.request.accumulation)
+            raise with_log(work, error, self.log)
+        mark_built(work, found.result)
+        self.clear()  # only now: a retry after a kill before this line finds the container, and marks the result
         return outcome_of(found, cached=False, because=work.because)
 
     def _to_end(self, job: StageJob) -> RatchetError | None:
         """Follow a job, and start it again whenever it was preempted and saved its work."""
-        for preemptions in range(1, _MOST_PREEMPTIONS + 1):
+        while True:
             try:
                 ended = job.follow(self._hear)
             finally:
                 self.log = job.log.key
+            self._ended = job.handle
             self.last_lines = tuple(parse(line).message[:_LONGEST] for line in ended.tail)
             error = failure_of(self.work.request, ended)
-            if not isinstance(error, Preempted) or self._stopping or preemptions == _MOST_PREEMPTIONS:
+            self.preemptions += 1
+            if not isinstance(error, Preempted) or self._stopping or self.preemptions >= _MOST_PREEMPTIONS:
                 break
             if not job.hold.is_ours():  # its successor has stopped it, and starts the next one
                 break
-            self._say(f"{error.cause}; it goes on at once ({preemptions} of at most {_MOST_PREEMPTIONS - 1} times)")
-            handle = self._runner.submit(self.work.job)
-            job = self._own(replace(job, handle=handle, found=False, log=TryLog(self.work)))
+            self._say(
+                f"{error.cause}; it goes on at once ({self.preemptions} of at most {_MOST_PREEMPTIONS - 1} times)"
+            )
+            self.clear()
+            job.hold.point_at(self.work.attempt, datetime.now(UTC), seconds=time.monotonic() - job.since)
+            handle, self.followed = self._runner.submit(self.work.job), self.work.attempt
+            job = self._own(replace(job, handle=handle, found=False, again=False, log=TryLog(self.work)))
         return error
 
     def _release(self, hold: Hold) -> None:
         """Give the lease back."""
-        self._job = None
+        if not hold.handed:
+            self._job = None
         self.lost = not hold.release()
-
-    def _with_remedy(self, error: RatchetError) -> RatchetError:
-        """A training that ran out of memory computes with more micro-batches next time."""
-        work = self.work
-        if isinstance(error, OutOfMemory) and work.request.stage in TRAININGS:
-            return remember_out_of_memory(work.store, work.plan, error, used=work.request.accumulation)
-        return error
-
-    def _with_log(self, error: RatchetError) -> RatchetError:
-        """The error with the address of the log, also in a remedy that ends with `the log`."""
-        if self.log is not None:
-            error.log = address(self.work.store, self.log)
-            if error.remedy.endswith(_THE_LOG):
-                error.remedy += f" {error.log}"
-        return error
 
     def _hear(self, line: Line) -> None:
         self._on_event(parse(line))

@@ -1,6 +1,6 @@
 """The days of a pipeline's data: the state of each, its rows, and the versions of the model that trained on them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal
@@ -8,17 +8,20 @@ from typing import Literal
 from ratchet.contracts import paths
 from ratchet.contracts.day_record import DayRecord, DayStates
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.removal import Removal
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.snapshot import SnapshotDay
-from ratchet.contracts.version_record import VersionRecord
 from ratchet.runs.day_records import day_states, refuse
 from ratchet.runs.history import plan_of
+from ratchet.runs.lost_versions import learnt_days
 from ratchet.runtime.held_days import read_index
 from ratchet.store.base import Store
+from ratchet.store.removals import expired, removals
 from ratchet.store.version_records import read_record, versions
 
-State = Literal["arrived", "accepted", "refused", "let in"]
-"""arrived: no run of this date has checked these rows; windows take them. refused: windows leave the day out."""
+State = Literal["arrived", "accepted", "refused", "let in", "expired"]
+"""arrived: no run of this date has checked these rows; windows take them. refused: windows leave the day out. expired:
+the rows are not kept any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +44,20 @@ class DataDay:
 
 def data_days(store: Store, pipeline: str) -> list[DataDay]:
     """The days that the snapshot of a pipeline holds, oldest first. Raises ConfigurationError for an unknown name."""
-    plan = _newest_plan(store, pipeline)
+    plan = newest_plan(store, pipeline)
     held = _held(store, plan)
     states = day_states(store, pipeline, held)
     trained = _trained(store, plan.spec.model_name)
-    return [_day(held[day], states, trained.get(day, {})) for day in sorted(held)]
+    gone = {day: why for day, why in expired(removals(store, pipeline)).items() if day not in held}
+    return [
+        _expired(day, gone[day], trained.get(day, {})) if day in gone else _day(held[day], states, trained.get(day, {}))
+        for day in sorted({*held, *gone})
+    ]
 
 
 def refuse_day(store: Store, pipeline: str, day: date, *, by: str, because: str) -> DayRecord:
     """Refuse the rows of a day. Raises ConfigurationError for a day that the snapshot does not hold."""
-    held = _held(store, _newest_plan(store, pipeline))
+    held = _held(store, newest_plan(store, pipeline))
     if day not in held:
         spans = f"{min(held)} to {max(held)}" if held else "none"
         raise ConfigurationError(
@@ -64,15 +71,21 @@ def _held(store: Store, plan: RunPlan) -> dict[date, SnapshotDay]:
     return {day: one.day for day, one in read_index(store, plan.spec).days.items()}
 
 
-def _newest_plan(store: Store, pipeline: str) -> RunPlan:
-    entries = sorted(store.list(paths.nights(pipeline)), key=lambda entry: entry.modified_ns)
-    plans = (plan_of(store, pipeline, paths.last(entry.key)) for entry in reversed(entries))
-    found = next((plan for plan in plans if plan is not None and not _is_trial(plan)), None)
+def newest_plan(store: Store, pipeline: str) -> RunPlan:
+    """The plan of the newest run on the pipeline's own data. Raises ConfigurationError where there is none."""
+    found = next((plan for plan in plans(store, pipeline) if not _is_trial(plan)), None)
     if found is None:
         raise ConfigurationError(
             f"no run of {pipeline!r} in {store.uri}", remedy="check --store and the name of the pipeline"
         )
     return found
+
+
+def plans(store: Store, pipeline: str) -> Iterator[RunPlan]:
+    """The plans of all runs of a pipeline, the newest first."""
+    entries = sorted(store.list(paths.nights(pipeline)), key=lambda entry: entry.modified_ns)
+    found = (plan_of(store, pipeline, paths.last(entry.key)) for entry in reversed(entries))
+    return (plan for plan in found if plan is not None)
 
 
 def _is_trial(plan: RunPlan) -> bool:
@@ -85,17 +98,11 @@ def _trained(store: Store, model: str) -> dict[date, dict[str, list[str]]]:
     found: dict[date, dict[str, list[str]]] = {}
     for version in versions(store, model):
         record = read_record(store, model, version)
-        used = _used(record)
+        used = learnt_days(record)
         for day in record.snapshot.days:
             if day.day in used:
                 found.setdefault(day.day, {}).setdefault(day.file.sha256, []).append(version)
     return found
-
-
-def _used(record: VersionRecord) -> set[date]:
-    """The days that a version has learnt from, itself or by the training that a refit repeats."""
-    trainings = [one for one in (record.trained, record.refit) if one is not None]
-    return {day for one in trainings for day in (*one.split.train, *one.split.valid)}
 
 
 def _day(held: SnapshotDay, states: DayStates, trained: Mapping[str, list[str]]) -> DataDay:
@@ -110,6 +117,20 @@ def _day(held: SnapshotDay, states: DayStates, trained: Mapping[str, list[str]])
         before=tuple(others),
         why=record.reason if record else "",
         by=record.by if record else "",
+    )
+
+
+def _expired(day: date, removal: Removal, trained: Mapping[str, list[str]]) -> DataDay:
+    versions = [(one.before, one.rows) for one in removal.days if one.day == day]
+    return DataDay(
+        day=day,
+        state="expired",
+        rows=versions[-1][1],
+        version=versions[-1][0][:12],
+        models=(),
+        before=tuple(version for made in trained.values() for version in made),
+        why=removal.line,
+        by="",
     )
 
 

@@ -4,7 +4,7 @@ A change here violates the promise of the project when a day that was refused is
 takes back what a person refused of the same rows, or when a record changes or vanishes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, date, datetime
 
 from ratchet.contracts import paths
@@ -14,6 +14,7 @@ from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Validation
 from ratchet.store.base import Store
+from ratchet.store.documents import read_document
 from ratchet.store.sealed import seal, unseal
 
 _TRIES = 20
@@ -39,8 +40,16 @@ def day_states(store: Store, pipeline: str, days: Iterable[date]) -> DayStates:
             before += [_read(store, key.key) for key in about.values() if key.action == "refuse"]
         elif last is not None:
             refused.append(_read(store, last.key))
-            admitted += [_read(store, key.key) for key in reversed(keys) if key.action == "admit"][:1]
+            admitted += _admission(store, keys)
     return DayStates(refused=tuple(refused), before=tuple(before), admitted=tuple(admitted), accepted=accepted)
+
+
+def _admission(store: Store, keys: list[paths.DayRecordKey]) -> list[DayRecord]:
+    """The newest admission of a day, if there is one which no person took back by refusing the same rows later."""
+    place = next((place for place in reversed(range(len(keys))) if keys[place].action == "admit"), None)
+    if place is None or any(_is_of_person(store, key, keys[place].source) for key in keys[place + 1 :]):
+        return []
+    return [_read(store, keys[place].key)]
 
 
 def record_day(
@@ -121,21 +130,33 @@ def admit(store: Store, pipeline: str, day: date, *, by: str, because: str) -> D
     return record
 
 
+def decisions(store: Store, pipeline: str, known: Collection[str] = ()) -> Iterator[tuple[str, DayRecord]]:
+    """The records of a pipeline's days that a person made, with their keys, in order. known: keys to leave out."""
+    for entry in store.list(paths.day_records(pipeline)):
+        if entry.key not in known and paths.day_record_key(entry.key).action != "accept":
+            record = _read(store, entry.key)
+            if record.by:
+                yield entry.key, record
+
+
 def _causes(store: Store, key: str, data_date: date) -> list[str] | None:
     """The failed checks of the data date, as rules and columns; None if its rows were not what failed."""
     try:
-        failed = Validation.model_validate_json(store.read(key)).failures(data_date)
+        failed = read_document(store, key, Validation).failures(data_date)
     except FileNotFoundError:
         return None
     return list(dict.fromkeys(f"{check.rule} of {check.column or 'all rows'}" for check in failed)) or None
 
 
 def _append(store: Store, pipeline: str, record: DayRecord) -> None:
-    """Add a record, unless the newest one says the same of the same rows. Of two at once, a refusal is the newer."""
+    """Add a record, unless it is a run's and the newest one says the same of the same rows.
+
+    Of two at once, a refusal is the newer.
+    """
     for _ in range(_TRIES):
         keys = list(_keys(store, pipeline, record.day))
         said = (keys[-1].action, keys[-1].source) if keys else None
-        if record.action != "admit" and said == (record.action, paths.short(record.source)):
+        if not record.by and said == (record.action, paths.short(record.source)):
             return
         number = keys[-1].number + 1 if keys else 1
         key = paths.day_record(pipeline, record.day, number, record.action, record.source)

@@ -4,11 +4,13 @@ import signal
 
 from ratchet.contracts.errors import (
     ConfigurationError,
+    CorruptArtifact,
     DataRejected,
+    Interrupted,
+    OtherCode,
     OutOfMemory,
     Preempted,
     RatchetError,
-    Unavailable,
 )
 from ratchet.contracts.exits import ExitCode, meaning
 from ratchet.contracts.quantities import show_duration
@@ -20,7 +22,7 @@ from ratchet.runs.events import parse
 LAST_LINES = 10
 _TERMINATED = 128 + signal.SIGTERM
 _ERRORS: dict[ExitCode, type[RatchetError]] = {
-    error.code: error for error in (ConfigurationError, DataRejected, Unavailable, Preempted, OutOfMemory)
+    error.code: error for error in (ConfigurationError, DataRejected, Interrupted, Preempted, OutOfMemory)
 }
 
 
@@ -36,7 +38,7 @@ def failure_of(request: StageRequest, ended: JobEnd) -> RatchetError | None:
 def _failure(request: StageRequest, ended: JobEnd) -> RatchetError:
     stage = request.stage
     if ended.timed_out:
-        return Unavailable(
+        return Interrupted(
             f"{stage} took longer than {show_duration(request.spec.settings_of(stage).timeout)} and was stopped",
             remedy=f"raise stages.{section(stage)}.timeout, or check what held it up",
         )
@@ -52,7 +54,9 @@ def _failure(request: StageRequest, ended: JobEnd) -> RatchetError:
     messages = (parse(line).message for line in reversed(ended.tail))
     last = next((message for message in messages if message.strip()), "")
     cause = said.get("cause") or f"{stage}: {known.cause}" + (f" ({last[:200]})" if last else "")
-    return _ERRORS.get(code, RatchetError)(str(cause), remedy=str(said.get("remedy") or known.remedy))
+    marked = CorruptArtifact if said.get("damaged") else OtherCode if said.get("other_code") else None
+    kind = marked or _ERRORS.get(code, RatchetError)
+    return kind(str(cause), remedy=str(said.get("remedy") or known.remedy))
 
 
 def _unsaid(stage: Stage, ended: JobEnd, code: ExitCode) -> RatchetError | None:
@@ -60,9 +64,9 @@ def _unsaid(stage: Stage, ended: JobEnd, code: ExitCode) -> RatchetError | None:
     if code is ExitCode.TRY_AGAIN:
         return Preempted(f"{stage} ended with exit code 75 without a reason; its own code may have called os._exit(75)")
     if ended.cause:
-        return Unavailable(f"{stage}: {ended.cause}", remedy="check who ended it, unless that was intended")
+        return Interrupted(f"{stage}: {ended.cause}", remedy="check who ended it, unless that was intended")
     if ended.exit_code == _TERMINATED:
         return Preempted(f"{stage} was stopped by SIGTERM (signal 15) before it had work to save")
     if code is ExitCode.OUT_OF_MEMORY:
-        return Unavailable(f"{stage} was killed from outside", remedy="check who ended its container or process")
+        return Interrupted(f"{stage} was killed from outside", remedy="check who ended its container or process")
     return None

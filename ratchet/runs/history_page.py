@@ -1,6 +1,6 @@
 """The nights of a pipeline as a page that needs nothing else: a line for each date, its gain as a picture.
 
-Built from what is in the store when it is asked for, so that it is never behind a backfill that is still running.
+Built when it is asked for, so that it is never behind a backfill that is still running.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ratchet.pages import template
 from ratchet.pages.svg import GainAxis, line, svg
 from ratchet.pages.words import interval
-from ratchet.runs.history import RunLine
+from ratchet.runs.run_index import RunLine
 from ratchet.runs.winners_chart import chart
 
 _TEMPLATE = Path(__file__).with_name("nights.html")
@@ -19,8 +19,8 @@ _MOODS = {"promote": "good", "inconclusive": "warn", "reject": "bad", "failed": 
 _WIDTH, _HEIGHT = 220.0, 18.0
 
 
-def page(pipeline: str, lines: Sequence[RunLine]) -> str:
-    """HTML. The same lines give the same bytes."""
+def page(pipeline: str, lines: Sequence[RunLine], *, undelivered: Sequence[str] = ()) -> str:
+    """HTML. The same lines give the same bytes. undelivered: alerts that reached nobody, a line each."""
     bounds = [bound for night in lines if night.gain for bound in (night.gain.low, night.gain.high)]
     axis = GainAxis([*bounds, 0.0], 0, _WIDTH)
 
@@ -35,6 +35,7 @@ def page(pipeline: str, lines: Sequence[RunLine]) -> str:
         chart=chart(lines),
         pipeline=pipeline,
         lines=lines,
+        undelivered=undelivered,
         counts=_counts(lines),
         moods=_MOODS,
         picture=picture,

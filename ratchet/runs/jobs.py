@@ -2,12 +2,14 @@
 
 import json
 import os
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ratchet.contracts.endpoints import network_for
 from ratchet.contracts.environment import environment, variable
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.contracts.quantities import show_memory
@@ -17,9 +19,11 @@ from ratchet.contracts.source_uri import DatabasePlace, database_place
 from ratchet.contracts.stages import Stage
 from ratchet.runners.job import CACHE, Job, Mount
 from ratchet.runs.credentials import mlflow_credentials, s3_credentials
+from ratchet.runtime.further_days import of_join
 from ratchet.runtime.source_reach import check_reach
 from ratchet.runtime.source_variables import allowed_names, expand
 from ratchet.store.base import Store
+from ratchet.store.bucket_service import service_of
 from ratchet.store.file import FileStore
 
 CREDENTIALS = "aws-credentials"
@@ -34,32 +38,33 @@ _TRACKING_STAGES: frozenset[Stage] = frozenset({"register", "report"})
 def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
     """The job of a request; image None runs it as a process.
 
-    A stage sees the store; ingest sees the source too, read-only, if it needs it. A stage gets a network only if it
+    A stage sees the store; ingest sees its sources too, read-only, if it needs them. A stage gets a network only if it
     reaches the store, the source or the tracking server through one: RATCHET_STAGE_NETWORK where it is set. With a
     store in S3 it gets the volume RATCHET_CACHE_VOLUME.
     """
     urls, mounts, user = [], [], f"{STAGE_USER}:{STAGE_USER}"
-    uses_s3 = request.store.startswith("s3:")
+    places = [request.store]
     if isinstance(store, FileStore):
         store.prepare()
         mounts.append(Mount(path=str(store.root), read_only=False))
         if image is not None:
             user = "{}:{}".format(*store.owner())
-    if request.stage == "ingest" and request.reads_source:
-        check_reach(request.spec.source, request.source_root, request.source, store)
-        uses_s3 = uses_s3 or request.source_root.startswith("s3:")
-        if request.spec.source.kind == "sql":
-            place = database_place(expand(request.spec.source.uri, secret=True))
-            urls += [f"database://{host}" for host in place.hosts]
-            mounts += _database_mounts(place, request.spec.source.uri)
-        else:
-            mounts += _source_mounts(request)
-    if uses_s3:
-        urls.append(_s3_endpoint())
+    for name, source, root, days in request.sources_read:
+        with of_join(name) if name else nullcontext():
+            check_reach(source, root, days, store)
+            places.append(root)
+            if source.kind == "sql":
+                place = database_place(expand(source.uri, secret=True))
+                urls += [f"database://{host}" for host in place.hosts]
+                mounts += _database_mounts(place, source.uri)
+            else:
+                mounts += _source_mounts(root)
+    buckets = [urlsplit(place).netloc for place in places if place.startswith("s3:")]
+    urls += [service_of(bucket).url for bucket in buckets]
     tracks = request.stage in _TRACKING_STAGES and (request.tracking_uri or "").startswith("http")
     if tracks:
         urls.append(request.tracking_uri or "")
-    cache = environment().cache_volume if image is not None and uses_s3 else None
+    cache = environment().cache_volume if image is not None and buckets else None
     settings = request.spec.settings_of(request.stage)
     return Job(
         name=f"{request.spec.name}.{request.stage}.{request.data_date}",
@@ -75,10 +80,10 @@ def job_for(request: StageRequest, store: Store, image: str | None) -> Job:
             Label.STORE: store_label(request.store),
             Label.GRACE: f"{settings.grace:.0f}",
         },
-        mounts=tuple(mounts),
-        secrets=_secrets(request, uses_s3=uses_s3, tracks=tracks),
+        mounts=tuple(dict.fromkeys(mounts)),
+        secrets=_secrets(request, buckets, tracks=tracks),
         env={
-            **{name: os.environ[name] for name in _S3_SETTINGS if uses_s3 and name in os.environ},
+            **{name: os.environ[name] for name in _S3_SETTINGS if buckets and name in os.environ},
             **(_cache_settings() if cache else {}),
         },
         network=network_for(urls) if image is None else _network(urls),
@@ -94,14 +99,14 @@ def store_label(uri: str) -> str:
     return digest(uri.encode())[:16]
 
 
-def _source_mounts(request: StageRequest) -> list[Mount]:
-    parts = urlsplit(request.source_root)
+def _source_mounts(root: str) -> list[Mount]:
+    parts = urlsplit(root)
     if parts.scheme not in {"", "file"}:
         return []
-    folder = unquote(parts.path) if parts.scheme else request.source_root
+    folder = unquote(parts.path) if parts.scheme else root
     if not Path(folder).is_dir():
-        raise ConfigurationError(
-            f"source.uri: {folder} is not a folder", remedy="name the folder of the source's files"
+        raise Unavailable(  # the plan has listed it
+            f"source.uri: the folder {folder} is not there", remedy="check that the disk of the source is mounted"
         )
     return [Mount(path=os.path.abspath(folder), read_only=True)]  # noqa: PTH100 - a link keeps the path that is in the request
 
@@ -116,10 +121,6 @@ def _database_mounts(place: DatabasePlace, uri: str) -> list[Mount]:
             remedy="name the file of the database",
         )
     return [Mount(path=str(place.file.parent), read_only=True)]
-
-
-def _s3_endpoint() -> str:
-    return environment().s3_endpoint or "https://s3.amazonaws.com"
 
 
 def _network(urls: list[str]) -> str:
@@ -145,14 +146,18 @@ def _cache_settings() -> dict[str, str]:
     return {variable("cache"): CACHE, variable("cache_limit"): show_memory(environment().cache_limit)}
 
 
-def _secrets(request: StageRequest, *, uses_s3: bool, tracks: bool) -> dict[str, bytes]:
-    """Files for the stage alone: keys of S3 and MLflow, and the variables in the source's URI."""
+def _secrets(request: StageRequest, buckets: Sequence[str], *, tracks: bool) -> dict[str, bytes]:
+    """Files for the stage alone: keys of S3 and MLflow, and the variables in the URIs of the sources."""
     secrets: dict[str, bytes] = {}
-    if uses_s3:
-        secrets[CREDENTIALS] = s3_credentials(request.stage)
+    if buckets:
+        secrets[CREDENTIALS] = s3_credentials(request.stage, buckets)
     if tracks and (found := mlflow_credentials()):
         secrets[MLFLOW_CREDENTIALS] = found
-    if request.stage == "ingest" and request.reads_source and (variables := _source_variables(request.spec.source)):
+    variables: dict[str, str] = {}
+    for name, source, _, _ in request.sources_read:
+        with of_join(name) if name else nullcontext():
+            variables |= _source_variables(source)
+    if variables:
         secrets[ENVIRONMENT] = json.dumps(variables).encode()
     return secrets
 

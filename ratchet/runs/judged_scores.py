@@ -15,6 +15,7 @@ from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import Stage
 from ratchet.metrics.metrics import Floats, Rows, constant
 from ratchet.runs.history import days_of, plan_of, runs_of
+from ratchet.runs.lost_versions import why_gone
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.artifacts import fetch
 from ratchet.store.base import Store
@@ -37,12 +38,17 @@ def newest_judged(store: Store, pipeline: str, *, run_id: str | None, day: str |
     Raises ConfigurationError that says what to run first.
     """
     known = [found for found in days_of(store, pipeline) if day in {None, found.isoformat()}]
+    removed = ""
     for found in reversed(known):
         for candidate in reversed(runs_of(store, pipeline, found)):
-            if run_id in {None, candidate} and _evaluated(outcomes(store, pipeline, candidate)):
+            ended = outcomes(store, pipeline, candidate) if run_id in {None, candidate} else {}
+            if _evaluated(ended):
                 plan = plan_of(store, pipeline, candidate)
                 if plan is not None:
                     return plan
+            removed = removed or _removed(store, pipeline, candidate, ended)
+    if removed:
+        raise ConfigurationError(removed, remedy=f"run `ratchet run {pipeline} --date DATE`, and check that run")
     which = f"run {run_id} of {pipeline} has no verdict" if run_id else f"no run of {pipeline} has a verdict yet"
     raise ConfigurationError(
         f"{which}{f' on {day}' if day else ''}",
@@ -87,6 +93,15 @@ def read(store: Store, plan: RunPlan, spec: PipelineSpec, scratch: Path) -> Samp
 def _evaluated(ended: Ended) -> bool:
     found = ended.get("evaluate")
     return found is not None and found.result is not None and "scores" in found.result.outputs
+
+
+def _removed(store: Store, pipeline: str, run_id: str, ended: Ended) -> str:
+    """Why a run with a verdict has no scored rows, if rows were removed."""
+    ingested, evaluated = (ended[stage].result if stage in ended else None for stage in ("ingest", "evaluate"))
+    if ingested is None or evaluated is None:
+        return ""
+    line = next(why_gone(store, pipeline, summaries.snapshot(ingested)), "")
+    return line and f"run {run_id} of {pipeline} has no scored rows any more: {line}"
 
 
 def _offsets(table: pa.Table) -> Indices | None:

@@ -17,6 +17,7 @@ from ratchet.contracts.stages import Stage
 from ratchet.runners.following import follow_to_end
 from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
+from ratchet.runs.built import mark_built
 from ratchet.runs.events import Event, parse
 from ratchet.runs.jobs import store_label
 from ratchet.runs.outcomes import outcomes
@@ -49,6 +50,7 @@ def read_leftovers(
         if hold is None:
             return _NOTHING
         try:
+            mark_built(work, outcome.result)
             read = [_read(handle, work, runner, hold, on_event) for handle in handles]
         finally:
             hold.release()

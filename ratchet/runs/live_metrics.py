@@ -21,13 +21,14 @@ from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.stages import TRAININGS, Stage
+from ratchet.runners.following import LeftRunning
 from ratchet.runs.events import Event
 from ratchet.runs.work import OnEvent
 from ratchet.tracking.live_run import LiveRun, Point
 from ratchet.tracking.wandb_run import WandbRun
 
 EVERY_S = 5.0
-_LAST_S = {True: 5.0, False: 1.0}
+_LAST_S = {True: 5.0, None: 5.0, False: 1.0}
 """For the last write, by whether the training has ended well; else somebody may wait for the process to end."""
 _MOST_KEPT = 100_000
 """Values that are kept while a tracker does not answer: about three hours of a line a second."""
@@ -56,15 +57,24 @@ def live_metrics(plan: RunPlan, stage: Stage, on_event: OnEvent) -> Iterator[OnE
     writers = list[_Writer]()
     for name, make in trackers.items():
         writers.append(_Writer(name, make, writers[-1].hear if writers else on_event))
-    done = False
+    done: bool | None = False
     try:
         yield writers[-1].hear if writers else on_event
         done = True
+    except LeftRunning:  # another process goes on with the same runs
+        done = None
+        raise
     finally:
         for writer in writers:
             writer.end(done=done)
         for writer in writers:
             writer.close()
+
+
+def is_in_wandb() -> bool:
+    """Whether trainings are in Weights & Biases. Its library has one run in each process."""
+    settings = environment()
+    return settings.wandb_mode in _WANDB_MODES or bool(settings.wandb_api_key and not settings.wandb_mode)
 
 
 def _trackers(plan: RunPlan, stage: Stage, on_event: OnEvent) -> "dict[str, Callable[[], _Tracker]]":
@@ -75,7 +85,7 @@ def _trackers(plan: RunPlan, stage: Stage, on_event: OnEvent) -> "dict[str, Call
     if uri.startswith(("http://", "https://")):
         found["MLflow"] = partial(LiveRun, uri, pipeline=plan.spec.name, training=training)
     settings = environment()
-    if settings.wandb_mode in _WANDB_MODES or (settings.wandb_api_key and not settings.wandb_mode):
+    if is_in_wandb():
         if find_spec("wandb") is None:
             message = "the metrics of the training are not in Weights & Biases: install its library, ratchet[wandb]"
             on_event(Event(name="warning", level="warning", message=message))
@@ -122,7 +132,7 @@ class _Writer:
         self._points: list[Point] = []
         self._dropped = 0
         self._lock, self._closing = Lock(), Signal()
-        self._done = False
+        self._done: bool | None = False
         self._thread: Thread | None = None
         self._error: Exception | None = None
 
@@ -140,8 +150,8 @@ class _Writer:
             self._thread = Thread(target=self._write_to_the_end, name="live-metrics", daemon=True)
             self._thread.start()
 
-    def end(self, *, done: bool) -> None:
-        """Begin to write what is left, and to end the run."""
+    def end(self, *, done: bool | None) -> None:
+        """Begin to write what is left, and to end the run. done: None leaves the run open."""
         self._done = done
         self._closing.set()
 
@@ -164,7 +174,7 @@ class _Writer:
     def _write_to_the_end(self) -> None:
         while not self._closing.wait(EVERY_S):
             self._write()
-        if self._write():
+        if self._write() and self._done is not None:
             with _Caught():
                 self._opened().finish(done=self._done)
 

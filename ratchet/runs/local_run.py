@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ratchet.contracts import summaries
-from ratchet.contracts.errors import OutOfMemory, RatchetError, Unavailable
+from ratchet.contracts.errors import OtherCode, OutOfMemory, RatchetError, Unavailable
+from ratchet.contracts.masking import mask_error
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
@@ -22,7 +23,8 @@ from ratchet.runs.leftovers import read_leftovers
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.replanning import source_changed
 from ratchet.runs.stage_record import StageRecord
-from ratchet.runs.work import OnEvent, Work, settle
+from ratchet.runs.upgrading import settle_here
+from ratchet.runs.work import OnEvent, Work
 from ratchet.store.address import address
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
@@ -99,6 +101,7 @@ def run_stages(plan: RunPlan, runner: Runner, *, on_stage: OnStage, on_event: On
             outcome = _run_stage(plan, stage, runner, partial(on_event, stage))
         except RatchetError as raised:
             error = error or raised
+            mask_error(raised)
             seconds = round(time.monotonic() - began, 3)
             outcome = Outcome(stage=stage, state="failed", because=raised.cause, seconds=seconds)
         on_stage(stage, outcome)
@@ -129,10 +132,11 @@ def attempt_stage(
     name, fresh: as in Attempt. Raises a RatchetError whose class, code, cause and remedy say why the stage failed.
     """
     store = open_store(plan.store)
+    plan = _stored(plan)
     with StageRecord(store, plan, stage) as record:
-        settled = settle(store, plan, stage, name, on_event=on_event)
+        settled = settle_here(store, plan, stage, name, runner, on_event=on_event)
         if isinstance(settled, Work):
-            record.attempt = Attempt(settled, runner, on_event=on_event, fresh=fresh)
+            record.attempt = Attempt(settled, runner, on_event=on_event, fresh=fresh, keep=True)
             settled = record.attempt.compute()
         left = read_leftovers(store, plan, settled, runner, name=name, on_event=on_event)
         record.last_lines, record.log = left
@@ -142,7 +146,8 @@ def attempt_stage(
 def _run_stage(plan: RunPlan, stage: Stage, runner: Runner, on_event: OnEvent) -> Outcome:
     """Run a stage; a training that runs out of memory again and again, with half the micro-batch each time.
 
-    An ingest whose source changed after it was planned is tried again a few times, with the source as it is then.
+    An ingest whose source changed after it was planned is tried again a few times, with the source as it is then; a
+    stage whose code changed meanwhile once, with the code that is installed then.
     """
     tries = 0
     while True:
@@ -153,6 +158,10 @@ def _run_stage(plan: RunPlan, stage: Stage, runner: Runner, on_event: OnEvent) -
             if stage not in TRAININGS:
                 raise
             on_event(Event(name="warning", level="warning", message=str(error)))
+        except OtherCode as error:
+            if tries > 1:
+                raise
+            on_event(Event(name="warning", level="warning", message=f"{error.cause}; {stage} is tried again"))
         except Unavailable as error:
             if stage != "ingest" or tries >= _MOST_INGESTS or not source_changed(_stored(plan)):
                 raise

@@ -6,6 +6,7 @@ from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.store.base import Store
+from ratchet.store.documents import read_document
 from ratchet.store.publishing import find_result
 
 _SHOWN = 4
@@ -20,7 +21,7 @@ def outcomes(store: Store, pipeline: str, run_id: str) -> dict[Stage, Outcome]:
 def outcome_of_stage(store: Store, pipeline: str, run_id: str, stage: Stage) -> Outcome | None:
     """How a stage of a run ended, or None if it has not."""
     try:
-        return Outcome.model_validate_json(store.read(paths.outcome(pipeline, run_id, stage)))
+        return read_document(store, paths.outcome(pipeline, run_id, stage), Outcome)
     except FileNotFoundError:
         return None
 

@@ -5,15 +5,20 @@ import subprocess
 from pathlib import Path
 
 from ratchet.contracts.environment import environment
-from ratchet.contracts.request import Pins
+from ratchet.contracts.request import PROCESS, Pins
 from ratchet.runtime.release import stage_libraries
 
 
 def pins(folder: Path, image: str | None) -> Pins:
     """The pins of a run of the pipeline in `folder`; image None means stages run as processes."""
+    return pins_here(environment().commit or _commit(folder), image)
+
+
+def pins_here(commit: str, image: str | None) -> Pins:
+    """The same of a pipeline whose commit is known."""
     return Pins(
-        commit=environment().commit or _commit(folder),
-        image=image or "process",
+        commit=commit,
+        image=image or PROCESS,
         python=platform.python_version(),
         libraries=stage_libraries(),
     )

@@ -11,21 +11,34 @@ from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.gate_keys import gate_keys, refuse_gate_overrides, refuse_other_production, refuse_promotion
+from ratchet.contracts.joins import sources
 from ratchet.contracts.loading import load
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.request import AsOf, Promotion, RunKind, RunPlan, SourceDay, names_another_source
+from ratchet.contracts.request import (
+    AsOf,
+    FurtherDays,
+    Promotion,
+    RunKind,
+    RunPlan,
+    SourceDay,
+    names_another_source,
+)
 from ratchet.contracts.result import Artifact
 from ratchet.production.baseline import Mode, drift_reference, promotion
 from ratchet.production.findings import unreadable
 from ratchet.production.reconcile import reconcile, sentences
 from ratchet.runs.chain import chain_of
+from ratchet.runs.code_of_plan import installed_code
 from ratchet.runs.day_records import day_states
 from ratchet.runs.history import first_judged, seen_days
 from ratchet.runs.parents import find_parent
 from ratchet.runs.pins import pins
+from ratchet.runs.run_index import note_plan
+from ratchet.runtime.further_days import days_to_join, further_days, of_join
 from ratchet.runtime.held_days import source_days
 from ratchet.runtime.source_reach import check_reach
 from ratchet.store.base import Store
+from ratchet.store.documents import read_document
 from ratchet.store.opening import open_store
 
 
@@ -90,6 +103,7 @@ def make_plan(
     )
     if any(day.held is None and (day.files or as_of == "now") for day in source):
         check_reach(spec.source, root, source, store)
+    joins = _joins(store, spec, source, first, own=own, rebuild=rebuild)
     if publish:  # before the champion of the date is looked up: from now on, no change of production is in office on it
         store.create(paths.night(spec.name, data_date, run_id), b"")
     production = reconcile(store, tracking_uri, spec.model_name, look=not publish)
@@ -105,6 +119,7 @@ def make_plan(
         data_date=data_date,
         source_root=root,
         source=source,
+        joins=joins,
         as_of=as_of,
         promotion=Promotion(mode="never", reason=str(authority))
         if unreadable(authority)
@@ -129,6 +144,7 @@ def make_plan(
         store=store.uri,
         tracking_uri=tracking_uri,
         pins=pins(folder, image),
+        code=installed_code(store if publish else None),
         overrides=dict(overrides or {}),
         started_by=started_by,
         rebuild=rebuild,
@@ -142,6 +158,7 @@ def make_plan(
     store.create(key, plan.model_dump_json(by_alias=True, indent=1).encode())
     planned = _read(store, key) or plan
     _refuse_foreign(planned, ours)
+    note_plan(store, planned)
     return planned
 
 
@@ -159,6 +176,28 @@ def _source(
     return root, tuple(then.get(each.day, each) for each in listed)
 
 
+def _joins(
+    store: Store,
+    spec: PipelineSpec,
+    source: tuple[SourceDay, ...],
+    first: RunPlan | None,
+    *,
+    own: bool,
+    rebuild: bool,
+) -> dict[str, FurtherDays]:
+    """The days of the further sources; `first`: see `_source`. What has changed since then is seen by ingest."""
+    days = days_to_join(source, then=first is not None)
+    if not days or not spec.joins:
+        return {}
+    if first is not None and first.spec.joins == spec.joins and {*days} <= {day.day for day in first.source}:
+        return first.joins
+    found = further_days(store, spec, days, own=own, rebuild=rebuild)
+    for name, planned in found.items():
+        with of_join(name):
+            check_reach(spec.joins[name].source, planned.root, planned.days, store)
+    return found
+
+
 def _refuse_foreign(plan: RunPlan, ours: str) -> None:
     """Raise ConfigurationError if another installation has planned a run of this id. One of before had no name."""
     if plan.installation in {"", ours}:
@@ -173,7 +212,8 @@ def _refuse_foreign(plan: RunPlan, ours: str) -> None:
 def _refused_by(store: Store, spec: PipelineSpec, data_date: date) -> str:
     """The run that refused the rows of a query. A database does not report that they have been corrected since."""
     states = day_states(store, spec.name, [data_date])
-    return states.refused[0].run_id if spec.source.kind == "sql" and states.refused and not states.admitted else ""
+    asks = "sql" in {source.kind for _, source in sources(spec)}
+    return states.refused[0].run_id if asks and states.refused and not states.admitted else ""
 
 
 def _store_bundle(store: Store, artifact: Artifact, pack: Callable[[], bytes]) -> None:
@@ -200,6 +240,6 @@ def load_plan(store_uri: str, pipeline: str, run_id: str) -> RunPlan:
 
 def _read(store: Store, key: str) -> RunPlan | None:
     try:
-        return RunPlan.model_validate_json(store.read(key))
+        return read_document(store, key, RunPlan)
     except FileNotFoundError:
         return None

@@ -3,19 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain
 from pathlib import Path
 
 from ratchet.contracts import summaries
 from ratchet.contracts.champion import Champion
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.request import Outcome, RunPlan
-from ratchet.contracts.snapshot import Snapshot
+from ratchet.contracts.request import Outcome, RunPlan, SourceDay
+from ratchet.contracts.snapshot_index import SnapshotIndex
 from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.production.baseline import baseline
 from ratchet.runs.outcomes import newest_build, outcome_of, why_built
 from ratchet.runs.planning import make_plan
 from ratchet.runs.requests import compose, why_skipped
 from ratchet.runs.work import why_again
+from ratchet.runtime.further_days import planned_joins
 from ratchet.runtime.held_days import read_index
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
@@ -38,15 +40,16 @@ class Preview:
     """What a run would do.
 
     days: of the window. missing: those of them that have no data. new, changed: that ingest would read, for the first
-    time or again. held: that it would take from the snapshot, as the source has them no more. seconds: of the stages
-    that would be built, as far as `seconds` of a stage is known, None where it is known of none; unknown: the stages
-    without it.
+    time or again. joined: that it would join again, as days of a further source changed. held: that it would take from
+    the snapshot, as the source has them no more. seconds: of the stages that would be built, as far as `seconds` of a
+    stage is known, None where it is known of none; unknown: the stages without it.
     """
 
     days: int
     missing: tuple[date, ...]
     new: tuple[date, ...]
     changed: tuple[date, ...]
+    joined: tuple[date, ...]
     held: tuple[date, ...]
     source_bytes: int
     baseline: str
@@ -83,7 +86,12 @@ def preview(
     stages = tuple(_stages(store, plan, outcomes))
     measured = _baseline(store, plan, outcomes)
     index = read_index(store, spec)
-    read = [day.day for day in plan.source if day.held is None and day.files and index.unchanged(day) is None]
+    there = [day for day in plan.source if day.held is None and day.files]
+    same = [day.day for day in there if index.unchanged(day, joined=_joined(index, day)) is not None]
+    joins = planned_joins(store, spec, same, plan.joins)
+    joined = tuple(day for day in same if joins[day] != index.days[day].joined)
+    read = [day.day for day in there if day.day not in same]
+    of_joins = [further.days for further in plan.joins.values()]
     built = [line for line in stages if line.state == "build"]
     seconds = {line.stage: line.seconds for line in built if line.seconds is not None}
     return Preview(
@@ -91,8 +99,9 @@ def preview(
         missing=tuple(day.day for day in plan.source if day.missing),
         new=tuple(day for day in read if day not in index.days),
         changed=tuple(day for day in read if day in index.days),
+        joined=joined,
         held=tuple(day.day for day in plan.source if day.held is not None),
-        source_bytes=sum(file.bytes for day in plan.source for file in day.files),
+        source_bytes=sum(file.bytes for day in chain(plan.source, *of_joins) for file in day.files),
         baseline=f"{measured.model} version {measured.version}" if measured else "none yet",
         promotion=f"{plan.promotion.mode} {plan.promotion.reason}".strip(),
         stages=stages,
@@ -100,6 +109,10 @@ def preview(
         unknown=tuple(line.stage for line in built if line.seconds is None),
         gpu_hours=sum(seconds.get(stage, 0.0) for stage in TRAININGS) / 3600 * spec.resources["train"].gpus,
     )
+
+
+def _joined(index: SnapshotIndex, day: SourceDay) -> dict[str, str]:
+    return index.days[day.day].joined if day.day in index.days else {}
 
 
 def _baseline(store: Store, plan: RunPlan, outcomes: Mapping[Stage, Outcome]) -> Champion | None:
@@ -121,7 +134,7 @@ def _stages(store: Store, plan: RunPlan, outcomes: dict[Stage, Outcome]) -> list
     for stage in plan.spec.sequence:
         before = newest_build(store, plan.spec.name, stage)
         seconds = sum(before.result.timings.values()) if before else None
-        rows = Snapshot.model_validate(before.result.summary).rows if before and stage == "ingest" else None
+        rows = summaries.snapshot(before.result).rows if before and stage == "ingest" else None
         state, because = "build", f"it needs the new result of {waits_for}" if waits_for else ""
         if waits_for is None:
             if reason := why_skipped(plan.spec, stage, outcomes):

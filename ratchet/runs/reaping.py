@@ -19,8 +19,12 @@ from ratchet.runners.docker import DockerRunner
 from ratchet.runs.jobs import store_label
 from ratchet.store import lease
 from ratchet.store.base import Store
-from ratchet.store.lease import Lease, holder_of
+from ratchet.store.lease import Silence, holder_of
 
+_LOOK_S = 1.0
+"""Seconds between two looks at the beat of a lease."""
+_GRACE_S = 30
+"""Of a container of a release that did not label it."""
 IsAlive = Callable[[str, str, str], bool]
 """Whether a stage of a run may still be followed: (pipeline, run id in the store, stage)."""
 
@@ -37,7 +41,7 @@ class Orphan:
 
 
 def orphans(store: Store, runner: DockerRunner, is_alive: IsAlive) -> list[Orphan]:
-    """The orphans of this store. It takes STALE_S seconds to see whether the beat of a lease has ended."""
+    """The orphans of this store. It takes STALE_S seconds in which the store answers to see that a beat has ended."""
     candidates = []
     for handle in runner.find({Label.STORE: store_label(store.uri)}):
         try:
@@ -49,14 +53,12 @@ def orphans(store: Store, runner: DockerRunner, is_alive: IsAlive) -> list[Orpha
             pipeline=labels[Label.PIPELINE],
             stage=labels[Label.STAGE],
             run_id=labels[Label.RUN],
-            grace_s=float(labels[Label.GRACE]),
+            grace_s=float(labels.get(Label.GRACE, _GRACE_S)),
         )
         if not is_alive(found.pipeline, found.run_id, found.stage):
             key = paths.lease(found.pipeline, found.stage, labels[Label.FINGERPRINT])
-            candidates.append((found, key, _held(store, key, labels[Label.ATTEMPT])))
-    if any(held for _, _, held in candidates):
-        time.sleep(lease.STALE_S)
-    return [found for found, key, held in candidates if held is None or holder_of(store, key) == held]
+            candidates.append((found, key, labels[Label.ATTEMPT]))
+    return [found for found, key, attempt in candidates if not _is_held(store, key, attempt)]
 
 
 def reap(runner: DockerRunner, orphan: Orphan) -> None:
@@ -65,7 +67,17 @@ def reap(runner: DockerRunner, orphan: Orphan) -> None:
     runner.remove(orphan.handle)
 
 
-def _held(store: Store, key: str, attempt: str) -> Lease | None:
-    """The lease that names a container's attempt, if there is one."""
-    found = holder_of(store, key)
-    return found if found is not None and found.attempt == attempt else None
+def _is_held(store: Store, key: str, attempt: str) -> bool:
+    """Whether a lease names a container's attempt and its holder lives. Waits for a beat, or STALE_S without one."""
+    silence, first = Silence(), None
+    while True:
+        asked = time.monotonic()
+        found = holder_of(store, key)
+        if found is None or found.attempt not in {attempt, lease.OF_ANOTHER_RELEASE}:
+            return False
+        first = first or found
+        if (found.holder, found.beat) != (first.holder, first.beat):
+            return True
+        if silence.is_stale(found, asked):
+            return False
+        time.sleep(min(_LOOK_S, lease.STALE_S))

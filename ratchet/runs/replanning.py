@@ -6,18 +6,22 @@ it was `then` reads it as it is now.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from ratchet.contracts import paths
+from ratchet.contracts.plan_changes import SourceChange
 from ratchet.contracts.quantities import show_duration
-from ratchet.contracts.request import RunPlan, SourceChange, SourceDay
+from ratchet.contracts.request import FurtherDays, RunPlan, SourceDay
 from ratchet.contracts.source import FilesSource, wait_limit
 from ratchet.runs.events import Event
 from ratchet.runs.history import plan_of
+from ratchet.runtime.further_days import days_to_join, further_days
 from ratchet.runtime.held_days import source_days
 from ratchet.runtime.sources import listed
 from ratchet.store.base import Store
+from ratchet.store.documents import replace_document
 from ratchet.store.opening import open_store
 
 _POLL_S = 5.0
@@ -50,19 +54,32 @@ def current_plan(
 
 def source_changed(plan: RunPlan) -> bool:
     """Whether the source is no longer as the plan says, so that another try of ingest in this run can succeed."""
-    return plan.as_of == "now" and _list(open_store(plan.store), plan) != plan.source
+    return plan.as_of == "now" and _list(open_store(plan.store), plan) != _planned(plan)
 
 
-def _list(store: Store, plan: RunPlan) -> tuple[SourceDay, ...]:
+class _Listed(NamedTuple):
+    """The days of the main source, and those of each further one."""
+
+    source: tuple[SourceDay, ...]
+    joins: dict[str, FurtherDays]
+
+
+def _planned(plan: RunPlan) -> _Listed:
+    return _Listed(plan.source, plan.joins)
+
+
+def _list(store: Store, plan: RunPlan) -> _Listed:
     days, own = [each.day for each in plan.source], not plan.reads_another_source
-    return source_days(store, plan.spec, days, own=own, rebuild=plan.rebuild)[1]
+    source = source_days(store, plan.spec, days, own=own, rebuild=plan.rebuild)[1]
+    to_join = days_to_join(source, then=False) if plan.spec.joins else []
+    return _Listed(source, further_days(store, plan.spec, to_join, own=own, rebuild=plan.rebuild))
 
 
-def _quiet_source(store: Store, plan: RunPlan) -> tuple[SourceDay, ...]:
+def _quiet_source(store: Store, plan: RunPlan) -> _Listed:
     """The source after it has stayed the same for a moment, if it differs from the plan; bounded."""
     found = _list(store, plan)
     for _ in range(_MOST_LOOKS):
-        if found == plan.source:
+        if found == _planned(plan):
             break
         time.sleep(_QUIET_S)
         before, found = found, _list(store, plan)
@@ -77,7 +94,7 @@ def _await_data_date(
     """Wait until the data date has rows, until the limit, which counts from the plan on. Looks once in any case."""
     limit_s = wait_limit(plan.spec.source, scheduled=plan.kind == "scheduled")
     reported = False
-    while not _has_data_date(plan.source, plan):
+    while not _has_data_date(_planned(plan), plan):
         if _has_data_date(found := _list(store, plan), plan):
             plan = _record(store, plan, found, on_event)
             break
@@ -85,7 +102,7 @@ def _await_data_date(
         if left_s <= 0:
             break
         if not reported:
-            lack = _lack(plan) or f"the source has no files for {plan.data_date} yet"
+            lack = _lack(plan)
             message = f"{lack}; waiting at most {show_duration(round(left_s))}"
             on_event(Event(name="waiting", level="warning", message=message))
             reported = True
@@ -95,10 +112,13 @@ def _await_data_date(
 
 
 def _lack(plan: RunPlan) -> str:
-    """Why the data date is not ready, if it has files."""
+    """Why the data date is not ready."""
     source = plan.spec.source
-    lack = listed(source, plan.source_root, plan.data_date).lack if isinstance(source, FilesSource) else ""
-    return f"the files for {plan.data_date} are not complete: {lack}" if lack else ""
+    if any(each.day == plan.data_date and each.missing for each in plan.source):
+        lack = listed(source, plan.source_root, plan.data_date).lack if isinstance(source, FilesSource) else ""
+        what = f"are not complete: {lack}" if lack else ""
+        return f"the files for {plan.data_date} {what}" if lack else f"the source has no files for {plan.data_date} yet"
+    return f"joins.{next(_unready(_planned(plan), plan))}: the source has no files for {plan.data_date} yet"
 
 
 def _warn_of_age(plan: RunPlan, on_event: Callable[[Event], None]) -> None:
@@ -113,23 +133,33 @@ def _warn_of_age(plan: RunPlan, on_event: Callable[[Event], None]) -> None:
         on_event(Event(name="stale", level="warning", message=f"{message}; {limit}"))
 
 
-def _has_data_date(source: tuple[SourceDay, ...], plan: RunPlan) -> bool:
-    return any(each.day == plan.data_date and not each.missing for each in source)
+def _has_data_date(found: _Listed, plan: RunPlan) -> bool:
+    there = any(each.day == plan.data_date and not each.missing for each in found.source)
+    return there and next(_unready(found, plan), None) is None
 
 
-def _record(store: Store, plan: RunPlan, source: tuple[SourceDay, ...], on_event: Callable[[Event], None]) -> RunPlan:
+def _unready(found: _Listed, plan: RunPlan) -> Iterator[str]:
+    """The joins whose source lacks the data date, and may not."""
+    for name, further in found.joins.items():
+        required = plan.spec.joins[name].source.missing_days == "fail"
+        if required and any(each.day == plan.data_date and each.missing for each in further.days):
+            yield name
+
+
+def _record(store: Store, plan: RunPlan, found: _Listed, on_event: Callable[[Event], None]) -> RunPlan:
     """Replace the plan in the store by one with this source, if it differs."""
-    days = tuple(new.day for old, new in zip(plan.source, source, strict=True) if old != new)
+    pairs = [(_planned(plan).source, found.source)]
+    pairs += [(plan.joins[name].days if name in plan.joins else (), one.days) for name, one in found.joins.items()]
+    days = tuple(sorted({one.day for old, new in pairs for one in new if one not in old}))
     if not days:
         return plan
     change = SourceChange(at=datetime.now(UTC), days=days)
-    planned = plan.model_copy(update={"source": source, "source_changes": (*plan.source_changes, change)})
+    changes = {**found._asdict(), "source_changes": (*plan.source_changes, change)}
+    planned = plan.model_copy(update=changes)
     key = paths.plan(plan.spec.name, plan.run_id)
     entry = store.head(key)
-    if entry is not None:
-        data = planned.model_dump_json(by_alias=True, indent=1).encode()
-        if not store.replace(key, data, expected=entry.etag):
-            return plan_of(store, plan.spec.name, plan.run_id) or planned
+    if entry is not None and not replace_document(store, key, planned, expected=entry.etag):
+        return plan_of(store, plan.spec.name, plan.run_id) or planned
     message = f"the source has changed; planned again: {', '.join(map(paths.day, days))}"
     on_event(Event(name="replanned", level="warning", message=message))
     return planned

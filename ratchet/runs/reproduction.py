@@ -14,6 +14,7 @@ from ratchet.runners.runner import Runner
 from ratchet.runs.ancestors import ancestors, rebuilt
 from ratchet.runs.ingredients import gone, other_code, other_environment
 from ratchet.runs.likeness import Comparison, compare
+from ratchet.runs.lost_versions import why_lost
 from ratchet.runs.rebuild import OnStage, OnStageEvent, Rebuild
 from ratchet.store.base import Store
 
@@ -83,7 +84,8 @@ def _compute(
     started_by: str,
 ) -> Reproduction:
     """Build one version again, compare, and store the answer. lacking: what is known to be gone."""
-    lacking, code = [*lacking, *gone(store, record), *_no_device(record)], other_code(record)
+    removed = [*why_lost(store, record)]
+    lacking, code = [*removed, *lacking, *gone(store, record), *_no_device(record)], other_code(record)
     compared = Comparison(likeness="not-rebuilt")
     differs = [*code, *_unlike_parent(parents)]
     if not lacking:

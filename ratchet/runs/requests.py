@@ -21,10 +21,11 @@ from ratchet.production.request_parts import live_parts, moved_parts, obstacle_p
 from ratchet.production.shadow import judges_in_shadow, shadow_baseline
 from ratchet.runs.accumulation import accumulation, accumulation_parts, measured_on
 from ratchet.runs.answers import answers
+from ratchet.runs.code_of_plan import code_of, known_parts
+from ratchet.runs.ingest_parts import ingest_parts
 from ratchet.runs.parents import fair_parent
 from ratchet.runs.repetition import repetition
 from ratchet.runs.unmeasured import unmeasured_nights
-from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
 
 Outcomes = Mapping[Stage, Outcome]
@@ -75,7 +76,10 @@ def shipped(spec: PipelineSpec, outcomes: Outcomes) -> StageResult:
 
 
 def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attempt: str) -> StageRequest:
-    """The request of a stage. Raises ConfigurationError if a stage before it has no result in this run."""
+    """The request of a stage.
+
+    Raises ConfigurationError if a stage before it has no result in this run, OtherCode if its plan's code is not known.
+    """
     inputs = _inputs(plan, stage, outcomes)
     champion = plan.champion
     counted, unmeasured = Repetition(), 0
@@ -85,7 +89,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
             champion = _measured_against(store, plan, trained.digest)
         counted, unmeasured = repetition(store, plan, trained), unmeasured_nights(store, plan, champion)
     parts = {
-        **stage_code(stage),
+        **code_of(store, plan, stage),
         **{f"input.{name}": given.content for name, given in inputs.items()},
         **({"rebuild": plan.run_id} if plan.rebuild else {}),
         "libraries": digest_of(plan.pins.libraries),
@@ -93,6 +97,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         **_PARTS[stage](plan),
         **_champion_parts(stage, champion),
     }
+    parts = known_parts(plan, stage, parts)
     days = plan.days if stage in {"validate", "register", "report"} else DayStates()
     if stage != "validate":
         days = days.model_copy(update={"accepted": {}})
@@ -118,6 +123,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
     micro_batches = accumulation(store, plan, stage, parts) if stage in TRAININGS else 1
     parts |= accumulation_parts(micro_batches)
     if stage == "report":
+        parts |= {"upgrades": digest_of([one.line for one in plan.upgrades])} if plan.upgrades else {}
         parts |= live_parts(store, plan.spec.model_name)
         parts |= {
             f"outcome.{name}": f"{outcome.state} {outcome.content or outcome.because}"
@@ -132,6 +138,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         data_date=plan.data_date,
         source_root=plan.source_root,
         source=plan.source if stage == "ingest" else (),
+        joins=plan.joins if stage == "ingest" else {},
         listed=plan.listed if stage == "ingest" else None,
         another_source=stage == "ingest" and plan.reads_another_source,
         inputs=inputs,
@@ -141,6 +148,7 @@ def compose(store: Store, plan: RunPlan, stage: Stage, outcomes: Outcomes, attem
         store=plan.store,
         tracking_uri=plan.tracking_uri,
         pins=plan.pins,
+        upgrades=plan.upgrades if stage == "report" else (),
         overrides=plan.overrides,
         started_by=plan.started_by,
         accumulation=micro_batches,
@@ -208,15 +216,6 @@ def _user(plan: RunPlan) -> dict[str, str]:
     return {f"user.{name}": sha256 for name, sha256 in plan.user_files.items()}
 
 
-def _ingest(plan: RunPlan) -> dict[str, str]:
-    schema = {name: {"type": column.type, "derived": column.derived} for name, column in plan.spec.columns.items()}
-    source = plan.spec.source.model_dump(mode="json", exclude={"uri", "window_days", "wait", "ready"})
-    days = {f"source.{day.day}": day.identity for day in plan.source}
-    order = {"config.columns": " ".join(plan.spec.columns)}
-    again = {f"rebuild.{plan.data_date}": plan.run_id} if plan.refused_by else {}
-    return {**flatten(schema, "config.columns"), **order, **flatten(source, "config.source"), **days, **again}
-
-
 def _validate(plan: RunPlan) -> dict[str, str]:
     return {**_columns(plan), **plan.spec.check_parts(plan.data_date), **flatten(_split(plan), "config")}
 
@@ -276,7 +275,7 @@ def _report(plan: RunPlan) -> dict[str, str]:
 
 
 _PARTS: dict[Stage, Callable[[RunPlan], dict[str, str]]] = {
-    "ingest": _ingest,
+    "ingest": ingest_parts,
     "validate": _validate,
     "features": _features,
     "train": _train,

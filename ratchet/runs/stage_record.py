@@ -1,40 +1,49 @@
 """The record of how a stage of a run ended. Every orchestrator writes it through this one class."""
 
+import logging
 import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from ratchet.contracts import paths, summaries
-from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.errors import CorruptArtifact, OtherCode, RatchetError, StopNotice
+from ratchet.contracts.masking import mask, mask_error
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.production.shadow import judges_in_shadow, keep_winner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.day_records import JUDGES, record_day
-from ratchet.runs.history import first_judged
+from ratchet.runs.history import first_judged, plan_of
 from ratchet.runs.outcomes import outcomes
+from ratchet.runs.run_index import note_again, note_end
 from ratchet.store.base import Store
 from ratchet.store.checkpoint_folder import delete_checkpoints
 
+_INTERRUPTIONS: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, GeneratorExit, StopNotice)
+_log = logging.getLogger(__name__)
 _RULES = frozenset({"validate", "columns"})
 """The parts of a pipeline file with the rules for rows."""
 
 
 class StageRecord:
-    """Records what `end` is given, or the RatchetError that leaves its block, over the record of an earlier try.
+    """Records what `end` is given, or the error that leaves its block, over the record of an earlier try.
 
-    attempt: the attempt that computes the stage, if one does. Its last lines and its log are recorded too, and
-    nothing is recorded once another attempt has taken it over.
+    Not recorded: an interruption, and what is of `no_end`, with which an orchestrator calls the same try again later.
+    attempt: the attempt that computes the stage, if one does. Its last lines and its log are recorded too, its
+    container is removed then, and nothing is recorded once another attempt has taken it over.
     """
 
-    def __init__(self, store: Store, plan: RunPlan, stage: Stage) -> None:
+    def __init__(
+        self, store: Store, plan: RunPlan, stage: Stage, *, no_end: tuple[type[BaseException], ...] = ()
+    ) -> None:
         self.attempt: Attempt | None = None
         self.last_lines: tuple[str, ...] = ()
         """Of a stage that no attempt computes, where an earlier attempt left its log."""
         self.log: str | None = None
         """The key of that log."""
         self._store, self._plan, self._stage = store, plan, stage
+        self._no_end = (*_INTERRUPTIONS, *no_end)
         self._began = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -43,23 +52,57 @@ class StageRecord:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, RatchetError):
-            self.end(Outcome(stage=self._stage, state="failed", because=error.cause))
+        if error is not None and not isinstance(error, self._no_end):
+            self._fail(error)
+        if self.attempt is not None:
+            self.attempt.clear()
+
+    def _fail(self, error: BaseException) -> None:
+        """Record an error. Where that fails, one of ours is tried again, and its container is there then."""
+        mask_error(error)
+        try:
+            self._say_of_upgrades(error)
+            self.end(
+                Outcome(
+                    stage=self._stage,
+                    state="failed",
+                    because=_cause(error),
+                    damaged=isinstance(error, CorruptArtifact),
+                    other_code=isinstance(error, OtherCode),
+                )
+            )
+        except (RatchetError, OSError) as unrecorded:
+            if isinstance(error, RatchetError):
+                raise
+            # Such as a full disk, which is the error itself.
+            _log.warning("how %s ended is not recorded: %s", self._stage, unrecorded)
+
+    def _say_of_upgrades(self, error: BaseException) -> None:
+        """A person should know that the code has changed in between."""
+        plan = plan_of(self._store, self._plan.spec.name, self._plan.run_id)
+        if isinstance(error, RatchetError) and plan is not None and plan.upgrades:
+            error.cause += f" (the run was {plan.upgrades[-1].line})"
 
     def end(self, outcome: Outcome) -> Outcome:
-        """Record an outcome. It is returned with its seconds, which count from the beginning of the block."""
+        """Record an outcome. It is returned with its seconds: of the block, and of the job that was left before."""
         lines = (self.attempt.last_lines if self.attempt else ()) or self.last_lines
         log = (self.attempt.log if self.attempt else None) or self.log
-        seconds = round(time.monotonic() - self._began, 3)
-        outcome = outcome.model_copy(update={"seconds": seconds, "last_lines": lines, "log": log})
+        left_s = self.attempt.left_s if self.attempt else 0.0
+        seconds = round(time.monotonic() - self._began + left_s, 3)
+        said = {"because": mask(outcome.because), "last_lines": tuple(map(mask, lines))}
+        outcome = outcome.model_copy(update={"seconds": seconds, "log": log, **said})
         if self.attempt is None or not self.attempt.lost:
             self._record_day(outcome)
             self._record_winner(outcome)
             key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)
             entry = self._store.head(key)
+            if entry is not None:
+                note_again(self._store, self._plan)
             data = outcome.model_dump_json(by_alias=True).encode()
             self._store.replace(key, data, expected=entry.etag if entry else None)
             self._delete_checkpoints(outcome)
+            if entry is not None or outcome.state == "failed" or outcome.stage == self._plan.spec.sequence[-1]:
+                note_end(self._store, self._plan)
         return outcome
 
     def _delete_checkpoints(self, outcome: Outcome) -> None:
@@ -98,3 +141,7 @@ class StageRecord:
         plan = self._plan
         first = first_judged(self._store, plan.spec.name, plan.data_date) if plan.as_of == "then" else None
         return first is not None and first.run_id != plan.run_id
+
+
+def _cause(error: BaseException) -> str:
+    return error.cause if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}".rstrip(": ")

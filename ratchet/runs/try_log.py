@@ -5,17 +5,22 @@ stage is in a log.
 """
 
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
+from threading import Lock
 from types import TracebackType
 from typing import Self
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import RatchetError
-from ratchet.runners.following import JobEnd
+from ratchet.contracts.joins import sources
+from ratchet.contracts.masking import Mask
+from ratchet.runners.following import JobEnd, LeftRunning
 from ratchet.runners.log.lines import Line
 from ratchet.runs.events import Event, parse
 from ratchet.runs.excerpt import Excerpt
-from ratchet.runs.masking import Mask, secrets_of
+from ratchet.runs.known_secrets import secrets_of
 from ratchet.runs.work import Work
 
 PART_BYTES = 256 << 10
@@ -24,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class TryLog:
-    """The lines of one try. They are stored at the end of the block, whether it raises or not.
+    """The lines of one try. They are stored at the end of the block, whether it raises or not, unless the job is left.
 
     resumed: whether an earlier follower has read the first lines of the try.
     """
@@ -34,6 +39,8 @@ class TryLog:
         """Where the log is, once it is stored."""
         self._work = work
         self._mask: Mask | None = None
+        self._learnt: set[str] = set()
+        self._learning = Lock()  # new keys are learnt in another thread than the one that masks
         self._lines = Excerpt(PART_BYTES)
         request = work.request
         self._lines.add(f"# {request.spec.name} {request.run_id}: {request.stage}, attempt {request.attempt}")
@@ -42,9 +49,21 @@ class TryLog:
 
     def mask(self, line: Line) -> Line:
         """A line without the secrets of the stage."""
-        if self._mask is None:
-            self._mask = Mask(secrets_of(self._work.request.spec.source, self._work.job.secrets))
-        return self._mask.line(line)
+        with self._learning:
+            if self._mask is None:
+                self._mask = Mask(self._secrets_in(self._work.job.secrets) | self._learnt)
+            mask = self._mask
+        masked = mask.line(line.text)
+        return line if masked == line.text else replace(line, text=masked)
+
+    def learn(self, files: Mapping[str, bytes]) -> None:
+        """Mask these secrets from now on, too."""
+        with self._learning:
+            self._learnt |= self._secrets_in(files)
+            self._mask = None
+
+    def _secrets_in(self, files: Mapping[str, bytes]) -> set[str]:
+        return secrets_of([source for _, source in sources(self._work.request.spec)], files)
 
     def hear(self, line: Line) -> Line:
         """Take a line into the log. Returns it without secrets."""
@@ -64,6 +83,8 @@ class TryLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, LeftRunning):
+            return
         try:
             self.key = self._store()
         except (RatchetError, OSError) as failure:
@@ -74,7 +95,7 @@ class TryLog:
         store, request = self._work.store, self._work.request
         data = "".join(f"{line}\n" for line in self._lines.lines()).encode("utf-8", "replace")
         for number in count(1):
-            key = paths.log(request.spec.name, request.run_id, request.stage, number)
+            key = paths.log(request.spec.name, request.run_id, request.work_name, number)
             if store.head(key) is None and store.create(key, data):
                 return key
         raise AssertionError("unreachable")

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from ratchet.contracts.quantities import percent
 from ratchet.pages.svg import WIDE, bar, cut, dot, group, line, round_up, svg, text
 from ratchet.pages.words import interval
-from ratchet.runs.history import RunLine
+from ratchet.runs.run_index import RunLine
 
 _LEFT, _TOP, _TALL, _STEPS = 64.0, 12.0, 170.0, 18.0
 _MOST_DATES = 12

@@ -19,6 +19,7 @@ from ratchet.contracts.request import StageRequest
 from ratchet.contracts.result import PublishedResult, StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.runtime.logs import StageLog
+from ratchet.runtime.removed_rows import refuse_later_removal, refuse_removed_rows
 from ratchet.runtime.stage_environment import stage_environment
 from ratchet.store.base import Store
 from ratchet.store.cache import scratch
@@ -45,7 +46,8 @@ class StageContext:
     scratch: an empty private folder, deleted at the end of the stage; in a container its files count as memory. disk: a
     folder for large files of data, on the cache's disk if there is a cache. Code of other pipelines may write there, so
     no code may be executed from it. folder: the pipeline's folder, read-only. transaction: the outputs until `commit`.
-    stopping: set when the stage receives a notice to stop. timings: seconds by phase.
+    stopping: set when the stage receives a notice to stop. timings: seconds by phase. removals: what rows of the
+    pipeline had been removed when the stage began, as a digest.
     """
 
     request: StageRequest
@@ -57,6 +59,7 @@ class StageContext:
     transaction: Transaction
     stopping: Event = field(default_factory=Event)
     timings: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    removals: str = ""
 
     @classmethod
     @contextmanager
@@ -73,8 +76,9 @@ class StageContext:
 
         transaction: that of another process, which commits what this one adds.
         If the block raises, what is in the transaction and not published is deleted. Raises ConfigurationError if the
-        bundle is damaged.
+        bundle is damaged, and what `refuse_removed_rows` raises.
         """
+        removals = refuse_removed_rows(store, request)
         with tempfile.TemporaryDirectory(prefix="ratchet-") as private, scratch() as disk:
             folder, work = Path(private) / "pipeline", Path(private) / "work"
             folder.mkdir()
@@ -95,6 +99,7 @@ class StageContext:
                 log=log,
                 transaction=transaction or Transaction(store, request.prefix, request.attempt),
                 stopping=stopping or Event(),
+                removals=removals,
             )
             try:
                 yield context
@@ -103,7 +108,8 @@ class StageContext:
                 raise
 
     def commit(self, finished: Finished) -> PublishedResult:
-        """Publish the outputs in the transaction as the result of this request."""
+        """Publish the outputs in the transaction as the result of this request. Raises as `refuse_later_removal`."""
+        self.refuse_later_removal()
         return self.transaction.commit(
             stage=self.request.stage,
             fingerprint=self.request.fingerprint,
@@ -130,6 +136,14 @@ class StageContext:
                 remedy=f"run again with --rebuild, or restore {named.manifest}",
             )
         return published.result
+
+    def refuse_later_removal(self) -> None:
+        """Raise Unavailable if rows of the pipeline were removed since the stage began: publish nothing then."""
+        refuse_later_removal(self.store, self.request, self.removals)
+
+    def say_damaged_sum(self, key: str) -> None:
+        """Log that the sum of several days is damaged, which the stage makes again."""
+        self.log.event("damaged", f"{self.store.uri}/{key} is damaged; the stage makes it again", level="warning")
 
     def keep(self, name: str, path: Path) -> str:
         """Store a file with the run's records, where it stays if the stage fails. Returns its key."""

@@ -20,10 +20,11 @@ from ratchet.contracts.result import StageResult
 from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.snapshot_index import HeldDay, SnapshotIndex
 from ratchet.contracts.source_columns import as_written
+from ratchet.contracts.stored import take
 from ratchet.runtime.sources import list_days
 from ratchet.store.base import Store
 from ratchet.store.publishing import read_manifest
-from ratchet.store.sealed import seal, unseal
+from ratchet.store.sealed import seal, seal_again, unseal
 
 _TRIES = 20
 _THREADS = 8
@@ -31,6 +32,10 @@ _FILE = "source."
 _VERSION = "version.rows"
 ANSWER = "changed.answer"
 """The part of a day's fingerprint with what source.changed said."""
+OPEN = "open.listed"
+"""The part of a day that was read before it had ended: it is never held."""
+JOINED = "joined."
+"""Before the name of a join: the part with what its columns are made from."""
 
 
 def table_of(spec: PipelineSpec) -> str:
@@ -87,13 +92,14 @@ def hold(
     """
     key = paths.snapshot_index(table_of(spec))
     for _ in range(_TRIES):
-        index, etag, stored = _read(store, spec)
+        index, etag, data = _read(store, spec)
         still = {day: held for day, held in compared.items() if index.entry(held.day) is not None}
         new = {day: held for day, held in read.items() if _is_due(index, held, replace=replace)}
         changed = {day: held for day, held in {**still, **new}.items() if index.days.get(day) != held}
-        if (stored and not changed) or store.replace(
-            key, seal(SnapshotIndex(days={**index.days, **changed})), expected=etag
-        ):
+        if data is not None and not changed:
+            return
+        after = SnapshotIndex(days={**index.days, **changed})
+        if store.replace(key, seal(after) if data is None else seal_again(data, index, after), expected=etag):
             return
     raise Unavailable(f"{store.uri}/{key}: other runs keep writing it")
 
@@ -106,17 +112,17 @@ def _is_due(index: SnapshotIndex, held: HeldDay, *, replace: bool) -> bool:
     return replace and known.listed <= held.listed
 
 
-def _read(store: Store, spec: PipelineSpec) -> tuple[SnapshotIndex, str | None, bool]:
-    """The index, its etag, and whether it is stored: one that is damaged or of before is made again."""
+def _read(store: Store, spec: PipelineSpec) -> tuple[SnapshotIndex, str | None, bytes | None]:
+    """The index, its etag, and its bytes; None of one that is damaged or of before, which is made again."""
     key = paths.snapshot_index(table_of(spec))
     entry = store.head(key)
     try:
         if entry is not None:
-            found = unseal(store.read(key), SnapshotIndex, where=f"{store.uri}/{key}", remedy="run again")
-            return found, entry.etag, True
+            data = store.read(key)
+            return unseal(data, SnapshotIndex, where=f"{store.uri}/{key}", remedy="run again"), entry.etag, data
     except (CorruptArtifact, FileNotFoundError):
         pass
-    return _made_again(store, spec), entry.etag if entry else None, False
+    return _made_again(store, spec), entry.etag if entry else None, None
 
 
 def _made_again(store: Store, spec: PipelineSpec) -> SnapshotIndex:
@@ -125,14 +131,15 @@ def _made_again(store: Store, spec: PipelineSpec) -> SnapshotIndex:
     listed = [entry.key for entry in store.list(paths.published(spec.name, paths.day_part("ingest")))]
     found = [key for key in listed if key == paths.manifest(paths.published_prefix(key))]
     with ThreadPoolExecutor(_THREADS) as pool:
-        results = [result for result in pool.map(partial(_result, store), found) if result is not None]
+        results = [one for one in pool.map(partial(_result, store), found) if one is not None and OPEN not in one.parts]
     days: dict[date, HeldDay] = {}
     for result in sorted(results, key=lambda one: one.finished):
-        day = SnapshotDay.model_validate(result.summary)
+        day = take(SnapshotDay, result.summary)
         if day.file.key.startswith(f"{table}/"):
             files = tuple(_file(name, text) for name, text in result.parts.items() if name.startswith(_FILE))
             answer, version = result.parts.get(ANSWER, ""), int(result.parts.get(_VERSION, "1"))
-            days[day.day] = HeldDay(day=day, files=files, version=version, answer=answer)
+            joined = {name.removeprefix(JOINED): one for name, one in result.parts.items() if name.startswith(JOINED)}
+            days[day.day] = HeldDay(day=day, files=files, version=version, answer=answer, joined=joined)
     return SnapshotIndex(days=days)
 
 

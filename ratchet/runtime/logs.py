@@ -11,7 +11,7 @@ import traceback
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.errors import CorruptArtifact, OtherCode, RatchetError
 from ratchet.contracts.exits import MEANINGS, ExitCode
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -35,8 +35,10 @@ class StageLog:
             "message": message,
             **fields,
         }
+        written = json.dumps(line, default=str, ensure_ascii=False) + "\n"
         with self._lock:
-            print(json.dumps(line, default=str, ensure_ascii=False), file=self._stream, flush=True)
+            self._stream.write(written)  # in one piece: several processes of a training write to the same pipe
+            self._stream.flush()
 
     def info(self, message: str, **fields: Any) -> None:
         """Log information for a person."""
@@ -56,6 +58,10 @@ class StageLog:
         cause = error.cause if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
         remedy = error.remedy if isinstance(error, RatchetError) else MEANINGS[code].remedy
         fields: dict[str, Any] = {"code": int(code), "cause": cause, "remedy": remedy}
+        if isinstance(error, CorruptArtifact):
+            fields["damaged"] = True
+        if isinstance(error, OtherCode):
+            fields["other_code"] = True
         if code is ExitCode.BUG:
             fields["traceback"] = "".join(traceback.format_exception(error))
         self.event("failure", f"{cause}; to do: {remedy}" if remedy else cause, level="error", **fields)

@@ -11,7 +11,7 @@ from importlib import import_module
 from threading import Event
 from typing import Protocol, cast
 
-from ratchet.contracts.errors import ConfigurationError, Preempted, StopNotice
+from ratchet.contracts.errors import ConfigurationError, OtherCode, Preempted, StopNotice
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.stages import TRAININGS, Stage, stage_module
@@ -84,7 +84,7 @@ def _refuse_other_code(request: StageRequest) -> None:
     theirs = {name: value for name, value in request.parts.items() if name.startswith("code.")}
     if ours != theirs:
         differ = sorted(name.removeprefix("code.") for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
-        raise ConfigurationError(
+        raise OtherCode(
             f"the code of this image is not that of the run; they differ in {', '.join(differ[:3])}",
             remedy="build the images again: scripts/images.sh",
         )

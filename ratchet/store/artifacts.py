@@ -5,11 +5,10 @@ import secrets
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import ValidationError
-
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.result import Artifact
+from ratchet.contracts.stored import read_stored
 from ratchet.store.base import Store
 from ratchet.store.cache import open_cache
 
@@ -70,12 +69,7 @@ def read_bytes(store: Store, artifact: Artifact) -> bytes:
 
 def read_json(store: Store, artifact: Artifact, model: type[_Model]) -> _Model:
     """Read a document that was published as JSON, verified. Raises CorruptArtifact."""
-    try:
-        return model.model_validate_json(read_bytes(store, artifact))
-    except ValidationError as error:
-        raise CorruptArtifact(
-            f"{store.uri}/{artifact.key} is not valid as {model.__name__}: {error.errors()[0]['msg']}", remedy=_REMEDY
-        ) from error
+    return read_stored(model, read_bytes(store, artifact), where=f"{store.uri}/{artifact.key}")
 
 
 def missing_error(store: Store, artifact: Artifact) -> CorruptArtifact:

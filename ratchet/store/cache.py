@@ -18,7 +18,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import file_digest
@@ -100,6 +100,11 @@ class Cache:
                 if place is not None:
                     os.link(path, place)
                     place.replace(self._files / sha256)
+
+    def forget(self, digests: Iterable[str]) -> None:
+        """Delete files of these digests here. Other hosts have caches of their own."""
+        for sha256 in digests:
+            _remove(self._files / sha256)
 
     @contextmanager
     def scratch(self) -> Iterator[Path | None]:

@@ -10,15 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from pydantic import ValidationError
-
 from ratchet.contracts import paths
-from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.contracts.fingerprint import differences
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.resuming import CheckpointOrigin, mathematics, resume_key
 from ratchet.store.base import Store
+from ratchet.store.documents import read_document
 from ratchet.store.lease import holder_of
 
 _ORIGIN = "origin.json"
@@ -118,8 +117,8 @@ class StoreCheckpointFolder(ReadFolder):
         )
         for entry in origins[:_MOST_READ]:
             try:
-                origin = CheckpointOrigin.model_validate_json(self._store.read(entry.key))
-            except (FileNotFoundError, ValidationError):
+                origin = read_document(self._store, entry.key, CheckpointOrigin)
+            except (FileNotFoundError, CorruptArtifact, OtherRelease):
                 continue
             changed = differences(mathematics(origin.parts), mathematics(request.parts))
             if origin.data_date == request.data_date and changed:
@@ -172,8 +171,8 @@ def delete_checkpoints(store: Store, pipeline: str, run_id: str, result: StageRe
 def _run_of(store: Store, folder: str) -> str | None:
     """The run that wrote a folder, if that is known."""
     try:
-        return CheckpointOrigin.model_validate_json(store.read(f"{folder}/{_ORIGIN}")).run_id
-    except (FileNotFoundError, ValidationError):
+        return read_document(store, f"{folder}/{_ORIGIN}", CheckpointOrigin).run_id
+    except (FileNotFoundError, CorruptArtifact, OtherRelease):
         return None
 
 

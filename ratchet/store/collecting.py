@@ -1,6 +1,7 @@
 """Deletes the files that crashed and superseded attempts left.
 
-Nothing calls it yet: a later release brings the command that cleans a store.
+Of one result. Tests of crashes call it, to show that what a crash leaves can be deleted; `ratchet gc` looks at a whole
+store.
 """
 
 import time

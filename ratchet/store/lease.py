@@ -1,30 +1,38 @@
 """The lease of a fingerprint: a file in the store with a heartbeat, so that two attempts never compute the same work.
 
-A waiter needs only its own clock: if the beat does not change for STALE_S seconds, the holder is dead, and the waiter
-may take the lease over. Where the waiter can see that the holder's process has ended, it takes the lease at once. So
-does a later try of the same run, because the orchestrator started it after the earlier one ended.
+A waiter needs only its own monotonic clock: if the beat does not change for STALE_S seconds in which the store answered
+the waiter, the holder is dead, and the waiter may take the lease over. Time in which the store was away does not count,
+since the holder could not beat either; STALE_S is longer than one hung request of the holder, its next try and a beat.
+Where the waiter can see that the holder's process has ended, it takes the lease at once. So does a later try of the
+same run, because the orchestrator started it after the earlier one ended.
 
 A change here violates the promise of the project when two callers can both believe for longer than a beat that they
 hold one lease.
 """
 
+import math
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import NamedTuple
 
 from pydantic import Field
 
 from ratchet.contracts.document import Document
-from ratchet.contracts.errors import CorruptArtifact, Unavailable
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.store.base import Store
 from ratchet.store.process import Process
-from ratchet.store.sealed import seal, unseal
+from ratchet.store.sealed import seal, seal_again, unseal
 
 BEAT_S = 5.0
-STALE_S = 30.0
+STALE_S = 45.0
+STALL_S = 5.0
+"""Seconds after which an answer of the store is so late that the holder may have none."""
+OF_ANOTHER_RELEASE = "of another release"
+"""The attempt and the run of a lease that this release cannot read. Its holder lives while its etag changes."""
 
 
 class Lease(Document):
@@ -37,6 +45,9 @@ class Lease(Document):
     started: datetime
     process: Process | None = Field(None, description="The holder's process; None where the system does not name it.")
     beat: int = Field(0, description="Grows while the holder is alive.")
+    seconds: float = Field(
+        0, ge=0, description="How long the job has been followed, by the monotonic clocks of its followers' hosts."
+    )
     ending: bool = Field(
         default=False, description="Whether the job received a notice to stop; then no attempt continues it."
     )
@@ -45,60 +56,107 @@ class Lease(Document):
 class Hold:
     """A lease that this process holds. A thread keeps it alive until `release`.
 
-    lost: set when another attempt takes it over; then the job belongs to that attempt.
+    lost: set when another attempt takes it over; then the job belongs to that attempt. handed: see `hand_over`.
     """
 
     def __init__(self, store: Store, key: str, lease: Lease) -> None:
         self.lost = threading.Event()
         self._lease = lease
+        self._since = time.monotonic() - lease.seconds
+        self._until, self.handed = math.inf, False
         self._store, self._key = store, key
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep_alive, name="lease", daemon=True)
         self._thread.start()
 
-    def point_at(self, attempt: str, started: datetime, *, ending: bool = False) -> None:
-        """Set the attempt whose job computes: an earlier one, or the holder. Does nothing if the lease names it."""
+    def point_at(self, attempt: str, started: datetime, *, seconds: float = 0.0, ending: bool = False) -> None:
+        """Set the attempt whose job computes: an earlier one, or the holder. Does nothing if the lease names it.
+
+        seconds: how long that job has been followed so far.
+        """
         if self._lease.attempt != attempt:
             changed = {"attempt": attempt, "started": started, "ending": ending}
+            self._since = time.monotonic() - seconds
             self._lease = self._lease.model_copy(update=changed)
             self._beat(changed)
 
     def is_ours(self) -> bool:
         """Whether no other attempt has taken the lease over in the store. True if the store does not answer."""
-        with suppress(Unavailable):
+        with suppress(RatchetError):
             found = _read(self._store, self._key)
-            if found is not None and found[0].holder != self._lease.holder:
+            if found is not None and found.lease.holder != self._lease.holder:
                 self.lost.set()
         return not self.lost.is_set()
 
+    def hand_over(self, for_s: float = 0.0) -> bool:
+        """Leave the lease in the store for a later attempt, which takes it over; `release` does nothing from now on.
+
+        Returns whether it was still ours: what another attempt has cannot be left. for_s: how long it beats at most
+        until then. With 0 this process may end: others wait STALE_S after this beat.
+        """
+        self._until = time.monotonic() + for_s
+        if for_s <= 0:
+            self._over.set()
+            self._thread.join()
+            with suppress(RatchetError):
+                self._beat({"process": None})
+        self.handed = self.is_ours()
+        return self.handed
+
     def release(self) -> bool:
-        """Release the lease. Returns whether it was still ours."""
+        """Release the lease, unless it was handed over. Returns whether it was still ours."""
+        if self.handed:
+            return True
         self._over.set()
         self._thread.join()
         while True:
             found = _read(self._store, self._key)
-            if found is None or found[0].holder != self._lease.holder:
+            if found is None or found.lease.holder != self._lease.holder:
                 self.lost.set()
                 return False
-            if self._store.delete(self._key, expected=found[1]):
+            if self._store.delete(self._key, expected=found.etag):
                 return True
 
     def _keep_alive(self) -> None:
-        while not self._over.wait(BEAT_S) and not self.lost.is_set():
+        while not self._over.wait(BEAT_S) and not self.lost.is_set() and time.monotonic() < self._until:
             try:
                 self._beat()
-            except Unavailable:
+            except RatchetError:
                 continue  # it is still ours; if the store does not answer for long, others see no beat
 
     def _beat(self, changed: Mapping[str, object] = MappingProxyType({})) -> None:
         while True:  # until it is stored: the beat of our thread must not undo a change of the attempt
             found = _read(self._store, self._key)
-            if found is None or found[0].holder != self._lease.holder:
+            if found is None or found.lease.holder != self._lease.holder:
                 self.lost.set()
                 return
-            ours = found[0].model_copy(update={**changed, "beat": found[0].beat + 1})
-            if self._store.replace(self._key, seal(ours), expected=found[1]):
+            seconds = time.monotonic() - self._since
+            ours = found.lease.model_copy(update={**changed, "beat": found.lease.beat + 1, "seconds": seconds})
+            if self._store.replace(self._key, seal_again(found.data, found.lease, ours), expected=found.etag):
                 return
+
+
+class Silence:
+    """How long the holder of a lease has not been heard, as one who looks again and again may count it."""
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = None
+        """The lease as it was at the last look."""
+        self._silent_s = self._looked = 0.0
+
+    def is_stale(self, lease: Lease, asked: float) -> bool:
+        """Whether the holder is dead, after a look that has the answer now. asked: `time.monotonic()` of its begin.
+
+        What counts is the time between two looks, and no more than STALL_S of it: the store may have been away. After a
+        look that took longer than STALL_S the count begins again.
+        """
+        now, seen = time.monotonic(), self.lease
+        if seen is None or (lease.holder, lease.beat) != (seen.holder, seen.beat) or now - asked > STALL_S:
+            self._silent_s = 0.0
+        else:
+            self._silent_s += min(asked - self._looked, STALL_S)
+        self.lease, self._looked = lease, now
+        return self._silent_s > STALE_S
 
 
 class Waiter:
@@ -111,26 +169,26 @@ class Waiter:
         later one: the two would take it from each other without end.
         """
         self._store, self._key, self._new, self._succeeds = store, key, lease, succeeds
-        self._seen: Lease | None = None
-        self._since = 0.0
+        self._silence = Silence()
         self.predecessor: Lease | None = None
         """The old lease, after a takeover: its job may still run."""
 
     def take(self) -> Hold | None:
         """Take the lease if it is free, stale, of a dead process, or of an earlier try. None: call again later."""
         while True:
+            asked = time.monotonic()
             found = _read(self._store, self._key)
             if found is None:
                 taken = self._store.create(self._key, seal(self._new))
                 return Hold(self._store, self._key, self._new) if taken else None
-            current, etag = found
+            current = found.lease
             ours = (current.run_id, current.installation) == (self._new.run_id, self._new.installation)
             earlier = self._succeeds and ours
             dead = current.process is not None and current.process.is_dead()
-            if not (earlier or dead or self._is_stale(current)):
+            if not (earlier or dead or self._silence.is_stale(current, asked)):
                 return None
             taken_over = self._new.model_copy(update={"beat": current.beat + 1})
-            if self._store.replace(self._key, seal(taken_over), expected=etag):
+            if self._store.replace(self._key, seal(taken_over), expected=found.etag):
                 self.predecessor = current
                 return Hold(self._store, self._key, taken_over)
             # It changed since it was read. A beat does not change our right to the lease: read again.
@@ -138,13 +196,7 @@ class Waiter:
     @property
     def holder(self) -> Lease | None:
         """The lease of another attempt, at the last `take`."""
-        return self._seen
-
-    def _is_stale(self, current: Lease) -> bool:
-        now = time.monotonic()
-        if self._seen is None or (current.holder, current.beat) != (self._seen.holder, self._seen.beat):
-            self._seen, self._since = current, now
-        return now - self._since > STALE_S
+        return self._silence.lease
 
 
 def new_lease(run_id: str, attempt: str, *, installation: str = "") -> Lease:
@@ -162,10 +214,10 @@ def new_lease(run_id: str, attempt: str, *, installation: str = "") -> Lease:
 def mark_ending(store: Store, key: str, holder: str) -> bool:
     """Record that a holder's job is ending. False if another attempt has taken the lease over: the job continues."""
     while (found := _read(store, key)) is not None:
-        current, etag = found
-        if current.holder != holder:
+        if found.lease.holder != holder:
             return False
-        if store.replace(key, seal(current.model_copy(update={"ending": True})), expected=etag):
+        ending = found.lease.model_copy(update={"ending": True})
+        if store.replace(key, seal_again(found.data, found.lease, ending), expected=found.etag):
             return True
     return True
 
@@ -173,11 +225,17 @@ def mark_ending(store: Store, key: str, holder: str) -> bool:
 def holder_of(store: Store, key: str) -> Lease | None:
     """The lease in the store, if there is one."""
     found = _read(store, key)
-    return found[0] if found else None
+    return found.lease if found else None
 
 
-def _read(store: Store, key: str) -> tuple[Lease, str] | None:
-    """The lease and its etag. A damaged lease has no beat, so it becomes stale."""
+class _Found(NamedTuple):
+    lease: Lease
+    etag: str
+    data: bytes
+
+
+def _read(store: Store, key: str) -> _Found | None:
+    """The lease in the store. A damaged lease has no beat, so it becomes stale; see also OF_ANOTHER_RELEASE."""
     entry = store.head(key)
     if entry is None:
         return None
@@ -186,9 +244,14 @@ def _read(store: Store, key: str) -> tuple[Lease, str] | None:
     except FileNotFoundError:
         return None
     try:
-        return unseal(
-            data, Lease, where=f"{store.uri}/{key}", remedy="wait until it is stale and another attempt takes it over"
-        ), entry.etag
+        remedy = "wait until it is stale and another attempt takes it over"
+        found = unseal(data, Lease, where=f"{store.uri}/{key}", remedy=remedy)
     except CorruptArtifact:
-        unknown = Lease(run_id="?", attempt="?", holder="?", started=datetime.fromtimestamp(0, UTC))
-        return unknown, entry.etag
+        found = _unknown("?", "?")
+    except OtherRelease:
+        found = _unknown(OF_ANOTHER_RELEASE, entry.etag)
+    return _Found(found, entry.etag, data)
+
+
+def _unknown(name: str, holder: str) -> Lease:
+    return Lease(run_id=name, attempt=name, holder=holder, started=datetime.fromtimestamp(0, UTC))

@@ -3,25 +3,28 @@
 A change here violates the promise of the project when: an output can be seen before all outputs of its manifest are
 durable; a published result can change; or two attempts can publish different results under one fingerprint. There are
 two exceptions, which keep what they replace: a rebuild that a person asked for replaces the manifest in one step, and
-`set_aside` takes that of a register away whose decision no longer holds.
+`set_aside` takes that of a register away whose decision no longer holds. A third keeps nothing: a purge takes out what
+was made of rows that it removes.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from posixpath import commonpath
+from types import MappingProxyType
 
 from pydantic import JsonValue
 
 from ratchet.contracts import paths
 from ratchet.contracts.document import Document
-from ratchet.contracts.errors import CorruptArtifact, PublishConflict, Unavailable
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease, PublishConflict, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.result import Artifact, PublishedResult, StageResult
 from ratchet.contracts.stage_environment import StageEnvironment
 from ratchet.store.artifacts import cache_copy, fetch, sha256_file
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
 from ratchet.store.cache import scratch
 from ratchet.store.sealed import seal, unseal
 
@@ -29,6 +32,7 @@ _REMEDY = "run again; the run moves the damaged result aside and computes it aga
 MANIFEST = "manifest"  # the name that reports a damaged manifest
 _TRIES = 3
 _THREADS = 2
+_FEW = 8
 
 
 class Transaction:
@@ -140,7 +144,7 @@ class Transaction:
         """
         try:
             existing = find_result(self._store, self._prefix)
-        except CorruptArtifact:
+        except (CorruptArtifact, OtherRelease):
             return  # nobody can say what it names; what it does not name is collected later
         if existing is not None or not self._sent:
             self._delete(existing)
@@ -185,7 +189,7 @@ def find_result(store: Store, prefix: str) -> PublishedResult | None:
         data = store.read(key)
     except FileNotFoundError:
         return None
-    return _parse(store, key, data)
+    return parse(store, key, data)
 
 
 def read_manifest(store: Store, key: str) -> PublishedResult:
@@ -194,18 +198,29 @@ def read_manifest(store: Store, key: str) -> PublishedResult:
         data = store.read(key)
     except FileNotFoundError:
         raise CorruptArtifact(f"{store.uri}/{key} is gone", remedy=_REMEDY) from None
-    return _parse(store, key, data)
+    return parse(store, key, data)
 
 
-def verify(store: Store, found: PublishedResult, *, quick: bool = False) -> list[str]:
+def verify(
+    store: Store,
+    found: PublishedResult,
+    *,
+    quick: bool = False,
+    compared: Mapping[str, str] = MappingProxyType({}),
+    stored: Mapping[str, Entry] = MappingProxyType({}),
+) -> list[str]:
     """Names of the outputs that are missing, cut or changed. quick: compare only sizes; readers check digests anyway.
 
     For a file in this machine's cache, also compares the size in the store, because readers here do not access it.
+    compared: etags that files had when their bytes were last compared, by key. Of those that have them still only the
+    size is compared, and all of them are asked for with one listing. stored: files that were listed just now.
     """
+    listed = stored or _listed(store, [one.key for one in found.result.outputs.values() if one.key in compared])
 
     def whole(artifact: Artifact) -> bool:
-        entry = store.head(artifact.key)
-        if quick or entry is None or entry.bytes != artifact.bytes:
+        entry = listed.get(artifact.key) or store.head(artifact.key)
+        known = entry is not None and compared.get(artifact.key) == entry.etag
+        if quick or known or entry is None or entry.bytes != artifact.bytes:
             return entry is not None and entry.bytes == artifact.bytes
         with scratch() as folder:
             try:
@@ -219,11 +234,20 @@ def verify(store: Store, found: PublishedResult, *, quick: bool = False) -> list
         return [name for name, good in zip(outputs, pool.map(whole, outputs.values()), strict=True) if not good]
 
 
-def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[str]:
+def _listed(store: Store, keys: Sequence[str]) -> dict[str, Entry]:
+    """What the folder of many files has in it; nothing for a few, which are asked for one by one."""
+    place = commonpath(keys) if len(keys) > _FEW else ""
+    return {entry.key: entry for entry in store.list(place)} if place else {}
+
+
+def discard_damaged(
+    store: Store, prefix: str, *, quick: bool = False, compared: Callable[[], Mapping[str, str]] = dict
+) -> list[str]:
     """Verify the result under a prefix; if it is damaged, move its manifest aside, so that a run computes it again.
 
-    Returns the names of the damaged outputs, or MANIFEST; an empty list if the result is intact. Overwrites nothing:
-    the manifest goes to `damaged/` below the prefix, and the outputs stay in place until `collect` deletes them.
+    Returns the names of the damaged outputs, or MANIFEST; an empty list if the result is intact. quick, compared: see
+    `verify`; asked for only where there is a result. Overwrites nothing: the manifest goes to `damaged/` below the
+    prefix, and the outputs stay in place until `collect` deletes them.
     """
     key = paths.manifest(prefix)
     entry = store.head(key)
@@ -231,7 +255,7 @@ def discard_damaged(store: Store, prefix: str, *, quick: bool = False) -> list[s
         return []
     try:
         found = find_result(store, prefix)
-        damaged = verify(store, found, quick=quick) if found else []
+        damaged = verify(store, found, quick=quick, compared=compared()) if found else []
     except CorruptArtifact:
         damaged = [MANIFEST]
     if damaged:
@@ -266,6 +290,7 @@ def _copy_aside(store: Store, prefix: str) -> str | None:
     return kept
 
 
-def _parse(store: Store, key: str, data: bytes) -> PublishedResult:
+def parse(store: Store, key: str, data: bytes) -> PublishedResult:
+    """The result whose manifest has these bytes. Raises CorruptArtifact, and OtherRelease."""
     result = unseal(data, StageResult, where=f"{store.uri}/{key}", remedy=_REMEDY)
     return PublishedResult(key=key, result=result, reused=True)

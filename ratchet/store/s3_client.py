@@ -10,20 +10,27 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import boto3
+import botocore.session
 from boto3.exceptions import Boto3Error
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     ConnectionError,  # noqa: A004 - botocore's, which is no OSError
+    CredentialRetrievalError,
     HTTPClientError,
     IncompleteReadError,
+    MetadataRetrievalError,
+    NoAuthTokenError,
     NoCredentialsError,
     ResponseStreamingError,
+    SSOError,
+    TokenRetrievalError,
 )
 
-from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from ratchet.store.bucket_service import service_of
+from ratchet.store.renewed_keys import RenewedKeys, follow_keys
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -33,15 +40,37 @@ READ_TIMEOUT_S = 30  # without a byte
 TRIES = 5
 CONNECTIONS = 16
 ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
-_CUT = (ConnectionError, HTTPClientError, IncompleteReadError, ResponseStreamingError)
+CUT = (ConnectionError, HTTPClientError, IncompleteReadError, ResponseStreamingError)
+"""Errors of a connection that was not made, or broke."""
 _TRANSIENT = frozenset(
     {"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "BadDigest", "409"}
     | {"ConditionalRequestConflict", "OperationAborted", "IncompleteBody"}
 )
+_NO_KEYS = (
+    NoCredentialsError,
+    CredentialRetrievalError,
+    MetadataRetrievalError,
+    NoAuthTokenError,
+    SSOError,
+    TokenRetrievalError,
+)
+"""A source of keys that has none at the moment, such as an instance's role or a file that is being replaced."""
+_BARE = frozenset({"400", "403"})
+"""What botocore gives as the code of a refusal without a body."""
+_MENDED = frozenset({"400"})
+"""Such a refusal, if the next request was none: what was wrong with it is over."""
+_UNKNOWN_KEYS = frozenset({"SignatureDoesNotMatch", "InvalidAccessKeyId"})
+"""Refusals of keys that are wrong, or that were read from a file that was half written."""
+GIVE_KEYS = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write a shared credentials file, or check the role of this "
+    "machine; run again if no retry follows"
+)
+"""What to do where there are no keys."""
 _RENEW = "renew the AWS credentials; run again if no retry follows"
+_SET_CLOCK = "set the clock of this machine; run again if no retry follows"
 _RENEWABLE = {
-    **dict.fromkeys(("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"), _RENEW),
-    "RequestTimeTooSkewed": "set the clock of this machine; run again if no retry follows",
+    **dict.fromkeys(("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"), _RENEW),
+    **dict.fromkeys(("RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"), _SET_CLOCK),
 }
 """Answers that end when a person acts, and what that is. They say nothing about what was asked for."""
 _Result = TypeVar("_Result")
@@ -50,25 +79,35 @@ _Result = TypeVar("_Result")
 class Connection:
     """A client of one bucket's service, with the standard AWS settings: environment, shared files, instance roles.
 
-    With AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL the path names the bucket, as servers other than AWS expect.
+    With an address of its own (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or in the bucket's profile) the path names the
+    bucket, as servers other than AWS expect.
     """
 
     def __init__(self, bucket: str) -> None:
         self._bucket = bucket
-        own = environment().s3_endpoint
+        service = service_of(bucket)
         config = Config(
             connect_timeout=CONNECT_TIMEOUT_S,
             read_timeout=READ_TIMEOUT_S,
             max_pool_connections=CONNECTIONS,
             retries=None if "AWS_MAX_ATTEMPTS" in os.environ else {"mode": "standard", "total_max_attempts": TRIES},
-            s3={"addressing_style": "path"} if own else None,
+            s3={"addressing_style": "path"} if service.endpoint else None,
         )
         try:
-            self._session = boto3.session.Session()
+            core = botocore.session.Session(profile=service.profile)
+            with loading_errors(f"bucket {bucket}"):
+                follow_keys(core)
+                core.get_credentials()  # a process or a container's role is asked here, and the client takes its answer
+            self._session = boto3.session.Session(botocore_session=core)
             region = self._session.region_name or "us-east-1"
-            self.client: S3Client = self._session.client("s3", region_name=region, config=config)
+            address = service.endpoint if service.profile else None
+            self.client: S3Client = self._session.client("s3", region_name=region, config=config, endpoint_url=address)
         except (BotoCoreError, ValueError) as error:
             raise ConfigurationError(f"S3 cannot be set up: {error}", remedy="correct the AWS settings") from error
+
+    @property
+    def _where(self) -> str:
+        return f"bucket {self._bucket} at {self.endpoint}"
 
     @property
     def endpoint(self) -> str:
@@ -77,10 +116,11 @@ class Connection:
 
     def delta_options(self) -> dict[str, str]:
         """Storage options for a Delta table. They contain credentials."""
-        credentials = self._session.get_credentials()
-        if credentials is None:
-            raise self.explain(NoCredentialsError())
-        frozen = credentials.get_frozen_credentials()
+        with loading_errors(self._where):
+            credentials = self._session.get_credentials()
+            if credentials is None:
+                raise NoCredentialsError
+            frozen = credentials.get_frozen_credentials()
         options = {
             "AWS_REGION": self.client.meta.region_name,
             "AWS_ACCESS_KEY_ID": frozen.access_key or "",
@@ -101,7 +141,8 @@ class Connection:
     def store_errors(self, key: str = "") -> Iterator[None]:
         """Turn the client's errors into ours, and an absent object into FileNotFoundError."""
         try:
-            yield
+            with key_errors(self._where):
+                yield
         except (BotoCoreError, ClientError, Boto3Error) as error:
             cause = _cause(error)
             if key and isinstance(cause, ClientError) and error_code(cause) in ABSENT:
@@ -110,28 +151,74 @@ class Connection:
 
     def explain(self, error: BaseException) -> RatchetError:
         """The error for people that an error of the client means."""
-        where = f"bucket {self._bucket} at {self.endpoint}"
+        where = self._where
         if isinstance(error, ClientError):
+            error = self._with_body(error)
             code, status = error_code(error), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             message = error.response.get("Error", {}).get("Message", "")
             if code == "NoSuchBucket" or code in ABSENT:
                 return ConfigurationError(
                     f"{where}: the bucket does not exist", remedy="create the bucket, or correct its name"
                 )
-            if status >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _TRANSIENT | _RENEWABLE.keys():
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _TRANSIENT | _RENEWABLE.keys() | _MENDED:
                 return Unavailable(f"{where}: answered {code}: {message}", remedy=_RENEWABLE.get(code))
+            if code in _UNKNOWN_KEYS and self._keys_are_fresh():
+                return Unavailable(f"{where}: answered {code}: {message}", remedy=_RENEW)
             return ConfigurationError(
                 f"{where}: refused with {code}: {message}",
                 remedy="check the AWS credentials, the region, and the rights to get, put, delete and list",
             )
-        if isinstance(error, (*_CUT, Boto3Error)):
+        if isinstance(error, (*CUT, Boto3Error)):
             return Unavailable(f"{where}: does not answer: {error}")
-        if isinstance(error, NoCredentialsError):
-            return ConfigurationError(
-                f"{where}: there are no credentials",
-                remedy="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write a shared credentials file",
-            )
         return ConfigurationError(f"{where}: {error}", remedy="correct the AWS settings")
+
+    def _keys_are_fresh(self) -> bool:
+        keys = self._session.get_credentials()
+        return isinstance(keys, RenewedKeys) and keys.is_fresh()
+
+    def _with_body(self, error: ClientError) -> ClientError:
+        """The same refusal with the service's code: the answer to a HEAD request has a status alone.
+
+        So expired keys and a wrong clock look like a wrong request (400) or a missing right (403).
+        """
+        if error_code(error) in _BARE:
+            try:
+                self.client.list_objects_v2(Bucket=self._bucket, MaxKeys=1)
+            except ClientError as spoken:
+                return spoken
+            except BotoCoreError:
+                return error
+        return error
+
+
+@contextmanager
+def key_errors(where: str) -> Iterator[None]:
+    """Raise Unavailable where the source of the keys has none at the moment, or has only expired ones."""
+    try:
+        yield
+    except _NO_KEYS as error:
+        raise Unavailable(f"{where}: there are no credentials: {error}", remedy=GIVE_KEYS) from error
+    except RuntimeError as error:
+        if "refreshed credentials" not in str(error):  # botocore's, for a source that still has the old ones
+            raise
+        raise Unavailable(f"{where}: {error}", remedy=_RENEW) from error
+
+
+@contextmanager
+def loading_errors(where: str) -> Iterator[None]:
+    """Raise Unavailable where keys are loaded and their source fails: a service, or a process of the AWS settings.
+
+    A process may be absent, or print half a document. Errors of the settings themselves stay botocore's.
+    """
+    try:
+        with key_errors(where):
+            yield
+    except (ClientError, *CUT) as error:  # of the service that gives the keys
+        raise Unavailable(f"{where}: {error}", remedy="check the role that gives this machine its keys") from error
+    except BotoCoreError:
+        raise
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"{where}: the credentials cannot be loaded: {error}", remedy=GIVE_KEYS) from error
 
 
 def error_code(error: ClientError) -> str:
@@ -144,7 +231,7 @@ def retry_unavailable(once: Callable[[], _Result]) -> _Result:
     for attempt in range(1, TRIES):
         try:
             return once()
-        except _CUT:
+        except CUT:
             pause(attempt)
     return once()
 

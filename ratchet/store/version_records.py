@@ -1,6 +1,7 @@
-"""The records of registered versions in the store, each written once.
+"""The records of registered versions in the store, each written once; a purge alone masks words of the verdict.
 
-A change here violates the promise of the project when a record can change, or is read although its bytes have changed.
+A change here violates the promise of the project when a record can change in any other way, or is read although its
+bytes have changed.
 """
 
 from ratchet.contracts import paths
@@ -20,11 +21,11 @@ def keep_record(store: Store, record: VersionRecord) -> bytes:
 
 
 def read_record(store: Store, model: str, version: str, digest: str | None = None) -> VersionRecord:
-    """The record of a version. digest: of the model; without it, the newest one of that number.
+    """The record of a version. digest: of the model; without it, of that number the one that was registered last.
 
     Raises ConfigurationError where there is none, and CorruptArtifact where it is damaged.
     """
-    entries = sorted(store.list(paths.version_records(model)), key=lambda entry: entry.modified_ns)
+    entries = _in_order(store, model)
     found = [entry.key for entry in entries if _number(entry) == version]
     if digest is not None:
         found = [key for key in found if key == paths.version_record(model, version, digest)]
@@ -37,12 +38,7 @@ def read_record(store: Store, model: str, version: str, digest: str | None = Non
             if known
             else "check --store and the name of the model; versions of earlier releases have no record",
         )
-    where = f"{store.uri}/{found[-1]}"
-    record = unseal(store.read(found[-1]), VersionRecord, where=where, remedy=_REMEDY)
-    if (record.model, record.version) != (model, version) or digest not in {None, record.digest}:
-        other = f"{record.model} version {record.version} ({paths.short(record.digest)})"
-        raise CorruptArtifact(f"{where} is the record of {other}", remedy=_REMEDY)
-    return record
+    return max((_read(store, key, model, version, digest) for key in found), key=lambda record: record.registered)
 
 
 def find_record(store: Store, model: str, version: str, digest: str) -> VersionRecord | None:
@@ -51,7 +47,7 @@ def find_record(store: Store, model: str, version: str, digest: str) -> VersionR
     A registry that was restored may have given the model another number since. Raises CorruptArtifact where the record
     is damaged.
     """
-    entries = sorted(store.list(paths.version_records(model)), key=lambda entry: entry.modified_ns)
+    entries = _in_order(store, model)
     numbers = map(_number, entries)
     known = [
         number
@@ -64,9 +60,31 @@ def find_record(store: Store, model: str, version: str, digest: str) -> VersionR
 
 
 def versions(store: Store, model: str) -> list[str]:
-    """The versions of a model that have a record, oldest first."""
-    entries = sorted(store.list(paths.version_records(model)), key=lambda entry: entry.modified_ns)
+    """The versions of a model that have a record, in the order of their numbers."""
+    entries = _in_order(store, model)
     return list(dict.fromkeys(map(_number, entries)))
+
+
+def versions_of(store: Store, pipeline: str) -> list[VersionRecord]:
+    """The records of a pipeline, of all models that it has trained, each model's newest version first."""
+    entries = list(store.list(paths.version_records()))
+    models = dict.fromkeys(entry.key.split("/")[1] for entry in entries)
+    found = (read_record(store, model, version) for model in models for version in reversed(versions(store, model)))
+    return [record for record in found if record.pipeline == pipeline]
+
+
+def _read(store: Store, key: str, model: str, version: str, digest: str | None) -> VersionRecord:
+    where = f"{store.uri}/{key}"
+    record = unseal(store.read(key), VersionRecord, where=where, remedy=_REMEDY)
+    if (record.model, record.version) != (model, version) or digest not in {None, record.digest}:
+        other = f"{record.model} version {record.version} ({paths.short(record.digest)})"
+        raise CorruptArtifact(f"{where} is the record of {other}", remedy=_REMEDY)
+    return record
+
+
+def _in_order(store: Store, model: str) -> list[Entry]:
+    """By number: 9 before 10. When a file was written says less, as a purge and a copy of the store write it again."""
+    return sorted(store.list(paths.version_records(model)), key=lambda entry: (len(_number(entry)), _number(entry)))
 
 
 def _number(entry: Entry) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 
-ARTIFACTS = f"{paths.tracking()}/artifacts"
+ARTIFACTS = f"{paths.TRACKING}/artifacts"
 """The key of the artifacts in a store."""
 _COLUMNS = (
     ("experiments", "artifact_location"),

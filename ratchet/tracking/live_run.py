@@ -12,6 +12,11 @@ _MOST_METRICS = 1000
 """In one request, by MLflow's limits."""
 
 
+def experiment_of(pipeline: str) -> str:
+    """The name of the experiment with the trainings of a pipeline."""
+    return f"{pipeline}.training"
+
+
 class Point(NamedTuple):
     """A value of a metric. milliseconds: since 1970."""
 
@@ -31,7 +36,7 @@ class LiveRun:
     def __init__(self, uri: str, *, pipeline: str, training: str) -> None:
         """training: what the run is named and found by, such as `<run id> train`."""
         self._client = RestClient(uri)
-        self._experiment, self._training = f"{pipeline}.training", training.replace("'", "")
+        self._experiment, self._training = experiment_of(pipeline), training.replace("'", "")
         self._id: str | None = None
 
     def write(self, points: Sequence[Point]) -> None:

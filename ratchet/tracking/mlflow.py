@@ -123,7 +123,7 @@ def local_uri(store: FileStore) -> str:
 
 
 def _in_folder(store: FileStore, work: Callable[[Tracker], _T]) -> _T:
-    folder = store.root / paths.tracking()
+    folder = store.root / paths.TRACKING
     make_folders(folder)
     with _hold_lock(folder), _tracking_errors(str(folder)):
         artifacts = f"{store.uri}/{ARTIFACTS}"
@@ -131,7 +131,7 @@ def _in_folder(store: FileStore, work: Callable[[Tracker], _T]) -> _T:
         try:
             return work(_tracker(local_uri(store), artifacts=artifacts, address=local_uri(store)))
         finally:
-            store.adopt(paths.tracking())
+            store.adopt(paths.TRACKING)
 
 
 def _in_bucket(store: Store, scratch: Path, work: Callable[[Tracker], _T]) -> _T:

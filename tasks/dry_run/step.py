@@ -62,7 +62,16 @@ def try_training(spec: PipelineSpec, folder: Path, encoded: EncodedDay | None, r
             loss, mass = load_loss(spec.train.objective, kind, folder)
             report.step(f"one step of training with {file}" if file else "one step of training")
             weighted, grouped = bool(spec.with_role("weight")), spec.group is not None
-            try_own_code(description, folder, _CPU, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
+            try_own_code(
+                description,
+                folder,
+                _CPU,
+                loss=loss,
+                mass=mass,
+                weighted=weighted,
+                grouped=grouped,
+                precision=spec.train.precision,
+            )
             if encoded is not None:
                 _step(spec, folder, description, fitted, encoded)
     except Exception as error:

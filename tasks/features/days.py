@@ -15,6 +15,7 @@ from ratchet.contracts.made_columns import made_columns
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.snapshot import SnapshotDay
+from ratchet.contracts.stored import take
 from ratchet.contracts.summaries import Check, FeatureDay
 from ratchet.contracts.widths import widths
 from ratchet.model.derivation import FILE, Derive, load_derive
@@ -79,7 +80,7 @@ def encode_days(ctx: StageContext, wanted: Sequence[SnapshotDay]) -> list[KeptDa
         common=_parts(ctx),
         identity=partial(_identity, ctx.spec),
         make=partial(_make, ctx, derive),
-        read=lambda found: KeptDay.model_validate(found.result.summary),
+        read=lambda found: take(KeptDay, found.result.summary),
     )
     return list(parts.build(wanted, memory=max((_memory(ctx, day) for day in wanted), default=0)).values())
 

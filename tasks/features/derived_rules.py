@@ -21,7 +21,9 @@ def derived_rules(spec: PipelineSpec) -> dict[str, dict[str, object]]:
     """The rules that the checks of a day depend on, by column."""
     keys = {"allowed", "min", "max", "max_null"}
     return {
-        name: column.model_dump(mode="json", include=keys) for name, column in spec.columns.items() if column.derived
+        name: {**column.model_dump(mode="json", include=keys), **({"warns": True} if column.warns else {})}
+        for name, column in spec.columns.items()
+        if column.derived
     }
 
 
@@ -68,7 +70,9 @@ class DerivedTally:
     def failed(self, day: date) -> tuple[Check, ...]:
         """The failed checks. A column without any value is a warning, unless max_null allows it."""
         return tuple(
-            check for name, rule in self._rules.items() for check in _check(day, name, rule, self.columns[name])
+            check.model_copy(update={"severity": "warning"}) if check.key.rpartition(".")[2] in rule.warns else check
+            for name, rule in self._rules.items()
+            for check in _check(day, name, rule, self.columns[name])
         )
 
 

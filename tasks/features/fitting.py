@@ -27,7 +27,7 @@ def fit(
     min_count: int,
     statistics: Source | None = None,
 ) -> FittedState:
-    """numbers: moments of each numeric column and vector over all days. counts, quantiles: of each day.
+    """numbers: moments of each numeric column and vector over all days. counts, quantiles: of blocks of days.
 
     The weights of lists stay as they are. statistics: what those of categories are made of, if there are any.
     """

@@ -1,10 +1,12 @@
 """Where the numbers of a column lie: a small summary of each day, and quantiles of several days together.
 
-A summary has at most POINTS values of a column with the number of rows that each stands for. So the rank of a quantile
-of any number of days is off by at most half a POINTS-th of their rows.
+A summary of a day has at most POINTS values of a column with the number of rows that each stands for, and one of
+several days at most KEPT, and the least and the greatest one for no rows. So the rank of a quantile is off by at most
+half a POINTS-th of their rows, and by half a KEPT-th for each time that days were put together and had more: six times
+for a year, see ratchet.runtime.blocks. Both numbers are powers of two, so that rows are added without rounding.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ from tasks.features.statistics import transformed
 
 POINTS = 512
 """Values of a column that a day's summary has at most; all that there are, if there are fewer."""
+KEPT = 2048
+"""Values of a column that the summary of several days has at most, beside its two ends."""
 
 _SORTED = 131_072
 """Values that are sorted as they are, or looked at at once."""
@@ -70,6 +74,34 @@ def _at_ranks(values: NDArray[np.float64], ranks: NDArray[np.int64]) -> NDArray[
     left_out = np.cumsum(np.where(wanted, 0, rows))
     found: NDArray[np.float64] = chosen[ranks - left_out[np.searchsorted(ends, ranks, side="right")]]
     return found
+
+
+def add_summaries(parts: Sequence[Summary]) -> Summary:
+    """The summary of several parts of the rows."""
+    found = [np.zeros((0, 3))]
+    for column in sorted({float(column) for part in parts for column in np.unique(part[:, 0])}):
+        value, rows = _thinned(*_sorted(part[part[:, 0] == column] for part in parts))
+        found.append(np.stack([np.full(len(value), column), value, rows], axis=1))
+    return np.concatenate(found)
+
+
+def _sorted(parts: Iterable[Summary]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """All values that differ, ascending, and the rows that each stands for."""
+    points = np.concatenate([*parts])
+    value, place = np.unique(points[:, 1], return_inverse=True)
+    return value, np.bincount(place, weights=points[:, 2], minlength=len(value)).astype(np.float64)
+
+
+def _thinned(value: NDArray[np.float64], rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The values as they are, or those in the middle of KEPT equal parts of the rows, and the two ends for no rows."""
+    if len(value) <= KEPT + 2:
+        return value, rows
+    below = np.cumsum(rows)
+    part = below[-1] / KEPT
+    chosen = value[np.searchsorted(below, (np.arange(KEPT) + 0.5) * part)]
+    found, place = np.unique(np.concatenate([value[[0, -1]], chosen]), return_inverse=True)
+    parts = np.bincount(place, weights=np.r_[0.0, 0.0, np.ones(KEPT)], minlength=len(found))
+    return found, parts.astype(np.float64) * part
 
 
 def edges(days: Iterable[Summary], column: int, bins: int) -> NDArray[np.float64]:

@@ -10,9 +10,9 @@ from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.summaries import Check, FeatureSet, Validation
 from ratchet.model.arrays import read_array
 from ratchet.model.fitted_state import FittedState
-from ratchet.model.hashing import Ids
 from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
+from ratchet.runtime.shares import finished_share
 from tasks.features.category_statistics import Source
 from tasks.features.day import categorical, numeric, reads, statistical
 from tasks.features.days import KeptDay, encode_days
@@ -20,6 +20,7 @@ from tasks.features.fitting import fit
 from tasks.features.refusals import refuse_unlearnable
 from tasks.features.split import refit_days, split
 from tasks.features.statistics import Moments, merge
+from tasks.features.sums import WindowSums
 
 _MOST_EXCLUDED = 0.5
 
@@ -33,6 +34,8 @@ def run(ctx: StageContext) -> Finished:
     wanted = [day for day in snapshot.days if day.day not in excluded]
     with ctx.phase("days"):
         days = encode_days(ctx, wanted)
+    if ctx.request.share:
+        return finished_share(days)
     for day in days:
         for name, array in {**day.day.arrays, **day.for_the_fit}.items():
             ctx.transaction.refer(f"{paths.day(day.day.day)}-{name}.npy", array)
@@ -117,31 +120,30 @@ def _name_unlabelled(ctx: StageContext, days: Sequence[KeptDay]) -> None:
 def _fit(ctx: StageContext, days: Sequence[KeptDay], learnt: Sequence[date]) -> FittedState:
     """Fit on some days. learnt: those of them whose rows are trained on from the start."""
     numbers = [merge(column) for column in zip(*(day.numeric for day in days), strict=True)]
-    counts = [read_array(ctx.store, day.categories, ctx.disk, mapped=True) for day in days]
-    quantiles = [read_array(ctx.store, day.quantiles, ctx.disk, mapped=True) for day in days]
+    sums = WindowSums(ctx, days)
     first = [place for place, day in enumerate(days) if day.day.day in learnt]
+    of_learnt = sums.over([days[place].day.day for place in first])
+    found = [*of_learnt, *sums.over([day.day.day for day in days if day.day.day not in learnt])]
     label = merge(days[place].label for place in first)
     refuse_unlearnable(
         ctx.spec,
         learnt,
         label=label,
         numeric=[merge(column) for column in zip(*(days[place].numeric for place in first), strict=True)],
-        counts=[counts[place] for place in first],
+        counts=[one.counts for one in of_learnt],
     )
     return fit(
         numbers,
-        counts,
-        quantiles,
+        [one.counts for one in found],
+        [one.quantiles for one in found],
         merge(day.label for day in days),
         columns=reads(ctx.spec),
         min_count=ctx.spec.train.model.min_count,
-        statistics=_statistics(ctx, days, counts, learnt, label),
+        statistics=_statistics(ctx, days, learnt, label),
     )
 
 
-def _statistics(
-    ctx: StageContext, days: Sequence[KeptDay], counts: Sequence[Ids], learnt: Sequence[date], label: Moments
-) -> Source | None:
+def _statistics(ctx: StageContext, days: Sequence[KeptDay], learnt: Sequence[date], label: Moments) -> Source | None:
     """What statistics of categories are made of, if the pipeline declares any. label: of the days in `learnt`."""
     wanted = statistical(ctx.spec)
     if not wanted:
@@ -151,6 +153,7 @@ def _statistics(
             f"statistics of categories need {FEWEST_DAYS} training days, and there is {len(learnt)}",
             remedy="deliver more days, check the days that validate excluded, or raise source.window_days",
         )
+    counts = [read_array(ctx.store, day.categories, ctx.disk, mapped=True) for day in days]
     sums = [read_array(ctx.store, day.label_sums, ctx.disk, mapped=True) for day in days if day.label_sums]
     return Source(
         wanted=wanted, days=[day.day.day for day in days], counts=counts, sums=sums, learnt=learnt, label=label

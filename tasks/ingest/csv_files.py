@@ -44,7 +44,7 @@ def read_csv(
     traits.extra |= {*present} - {*columns}
     if form.said:
         traits.forms.add(form.said)
-    types = _types(path, form, columns)
+    types = _types(path, form, columns, traits)
     _note_zones(path, day, name, form, types, traits)
     for read in _batches(path, form, columns, types):
         batch = _without_words(read, codes, traits) if given.missing is None else read
@@ -63,8 +63,11 @@ def _without_words(batch: Any, codes: Mapping[str, Sequence[str]], traits: Sourc
     return batch
 
 
-def _types(path: Path, form: CsvForm, columns: dict[str, ColumnType]) -> dict[str, Any]:
-    """The types to parse. A timestamp column has a zone if its first rows have one."""
+def _types(path: Path, form: CsvForm, columns: dict[str, ColumnType], traits: SourceTraits) -> dict[str, Any]:
+    """The types to parse. A timestamp column has a zone, or dates alone, if its first rows have.
+
+    A column of moments is text, so that no date between them is missed.
+    """
     types = {column: pa.string() if kind in LISTS else ARROW[kind] for column, kind in columns.items()}
     times = [column for column, kind in columns.items() if kind == "timestamp"]
     if times:
@@ -73,6 +76,8 @@ def _types(path: Path, form: CsvForm, columns: dict[str, ColumnType]) -> dict[st
             seen = {field.name: field.type for field in reader.schema}
         zoned = (column for column in times if pa.types.is_timestamp(seen[column]) and seen[column].tz)
         types |= dict.fromkeys(zoned, pa.timestamp("us", "UTC"))
+        traits.dates |= {column for column in times if pa.types.is_date(seen[column])}
+        types |= dict.fromkeys((column for column in times if column in traits.moments), pa.string())
     return types
 
 

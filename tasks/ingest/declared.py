@@ -36,7 +36,7 @@ def require(
             day,
             name,
             f"{many} {listed} missing; the file has {', '.join(present) or 'none'}",
-            remedy=remedy or f"deliver {listed}, or change columns.{missing[0]} in the pipeline file",
+            remedy=remedy or f"deliver {listed}, or say in source.names.{missing[0]} what the source calls it",
         )
 
 
@@ -55,7 +55,12 @@ def to_snapshot(
             raise rejection(
                 day,
                 name,
-                f"column {column} is {values.type}, declared {kind}: {error.why}",
+                f"column {column} is {_type_name(values.type)}, declared {kind}: {error.why}",
                 remedy=f"correct the source, or change columns.{column}.type",
             ) from error
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+def _type_name(found: Any) -> str:
+    """Arrow has several kinds of text, which are one to people."""
+    return str(found).replace("large_string", "string").replace("string_view", "string")

@@ -7,7 +7,7 @@ A change here violates the promise of the project when a row of a day and a row 
 rows of the source.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,23 @@ import pyarrow.parquet as pq
 
 from ratchet.contracts import data_versions, paths
 from ratchet.contracts.columns import ColumnType
-from ratchet.contracts.errors import ConfigurationError, DataRejected, SourceChanged, Unavailable
+from ratchet.contracts.errors import ConfigurationError, DataRejected, OtherRelease, SourceChanged, Unavailable
 from ratchet.contracts.fingerprint import flatten
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.readers import Reader
+from ratchet.contracts.removal import Removal
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.snapshot import KeptRows, SnapshotDay
 from ratchet.contracts.source import SqlSource
 from ratchet.contracts.source_columns import as_written
+from ratchet.contracts.stored import take
 from ratchet.runtime.context import StageContext
 from ratchet.runtime.days import DayParts, NewPart
 from ratchet.runtime.delta_listing import SORTED
 from ratchet.store.publishing import Transaction
 from tasks.ingest.day import build
+from tasks.ingest.purged_rows import as_read, purges_of, rest
 from tasks.ingest.row_order import SORT_MEMORY
 from tasks.ingest.schema import arrow_schema
 from tasks.ingest.source_columns import as_declared, in_source
@@ -62,13 +65,16 @@ def keep(
     by_day = {day.day: day for day in days if day.day in held}
     planned = [day for day in ctx.request.source if day.day in by_day]
     causes: list[str] = []
+    purges = purges_of(ctx.store, ctx.spec.name)
 
     def make(wanted: SourceDay, transaction: Transaction, scratch: Path) -> NewPart | None:
         try:
-            file = _day(ctx, reader, columns, wanted, by_day[wanted.day], scratch)
+            file = _day(ctx, reader, columns, wanted, by_day[wanted.day], scratch, purges)
         except _Lost as lost:
             causes.append(lost.cause)
             return None
+        except OtherRelease:
+            raise
         except (SourceChanged, ConfigurationError, Unavailable) as error:
             if wanted.held is None:
                 raise
@@ -101,7 +107,7 @@ def keep(
 
 
 def _read(found: PublishedResult) -> SnapshotDay:
-    return SnapshotDay.model_validate(found.result.summary)
+    return take(SnapshotDay, found.result.summary)
 
 
 def _day(
@@ -111,16 +117,17 @@ def _day(
     wanted: SourceDay,
     day: SnapshotDay,
     scratch: Path,
+    purges: Sequence[Removal],
 ) -> DayFile:
     """The file of a day; without columns that are lost and that the model may not need. Raises _Lost."""
     needed = {name: kind for name, kind in reader.columns.items() if name in reader.needed}
     try:
-        return _rows(ctx, reader.columns, columns, wanted, day, _made(scratch / "all"))
+        return _rows(ctx, reader.columns, columns, wanted, day, _made(scratch / "all"), purges)
     except DataRejected as error:
         if needed == reader.columns:
             raise _Lost(error.cause) from error
     try:
-        return _rows(ctx, needed, columns, wanted, day, _made(scratch / "needed"))
+        return _rows(ctx, needed, columns, wanted, day, _made(scratch / "needed"), purges)
     except DataRejected as error:
         raise _Lost(error.cause) from error
 
@@ -132,16 +139,20 @@ def _rows(
     wanted: SourceDay,
     day: SnapshotDay,
     scratch: Path,
+    purges: Sequence[Removal],
 ) -> DayFile:
     """A day with the columns to read, row for row the day's own file. Raises DataRejected for a column that is lost."""
     source = ctx.spec.source
+    if ctx.spec.joins:
+        raise _Lost("rows of a pipeline with joins are not read again with other columns")
     if not wanted.files:
         raise _Lost(f"{wanted.day}: the source has it no more")
     if isinstance(source, SqlSource):
-        return _queried(ctx.spec, source, wanted.day, dict(read), columns, day, scratch)
+        return _queried(ctx.spec, source, wanted.day, dict(read), columns, day, scratch, purges)
     if wanted.files[0].identity.startswith(SORTED):
         raise _Lost(f"{wanted.day}: the rows of a table with deletion vectors or mapped columns have no order")
-    built = build(ctx.spec, ctx.request.source_root, wanted, columns=dict(read), scratch=scratch)
+    root = ctx.request.source_root
+    built = build(ctx.spec, root, wanted, columns=dict(read), scratch=scratch, purges=purges)
     # Files are read in one order. Those of a Delta table never change; `build` has compared their names with the plan.
     if built.file.rows != day.file.rows or (source.kind == "files" and built.source != day.source):
         raise _Lost(f"{wanted.day}: the source has other rows now than when the day was read; start a new run")
@@ -156,6 +167,7 @@ def _queried(
     columns: dict[str, ColumnType],
     known: SnapshotDay,
     scratch: Path,
+    purges: Sequence[Removal],
 ) -> DayFile:
     """The rows of a query. A database returns them in any order, so both kinds of columns are read and sorted together.
 
@@ -164,7 +176,7 @@ def _queried(
     from tasks.ingest.row_order import in_order
     from tasks.ingest.sql_source import read_query
 
-    own, other = arrow_schema(columns), arrow_schema(read)
+    own, other, (purges, _) = arrow_schema(columns), arrow_schema(read), as_read(source, columns, purges)
     both = pa.schema([*own, *(field.with_name(f"{_OTHER}{field.name}") for field in other)])
     traits = SourceTraits()
     also = {f"{_OTHER}{name}": kind for name, kind in in_source(source, read).items()}
@@ -174,7 +186,7 @@ def _queried(
         both,
         scratch / "both.parquet",
     )
-    with pq.ParquetFile(joined.path) as file:
+    with pq.ParquetFile(rest(joined.path, both, purges, scratch / "rest.parquet").path) as file:
         again = write(
             (batch.select(own.names).cast(own) for batch in file.iter_batches()), own, scratch / "own.parquet"
         )

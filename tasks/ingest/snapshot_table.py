@@ -16,7 +16,7 @@ from ratchet.contracts.errors import CorruptArtifact, Unavailable
 from ratchet.contracts.pipeline import PARTITION
 from ratchet.contracts.result import Artifact
 from ratchet.store.base import Store
-from tasks.ingest.stored_days import TableFile, restorable, table_file
+from tasks.ingest.stored_days import TableFile, file_digest, restorable, table_file
 
 _ATTEMPTS = 20
 _LONGEST_WAIT_S = 1.0
@@ -78,6 +78,34 @@ def commit_past(
     return past
 
 
+def replace_files(store: Store, table: str, after: Mapping[str, TableFile | None]) -> None:
+    """Let the newest version name other files: by the digest of each file what takes its place, None for nothing.
+
+    Raises as `commit`.
+    """
+    uri, options = store.table(table)
+    for attempt in range(_ATTEMPTS):
+        try:
+            opened = DeltaTable(uri, storage_options=options)
+        except TableNotFoundError:  # a first run was killed before its commit
+            return
+        current = _current_files(opened)
+        named = {
+            day: {path: after.get(file_digest(path), file) for path, file in held.items()}
+            for day, held in current.items()
+        }
+        wanted = {day: [file for file in files.values() if file is not None] for day, files in named.items()}
+        changed = {day: files for day, files in wanted.items() if {one.path for one in files} != {*current[day]}}
+        try:
+            _replace(opened, current, {day: files[0] if files else None for day, files in changed.items()})
+        except DeltaError:
+            _wait(attempt)
+        else:
+            store.adopt(f"{table}/_delta_log")
+            return
+    raise Unavailable(f"the snapshot table {table} refused {_ATTEMPTS} commits", remedy="run the command again")
+
+
 def _commit(
     store: Store, table: str, schema: Any, files: Mapping[date, TableFile], on_repair: Callable[[str], None]
 ) -> int:
@@ -89,9 +117,8 @@ def _commit(
             stored = restorable(store, table, current, set(files))
             version = _replace(opened, current, {**stored, **files})
         except DeltaError as error:
-            # Another writer was first: read its commit, after a random wait that separates the writers.
             lost = error
-            time.sleep(random.uniform(0, min(_LONGEST_WAIT_S, 0.01 * 2**attempt)))
+            _wait(attempt)
         else:
             store.adopt(f"{table}/_delta_log")
             for day in stored:
@@ -100,6 +127,11 @@ def _commit(
     raise Unavailable(
         f"the snapshot table {table} refused {_ATTEMPTS} commits: {lost}", remedy="run fewer runs at once"
     )
+
+
+def _wait(attempt: int) -> None:
+    """Another writer was first: wait a random time, which separates the writers, before its commit is read."""
+    time.sleep(random.uniform(0, min(_LONGEST_WAIT_S, 0.01 * 2**attempt)))
 
 
 def _read(store: Store, table: str, schema: Any) -> DeltaTable:
@@ -138,16 +170,16 @@ def _open(uri: str, options: dict[str, str], schema: Any) -> DeltaTable:
 
 
 def _replace(
-    table: DeltaTable, current: Mapping[date, Mapping[str, TableFile]], files: Mapping[date, TableFile]
+    table: DeltaTable, current: Mapping[date, Mapping[str, TableFile]], files: Mapping[date, TableFile | None]
 ) -> int:
-    """One attempt to commit. Raises DeltaError if the table has changed since it was opened."""
+    """One attempt to commit; None takes a day out. Raises DeltaError if the table has changed since it was opened."""
     now_ms = time.time_ns() // 1_000_000
     actions: list[AddAction | RemoveAction] = []
-    for day, file in sorted(files.items()):
+    for day, file in sorted(files.items(), key=lambda item: item[0]):
         held, values = current.get(day, {}), {PARTITION: paths.day(day)}
-        others = [old for path, old in held.items() if path != file.path]
+        others = [old for path, old in held.items() if file is None or path != file.path]
         actions += [RemoveAction(old.path, True, now_ms, old.bytes, values) for old in others]  # noqa: FBT003 - data_change
-        if file.path not in held:
+        if file is not None and file.path not in held:
             stats = json.dumps({"numRecords": file.rows})
             actions.append(AddAction(file.path, file.bytes, values, now_ms, True, stats))  # noqa: FBT003 - data_change
     version: int = table.version()

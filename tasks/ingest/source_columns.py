@@ -1,6 +1,7 @@
 """The declared columns as the source has them, and its batches under the declared names."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
@@ -8,9 +9,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ratchet.contracts.columns import ColumnType
+from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.source import Source
 from tasks.ingest.declared import rejection
 from tasks.ingest.schema import ARROW
+
+
+@contextmanager
+def own_keys(source: Source, columns: Mapping[str, ColumnType]) -> Iterator[None]:
+    """Let the remedy of an error about a column of the source name the keys of the pipeline file that are about it.
+
+    The time of a further source is no column of the pipeline: its own name, with a dot, is the key that names it.
+    """
+    try:
+        yield
+    except DataRejected as error:
+        for name in columns:
+            own = source.names.get(name, name)
+            absent, kind = f"say in source.names.{own} what the source calls it", f"change columns.{own}.type"
+            if "." in name:
+                error.remedy = error.remedy.replace(absent, f"correct joins.{name.partition('.')[0]}.time")
+                error.remedy = error.remedy.replace(f"correct the source, or {kind}", f"deliver {own} as a timestamp")
+            elif own != name:
+                error.remedy = error.remedy.replace(absent, f"correct source.names.{name}")
+                error.remedy = error.remedy.replace(kind, f"change columns.{name}.type")
+        raise
 
 
 def in_source(source: Source, columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:

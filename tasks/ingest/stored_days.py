@@ -32,6 +32,11 @@ def file_key(table: str, day: date, sha256: str) -> str:
     return f"{table}/{partition(day)}/{sha256}.parquet"
 
 
+def file_digest(path: str) -> str:
+    """The digest of a file of a day, which is its name."""
+    return paths.last(path).removesuffix(".parquet")
+
+
 def partition(day: date) -> str:
     """The name of a day's folder in the table."""
     return f"{PARTITION}={paths.day(day)}"

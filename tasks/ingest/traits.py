@@ -16,6 +16,7 @@ from ratchet.contracts.errors import DataRejected
 
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "-00:00"})
 _ZONE_IN_TEXT = r":\d\d(?:\.\d+)?\s?(?:Z|[+-]\d\d(?::?\d\d)?)$"
+_DATE_IN_TEXT = r"^\s*\d+-?\d\d-?\d\d\s*$"
 _UTC_IN_TEXT = r"(?:Z|[+-]00(?::?00)?)$"
 _REMEDY = "deliver every day with a zone, or every day in UTC"
 
@@ -26,18 +27,25 @@ class SourceTraits:
 
     extra: columns that are not declared. zones: for each timestamp column with values: True if they have a zone other
     than UTC, False if they have none; no entry if they are in UTC. forms: how CSV files are written, where that is
-    unusual.
+    unusual. dates: the timestamp columns of which the source has a date, without a time of day.
+    unsearched: columns by which purged rows would be found, and which the source has no more. moments: the source's
+    timestamp columns that decide what is joined: each of their values is looked at.
     """
 
     extra: set[str] = field(default_factory=set)
     zones: dict[str, bool] = field(default_factory=dict)
     forms: set[str] = field(default_factory=set)
+    dates: set[str] = field(default_factory=set)
+    unsearched: set[str] = field(default_factory=set)
+    moments: frozenset[str] = frozenset()
 
     def note(self, values: Any, column: str, *, day: date, name: str) -> None:
         """Note the zone of a batch of timestamps, or of text that holds them. name: of the file, table or query.
 
         Raises DataRejected if an earlier batch of the day differs.
         """
+        if _are_dates(values):
+            self.dates.add(column)
         has_zone = _has_zone(values)
         if has_zone is None or self.zones.setdefault(column, has_zone) == has_zone:
             return
@@ -63,6 +71,13 @@ def refuse_mixed_zones(days: Mapping[date, Mapping[str, bool]]) -> None:
 
 def _words(*, has_zone: bool) -> str:
     return "with a zone" if has_zone else "without a zone"
+
+
+def _are_dates(values: Any) -> bool:
+    """Whether a batch has dates, or a text without a time of day."""
+    if not pa.types.is_string(values.type):
+        return bool(pa.types.is_date(values.type))
+    return bool(pc.any(pc.match_substring_regex(values, _DATE_IN_TEXT)).as_py())
 
 
 def _has_zone(values: Any) -> bool | None:

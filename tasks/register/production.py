@@ -13,6 +13,7 @@ from ratchet.contracts.parent import parent_digest
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stages import STAGES, Stage
+from ratchet.contracts.stored import read_stored
 from ratchet.contracts.summaries import Judgement, TrainedModel
 from ratchet.production.standing import Standing, standing
 from ratchet.store.base import Store
@@ -132,7 +133,7 @@ def _manifest(store: Store, request: StageRequest, stage: Stage) -> str | None:
         data = store.read(paths.outcome(request.spec.name, request.run_id, stage))
     except FileNotFoundError:
         return None
-    return Outcome.model_validate_json(data).manifest
+    return read_stored(Outcome, data, where=f"the outcome of {stage}").manifest
 
 
 def _reason(live: Record | None) -> str:

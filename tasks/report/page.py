@@ -158,6 +158,7 @@ def lineage(facts: RunFacts) -> list[tuple[str, str]]:
         ("Pipeline bundle", request.bundle.sha256),
         ("Commit", pins.commit),
         ("Image", pins.image if pins.image != "process" else "none: the stages ran as processes"),
+        *(("Upgrade", f"{one.at:%Y-%m-%d %H:%M}: {one.line}") for one in request.upgrades),
         ("Python", pins.python),
         (
             "Libraries",

@@ -16,6 +16,7 @@ from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.summaries import Check, Split, Validation
 from ratchet.production.reconcile import reconcile, sentences
 from ratchet.runtime.context import Finished, StageContext
+from ratchet.store.documents import read_document
 from ratchet.store.ledger import Record, champion
 from ratchet.tracking.candidates import log_candidate
 from ratchet.tracking.mlflow import track
@@ -123,7 +124,7 @@ def _kept_checks(ctx: StageContext, stage: Stage) -> tuple[Check, ...]:
 def _kept(ctx: StageContext, stage: Stage) -> Validation | None:
     """The checks that a stage kept with the run because it refused the data."""
     try:
-        return Validation.model_validate_json(ctx.store.read(paths.checks(ctx.spec.name, ctx.request.run_id, stage)))
+        return read_document(ctx.store, paths.checks(ctx.spec.name, ctx.request.run_id, stage), Validation)
     except FileNotFoundError:
         return None
 
@@ -144,10 +145,10 @@ def _outcomes(ctx: StageContext) -> dict[Stage, Outcome]:
         if stage == ctx.request.stage:
             continue
         try:
-            data = ctx.store.read(paths.outcome(ctx.spec.name, ctx.request.run_id, stage))
+            key = paths.outcome(ctx.spec.name, ctx.request.run_id, stage)
+            found[stage] = read_document(ctx.store, key, Outcome)
         except FileNotFoundError:
             continue
-        found[stage] = Outcome.model_validate_json(data)
     return found
 
 

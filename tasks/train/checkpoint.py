@@ -118,9 +118,14 @@ class Checkpointer:
         self._pending = self._pool.submit(self._write, checkpoint.step, best, progress, checkpoint.rows, begin)
         self.stalls.append(perf_counter() - begin)
 
+    @property
+    def is_copying(self) -> bool:
+        """Whether the next update of the weights has to wait for the copy of the last save."""
+        return self._pending is not None and self._staging.is_due
+
     def wait_for_copy(self) -> None:
         """Before the weights change: let the copy of the last save end."""
-        if self._pending is not None:
+        if self.is_copying:
             begin = perf_counter()
             self._staging.wait()
             self.stalls[-1] += perf_counter() - begin
@@ -220,7 +225,8 @@ class Checkpointer:
             state = self._store(f"step-{step:010d}", self._staging.finish(), rows)
             copies = [copy for copy in self._best if copy.holds(best)]
             if len(copies) < min(self._keep, _COPIES):
-                copies.append(self._store(f"best-{step:010d}", best, rows))
+                with self._staging.beside():
+                    copies.append(self._store(f"best-{step:010d}", best, rows))
             else:
                 copies.append(copies.pop(0))
             self._staging.check()

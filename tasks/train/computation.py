@@ -21,10 +21,12 @@ from tasks.train.buffers import Buffers
 from tasks.train.data import Rows
 from tasks.train.losses import Loss, Mass
 from tasks.train.memory import does_not_fit
+from tasks.train.optimizer import Optimizers
 from tasks.train.precision import Precision
 from tasks.train.random_states import Generators
 from tasks.train.row_tables import forget_gradients, with_gradients
 from tasks.train.settings import Settings
+from tasks.train.step_graphs import StepGraph, StepGraphs, step_graphs
 
 T = TypeVar("T")
 _FEWEST_ROWS = 2
@@ -45,7 +47,7 @@ class Computation:
     """Rows are read from the host's memory; results stay on the network's device.
 
     accumulation: the number of micro-batches of a step. device: the network's. halved: called when it has been doubled.
-    alive: called after each micro-batch.
+    alive: called after each micro-batch. graphs: of steps, on a GPU. graph: that of the last step, or None.
     """
 
     def __init__(
@@ -56,11 +58,33 @@ class Computation:
         self.accumulation = settings.accumulation
         self.halved: Callable[[], None] = lambda: None
         self.alive: Callable[[], None] = lambda: None
+        self.graphs: StepGraphs | None = None
+        self.graph: StepGraph | None = None
         self._network = network
-        self._loss, self._mass = loss, mass
+        self._loss, self._mass, self._settings = loss, mass, settings
         self._standardise = settings.objective == "regression"
         self._batch_size = settings.batch_size
         self.device = network.device
+
+    def record_steps(
+        self, optimizer: Optimizers, *, largest: float, apart: Callable[[], bool], warn: Callable[[str], None]
+    ) -> None:
+        """Record steps as CUDA graphs, where that can be; see StepGraphs."""
+        network, settings = self._network, self._settings
+        self.graphs = step_graphs(
+            network, optimizer, settings, self._loss, self.backward, largest=largest, apart=apart, warn=warn
+        )
+
+    def compute_step(self, batch: Rows) -> BatchLoss:
+        """The same for a step whose gradients nothing is added to: by its graph, where it has one."""
+        self.graph = None
+        if self.graphs is not None and self.accumulation == 1:
+            self.graph = self.graphs.find(batch, self.precision.name)
+        if self.graphs is None or self.graph is None:
+            return self.add_gradients(batch)
+        loss = self.graph.begin(batch, apart=self.graphs.apart())
+        self.alive()
+        return BatchLoss(loss=loss, mass=self._mass(batch))
 
     def add_gradients(self, batch: Rows) -> BatchLoss:
         """Sum the gradients of a step over its micro-batches. Returns the loss of the whole batch, to rounding."""
@@ -99,18 +123,19 @@ class Computation:
         parts = batch.parts(max(min(accumulation, len(batch) // _FEWEST_ROWS), 1))
         masses = [self._mass(part) for part in parts]
         shares = [1.0] if len(parts) == 1 else _shares(masses)
-        with self.precision.multiplying():
-            losses = [self._backward(part, share) for part, share in zip(parts, shares, strict=True)]
+        losses = [self.backward(part, share) for part, share in zip(parts, shares, strict=True)]
         self.precision.unscale(with_gradients(self._network))
         return BatchLoss(loss=losses[0] if len(losses) == 1 else torch.stack(losses).sum(), mass=sum(masses))
 
-    def _backward(self, part: Rows, share: float) -> Tensor:
+    def backward(self, part: Rows, share: float = 1.0) -> Tensor:
+        """Add the gradients of some rows, times their share of a step. Returns their loss, likewise."""
         rows = part.to(self.device)
-        loss = self.loss(self._network.scores(rows.numeric, rows.places, part.sizes), rows)
-        if share != 1.0:
-            loss = loss * share
-        scale = self.precision.scale
-        (loss if scale == 1.0 else loss * scale).backward()  # type: ignore[no-untyped-call]  # torch has no types here
+        with self.precision.multiplying():
+            loss = self.loss(self._network.scores(rows.numeric, rows.places, part.sizes), rows)
+            if share != 1.0:
+                loss = loss * share
+            scale = self.precision.scale
+            (loss if scale == 1.0 else loss * scale).backward()  # type: ignore[no-untyped-call]  # torch has no types here
         self.alive()
         return loss.detach()
 

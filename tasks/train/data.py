@@ -6,7 +6,7 @@ The order is a pure function of (seed, epoch, step, world size), so the reader h
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -154,8 +154,8 @@ def layout_of(rows: Rows) -> Layout:
 class Reader:
     """Reads batches of shuffled chunks of rows; groups stay whole.
 
-    device: that of the network. on_device: the words of the rows there, or None; then numbers and categories are
-    gathered there, and only labels and weights by the host.
+    device: that of the network. on_device: the words of the rows there, or None; then they are gathered there. Where
+    the host has to know the sum of weights, or the labels of groups, it gathers labels and weights.
 
     sampling: draws the chunks of an epoch, some of them more than once; the rows need their numbers for it.
 
@@ -176,7 +176,8 @@ class Reader:
     ) -> None:
         self._table, self._sizes = rows.packed(), rows.sizes
         self._on_device, self._device = on_device, device
-        self._head = None if on_device is None else self._table.head()
+        needs_head = on_device is not None and (self._table.layout.weighted or rows.sizes is not None)
+        self._head = self._table.head() if needs_head else None
         self._expected: tuple[NDArray[np.int64], Future[Rows]] | None = None
         self._ahead: deque[tuple[NDArray[np.int64], Rows]] = deque()
         self._thread: ThreadPoolExecutor | None = None
@@ -225,9 +226,10 @@ class Reader:
         """Read ahead the chunks of the next calls of `read`, in their order.
 
         From a disk, or to a device, the first ones are read in the background. In memory a copy is done in less time
-        than another thread takes to begin; there all are copied at once, when those before have been read.
+        than another thread takes to begin, and so it is where the rows are on the device: there all are copied at once,
+        when those before have been read.
         """
-        if self._on_device is None and self._table.file is None and self._device.type == "cpu":
+        if self._on_device is not None or (self._table.file is None and self._device.type == "cpu"):
             if not self._is_next(batches[0]):
                 self._ahead = deque(zip(batches, self._gather_all(batches), strict=True))
             return
@@ -250,25 +252,27 @@ class Reader:
         """The rows of several batches, in the memory of one table."""
         chunks = np.concatenate(batches)
         begins, ends = self._begin[chunks], self._end[chunks]
-        words = self._table.gather(begins, ends)
         last = np.cumsum([len(batch) for batch in batches])
         rows = np.append(0, np.cumsum(ends - begins))[np.append(0, last)]
-        table = Table(words=words, layout=self._table.layout)
-        return Rows.in_parts(table, np.diff(rows).tolist(), [self._sizes_of(batch) for batch in batches])
+        counts, sizes = np.diff(rows).tolist(), [self._sizes_of(batch) for batch in batches]
+        if self._on_device is None:
+            table = Table(words=self._table.gather(begins, ends), layout=self._table.layout)
+            return Rows.in_parts(table, counts, sizes)
+        numbers = torch.from_numpy(self.row_numbers(chunks))
+        words = self._on_device.index_select(0, to_device(numbers, self._device))
+        found = Rows.in_parts(Table(words=words, layout=self._table.layout), counts, sizes)
+        if self._head is None:
+            return found
+        heads = Rows.in_parts(Table(words=self._head.words[numbers], layout=self._head.layout), counts, sizes)
+        return [replace(one, label=head.label, weight=head.weight) for one, head in zip(found, heads, strict=True)]
 
     def _gather(self, chunks: NDArray[np.int64]) -> Rows:
-        layout, sizes = self._table.layout, self._sizes_of(chunks)
-        if self._on_device is not None and self._head is not None:
-            numbers = torch.from_numpy(self.row_numbers(chunks))
-            head = self._head.layout.columns(self._head.words[numbers])
-            columns = layout.columns(self._on_device[to_device(numbers, self._device)])
-            return Rows(
-                numeric=columns.numeric, places=columns.places, label=head.label, weight=head.weight, sizes=sizes
-            )
+        if self._on_device is not None:
+            return self._gather_all([chunks])[0]
         # torch keeps pinned memory that is free, and gives it away when its transfer is complete
         pinned = self._device.type == "cuda"
         words = self._table.gather(self._begin[chunks], self._end[chunks], pinned=pinned)
-        return Rows.of(Table(words=words, layout=layout), sizes=sizes)
+        return Rows.of(Table(words=words, layout=self._table.layout), sizes=self._sizes_of(chunks))
 
     def _sizes_of(self, chunks: NDArray[np.int64]) -> Tensor | None:
         if self._sizes is None or self._groups is None:

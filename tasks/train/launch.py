@@ -69,11 +69,15 @@ def _started(ctx: StageContext, folder: Path, count: int) -> Iterator[list[Rank]
         ranks.extend(_start(ctx, folder, rank, count, port) for rank in range(count))
         yield ranks
     finally:
-        for one in ranks:
-            one.kill()
-        for one in ranks:
-            one.communicate()
+        _kill(ranks)
         del store
+
+
+def _kill(ranks: Sequence[Rank]) -> None:
+    for one in ranks:
+        one.kill()
+    for one in ranks:
+        one.communicate()
 
 
 def _start(ctx: StageContext, folder: Path, rank: int, count: int, port: int) -> Rank:
@@ -124,6 +128,7 @@ def _wait(ctx: StageContext, folder: Path, ranks: Sequence[Rank]) -> None:
         if not failed_at and dog.is_hung(signs):
             running = {number: rank.pid for number, rank in enumerate(ranks) if rank.poll() is None}
             found = stacks_of(running, partial(_stacks, folder))
+            _kill(ranks)  # one that was stopped goes on, and would write its progress into the stacks
             for number, text in found.items():
                 log_stacks(ctx.log, number, text)
             raise dog.error(signs)

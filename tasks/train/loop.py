@@ -105,6 +105,9 @@ class Loop:
         self._planned = self._planned_fall()
         rate, decay = settings.learning_rate, settings.weight_decay
         self._optimizer = Optimizers(network, learning_rate=rate, weight_decay=decay, kind=settings.optimizer)
+        self._computation.record_steps(
+            self._optimizer, largest=_LARGEST_GRADIENT, apart=lambda: checkpointer.is_copying, warn=hooks.warn
+        )
         self._average = Average(self._optimizer.layers, self._optimizer.tables, decay=settings.ema)
         self._state = TrainState(
             network=network,
@@ -145,6 +148,7 @@ class Loop:
                 self._save()
             self._progress.log_evaluation(result, state, self._vitals.fields(state))
         self._checkpointer.close()
+        self._computation.graphs = self._computation.graph = None  # their memory is for others now
         self._average.keep()
         return TrainResult(
             history=tuple(state.history),
@@ -243,12 +247,16 @@ class Loop:
         self._optimizer.zero_grad()
         shared = self._shards.add_gradients(batch, state.step, stop=stop, save=save)
         state.rows += shared.rows
-        norm = self._optimizer.clip(_LARGEST_GRADIENT)
-        taken = self._precision.accepts(norm)
+        if self._computation.graph is not None:
+            self._checkpointer.wait_for_copy()
+            norm, taken = self._computation.graph.end_step(), True
+        else:
+            norm = self._optimizer.clip(_LARGEST_GRADIENT)
+            taken = self._precision.accepts(norm)
+            self._checkpointer.wait_for_copy()
+            if taken:
+                self._average.follow(self._optimizer.step)
         self._losses.add(shared.result, norm, position.reader, chunks, taken=taken)
-        self._checkpointer.wait_for_copy()
-        if taken:
-            self._average.follow(self._optimizer.step)
         return shared
 
     def _read(self, reader: Reader, batch: NDArray[int64]) -> Rows:

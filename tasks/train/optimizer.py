@@ -1,6 +1,6 @@
 """The optimizer: AdamW or SGD, with settings for each kind of parameter. In a large table only a step's rows move."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -25,6 +25,10 @@ _RATE_OF_VECTORS = 3.0
 _MOMENTUM = 0.9
 """Of SGD, in Nesterov's form (Sutskever et al. 2013). A row of a large table has none: it would have to move in steps
 that do not read it. So its rate is larger by what a gradient moves a weight in all with the momentum."""
+
+
+_BLOCK, _FEW = 8192, 1 << 20
+"""Numbers that a multiprocessor of a GPU updates at once, where a group has few."""
 
 
 class Optimizers:
@@ -68,13 +72,28 @@ class Optimizers:
         self.by_rows = bool(self._ranks)
         """Whether the norm of a large table comes from those of its rows: so it is where tables are sharded."""
         self.rate = learning_rate
+        self._on_device: tuple[Tensor, Tensor] | None = None
 
     def set_learning_rate(self, rate: float) -> None:
         """Set the learning rate of the layers, and the others by it."""
-        self.rate = rate
-        for part in self.parts:
-            for group in part.param_groups:
+        before, self.rate = self.rate, rate
+        if self._on_device is None:
+            for group in self._groups():
                 group["lr"] = rate * group["factor"]
+        elif rate != before:
+            rates, factors = self._on_device
+            torch.mul(factors, rate, out=rates)
+
+    def prepare_to_record(self) -> None:
+        """From here on keep the rates in the GPU's memory: what a CUDA graph has recorded reads them there."""
+        if self._on_device is None:
+            factors = torch.tensor([group["factor"] for group in self._groups()], device=self.layers[0].device)
+            self._on_device = (factors * self.rate, factors)
+            for group, rate in zip(self._groups(), self._on_device[0].unbind(), strict=True):
+                group["lr"] = rate
+
+    def _groups(self) -> Iterator[dict[str, Any]]:
+        return (group for part in self.parts for group in part.param_groups)
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -106,7 +125,8 @@ class Optimizers:
     def step(self) -> None:
         """Update the parameters by their gradients."""
         for part in self.parts:
-            part.step()
+            if self._on_device is None or not all(_update_in_blocks(part, group) for group in part.param_groups):
+                part.step()
 
     def number_of(self, weight: Tensor) -> int:
         """The number of a parameter in the names of `tensors`."""
@@ -139,6 +159,42 @@ class Optimizers:
         for part in self.parts:
             yield first, part
             first += sum(len(group["params"]) for group in part.param_groups)
+
+
+@torch.no_grad()
+def _update_in_blocks(part: Optimizer, group: dict[str, Any]) -> bool:
+    """Take a step of fused AdamW on a GPU; False before the first one, which makes the state.
+
+    torch gives 65,536 numbers of a tensor to one multiprocessor, so that few of them work for a small network. Here a
+    tensor is several. The numbers are the same. Rates are in the GPU's memory.
+    """
+    weights = [weight for weight in group["params"] if weight.grad is not None]
+    states = [part.state[weight] for weight in weights]
+    if not all(states):
+        return False
+    size = _BLOCK if sum(weight.numel() for weight in weights) <= _FEW else max(weight.numel() for weight in weights)
+
+    def blocks(tensors: Iterable[Tensor]) -> list[Tensor]:
+        return [block for tensor in tensors for block in torch.split(tensor.detach().view(-1), size)]
+
+    steps = [state["step"] for state in states]
+    torch._foreach_add_(steps, 1)
+    torch._fused_adamw_(
+        blocks(weights),
+        blocks(weight.grad for weight in weights),
+        blocks(state["exp_avg"] for state in states),
+        blocks(state["exp_avg_sq"] for state in states),
+        [],
+        [step for step, weight in zip(steps, weights, strict=True) for _ in range(-(-weight.numel() // size))],
+        lr=group["lr"],
+        beta1=group["betas"][0],
+        beta2=group["betas"][1],
+        weight_decay=group["weight_decay"],
+        eps=group["eps"],
+        amsgrad=False,
+        maximize=False,
+    )
+    return True
 
 
 def _adamw(groups: list[dict[str, Any]], large: list[Tensor], rate: float) -> list[Optimizer]:

@@ -2,7 +2,7 @@
 
 It wraps what a loop calls, and takes that away when it has seen enough: a training that is not profiled has no cost,
 and one that is computes the same bits. It uses `torch.autograd.profiler`: `torch.profiler` imports torch's compiler
-when it starts, which takes seconds.
+when it starts, which takes seconds. While it looks, a GPU is given its kernels one by one: a CUDA graph has no phases.
 
 A change here violates the promise of the project when a profiled training ends with other bits on a CPU.
 """
@@ -78,7 +78,10 @@ class Profiler:
     def __init__(self, loop: Loop, trace: Path) -> None:
         self._trace, self._steps = trace, 0
         self._gpu = bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]  # torch has no types here
-        self._torch: Any = profiler.profile(use_device="cuda" if self._gpu else None)
+        self._torch: Any = profiler.profile(
+            use_device="cuda" if self._gpu else None,
+            use_kineto=self._gpu,  # otherwise neither kernels nor copies of a GPU are seen
+        )
         self._seconds = dict.fromkeys(PHASES, 0.0)
         self._inside: list[float] = []
         self._traces = self._measures = self._is_whole = False
@@ -88,6 +91,7 @@ class Profiler:
         self._copies = 0.0
         self._wrapped = [self._wrap(loop, path, phase) for phase, path in _CALLS]
         self._wrapped.append(_replace(loop, "_take_step", self._stepping))
+        self._wrapped.append(_replace(*_attribute(loop, "_computation.graphs"), lambda _: None))
 
     def __enter__(self) -> Self:
         return self
@@ -109,11 +113,7 @@ class Profiler:
         return Profile(steps=self._measured, seconds=seconds, shares=shares, operators=self._operators)
 
     def _wrap(self, loop: Loop, path: str, phase: str) -> Callable[[], None]:
-        *owners, name = path.split(".")
-        owner: Any = loop
-        for each in owners:
-            owner = getattr(owner, each)
-        return _replace(owner, name, lambda call: self._timing(phase, call))
+        return _replace(*_attribute(loop, path), lambda call: self._timing(phase, call))
 
     def _timing(self, phase: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*values: Any, **named: Any) -> Any:
@@ -181,7 +181,15 @@ class Profiler:
         self._wrapped = []
 
 
-def _replace(owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[], None]:
+def _attribute(owner: Any, path: str) -> tuple[Any, str]:
+    """(what has it, its name)."""
+    *owners, name = path.split(".")
+    for each in owners:
+        owner = getattr(owner, each)
+    return owner, name
+
+
+def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], None]:
     """Wrap an attribute. Returns what restores it."""
     before, is_own = getattr(owner, name), name in vars(owner)
     setattr(owner, name, wrap(before))

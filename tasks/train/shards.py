@@ -101,7 +101,7 @@ class Shards:
             rows = batch.read(batch.chunks)
             self._fetch(rows)
             batch.ahead()
-            result = self._computation.add_gradients(rows)
+            result = self._computation.compute_step(rows)
             for table in self._by_row.values():
                 table.weight.grad = table.sum_at_owners(table.take_gradient())
             return SharedStep(result=result, rows=len(rows), stop=stop, save=save)

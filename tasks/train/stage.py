@@ -90,7 +90,17 @@ def train_model(
     description = describe(ctx.spec, ctx.folder, features, state)
     loss, mass = load_loss(description.objective, description.architecture.kind, ctx.folder)
     weighted, grouped = bool(ctx.spec.with_role("weight")), ctx.spec.group is not None
-    try_own_code(description, ctx.folder, device, loss=loss, mass=mass, weighted=weighted, grouped=grouped)
+    precision = resolve(ctx.spec.train.precision, device)
+    try_own_code(
+        description,
+        ctx.folder,
+        device,
+        loss=loss,
+        mass=mass,
+        weighted=weighted,
+        grouped=grouped,
+        precision=precision,
+    )
     network = fit(Network(description, custom_body(description, ctx.folder)), state)
     begun = begin_with_parent(ctx, network, description)
     _shard(ctx, network, ours)

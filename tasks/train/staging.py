@@ -9,6 +9,7 @@ A change here violates the promise of the project when a saved bit is not one of
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from threading import Event
 
@@ -20,9 +21,13 @@ _changes = attrgetter("_version")
 
 
 class Staging:
-    """One copy at a time: `begin` in the thread of the loop, `finish` in another, `wait` before the next update."""
+    """One copy at a time: `begin` in the thread of the loop, `finish` in another, `wait` before the next update.
+
+    is_due: whether the next update has to `wait`.
+    """
 
     def __init__(self) -> None:
+        self.is_due = False
         self._buffers: dict[str, Tensor] = {}
         self._pending: dict[str, tuple[Tensor, int]] = {}
         self._moving: set[str] = set()
@@ -44,14 +49,17 @@ class Staging:
                 self._buffers[name].copy_(tensor.detach(), non_blocking=True)
             else:
                 self._pending[name] = (tensor.detach(), _changes(tensor))
-        if self._gpu is not None:
-            self._copy_on_a_stream(self._gpu)
         self._copied.clear()
+        if self._gpu is not None:
+            self._prepare_stream(self._gpu)
+        self.is_due = True
 
     def finish(self) -> dict[str, Tensor]:
         """Complete the copy, and return it. Raises RuntimeError if a tensor changed before it was copied."""
         try:
-            if self._event is not None:
+            if self._stream is not None and self._event is not None:
+                self._copy_on(self._stream, self._event)
+                self._copied.set()
                 self._event.synchronize()
             else:
                 for name, (tensor, _) in self._pending.items():
@@ -70,12 +78,18 @@ class Staging:
 
     def wait(self) -> None:
         """Before the weights are updated: let the copy end. On a GPU the update waits for it, and this process not."""
+        if not self.is_due:
+            return
+        self.is_due = False
+        self._copied.wait()  # on a GPU: until it is asked for the copy
         if self._event is not None:
             torch.cuda.current_stream(self._gpu).wait_event(self._event)
-        else:
-            self._copied.wait()
         self._note_changes()
         self._pending = {}
+
+    def beside(self) -> AbstractContextManager[object]:
+        """Meanwhile what is copied from a GPU is copied beside what the training has it do."""
+        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
     def _note_changes(self) -> None:
         """Find what a forward pass changed in place."""
@@ -89,11 +103,14 @@ class Staging:
             return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
         return found
 
-    def _copy_on_a_stream(self, device: torch.device) -> None:
+    def _prepare_stream(self, device: torch.device) -> None:
+        """Let the stream of the copy begin when the GPU has done what it was given so far."""
         self._stream = self._stream or torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch has no types here
         self._stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(self._stream):
+        self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # the same
+
+    def _copy_on(self, stream: torch.cuda.Stream, event: torch.cuda.Event) -> None:
+        with torch.cuda.stream(stream):
             for name, (tensor, _) in self._pending.items():
                 self._buffers[name].copy_(tensor, non_blocking=True)
-            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # the same
-            self._event.record(self._stream)
+            event.record(stream)

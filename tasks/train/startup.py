@@ -56,6 +56,8 @@ def _make_deterministic(*, strict: bool) -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS does not repeat its results
     os.environ["TORCHINDUCTOR_DETERMINISTIC"] = "1"
     torch.set_deterministic_debug_mode("error" if strict else "warn")
+    if not strict:  # torch would fill new memory with NaN, by one more kernel each time
+        torch.utils.deterministic.fill_uninitialized_memory = False
 
 
 class WithoutCompiler(torch.optim.Optimizer):

@@ -124,12 +124,13 @@ class TrainState:
         updated = {id(parameter) for parameter in self.network.parameters() if parameter.requires_grad}
         moving = (name for name, each in self.network.state_dict(keep_vars=True).items() if id(each) not in updated)
         state = self.state_dict()
-        rows = {name: count for name in state if (count := self.rows_of(name)) is not None}
+        tables = self._tables()
+        rows = {name: count for name in state if (count := _rows_of(tables, name)) is not None}
         return Checkpoint(step=self.step, state=state, moving={f"model.{name}" for name in moving}, rows=rows)
 
     def rows_of(self, name: str) -> int | None:
         """The rows of the whole table, for a tensor of the state that has those of this rank; None for others."""
-        return self._tables().get(name) or self._tables().get(name.rpartition(".")[0])
+        return _rows_of(self._tables(), name)
 
     def _tables(self) -> dict[str, int]:
         """The rows of sharded tables by the names of their tensors; of the optimizer without the last part."""
@@ -205,6 +206,10 @@ def read_newest(checkpointer: Checkpointer, state: TrainState, ranks: Ranks) -> 
     others = {name: value for name, value in found.state.items() if name not in own}
     shared = ranks.broadcast({**others, "is_own": found.is_own})
     return None if shared is None else {**shared, **own}
+
+
+def _rows_of(tables: Mapping[str, int], name: str) -> int | None:
+    return tables.get(name) or tables.get(name.rpartition(".")[0])
 
 
 def _is_measured(metric: float | None) -> TypeGuard[float]:

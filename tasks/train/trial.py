@@ -23,6 +23,7 @@ from tasks.train.data import Rows
 from tasks.train.loss_check import loss_of, refuse_other_mean
 from tasks.train.losses import Loss, Mass
 from tasks.train.parameter_groups import own_groups
+from tasks.train.precision import FP32, Precision
 from tasks.train.random_states import generator_states, restore_generators
 
 _SIZES = (1, 1, 2, 1, 1, 2, 1, 1, 2, 6, 6)
@@ -43,12 +44,13 @@ def try_own_code(
     mass: Mass,
     weighted: bool,
     grouped: bool,
+    precision: str = FP32,
 ) -> None:
     """Try one step of the pipeline's own network and loss on made-up rows; nothing where it has none.
 
     Works on a network of its own, with few categories, and leaves the random generators as they are. weighted,
-    grouped: whether rows have weights, and groups. Raises ConfigurationError with file and line. Where memory runs out,
-    training reports it.
+    grouped: whether rows have weights, and groups. precision: in which layers multiply while they train. Raises
+    ConfigurationError with file and line. Where memory runs out, training reports it.
     """
     kind = description.architecture.kind
     if ":" not in kind:
@@ -63,6 +65,7 @@ def try_own_code(
         try:
             torch.manual_seed(0)
             network = Network(small, custom_body(small, folder)).to(device)
+            Precision(precision).apply_to(network.body, device.type)
             rows = _made_up_rows(small, network, weighted=weighted, grouped=grouped).to(device)
             try_step(network, rows, folder, kind, loss=loss, mass=mass)
         except Exception as error:

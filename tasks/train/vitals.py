@@ -56,7 +56,7 @@ class Vitals:
             found["gradient_norm"] = state.trace[-1]
         if self._checkpointer.durations:
             found["checkpoint_duration_ms"] = 1000 * self._checkpointer.durations[-1]
-        busy = _gpu_utilization(self._device)
+        busy = gpu_utilization(self._device)
         return {**found, "gpu_utilization_pct": busy} if busy is not None else found
 
     def _memory_mib(self) -> float:
@@ -76,7 +76,7 @@ def resident_bytes() -> int:
     return (int(resident) - int(shared)) * resource.getpagesize()
 
 
-def _gpu_utilization(device: torch.device) -> float | None:
+def gpu_utilization(device: torch.device) -> float | None:
     """Percent of the last second in which the GPU computed, by NVML; None without a GPU or without NVML's library."""
     if device.type == "cuda":
         with suppress(Exception):  # NVML's errors have no common base that can be named without its library

@@ -4,7 +4,8 @@ Counts of categories are exact up to 1,000 values a day. Where rarer ones are co
 an upper bound, and the result says so; the days of the window are measured in the same way.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import date
 
 from ratchet.contracts.checks import Breach
@@ -15,6 +16,7 @@ from ratchet.pages.words import count
 from tasks.validate.constant import constant_by_day
 from tasks.validate.outcome import not_compared, outcome
 from tasks.validate.profile import ColumnProfile, Profile, values_of
+from tasks.validate.sums import FirstDays
 
 _LISTED = 5
 _FEW, _FEW_ROWS = 0.01, 5
@@ -24,14 +26,18 @@ _UNLIKELY = 1e-6
 _DAYS = 2
 
 
-def check_categories(day: date, today: Profile, before: Mapping[date, Profile], spec: PipelineSpec) -> Iterator[Check]:
-    """Check each categorical feature of the source. before: the earlier good days."""
+def check_categories(
+    day: date, today: Profile, before: Mapping[date, Profile], first: FirstDays, spec: PipelineSpec
+) -> Iterator[Check]:
+    """Check each categorical feature of the source. before: the earlier good days. first: of them, see sums.py."""
     rules = spec.validate_
     names = [name for name, column in spec.columns.items() if column.role == "categorical" and not column.derived]
     names = [values_of(name) if spec.columns[name].is_list else name for name in names]
-    days = {
-        name: [found.columns[name] for _, found in sorted(before.items()) if name in found.columns] for name in names
+    dated = {
+        name: {day: found.columns[name] for day, found in sorted(before.items()) if name in found.columns}
+        for name in names
     }
+    days = {name: [*each.values()] for name, each in dated.items()}
     few = [name for name in names if len(days[name]) < _DAYS]
     for rule, key, breach in (
         ("new categories", "validate.new_categories", rules.new_categories),
@@ -44,22 +50,28 @@ def check_categories(day: date, today: Profile, before: Mapping[date, Profile], 
         if name in few or constant_by_day(today.columns[name], days[name], ColumnProfile()):
             continue
         if rules.new_categories is not None:
-            yield _new(day, name, today.columns[name], days[name], rules.new_categories)
+            yield _new(day, name, today.columns[name], dated[name], first.get(name, {}), rules.new_categories)
         if rules.lost_categories is not None:
             yield _lost(day, name, today.columns[name], days[name], rules.lost_categories)
 
 
-def _new(day: date, name: str, today: ColumnProfile, days: Sequence[ColumnProfile], breach: Breach) -> Check:
-    seen: set[str] = set()
-    shares: list[float] = []
-    for earlier in days:
-        shares.append(_unseen(earlier, seen)[0])
-        seen |= earlier.values.keys()
+def _new(
+    day: date,
+    name: str,
+    today: ColumnProfile,
+    days: Mapping[date, ColumnProfile],
+    first: Mapping[str, tuple[int, int]],
+    breach: Breach,
+) -> Check:
+    new: Counter[int] = Counter()
+    for at, number in first.values():
+        new[at] += number
+    shares = [new[earlier.toordinal()] / max(1, found.present) for earlier, found in days.items()]
     # The first days of the window know few values; so only those of its second half say what is usual.
     limit = max(_FEW, _TIMES * max(shares[max(1, len(shares) // 2) :]))
-    share, values = _unseen(today, seen)
+    share, values = _unseen(today, first)
     rows = round(share * today.present)
-    bound = "up to " if today.others or any(one.others for one in days) else ""
+    bound = "up to " if today.others or any(one.others for one in days.values()) else ""
     some = ", ".join(f"{value[:40]!r}" for value in values[:_LISTED]) + (", ..." if len(values) > _LISTED else "")
     return outcome(
         day,
@@ -74,7 +86,7 @@ def _new(day: date, name: str, today: ColumnProfile, days: Sequence[ColumnProfil
     )
 
 
-def _unseen(found: ColumnProfile, seen: set[str]) -> tuple[float, list[str]]:
+def _unseen(found: ColumnProfile, seen: Container[str]) -> tuple[float, list[str]]:
     """The share of the rows with a value that was not seen, and these values."""
     values = [value for value in found.values if value not in seen]
     return sum(found.values[value] for value in values) / max(1, found.present), values

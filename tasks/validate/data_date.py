@@ -48,7 +48,7 @@ def check_data_date(
         checks += check_leak(day, today, reference.days, spec, rules.leak)
     if rules.constants:
         checks += check_constants(day, today, reference.days, spec, rules.constants)
-    checks += check_categories(day, today, reference.days, spec)
+    checks += check_categories(day, today, reference.days, reference.first, spec)
     drifts = Drifts()
     if rules.drift:
         drifted, drifts = check_drift(day, today, reference, rules.drift, spec)

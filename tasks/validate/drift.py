@@ -6,7 +6,8 @@ differs from day to day by nature. A feature with one value a day, such as the m
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -16,29 +17,37 @@ from ratchet.contracts.summaries import Check
 from ratchet.pages.words import count
 from tasks.validate.constant import constant_by_day, new_constant
 from tasks.validate.outcome import outcome
-from tasks.validate.profile import ColumnProfile, Profile, total, values_of
+from tasks.validate.profile import ColumnProfile, Profile, values_of
 from tasks.validate.stability import by_chance, difference, is_comparable, without
+from tasks.validate.sums import FirstDays
 
 _KEY = "validate.drift"
 _FEW = 2
 _SHARE = 0.9
 _MARGIN = 2.0
 _WEEK = 7
+_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What the data date is compared with. name: for people. days: the profiles of the window's other good days."""
+    """What the data date is compared with. name: for people. days: the window's other good days, as profiles or briefs.
+
+    summed: their sum. week: that of the newest seven. first: see sums.FirstDays. whole: reads a day's profile.
+    """
 
     profile: Profile
     name: str
     days: Mapping[date, Profile]
     summed: Profile
+    week: Profile
+    first: FirstDays
+    whole: Callable[[date], Profile]
 
 
-def last_week(days: Mapping[date, Profile]) -> Profile:
-    """The sum of the newest seven days."""
-    return total(days[day] for day in sorted(days)[-_WEEK:])
+def last_week(days: Iterable[date]) -> list[date]:
+    """The newest seven days."""
+    return sorted(days)[-_WEEK:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,7 @@ def check_drift(
         allowed = "a comparison of each feature"
         return [_result(day, None, observed, allowed, passed=False, breach="warn")], Drifts()
     checks: list[Check] = []
-    found, week = Drifts(), last_week(reference.days)
+    found, week = Drifts(), reference.week
     for column in features:
         ours, before = today.columns[column], week.columns.get(column, ColumnProfile())
         checks += _check(day, column, ours, reference, rule, found, tests=len(features))
@@ -91,7 +100,7 @@ def _check(
     limit, because = rule.psi, ""
     if found.psi > limit and (chance := by_chance(found.bins, ours.rows, theirs.rows, tests)) > limit:
         limit, because = chance, f", which {count(ours.rows, 'row')} can have by chance"
-    if found.psi > limit and (usual := _usual(column, earlier, reference.summed, rule.psi)) > limit:
+    if found.psi > limit and (usual := _usual(column, reference, rule.psi)) > limit:
         limit, because = usual, ", which the window's days can have among themselves"
     allowed = f"PSI at most {limit:.3g}{because} against {reference.name}"
     observed = f"PSI {found.psi:.3f}" + (": no row has a value" * (not ours.present))
@@ -102,11 +111,14 @@ def _check(
         yield _result(day, column, f"{found.js:.3f}", allowed, passed=passed, breach=rule.on_breach)
 
 
-def _usual(column: str, earlier: Sequence[ColumnProfile], summed: Profile, limit: float) -> float:
+def _usual(column: str, reference: Reference, limit: float) -> float:
     """The index that a day of the window has, against the others, in nine of ten cases, doubled."""
-    if len(earlier) < _FEW or column not in summed.columns:
+    days = [day for day, found in reference.days.items() if column in found.columns]
+    if len(days) < _FEW or column not in reference.summed.columns:
         return 0.0
-    whole = summed.columns[column]
+    with ThreadPoolExecutor(_THREADS) as pool:  # each is a question to the store, once
+        earlier = [found.columns[column] for found in pool.map(reference.whole, days)]
+    whole = reference.summed.columns[column]
     found = sorted(difference(one, without(whole, one), limit).psi for one in earlier if one.rows < whole.rows)
     return _MARGIN * found[math.ceil(_SHARE * len(found)) - 1] if found else 0.0
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from ratchet.contracts.columns import LISTS, Column
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
 from tasks.validate.measuring import allowed_values
-from tasks.validate.profile import Profile
+from tasks.validate.sums import FirstDays
 from tasks.validate.times import Bounds
 
 _ROWS = 5
@@ -35,16 +34,16 @@ def example_rows(
     checks: Iterable[Check],
     spec: PipelineSpec,
     limits: Mapping[str, Bounds],
-    before: Mapping[date, Profile],
+    seen: FirstDays,
 ) -> list[Examples]:
     """Rows for each failed check that is about single rows. Where they cannot be searched for, there are none.
 
-    limits: see `times.bounds`. before: the earlier good days.
+    limits: see `times.bounds`. seen: the values of earlier good days, see sums.py.
     """
     found = []
     for check in checks:
         columns = _columns(check, spec)
-        wrong = _wrong(check, columns, spec, limits, before) if columns else None
+        wrong = _wrong(check, columns, spec, limits, seen) if columns else None
         if wrong is not None:
             rows = pl.scan_parquet(path).select(columns).with_row_index(_ROW).filter(wrong).head(_ROWS)
             with suppress(pl.exceptions.PolarsError):  # the page of a refused night matters more than its examples
@@ -67,7 +66,7 @@ def _wrong(
     columns: list[str],
     spec: PipelineSpec,
     limits: Mapping[str, Bounds],
-    before: Mapping[date, Profile],
+    seen: FirstDays,
 ) -> pl.Expr | None:
     """Which rows break a rule; None where it is about the day as a whole."""
     name, column = columns[0], spec.columns[columns[0]]
@@ -80,8 +79,7 @@ def _wrong(
     if check.rule in {"unique", "repeats"}:
         return pl.all_horizontal(pl.col(columns).is_not_null()) & pl.struct(columns).is_duplicated()
     if check.rule == "new categories":
-        seen = sorted(set().union(*(one.columns[name].values for one in before.values() if name in one.columns)))
-        return value.is_not_null() & ~value.cast(pl.String).is_in(seen)
+        return value.is_not_null() & ~value.cast(pl.String).is_in(sorted(seen.get(name, ())))
     if check.rule == "label" and spec.train.objective != "binary":
         return None
     rule = _OF_A_COLUMN.get(check.rule)

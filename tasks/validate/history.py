@@ -9,7 +9,6 @@ from markupsafe import Markup
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import percent
 from ratchet.pages.svg import bar, dot, group, polyline, short, svg, text
-from tasks.validate import grid
 from tasks.validate.label_rate import rates
 from tasks.validate.profile import ColumnProfile, Profile
 
@@ -55,21 +54,10 @@ def _value(measure: str, found: ColumnProfile) -> float | None:
         case "missing":
             return found.missing_share
         case "distinct":
-            return float(found.distinct) if found.hashes else None
+            return None if found.distinct_values is None else float(found.distinct_values)
         case "prediction":
             return found.predictive
-    return median_of(found.histogram) if found.histogram else None
-
-
-def median_of(histogram: Mapping[int, int]) -> float:
-    """The median of a histogram, to 1.6 %."""
-    half, below = sum(histogram.values()) / 2, 0
-    for place in sorted(histogram):
-        below += histogram[place]
-        if below >= half:
-            low, high = grid.edges(place)
-            return 0.0 if place == 0 else (low + high) / 2
-    return 0.0
+    return found.median
 
 
 def chart(measure: Measure, today: date) -> Markup:

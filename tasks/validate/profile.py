@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from ratchet.contracts.document import Document
+from tasks.validate import grid
 from tasks.validate.sketch import HASH_BITS, Sketch, least
 
 KEPT_VALUES = 1000
@@ -69,6 +70,16 @@ class ColumnProfile(Document):
         if len(self.hashes) < KEPT_HASHES:
             return len(self.hashes)
         return round((KEPT_HASHES - 1) * (1 << HASH_BITS) / self.hashes[-1])
+
+    @property
+    def distinct_values(self) -> int | None:
+        """The same; None of a column whose values are not counted."""
+        return self.distinct if self.hashes else None
+
+    @property
+    def median(self) -> float | None:
+        """The median of its numbers, to 1.6 %; None without numbers."""
+        return grid.median(self.histogram) if self.histogram else None
 
 
 class KeyProfile(Document):

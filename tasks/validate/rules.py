@@ -43,7 +43,13 @@ def check_columns(
                     day, "null", name, "role", found.missing == 0, count(found.missing, "row"), "0 rows without a group"
                 )
             )
-    return checks
+    return [_as_written(check, spec) for check in checks]
+
+
+def _as_written(check: Check, spec: PipelineSpec) -> Check:
+    """A check with the severity that its column has for it."""
+    _, name, key = check.key.split(".")
+    return check.model_copy(update={"severity": "warning"}) if key in spec.columns[name].warns else check
 
 
 def check_missing(profiles: Mapping[date, Profile], data_date: date, spec: PipelineSpec) -> list[Check]:

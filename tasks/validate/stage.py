@@ -12,17 +12,19 @@ from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.summaries import Check, Validation
 from ratchet.pages.words import count
 from ratchet.runtime.context import Finished, StageContext
+from ratchet.runtime.shares import finished_share
 from ratchet.store.artifacts import fetch, read_json
 from ratchet.store.publishing import read_manifest
 from tasks.validate.data_date import check_data_date, check_earlier_days
-from tasks.validate.days import profile_days
+from tasks.validate.days import WindowDays, window_days
 from tasks.validate.drift import Reference, last_week
 from tasks.validate.examples import Examples, example_rows
 from tasks.validate.label_rate import immature
 from tasks.validate.page import Findings, render
-from tasks.validate.profile import Profile, total
+from tasks.validate.profile import Profile
 from tasks.validate.rules import check_missing
 from tasks.validate.suite_result import suite_result
+from tasks.validate.sums import FirstDays
 from tasks.validate.times import bounds
 from tasks.validate.window import check_admitted, check_deliveries, check_excluded, check_refused
 
@@ -31,11 +33,15 @@ def run(ctx: StageContext) -> Finished:
     """Check the window. Raises DataRejected that names every failed check. Stores page and checks in both cases."""
     snapshot = summaries.snapshot(ctx.upstream("ingest"))
     with ctx.phase("profiles"):
-        profiles = profile_days(ctx, snapshot.days)
-    today = profiles[ctx.request.data_date]
+        window = window_days(ctx, snapshot.days)
+        if ctx.request.share:
+            return finished_share(window.artifacts)
+        today = window.profile(ctx.request.data_date)
+        profiles = window.briefs
     bad = _bad_days(ctx, snapshot, profiles)
     good = {day: found for day, found in profiles.items() if day != ctx.request.data_date and day not in bad}
-    reference, notes = _reference(ctx, good)
+    with ctx.phase("sums"):
+        reference, notes = _reference(ctx, window, good)
     with ctx.phase("checks"):
         checks, drifts = check_data_date(ctx, snapshot, today, reference)
         checks += notes + [check for failed in bad.values() for check in failed]
@@ -55,7 +61,7 @@ def run(ctx: StageContext) -> Finished:
         immature=tuple(day for day in profiles if immature(ctx.spec, ctx.request.data_date, day)),
     )
     with ctx.phase("page"):
-        rows = _examples(ctx, snapshot, checks, good)
+        rows = _examples(ctx, snapshot, checks, reference.first)
         kept = _keep(ctx, Findings(validation, profiles, today, reference.profile, reference.name, rows))
     failed = [check for check in checks if not check.passed and check.severity == "error"]
     _log_warnings(ctx, validation, bad)
@@ -89,12 +95,20 @@ def _bad_days(ctx: StageContext, snapshot: Snapshot, profiles: Mapping[date, Pro
     }
 
 
-def _reference(ctx: StageContext, good: Mapping[date, Profile]) -> tuple[Reference, list[Check]]:
+def _reference(ctx: StageContext, days: WindowDays, good: Mapping[date, Profile]) -> tuple[Reference, list[Check]]:
     """The reference of drift, and warnings about it. good: the window's other good days."""
-    rule, champion, summed = ctx.spec.validate_.drift, ctx.request.champion, total(good.values())
-    window = Reference(profile=summed, name=f"the window's {count(len(good), 'other day')}", days=good, summed=summed)
+    rule, champion, summed = ctx.spec.validate_.drift, ctx.request.champion, days.total(good)
+    window = Reference(
+        profile=summed.profile,
+        name=f"the window's {count(len(good), 'other day')}",
+        days=good,
+        summed=summed.profile,
+        week=days.total(last_week(good)).profile,
+        first=summed.first,
+        whole=days.profile,
+    )
     if rule is not None and rule.against == "last_week":
-        return replace(window, profile=last_week(good), name="the newest week of the window's other days"), []
+        return replace(window, profile=window.week, name="the newest week of the window's other days"), []
     if rule is None or rule.against == "window" or champion is None or "validate" not in champion.manifests:
         return window, []
     name = f"the training data of {champion.model} version {champion.version}"
@@ -128,16 +142,14 @@ def _log_warnings(ctx: StageContext, validation: Validation, bad: Mapping[date, 
             ctx.log.event("check", check.line, level="warning")
 
 
-def _examples(
-    ctx: StageContext, snapshot: Snapshot, checks: Sequence[Check], good: Mapping[date, Profile]
-) -> list[Examples]:
+def _examples(ctx: StageContext, snapshot: Snapshot, checks: Sequence[Check], seen: FirstDays) -> list[Examples]:
     """Rows of the data date that break a rule. The day's file is fetched only if a check failed."""
     failed = [check for check in checks if not check.passed and check.day == ctx.request.data_date]
     if not failed:
         return []
     part = next(part for part in snapshot.days if part.day == ctx.request.data_date)
     limits = bounds(ctx.spec, part.day, part.zones)
-    return example_rows(fetch(ctx.store, part.file, ctx.disk), failed, ctx.spec, limits, good)
+    return example_rows(fetch(ctx.store, part.file, ctx.disk), failed, ctx.spec, limits, seen)
 
 
 def _keep(ctx: StageContext, findings: Findings) -> str:
@@ -166,7 +178,7 @@ def _rejection(ctx: StageContext, failed: Sequence[Check], count: int, page: str
     lines = "\n".join(f"- {check.line}" for check in failed)
     return DataRejected(
         f"{ctx.request.data_date}: {len(failed)} of {count} checks failed\n{lines}",
-        remedy=f"read {page} in the store; correct the data and run again, or change the rule; "
+        remedy=f"read {page} in the store; correct the data and run again, or change the rule in the pipeline file; "
         "if the rows are right, let them into later runs with `ratchet data accept`",
     )
 

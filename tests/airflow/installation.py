@@ -205,9 +205,9 @@ class Installation:
         """Ask again and again until there is an answer, something true; the answer."""
         return until(asked, seconds=seconds, every=0.5)
 
-    def log(self, dag_id: str, run_id: str, task_id: str, *, attempt: int = 1) -> str:
+    def log(self, dag_id: str, run_id: str, task_id: str, *, attempt: int = 1, share: int = -1) -> str:
         """A task's log, as the UI shows it, a line each."""
-        path = f"/dags/{dag_id}/dagRuns/{run_id.replace('+', '%2B')}/taskInstances/{task_id}/logs/{attempt}"
+        path = f"/dags/{dag_id}/dagRuns/{run_id.replace('+', '%2B')}/taskInstances/{task_id}/logs/{attempt}?map_index={share}"
         content = self.api.call("GET", path)["content"]
         return "\n".join(f"{line.get('level', '')} {line['event']}" for line in content)
 

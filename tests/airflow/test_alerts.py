@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.labels import Label
 from ratchet_airflow.watch.watch_process import WatchProcess
 from tests.airflow.conftest import day, messages, pipeline_file
@@ -42,9 +43,19 @@ def derive(df):
 
 @pytest.fixture(scope="module", autouse=True)
 def oncall(airflow: Installation, webhook: Webhook) -> None:
-    """Alerts to `oncall` go to the webhook too, by a connection of Airflow's."""
+    """Alerts to `oncall` go to the webhook too, by a connection of Airflow's.
+
+    It is asked for again: while a run starts on a busy machine, Airflow's SQLite may be locked for half a minute.
+    """
     wanted = {"connection_id": "ratchet_alerts_oncall", "conn_type": "generic", "password": webhook.url}
-    airflow.api.call("POST", "/connections", wanted)
+
+    def is_there() -> bool:
+        with suppress(Unavailable):
+            airflow.api.call("POST", "/connections", wanted)
+        known = airflow.api.call("GET", "/connections")["connections"]
+        return any(one["connection_id"] == wanted["connection_id"] for one in known)
+
+    airflow.until(is_there, seconds=300)
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ _SMALLER = {
     "model: {kind: dcn}": "model: {kind: dcn, hidden: [32]}\n  epochs: 3\n  batch_size: 100",
     EXPECTATIONS: "",
     "promote: auto": "promote: approve, approvers: [admin]",
+    "resources: {": "resources: {ingest: {tasks: 2, cpus: 1}, ",
 }
 pytestmark = [pytest.mark.airflow, pytest.mark.heavy, pytest.mark.xdist_group("airflow-by-hand")]
 
@@ -103,6 +104,15 @@ def test_the_ledger_names_the_person_who_approved_the_model(here: Installation) 
     (approval,) = live.approvals
     assert (approval.name, approval.how) == (USER, "airflow: looks fine")
     assert live.started_by == USER
+
+
+def test_another_task_shares_the_days_of_ingest_and_does_not_count(here: Installation) -> None:
+    """On whatever worker is free: it has made some of the four days, or came when none was left."""
+    (run_id, *_) = [str(run["dag_run_id"]) for run in here.api.runs(NAME) if run["state"] == "success"]
+    task = here.api.tasks(NAME, run_id)["ingest_share"]
+    assert task["state"] in {"success", "skipped"}
+    log = here.log(NAME, run_id, "ingest_share", share=0)
+    assert f"share 1 of ingest of {NAME}" in log
 
 
 def test_a_conf_that_asks_for_more_than_the_file_allows_is_refused(here: Installation) -> None:

@@ -1,4 +1,4 @@
-"""The layout of the store is known to one module, and to that of the rights to write. Code that needs a key, or a part of one, asks `paths`.
+"""The layout of the store is known to one module, to that of the outbox, and to that of the rights to write. Code that needs a key, or a part of one, asks `paths`.
 
 Left out: `team/backup.py`, whose archive has a manifest of its own, and addresses of web pages, which begin with `/`.
 """
@@ -13,12 +13,15 @@ from tests.architecture.test_environment import MODULES, texts
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(paths.__file__)
+OUTBOX = HOME.with_name("outbox_paths.py")
+"""The keys of alerts that wait."""
 RIGHTS = HOME.with_name("writing_rights.py")
 """Patterns of keys, for the rights of credentials."""
-OTHERS = {ROOT / "team" / "backup.py", RIGHTS}
+OTHERS = {ROOT / "team" / "backup.py", RIGHTS, OUTBOX}
 PLACES = (
-    "accumulation|alerts|attempts|builds|bundles|checkpoints|days|leases|ledger|nights|published|runs|shadow"
-    "|tables|versions"
+    "accumulation|alerts|attempts|builds|bundles|checkpoints|days|index|leases|ledger|nights|outbox|published|releases"
+    "|removals|runs"
+    "|shadow|tables|versions"
 )
 SPELLED = re.compile(rf"({PLACES})/|.*(/damaged\b|/superseded\b|manifest\.json|plan\.json)|\w+\.day")
 
@@ -44,4 +47,5 @@ def test_a_key_is_recognised_with_and_without_a_slash_at_its_end(text: str) -> N
 
 
 def test_every_place_of_the_store_is_looked_for() -> None:
-    assert {*re.findall(r'join\("([a-z]+)"', HOME.read_text(encoding="utf-8"))} == {*PLACES.split("|")}
+    made = HOME.read_text(encoding="utf-8") + OUTBOX.read_text(encoding="utf-8")
+    assert {*re.findall(r'join\("([a-z]+)"', made)} == {*PLACES.split("|")}

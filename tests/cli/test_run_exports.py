@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -15,9 +17,12 @@ import pytest
 
 from ratchet.cli.main import main
 from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.runs.judged_scores import newest_judged
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import champion
 from ratchet.tracking.mlflow import local_uri, track
+from tasks.keeping.purge import purge
 from tests.evaluate.nights import COLUMNS, FIRST, Nights, judgement, registration, scores
 from tests.mlflow_server import prepare
 
@@ -140,3 +145,16 @@ def test_a_run_without_a_verdict_is_named(two: Two, capsys: pytest.CaptureFixtur
     store.create(paths.plan("grades", "run-3"), store.read(paths.plan("grades", "run-1")).replace(b"run-1", b"run-3"))
     assert main(["scores", "grades/run-3", "--store", str(store.root), "--out", "rows.csv"]) == 64
     assert "the run grades/run-3 has no verdict" in capsys.readouterr().err
+
+
+def test_a_run_whose_rows_were_purged_is_said_to_be_so(
+    two: Two, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(two.nights.store.root, tmp_path / "store")
+    store = FileStore(tmp_path / "store")
+    purge(store, "grades", "shop", ["north"], by="Ada", because="a request", do=True)
+    assert main(["scores", "grades/run-1", "--store", str(store.root), "--out", str(tmp_path / "rows.csv")]) == 64
+    said = r"rows of 20\d\d-\d\d-\d\d and \d+ more days were purged on 20\d\d-\d\d-\d\d by Ada because a request"
+    assert re.search(rf"grades/run-1: {said}; to do: name a run", capsys.readouterr().err)
+    with pytest.raises(ConfigurationError, match=rf"run run-2 of grades has no scored rows any more: {said}"):
+        newest_judged(store, "grades", run_id=None, day=None)

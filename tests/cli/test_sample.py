@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ratchet.cli.display import Display
 from ratchet.cli.main import main
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.request import Outcome
 from ratchet.runners.choice import choose_image, choose_runner, stage_image
 from ratchet.runs.events import Event
@@ -66,16 +66,19 @@ def test_a_pipe_shows_why_a_stage_waits_and_not_each_line_of_it(monkeypatch: pyt
     assert "epoch" not in screen.getvalue()
 
 
-def test_processes_are_chosen_on_request_and_with_a_warning_without_an_engine(
+def test_processes_are_chosen_on_request_and_where_no_engine_is_set_up_and_never_because_one_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runner, how = choose_runner("process")
     assert how == "stages run as processes"
     assert choose_image(runner, gpu=False) == (None, "")
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr("ratchet.runners.engine._SOCKET", "/nonexistent")
     assert "NO DOCKER ENGINE" in choose_runner(None)[1]
-    with pytest.raises(ConfigurationError, match="no Docker engine: "):
-        choose_runner("docker")
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    for wanted in (None, "docker"):
+        with pytest.raises(Unavailable, match="no Docker engine answers: "):
+            choose_runner(wanted)
     with pytest.raises(ConfigurationError, match="runner 'podman' is unknown; allowed: process, docker"):
         choose_runner("podman")
 

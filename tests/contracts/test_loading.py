@@ -94,12 +94,12 @@ def test_a_spec_survives_json() -> None:
 def test_every_problem_is_reported_at_once_in_the_order_of_the_file() -> None:
     text = changed("window_days", "window_day").replace("role: time", "role: tme").replace("epochs: 3", "epochs: many")
     assert problems(text + "colour: blue\n") == [
-        "p.yaml:8: source.window_day: unknown key; allowed: codes, csv, day_starts, kind, missing_days, names, ready, timezone, uri, wait, window_days; "
+        "p.yaml:8: source.window_day: unknown key; allowed: codes, csv, day_starts, keep_days, kind, missing_days, names, ready, timezone, uri, wait, window_days; "
         "did you mean window_days?",
         "p.yaml:11: columns.shown_at.role: 'tme' is not allowed; allowed: group, time, label, weight, numeric, "
         "categorical, list_weight, id, ignore; did you mean time?",
         "p.yaml:26: train.epochs: 'many' is the wrong type; allowed: a whole number",
-        "p.yaml:36: colour: unknown key; allowed: alerts, columns, description, evaluate, gate, name, owner, register, "
+        "p.yaml:36: colour: unknown key; allowed: alerts, columns, description, evaluate, gate, joins, name, owner, register, "
         "resources, schedule, source, stages, train, validate; did you mean columns?",
     ]
 
@@ -192,6 +192,17 @@ def test_an_invalid_key_does_not_hide_a_misfit(wrong: str) -> None:
         ("max_null: 1%", "max_null: some", "'some' is not a share; write it like 20% or 0.2"),
         ("max_null: 1%", "max_null: []", "[] is not a share; write it like 20% or 0.2"),
         ("min: 0, max_null", "min: -2, max_null", "p.yaml:14: columns.price: transform log1p needs a min above -1"),
+        (
+            "min: 0, max_null",
+            "on_breach: warn, min: 0, max_null",
+            "p.yaml:14: columns.price: on_breach: warn does not go together with transform log1p, which needs the rules",
+        ),
+        (
+            "owner: search-team",
+            "owner: search-team\nresources: {evaluate: {tasks: 2}}",
+            "resources.evaluate.tasks: evaluate has no days to share; allowed: 1",
+        ),
+        ("min: 0, max: 5", "on_breach: warn", "p.yaml:15: columns.rating: on_breach: warn is of the rules in, min, max"),
         ("min: 0, max: 5", "min: 7, max: 5", "p.yaml:15: columns.rating: min 7 is above max 5"),
         ("type: timestamp", "type: timestamp, min: 1", "p.yaml:11: columns.shown_at: min and max need a number"),
         ("type: timestamp", "type: int64", "p.yaml:11: columns.shown_at: a time column cannot be int64; allowed: date"),
@@ -443,7 +454,7 @@ def test_a_long_list_of_what_is_allowed_is_printed_once() -> None:
         )
     )
     assert (
-        "columns.price.rol: unknown key; allowed: derived, dimension, in, keep, make, max, max_length, max_null, min, pool, role, share, statistics, transform, type, weights;"
+        "columns.price.rol: unknown key; allowed: derived, dimension, in, keep, make, max, max_length, max_null, min, on_breach, pool, role, share, statistics, transform, type, weights;"
         in first
     )
     assert "columns.rating.rol: unknown key; allowed: see columns.price.rol; did you mean role?" in second

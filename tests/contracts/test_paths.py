@@ -59,9 +59,9 @@ def test_no_name_leaves_its_place(name: str) -> None:
         (lambda: paths.accumulation("p", "0a"), "accumulation/p/0a.json"),
         (lambda: paths.built("p", "train", "0a"), "builds/p/train/0a"),
         (lambda: paths.checkpoints("p", "train", "0a", "1b"), "checkpoints/p/train/0a/1b"),
-        (lambda: paths.ledger_record("m", 7), "ledger/m/00000007.json"),
+        (lambda: paths.record_below(paths.ledger("m"), 7), "ledger/m/00000007.json"),
         (lambda: paths.version_record("m", "7", "0a" * 32), "versions/m/7-0a0a0a0a0a0a0a0a.json"),
-        (paths.tracking, "mlflow"),
+        (lambda: paths.TRACKING, "mlflow"),
         (lambda: paths.day(date(2026, 11, 20)), "2026-11-20"),
     ],
 )

@@ -159,6 +159,17 @@ def test_the_reaper_tries_again_long_before_its_next_run_which_would_wait_for_it
     assert (task["__var"]["retries"], task["__var"]["retry_delay"]) == (1, 30.0)
 
 
+def test_the_store_is_collected_once_a_week_where_the_policy_says_so_by_one_task(
+    pipelines: Path, parse: Parser
+) -> None:
+    assert "ratchet-gc" not in parse(pipelines, RATCHET_GC="results=60")["dags"]
+    dag = parse(pipelines, RATCHET_GC="weekly, results=60")["dags"]["ratchet-gc"]["dag"]
+    (task,) = dag["tasks"]
+    assert task["__var"].get("pool", "default_pool") == "default_pool"
+    assert dag["timetable"]["__var"]["expression"] == "30 12 * * 0"
+    assert dag["max_active_runs"] == 1
+
+
 def test_the_same_files_serialise_to_the_same_dags_so_that_no_version_is_made(
     pipelines: Path, tmp_path: Path, parse: Parser
 ) -> None:

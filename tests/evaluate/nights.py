@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from ratchet.contracts import paths
 from ratchet.contracts.loading import load
 from ratchet.contracts.registration import Registration
-from ratchet.contracts.request import Outcome
+from ratchet.contracts.request import AsOf, Outcome
 from ratchet.contracts.stages import STAGES, Stage, stage_module
 from ratchet.contracts.summaries import Judgement
 from ratchet.production.baseline import Mode
@@ -98,13 +98,21 @@ class Nights:
             (folder / name).write_text(text)
         return folder
 
-    def run(self, day: date = FIRST, *, until: Stage = "register", promote: Mode | None = None) -> dict[Stage, Outcome]:
+    def run(
+        self,
+        day: date = FIRST,
+        *,
+        until: Stage = "register",
+        promote: Mode | None = None,
+        as_of: AsOf = "now",
+        rebuild: bool = False,
+    ) -> dict[Stage, Outcome]:
         """One night up to a stage: the outcomes, by stage."""
         self.number += 1
         folder = self.pipeline()
         plan = make_plan(
             folder=folder, spec=load(folder), data_date=day, run_id=f"run-{self.number}", kind="manual",
-            store_uri=self.store.uri, promote=promote,
+            store_uri=self.store.uri, promote=promote, as_of=as_of, rebuild=rebuild,
         )  # fmt: skip
         outcomes: dict[Stage, Outcome] = {}
         for stage in STAGES[: STAGES.index(until) + 1]:

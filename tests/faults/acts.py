@@ -84,7 +84,7 @@ def _check_recorded(folder: Path, old: list[str], new: list[str]) -> bool:
     assert [record.version for record in before] in (old, new)
     repair_head(store, "ranker")
     if before:
-        key = paths.ledger_record("ranker", len(before))
+        key = paths.record_below(paths.ledger("ranker"), len(before))
         data = store.read(key)
         store.delete(key)
         with pytest.raises(CorruptArtifact, match="is missing"):
@@ -110,7 +110,7 @@ def begin_two(folder: Path) -> None:
 def begin_old(folder: Path) -> None:
     """A ledger with one record, as releases of before wrote it: without a head and without a link."""
     record = Record(number=1, **_change("1").model_dump())
-    store_of(folder).create(paths.ledger_record("ranker", 1), seal(record))
+    store_of(folder).create(paths.record_below(paths.ledger("ranker"), 1), seal(record))
 
 
 def first(folder: Path) -> Record:

@@ -16,7 +16,19 @@ DEAF = "deaf"
 RESTARTED = "engine-restarted"
 FAULTS = {"scheduler-killed": 0.2, "server-away": 1.0, "server-hung": 0.3, "database-locked": 0.2}
 """A pipeline per fault that comes while a stage runs: its training outlasts the wait for it, however fast the machine."""
-ATTEMPTS = {"worker-killed": 0.5, "late-attempt": 0.5, "marked-failed": 0.5, RESTARTED: 0.2, "endless": 3.0, DEAF: 3.0}
+DEFERRED = {"triggerer-killed": 0.45, "marked-deferred": 0.45}
+"""Pipelines whose training is left to the triggerer."""
+DEFER_S = 40
+"""Seconds after which that happens. The other trainings, and each try of them, are shorter or do not mind."""
+ATTEMPTS = {
+    "worker-killed": 0.5,
+    "late-attempt": 0.5,
+    "marked-failed": 0.5,
+    RESTARTED: 0.2,
+    "endless": 3.0,
+    DEAF: 3.0,
+    **DEFERRED,
+}
 SLOW = FAULTS | ATTEMPTS
 """Pipelines whose training counts its steps aloud, more than TICKS, and the seconds that each step takes."""
 SECRET = "with-a-secret"
@@ -129,6 +141,8 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
         {
             "RATCHET_RUNNER": "docker",
             "RATCHET_STAGE_IMAGE": stage_image,
+            "RATCHET_DEFER_SECONDS": f"{DEFER_S}",
+            "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "15",
             "RATCHET_POOL_CPU": "6",  # three trainings at once, which wait most of the time
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": f"{LOST_S}",
         },

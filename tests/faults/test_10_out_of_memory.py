@@ -11,6 +11,7 @@ from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.requests import compose
 from tests.faults.trainings import DAY, Trainings, containers, trained, trainings
+from tests.saved_checkpoints import saved_checkpoints
 
 pytestmark = [pytest.mark.docker, pytest.mark.heavy]
 
@@ -96,7 +97,7 @@ def test_a_retry_after_an_out_of_memory_failure_goes_on_from_the_checkpoint_and_
         plan = made.plan("growing", **given, **MEMORY)
         made.prepare(plan)
         assert isinstance(attempt(made, plan), OutOfMemory)
-        assert any("/step-" in entry.key for entry in made.store.list(paths.checkpoints("faulty", "train")))
+        assert saved_checkpoints(made.store, paths.checkpoints("faulty", "train"))
         ended = attempt(made, plan)
         assert isinstance(ended, Outcome)
         document = trained(ended)

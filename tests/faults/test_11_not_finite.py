@@ -11,6 +11,7 @@ from ratchet.contracts.errors import RatchetError
 from ratchet.runs.events import Event
 from tests.faults.ranks import plan
 from tests.faults.trainings import DAY, Trainings, trainings
+from tests.saved_checkpoints import saved_checkpoints
 
 EXPLODES = """
 import torch
@@ -37,8 +38,7 @@ def poison(made: Trainings) -> None:
 
 def saved(made: Trainings) -> dict[str, bytes]:
     """The documents of the checkpoints in the store, by name."""
-    keys = [entry.key for entry in made.store.list("") if re.search(r"/step-\d+\.json$", entry.key)]
-    return {key.rpartition("/")[2]: made.store.read(key) for key in keys}
+    return {key.rpartition("/")[2]: made.store.read(key) for key in saved_checkpoints(made.store, "")}
 
 
 def test_a_loss_that_is_not_finite_is_never_saved_and_the_state_before_it_is_kept(tmp_path: Path) -> None:

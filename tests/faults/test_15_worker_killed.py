@@ -20,6 +20,7 @@ from ratchet.runs.history import plan_of
 from ratchet.store.opening import open_store
 from tests.airflow.installation import ticks
 from tests.faults.supervised import PICKED_UP_S, TICKS, FaultInstallation
+from tests.saved_checkpoints import saved_checkpoints
 from tests.waiting import until
 
 pytestmark = [
@@ -117,7 +118,7 @@ def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_containe
     plan = faulted.plan(MARKED, run_id)
     store = open_store(str(faulted.services.store))
     assert plan_of(store, MARKED, plan.run_id) == plan
-    assert any("/step-" in entry.key for entry in store.list(f"checkpoints/{MARKED}"))
+    assert saved_checkpoints(store, f"checkpoints/{MARKED}")
     faulted.wait(MARKED, run_id)
     faulted.api.call(
         "POST",

@@ -3,39 +3,20 @@
 Whole nights: planned, composed and run as in a run.
 """
 
-import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import champion, records
-from tests.evaluate.nights import FIRST, Nights, judgement, registration
-from tests.mlflow_server import prepare
+from tests.evaluate.nights import FIRST, Nights, judgement
+from tests.faults.bad_nights import NEXT, nights, office
 
-NEXT = FIRST + timedelta(days=1)
 Harm = Callable[[FileStore, str], None]
 
 
-@pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Nights:
-    folder = tmp_path_factory.mktemp("office")
-    store = prepare(FileStore(folder / "store"), mlflow_database)
-    nights = Nights(folder=folder, store=store)  # type: ignore[arg-type] # it is this store
-    nights.deliver(FIRST)
-    assert registration(nights.run()).promoted
-    return nights
-
-
-@pytest.fixture
-def nights(office: Nights, tmp_path: Path) -> Nights:
-    shutil.copytree(office.store.root, tmp_path / "store", symlinks=True)
-    found = replace(office, folder=tmp_path, store=FileStore(tmp_path / "store"), number=10)
-    found.deliver(NEXT)
-    return found
+__all__ = ["nights", "office"]
 
 
 def published(store: FileStore, output: str) -> str:

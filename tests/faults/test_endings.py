@@ -18,6 +18,7 @@ from ratchet.runs.jobs import store_label
 from ratchet.store.opening import open_store
 from tests.airflow.installation import ticks
 from tests.faults.supervised import DEAF, FaultInstallation
+from tests.saved_checkpoints import saved_checkpoints
 
 pytestmark = [
     pytest.mark.airflow,
@@ -153,7 +154,7 @@ def test_a_run_that_takes_too_long_tells_its_training_to_stop_and_that_saves_and
     assert (states["run"], states["train"]) == ("failed", "skipped")  # Airflow's word for what a run's end cut off
     faulted.until(lambda: faulted.containers(PIPELINE, training) == [], seconds=90)
     store = open_store(str(faulted.services.store))
-    assert any("/step-" in entry.key for entry in store.list(f"checkpoints/{PIPELINE}"))
+    assert saved_checkpoints(store, f"checkpoints/{PIPELINE}")
     log = faulted.log(PIPELINE, training, "train", attempt=2)
     assert "Server indicated the task shouldn't be running anymore" in log
     (alert,) = faulted.until(lambda: [sent for sent in faulted.alerts() if sent["title"].endswith(": run failed")])

@@ -315,6 +315,16 @@ def test_a_derived_column_that_breaks_a_rule_stops_the_run_with_column_and_rule(
     assert {check.column for check in kept.failures(LAST)} == {"hour"}
 
 
+def test_the_rules_of_a_derived_column_warn_where_it_says_so(world: World) -> None:
+    breaking(world, "df['price'].fillna(-999.0)", min=0, on_breach="warn")
+    world.put(D3, {**day_rows(), "price": [None] * 12})
+    assert summaries.features(encoded(world).result).excluded == ()
+    assert "column hour: min: least -999; allowed: at least 0" in world.log.getvalue()
+    world.document["columns"]["hour"]["on_breach"] = "fail"
+    with pytest.raises(DataRejected, match="column hour: min: least -999"):
+        encoded(world)
+
+
 def test_a_derived_column_without_a_value_in_the_window_leads_to_the_code_that_makes_it(world: World) -> None:
     breaking(world, "np.nan")
     with pytest.raises(DataRejected, match=r"columns\.hour: no row of the training day") as caught:

@@ -44,6 +44,27 @@ def test_a_refit_comes_after_the_question_and_before_register_only_where_the_fil
         assert dag.dagrun_timeout > dag_of(tmp_path, promote=promote).dagrun_timeout
 
 
+def test_tasks_that_share_the_days_of_a_stage_begin_with_it_and_nothing_depends_on_them(tmp_path: Path) -> None:
+    made = write(tmp_path, "search-ranking")
+    file = made / "pipeline.yaml"
+    file.write_text(f"{file.read_text()}resources: {{ingest: {{tasks: 4}}, features: {{tasks: 2}}}}\n")
+    dag = build(load(made), made)
+    shares = {task.task_id: task for task in dag.tasks if task.task_id.endswith("_share")}
+    assert set(shares) == {"ingest_share", "features_share"}
+    for stage, before, others in (("ingest", "plan", [1, 2, 3]), ("features", "validate", [1])):
+        share = shares[f"{stage}_share"]
+        assert share.expand_input.value == {"number": others}
+        assert (share.upstream_task_ids, share.downstream_task_ids) == ({before}, set())
+        assert share.is_teardown
+        assert not share.on_failure_fail_dagrun
+        assert (share.pool, share.execution_timeout) == (
+            dag.get_task(stage).pool,
+            dag.get_task(stage).execution_timeout,
+        )
+    assert dag.max_active_tasks >= len(ORDER) + 4
+    assert DagSerialization.from_dict(DagSerialization.to_dict(dag)).dag_id == "search-ranking"
+
+
 def test_report_runs_whatever_happens_and_leaves_the_run_its_state(tmp_path: Path) -> None:
     dag = dag_of(tmp_path)
     report = dag.get_task("report")

@@ -23,8 +23,8 @@ def test_what_a_task_imports_late_is_loaded_before_the_scheduler_forks() -> None
     assert late <= {*done.stdout.split()}
 
 
-@pytest.mark.parametrize(("dag_id", "noted"), [("search-ranking", True), (listener.REAPER, False)])
-def test_a_pipelines_run_is_watched_and_the_reapers_is_not(dag_id: str, *, noted: bool) -> None:
-    listener._active.clear()
-    listener.on_dag_run_running(SimpleNamespace(dag_id=dag_id), "")
-    assert listener._active.is_set() is noted
+@pytest.mark.parametrize(("backfill", "due"), [(None, False), (3, True)])
+def test_the_end_of_a_backfills_run_asks_for_a_scan(backfill: int | None, *, due: bool) -> None:
+    listener._due.clear()
+    listener.on_dag_run_success(SimpleNamespace(backfill_id=backfill), "")
+    assert listener._due.is_set() is due

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ratchet.contracts.errors import DataRejected, Preempted
+from ratchet.contracts.errors import ConfigurationError, DataRejected, Preempted
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.runs.outcomes import outcomes
@@ -75,7 +75,7 @@ def store(plan: RunPlan) -> Store:
 
 
 def task(stage: Any = "ingest") -> StageOperator:
-    return StageOperator(pipeline="search-ranking", stage=stage)
+    return StageOperator(pipeline="search-ranking", stage=stage, retries=2)
 
 
 def recorded(store: Store, stage: Any = "ingest") -> Outcome:
@@ -108,7 +108,7 @@ def test_a_result_that_is_published_is_found_and_no_name_is_kept(plan: RunPlan, 
     again.execute(context(states, try_number=2))
     assert recorded(store).cached
     assert again.result == recorded(store).result
-    assert states.kept == {}
+    assert states.kept == {"ratchet_max_tries": 2}
 
 
 def test_a_refit_without_work_is_no_skip_so_that_register_still_says_why_it_has_none(
@@ -140,12 +140,34 @@ def test_a_failure_is_raised_as_it_is_and_recorded(tmp_path: Path, monkeypatch: 
 
 def test_the_name_of_an_earlier_try_is_used_until_a_clear_raises_max_tries(plan: RunPlan) -> None:
     states, operator = States(), task()
-    assert operator._kept_name(context(states, max_tries=2)) is None
+
+    def cleared(try_number: int, max_tries: int) -> tuple[bool, Any]:
+        now = context(states, try_number=try_number, max_tries=max_tries)
+        return operator._note_clear(now), operator._kept_name(now)
+
+    assert cleared(1, 2) == (False, None)
     states.set("ratchet_attempt", "try1")
-    assert operator._kept_name(context(states, try_number=2, max_tries=2)) == "try1"
-    assert operator._kept_name(context(states, try_number=3, max_tries=4)) is None
+    assert cleared(2, 2) == (False, "try1")
+    assert cleared(3, 4) == (True, None)
     assert "ratchet_attempt" not in states.kept
-    assert operator._kept_name(context(None)) is None
+    states.set("ratchet_attempt", "try3")
+    assert cleared(4, 4) == (True, "try3")  # the try before was killed before it acted on the clear
+    operator._clear_is_done(context(states, try_number=4, max_tries=4))
+    assert cleared(5, 4) == (False, "try3")
+    assert (operator._note_clear(context(None)), operator._kept_name(context(None))) == (False, None)
+
+
+def test_a_clear_of_a_task_whose_first_try_was_killed_at_once_is_seen(plan: RunPlan) -> None:
+    states, operator = States(), task()
+    assert operator._note_clear(context(states, try_number=2, max_tries=3))
+    assert not task()._note_clear(context(States(), try_number=2, max_tries=2))  # a plain retry
+
+
+def test_what_a_try_notes_does_not_wait_for_a_plan(plan: RunPlan, store: Store) -> None:
+    states = States()
+    with pytest.raises(ConfigurationError):
+        task().execute({**context(states), "run_id": "unplanned"})
+    assert states.kept == {"ratchet_max_tries": 2}
 
 
 def test_a_try_whose_earlier_container_is_gone_starts_its_own(plan: RunPlan, store: Store) -> None:

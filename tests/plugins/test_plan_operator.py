@@ -9,7 +9,7 @@ import pytest
 from ratchet.contracts.fingerprint import digest
 from ratchet.store.ledger import Change, append
 from ratchet.store.opening import open_store
-from ratchet_airflow.operators import PlanOperator
+from ratchet_airflow.plan_operator import PlanOperator
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
 MODEL = "search-ranking"

@@ -8,7 +8,7 @@ from airflow.sdk.api.datamodels._generated import DagRun
 
 from ratchet.runs.planning import load_plan
 from ratchet.samples import clicks
-from ratchet_airflow.operators import PlanOperator
+from ratchet_airflow.plan_operator import PlanOperator
 from ratchet_airflow.run_id import store_run_id
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"

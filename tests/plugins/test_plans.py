@@ -12,7 +12,7 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.runs.history import plan_of
 from ratchet.samples import clicks
 from ratchet.store.opening import open_store
-from ratchet_airflow.operators import PlanOperator
+from ratchet_airflow.plan_operator import PlanOperator
 from ratchet_airflow.plans import find_plan
 from ratchet_airflow.run_id import bare_run_id, store_run_id
 

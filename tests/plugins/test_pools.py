@@ -82,3 +82,17 @@ def test_a_setting_that_is_no_number_of_slots_is_named(given: str, monkeypatch: 
 def test_only_a_stage_that_wants_gpus_names_a_queue() -> None:
     assert share(Resources(gpus=1))["queue"] == "gpu"
     assert "queue" not in share(Resources(cpus=2))
+
+
+def test_the_slots_follow_from_settings_and_not_from_the_host_that_parses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RATCHET_POOL_CPU", "RATCHET_POOL_BACKFILL", "RATCHET_GPUS"):
+        monkeypatch.delenv(name)
+    seen = []
+    for cores, devices in ((2, 0), (64, 8)):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr("ratchet.runners.devices._listed_by_driver", lambda devices=devices: ("0",) * devices)
+        pools.pools.cache_clear()
+        seen.append(
+            ({name: pool.slots for name, pool in pools.pools().items()}, share(Resources(cpus=8))["pool_slots"])
+        )
+    assert seen == [({CPU: 4, GPU: 1, BACKFILL: 4}, 4)] * 2

@@ -15,7 +15,7 @@ from ratchet.contracts.loading import load
 from ratchet.contracts.request import RunPlan
 from ratchet.samples import clicks
 from ratchet_airflow import form
-from ratchet_airflow.operators import PlanOperator
+from ratchet_airflow.plan_operator import PlanOperator
 from ratchet_airflow.plans import find_plan
 from tests.runs.nights import ratchet
 

@@ -9,10 +9,11 @@ from typing import Any
 
 
 class Webhook:
-    """url: where to post, as Apprise writes it. received: the JSON bodies so far. status: what it answers."""
+    """url: where to post, as Apprise writes it. received: the JSON bodies so far. asked: paths. status: its answer."""
 
     def __init__(self) -> None:
         self.received: list[dict[str, Any]] = []
+        self.asked: list[str] = []
         self.status = 200
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"json://127.0.0.1:{self._server.server_port}"
@@ -24,6 +25,11 @@ class Webhook:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 hook.received.append(json.loads(body))
+                self.send_response(hook.status)
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                hook.asked.append(self.path)
                 self.send_response(hook.status)
                 self.end_headers()
 

@@ -161,7 +161,7 @@ def test_a_change_by_hand_moves_the_alias_at_once_and_is_refused_on_a_ledger_tha
     done = carry_out(place.store, None, MODEL, lambda: rollback(place.store, MODEL, by="ann", because="why"))
     assert done.before is not None
     assert (done.before.version, done.record.version, place.alias()) == ("3", "2", digest(b"b"))
-    place.store.delete(paths.ledger_record(MODEL, 4))
+    place.store.delete(paths.record_below(paths.ledger(MODEL), 4))
     with pytest.raises(CorruptArtifact, match="ledger-damaged"):
         carry_out(place.store, None, MODEL, lambda: rollback(place.store, MODEL, by="ann", because="why"))
 
@@ -189,7 +189,7 @@ def test_history_shows_who_was_in_office_for_which_dates(place: Place) -> None:
 
 
 def test_a_lost_tail_is_accepted_by_a_person_and_holds_production(place: Place) -> None:
-    lost = paths.ledger_record(MODEL, 2)
+    lost = paths.record_below(paths.ledger(MODEL), 2)
     with pytest.raises(ConfigurationError, match="has lost nothing"):
         accept_loss(place.store, None, MODEL, by="ann", because="why")
     place.store.delete(lost)
@@ -207,7 +207,7 @@ def test_a_lost_tail_is_accepted_by_a_person_and_holds_production(place: Place) 
 
 
 def test_a_ledger_without_one_whole_record_is_empty_afterwards(place: Place) -> None:
-    place.store.delete(paths.ledger_record(MODEL, 1))
+    place.store.delete(paths.record_below(paths.ledger(MODEL), 1))
     assert accept_loss(place.store, None, MODEL, by="ann", because="no backup has it") is None
     assert records(place.store, MODEL) == ()
 
@@ -217,7 +217,7 @@ def test_doctor_names_a_damaged_ledger_and_what_nobody_could_check(place: Place)
     assert names == {"ledger": True, "alias": True, "weights": None, "hold": True, "bans": True}
     away = {line.name: line.well for line in diagnose(place.store, "http://127.0.0.1:9", MODEL)}
     assert away == {"ledger": True, "alias": None, "hold": True, "bans": True}
-    place.store.delete(paths.ledger_record(MODEL, 3))
+    place.store.delete(paths.record_below(paths.ledger(MODEL), 3))
     (line,) = diagnose(place.store, None, MODEL)
     assert (line.name, line.well) == ("ledger", False)
     assert "accept-loss" in line.text

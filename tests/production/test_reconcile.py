@@ -130,7 +130,7 @@ def lose_ledger(place: Place) -> None:
 
 
 def lose_tail(place: Place) -> None:
-    place.store.delete(paths.ledger_record(MODEL, 2))
+    place.store.delete(paths.record_below(paths.ledger(MODEL), 2))
 
 
 def older_store(place: Place) -> None:
@@ -225,7 +225,7 @@ def test_a_registry_that_does_not_answer_is_unchecked_and_never_a_pass(place: Pl
     assert "does not answer" in found.unchecked
     (line,) = sentences(MODEL, found)
     assert "was not checked" in line
-    place.store.delete(paths.ledger_record(MODEL, 1))
+    place.store.delete(paths.record_below(paths.ledger(MODEL), 1))
     assert reconcile(place.store, "http://127.0.0.1:9", MODEL).live is None
 
 

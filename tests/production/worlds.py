@@ -209,7 +209,7 @@ class SqliteWorld:
         self._folder.cleanup()
 
     def _keys(self) -> list[str]:
-        return [entry.key for entry in self.store.list() if not entry.key.startswith(f"{paths.tracking()}/")]
+        return [entry.key for entry in self.store.list() if not entry.key.startswith(f"{paths.TRACKING}/")]
 
 
 def _back_up(source: Path, target: Path) -> None:

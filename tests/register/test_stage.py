@@ -157,7 +157,7 @@ def test_a_lost_last_record_of_the_ledger_stops_the_next_promotion_and_its_remed
 ) -> None:
     night(shop, shop.train(0.3, 1.0))
     night(shop, shop.train(0.6, 0.5))
-    lost = paths.ledger_record("shop", 2)
+    lost = paths.record_below(paths.ledger("shop"), 2)
     content = shop.store.read(lost)
     assert shop.store.delete(lost)
     training = shop.train(1.0)

@@ -132,10 +132,10 @@ def test_a_lost_last_record_of_the_ledger_is_seen_by_the_alias(shop: Shop) -> No
     night(shop, shop.train(0.3, 1.0))
     night(shop, shop.train(1.0))
     assert "production" not in report(shop, rejected(shop))[1]
-    assert shop.store.delete(paths.ledger_record("shop", 2))
+    assert shop.store.delete(paths.record_below(paths.ledger("shop"), 2))
     _, log = report(shop, rejected(shop, 0.31))
     assert "ledger-damaged: " in log
-    assert f"{paths.ledger_record('shop', 2)} is missing: the ledger ends with record 2" in log
+    assert f"{paths.record_below(paths.ledger('shop'), 2)} is missing: the ledger ends with record 2" in log
 
 
 @pytest.mark.parametrize("damage", ["flipped", "gone"])

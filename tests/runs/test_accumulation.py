@@ -172,7 +172,7 @@ def test_without_a_word_of_the_rows_it_ends_at_64() -> None:
     assert [double_micro_batches(store, made) for _ in range(7)] == [2, 4, 8, 16, 32, 64, None]
 
 
-@pytest.mark.parametrize("damaged", [b"", b'{"accumulation": 3000, "run_id": "r"}', b"\x00\xff"])
+@pytest.mark.parametrize("damaged", [b"", b"3000", b"\x00\xff"])
 def test_a_record_that_cannot_be_read_counts_for_nothing_and_is_replaced(damaged: bytes) -> None:
     store, made = fresh(), plan()
     double_micro_batches(store, made, used=1)

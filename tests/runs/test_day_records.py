@@ -135,10 +135,30 @@ def test_a_day_that_a_person_let_in_counts_and_is_named_with_who_and_why(world: 
     assert note.observed == "it was refused; let in by Ada: half a day of sales is right"
     assert night(world, D2) is None  # its own run stays refused, which does not undo the admission
     assert plan(world, D3).days.admitted[0].by == "Ada"
+    refuse_day(world.store, "clicks", D2, by="Ben", because="it is not")  # a person takes it back
+    assert night(world, D2) is None
+    without = night(world, D3)
+    assert without is not None
+    assert without.excluded == (D2,)
+    assert plan(world, D3).days.admitted == ()
+    admit(world.store, "clicks", D2, by="Ada", because="it is")
+    assert len(plan(world, D3).days.admitted) == 1
     world.put(D2, count=30)
     other = night(world, D3)
     assert other is not None
     assert other.excluded == (D2,)
+
+
+def test_what_a_run_and_then_a_person_refused_stays_out_when_the_run_of_other_rules_passes(world: World) -> None:
+    world.put(D2, count=40)
+    assert night(world, D2) is None
+    refuse_day(world.store, "clicks", D2, by="Ada", because="a power cut")
+    (refused,) = day_states(world.store, "clicks", [D2]).refused
+    assert refused.by == "Ada"
+    made = snapshot("")
+    same = made.model_copy(update={"days": (made.days[0].model_copy(update={"source": refused.source}),)})
+    record_day(world.store, pipeline="clicks", data_date=D2, run_id="r", stage="validate", state="done", snapshot=same)
+    assert [one.by for one in day_states(world.store, "clicks", [D2]).refused] == ["Ada"]
 
 
 def test_what_a_person_refuses_stays_out_until_a_person_lets_it_in_or_its_rows_change(world: World) -> None:

@@ -1,14 +1,17 @@
 """From how a stage's container ended to an error, and to what follows."""
 
 import json
+from io import StringIO
 
 import pytest
 
+from ratchet.contracts.errors import CorruptArtifact, RatchetError
 from ratchet.contracts.exits import decide
 from ratchet.runners.following import JobEnd
 from ratchet.runners.log.lines import Line
 from ratchet.runs.failures import failure_of
 from ratchet.runs.requests import compose
+from ratchet.runtime.logs import StageLog
 from ratchet.store.memory import MemoryStore
 from tests.runs.test_requests import OUTCOMES, plan
 
@@ -62,6 +65,14 @@ def test_an_end_is_named_and_followed_up(end: JobEnd, said: str, followed_up: st
     assert said in error.cause
     assert followed_up in decide(error.code, attempt=1, attempts=3).reason
     assert len(error.last_lines) == len(end.tail)
+
+
+@pytest.mark.parametrize("error", [CorruptArtifact("the file is cut"), RatchetError("the file is odd")])
+def test_a_stage_that_read_damaged_bytes_says_so(error: RatchetError) -> None:
+    written = StringIO()
+    code = StageLog("train", written).failure(error)
+    found = failure_of(REQUEST, ended(int(code), *written.getvalue().splitlines()))
+    assert (type(found), str(found)) == (type(error), str(error))
 
 
 def test_all_well_is_no_error() -> None:

@@ -1,22 +1,20 @@
 """The runs of a pipeline by date, from what is recorded of them."""
 
 import uuid
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
 
-from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome, RunPlan, SourceDay, SourceFile
-from ratchet.contracts.stages import REGULAR
-from ratchet.runs.history import days_of, first_judged, is_local, newest, plan_of, runs_of
-from ratchet.store.ledger import append
+from ratchet.runs.history import days_of, first_judged, is_local, plan_of, runs_of
 from ratchet.store.memory import MemoryStore
 from tests.runs.recorded import keep, keep_plan
-from tests.runs.test_requests import CONTENT, DAY, JUDGED, OUTCOMES, outcome, plan
-from tests.store.test_ledger import change
+from tests.runs.test_requests import DAY, OUTCOMES, plan
 
 BEFORE = DAY - timedelta(days=1)
+OVER = datetime.combine(DAY + timedelta(days=1), time(2), UTC)
+"""A moment after the end of the day, when its own night is."""
 
 
 @pytest.fixture
@@ -32,11 +30,6 @@ def ran(store: MemoryStore, run_id: str, *ended: Outcome, **changes: Any) -> Run
 
 def saw(identity: str) -> tuple[SourceDay, ...]:
     return (SourceDay(day=DAY, files=(SourceFile(key="a", bytes=1, identity=identity),)),)
-
-
-def registered(*, promoted: bool) -> Outcome:
-    summary = Registration(model="small", version="7", mlflow_run_id="r", promoted=promoted)
-    return outcome("register", summary=summary.model_dump(mode="json"))
 
 
 def test_runs_are_listed_by_date_oldest_first(store: MemoryStore) -> None:
@@ -66,83 +59,18 @@ def test_the_first_run_of_a_date_that_came_to_a_verdict_is_the_one_to_repeat(sto
     assert first_judged(store, "small", BEFORE) is None
 
 
-def test_the_newest_run_of_a_date_or_of_a_kind_is_its_line(store: MemoryStore) -> None:
-    assert newest(store, "small", DAY) is None
-    ran(store, "first", kind="backfill")
-    ran(store, "second", kind="manual")
-    lines = [newest(store, "small", DAY, kind) for kind in (None, "backfill", "scheduled")]
-    assert [line and line.run_id for line in lines] == ["second", "first", None]
+def test_the_runs_of_a_date_keep_their_order_in_a_copy_of_the_store(store: MemoryStore) -> None:
+    """Its files have the times of the copy, in the order of their names."""
+    ran(store, "a", created=OVER + timedelta(seconds=1))
+    ran(store, "b", created=OVER)
+    assert runs_of(store, "small", DAY) == ["b", "a"]
 
 
-@pytest.mark.parametrize(
-    ("ended", "standing", "would_promote", "promoted", "version", "cause"),
-    [
-        ((), "unfinished", False, False, "", ""),
-        ((OUTCOMES["evaluate"],), "promote", True, False, "", "better by 2 %"),
-        (
-            (OUTCOMES["train"], OUTCOMES["evaluate"], registered(promoted=True)),
-            "promote",
-            True,
-            True,
-            "7",
-            "better by 2 %",
-        ),
-        (
-            (OUTCOMES["train"], OUTCOMES["evaluate"], registered(promoted=True)),
-            "promote",
-            True,
-            False,
-            "7",
-            "better by 2 %",
-        ),
-        ((OUTCOMES["evaluate"], registered(promoted=False)), "promote", True, False, "7", "better by 2 %"),
-        ((outcome("evaluate", summary={**JUDGED, "verdict": "reject"}),), "reject", False, False, "", "better by 2 %"),
-        (
-            (Outcome(stage="ingest", state="failed", because="no rows"),),
-            "failed",
-            False,
-            False,
-            "",
-            "ingest: no rows",
-        ),
-        (
-            (OUTCOMES["evaluate"], Outcome(stage="register", state="failed", because="no MLflow")),
-            "failed",
-            True,
-            False,
-            "",
-            "register: no MLflow",
-        ),
-    ],
-)
-def test_a_line_says_how_its_run_ended(
-    store: MemoryStore,
-    ended: tuple[Outcome, ...],
-    standing: str,
-    would_promote: bool,
-    promoted: bool,
-    version: str,
-    cause: str,
-) -> None:
-    ran(store, "r", *ended)
-    if promoted:
-        append(store, change("7", 20, model="small", model_digest=CONTENT), after=0)
-    line = newest(store, "small", DAY)
-    assert line is not None
-    assert line.live is promoted
-    assert (line.day, line.kind, line.standing, line.cause) == (DAY, "local", standing, cause)
-    assert (line.would_promote, line.promoted, line.version) == (would_promote, promoted, version)
-    assert (line.gain is None) == ("evaluate" not in {one.stage for one in ended})
-
-
-@pytest.mark.parametrize(("built", "cached"), [((), True), (("report",), True), (("train",), False)])
-def test_a_run_is_cached_if_every_stage_but_the_report_was(
-    store: MemoryStore,
-    built: tuple[str, ...],
-    cached: bool,
-) -> None:
-    results = {**OUTCOMES, "register": registered(promoted=False)}
-    ran(store, "r", *(results[stage].model_copy(update={"cached": stage not in built}) for stage in REGULAR))
-    line = newest(store, "small", DAY)
-    assert line is not None
-    assert line.cached is cached
+def test_a_run_of_a_part_of_the_day_is_not_what_its_own_night_saw(store: MemoryStore) -> None:
+    noon = ran(store, "noon", OUTCOMES["evaluate"], kind="manual", created=OVER - timedelta(hours=14))
+    assert first_judged(store, "small", DAY) is None
+    by_hand = ran(store, "by-hand", OUTCOMES["evaluate"], kind="manual", created=OVER)
+    assert first_judged(store, "small", DAY) == by_hand
+    night = ran(store, "night", OUTCOMES["evaluate"], kind="scheduled", created=OVER + timedelta(hours=1))
+    assert first_judged(store, "small", DAY) == night
+    assert noon.data_date == DAY

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ratchet.contracts.judgements import Interval
-from ratchet.runs.history import RunLine
 from ratchet.runs.history_page import in_words, page
+from ratchet.runs.run_index import RunLine
 
 HOSTILE = '<script>alert("1")</script>{{ 7 * 7 }}'
 

@@ -70,6 +70,22 @@ def test_ingest_alone_gets_the_variables_of_its_source(monkeypatch: pytest.Monke
         assert given == (b'{"RATCHET_DATA": "s3://bucket/source"}' if stage == "ingest" else None)
 
 
+def test_ingest_reaches_a_bucket_of_another_service_with_its_keys_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "[ratchet-bucket-bucket]\naws_access_key_id = lake\naws_secret_access_key = s3\nendpoint_url = http://127.0.0.1:1\n"
+    (tmp_path / "keys").write_text(own)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "keys"))
+    monkeypatch.delenv("RATCHET_STAGE_NETWORK")
+    store = open_store(str(tmp_path / "store"))
+    ingest = job_for(request_for("ingest", store.uri), store, "image")
+    assert ingest.network == "host", "it is at a loopback address"
+    assert ingest.secrets["aws-credentials"].decode() == own.strip()
+    assert job_for(request_for("train", store.uri), store, "image").network == "none"
+    with_both = job_for(request_for("ingest", "s3://store"), MemoryStore("requests"), "image")
+    assert b"[default]\naws_access_key_id = test\n" in with_both.secrets["aws-credentials"]
+
+
 def test_without_the_settings_the_network_is_as_the_addresses_ask_and_there_is_no_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

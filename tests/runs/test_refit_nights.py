@@ -20,6 +20,7 @@ from ratchet.store.ledger import records
 from ratchet.store.opening import open_store
 from tests.faults.test_15_run_killed import RUN
 from tests.runs.nights import DAY, ROOT, SMALL, ratchet
+from tests.saved_checkpoints import saved_checkpoints
 from tests.waiting import until
 
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("refits")]
@@ -99,15 +100,11 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
 
 def _kill_in_the_refit(nights: Nights) -> None:
     """Kill the run, and with it its stage, once the refit has saved its first epoch."""
-
-    def saved() -> int:
-        """The checkpoints of the refit."""
-        return sum("/step-" in entry.key for entry in nights.store.list(paths.checkpoints(PIPELINE, "refit")))
-
+    begun = paths.checkpoints(PIPELINE, "refit")
     command = [sys.executable, "-c", RUN, *nights.words("--date", f"{DAY}")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **nights.environment()}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
-        until(lambda: first.poll() is not None or saved(), seconds=200)
+        until(lambda: first.poll() is not None or saved_checkpoints(nights.store, begun), seconds=200)
         assert first.poll() is None, first.communicate()
         first.kill()
 

@@ -45,6 +45,8 @@ SETTINGS = {
     "train": {"objective": "binary", "epochs": 1},
 }
 QUERY = "select shop, paid_at, country, price, fraud from payments where day = :date"
+JOINED = "select shop, paid_at, country from payments where day = :date"
+JOIN = {"on": ["shop"], "time": "paid_at", "within": "1d", "columns": ["country"]}
 FILE_KINDS = ("parquet", "csv", "csv.gz", "delta", "sqlite", "duckdb")
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("source kinds")]
 
@@ -157,10 +159,17 @@ def sql_source(kind: str) -> dict[str, Any]:
     return {"kind": "sql", "uri": f"${{{variable(kind)}}}", "query": QUERY, "window_days": len(DAYS)}
 
 
-def run(folder: Path, source: dict[str, Any], store: Path, runner: str, **environment: str) -> CallResult:
+def run(
+    folder: Path,
+    source: dict[str, Any],
+    store: Path,
+    runner: str,
+    joins: dict[str, Any] | None = None,
+    **environment: str,
+) -> CallResult:
     """All stages for the last day."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pipeline.yaml").write_text(json.dumps({**SETTINGS, "source": source}))
+    (folder / "pipeline.yaml").write_text(json.dumps({**SETTINGS, "source": source, "joins": joins or {}}))
     asked = ("run", str(folder), "--store", str(store), "--runner", runner, "--date", LAST.isoformat(), "--json")
     return ratchet(*asked, environment=environment)
 
@@ -262,13 +271,19 @@ def test_every_kind_of_source_goes_through_all_stages_in_containers(
         contents[kind] = check(ended, store)
     settings = {
         variable("postgresql"): postgresql,
+        variable("duckdb"): f"duckdb:///{tmp_path / 'duckdb' / 'payments.db'}",
         "RATCHET_STAGE_IMAGE": stage_image,
         "RATCHET_STAGE_NETWORK": network,
     }
-    contents["postgresql"] = check(
-        run(tmp_path / "kinds", sql_source("postgresql"), store, "docker", **settings), store
-    )
     assert len(set(contents.values())) == 1, contents
+    # two databases with secrets of their own, one on a network and one in a folder: the second one has the country
+    joined = {"source": {"kind": "sql", "uri": f"${{{variable('duckdb')}}}", "query": JOINED}, **JOIN}
+    ended = run(tmp_path / "kinds", sql_source("postgresql"), store, "docker", joins={"countries": joined}, **settings)
+    check(ended, store)
+    opened = open_store(str(store))
+    log = outcomes(opened, "kinds", runs_of(opened, "kinds", LAST)[-1])["ingest"].log
+    assert log is not None
+    assert b"joins.countries: 100 % of 1,800 rows found a row that was known at their time" in opened.read(log)
 
 
 def test_a_database_that_does_not_answer_is_reported_without_its_password(tmp_path: Path) -> None:

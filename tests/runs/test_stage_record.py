@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import DataRejected
+from ratchet.contracts.errors import DataRejected, Unavailable
 from ratchet.contracts.request import Outcome
 from ratchet.runners.process import ProcessRunner
 from ratchet.runs.attempt import Attempt
@@ -15,6 +15,14 @@ from tests.runs.recorded import kept, training
 from tests.runs.test_requests import OUTCOMES, plan
 
 PLAN = plan()
+
+
+class TaskTimeout(BaseException):
+    """As Airflow's, which is no Exception."""
+
+
+class LookAgain(Exception):
+    """As Airflow's, with which a task is called again later."""
 
 
 @pytest.fixture
@@ -51,9 +59,31 @@ def test_a_later_try_replaces_the_record_of_an_earlier_one(store: MemoryStore) -
     assert kept(store, PLAN, "train").state == "done"
 
 
-def test_what_is_no_error_of_ours_is_not_recorded(store: MemoryStore) -> None:
-    with pytest.raises(KeyboardInterrupt), StageRecord(store, PLAN, "train"):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError(), TaskTimeout("8 h")])
+def test_an_error_of_another_kind_is_recorded_too(store: MemoryStore, error: BaseException) -> None:
+    with pytest.raises(type(error)), StageRecord(store, PLAN, "train"):
+        raise error
+    failed = kept(store, PLAN, "train")
+    assert (failed.state, failed.because) == ("failed", f"{type(error).__name__}: {error}".rstrip(": "))
+
+
+def test_a_record_that_fails_does_not_hide_an_error_of_another_kind(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> bool:
+        raise Unavailable("the disk is full")
+
+    monkeypatch.setattr(store, "replace", full)
+    with pytest.raises(OSError, match="No space"), StageRecord(store, PLAN, "train"):
+        raise OSError(28, "No space left on device")
+    with pytest.raises(Unavailable, match="disk is full"), StageRecord(store, PLAN, "train"):
+        raise DataRejected("no rows")  # the retry finds the container, and records it
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, LookAgain])
+def test_an_interruption_and_a_later_call_are_no_end(store: MemoryStore, error: type[BaseException]) -> None:
+    with pytest.raises(error), StageRecord(store, PLAN, "train", no_end=(LookAgain,)):
+        raise error
     assert store.head(paths.outcome("small", "r", "train")) is None
 
 

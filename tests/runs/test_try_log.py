@@ -3,17 +3,22 @@
 import logging
 import sys
 import uuid
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.contracts.exits import decide
+from ratchet.contracts.masking import Mask
 from ratchet.contracts.request import Outcome
 from ratchet.runners.docker import DockerRunner
+from ratchet.runners.log.lines import Line
 from ratchet.runners.process import ProcessRunner
 from ratchet.runners.runner import Runner
+from ratchet.runs import try_log
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.try_log import PART_BYTES
@@ -185,3 +190,25 @@ def test_a_job_that_cannot_be_run_has_no_log(store: MemoryStore) -> None:
 
     attempt, error = fail(work, Broken())
     assert (attempt.log, error.log) == (None, "")
+
+
+def test_keys_that_are_learnt_while_a_mask_is_made_are_masked(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making, learnt = Event(), Event()
+
+    class Slow(Mask):
+        def __init__(self, secrets: Iterable[str]) -> None:
+            super().__init__(secrets)
+            making.set()
+            learnt.wait(0.5)
+
+    monkeypatch.setattr(try_log, "Mask", Slow)
+    log = try_log.TryLog(running(store, ""))
+    first = Thread(target=log.mask, args=[Line("stdout", "a")])
+    first.start()
+    assert making.wait(20)
+    log.learn({"aws-credentials": b"aws_secret_access_key = another secret"})
+    learnt.set()
+    first.join()
+    assert log.mask(Line("stdout", "with another secret")).text == "with ***"

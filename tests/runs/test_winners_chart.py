@@ -3,8 +3,8 @@
 from datetime import date, timedelta
 
 from ratchet.contracts.judgements import Interval
-from ratchet.runs.history import RunLine
 from ratchet.runs.history_page import page
+from ratchet.runs.run_index import RunLine
 from ratchet.runs.winners_chart import chart, in_office
 
 DAY = date(2026, 3, 1)

@@ -79,7 +79,7 @@ def test_a_damaged_result_is_work_again_and_a_warning_names_what_is_damaged(
     store.create(weights.key, b"9876543210")
     assert isinstance(settle(store, plan(), "train", "try1", on_event=events.append), Work)
     assert [event.level for event in events] == ["warning"]
-    assert events[0].message == f"{work.request.prefix}: weights damaged, so it is built again"
+    assert events[0].message == f"{work.request.prefix}: weights damaged or gone, so it is built again"
 
 
 def test_register_is_skipped_unless_the_verdict_is_to_promote(store: MemoryStore, events: list[Event]) -> None:

@@ -1,5 +1,6 @@
 import json
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,11 +23,13 @@ from ratchet.contracts.result import Artifact, PublishedResult
 from ratchet.contracts.stages import Resources
 from ratchet.runtime.context import Finished
 from ratchet.runtime.days import DayParts, NewPart, workers
+from ratchet.runtime.parts_index import indexed_parts
 from ratchet.store.artifacts import read_bytes
 from ratchet.store.base import Store
 from ratchet.store.collecting import collect
 from ratchet.store.publishing import Transaction, discard_damaged, find_result, read_manifest
 from tests.store_calls import counted_calls
+from tests.waiting import until
 from tests.world import LAST, World, clicks
 
 LOCAL_AND_REMOTE = ("file", "memory")
@@ -173,12 +176,13 @@ def index_key(parts: Parts) -> str:
 def test_an_index_that_cannot_be_read_is_written_again(parts: Parts, damage: bytes) -> None:
     first = parts.build(DAYS)
     store, key = parts.world.store, index_key(parts)
-    whole, entry = store.read(key), store.head(key)
+    whole, entry = indexed_parts(store, key), store.head(key)
     assert entry is not None
     assert store.replace(key, damage, expected=entry.etag)
     assert parts.build(DAYS) == first
     assert len(parts.made) == 3
-    assert json.loads(store.read(key)) == json.loads(whole)
+    assert indexed_parts(store, key) == whole
+    assert len(whole) == 3
 
 
 def test_a_byte_that_nobody_wrote_is_found_when_it_is_the_turn_of_its_day(local: Parts) -> None:
@@ -365,6 +369,30 @@ def _then(step: Callable[..., bool], prefix: str, found: list[PublishedResult | 
         return done
 
     return stepped
+
+
+@pytest.mark.parametrize("other_is", [{"run_id": "run-2"}, {"share": 1}], ids=["run", "share"])
+def test_two_tasks_share_the_days_of_a_window_and_neither_waits_while_a_day_is_left(
+    parts: Parts, other_is: dict[str, Any]
+) -> None:
+    """The first run is held in the days that it began until the second one, or a share, has made all others."""
+    days = [Delivery(LAST - timedelta(days=back), f"{back}") for back in range(6)]
+    others_made = threading.Event()
+    first = Parts(world=parts.world, answer=lambda one: one.text if others_made.wait(30) else "too late")
+    second = Parts(world=parts.world, answer=lambda one: one.text)
+    other = parts.world.request("features").model_copy(update=other_is)
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(first.build, days, parts.world.request("features"))]
+        until(lambda: len(first.made) == 2, seconds=10)
+        runs.append(pool.submit(second.build, days, other))
+        until(lambda: len(second.made) == 4, seconds=10)
+        others_made.set()
+        texts = [[read_bytes(parts.world.store, one.text) for one in run.result(30).values()] for run in runs]
+    whole = [day.text.encode() for day in reversed(days)]
+    assert texts[0] == whole
+    assert texts[1][:4] == whole[:4]
+    assert "share" in other_is or texts[1] == whole, "a share waits for no day, and a run for all"
+    assert sorted(first.made + second.made) == sorted(day.day for day in days), "each day is made once"
 
 
 def test_of_two_rebuilds_at_once_both_end_and_what_either_made_is_kept(parts: Parts) -> None:

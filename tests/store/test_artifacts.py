@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.result import Artifact
 from ratchet.store.artifacts import fetch, read_bytes, read_json, sha256_file
 from ratchet.store.base import Store
@@ -68,7 +68,7 @@ def test_a_file_that_is_gone_is_named(store: Store, tmp_path: Path) -> None:
 def test_documents_are_read_verified(store: Store) -> None:
     inner = Artifact(key="x", sha256="0" * 64, bytes=1)
     assert read_json(store, stored(store, inner.model_dump_json().encode()), Artifact) == inner
-    with pytest.raises(CorruptArtifact, match="b is not valid as Artifact"):
+    with pytest.raises(OtherRelease, match="b cannot be read by Ratchet"):
         read_json(store, stored(store, b"{}", "b"), Artifact)
 
 

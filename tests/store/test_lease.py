@@ -6,12 +6,15 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError
 from ratchet.store import lease as leases
 from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Lease, Waiter, holder_of, mark_ending, new_lease
@@ -19,6 +22,7 @@ from ratchet.store.opening import open_store
 from ratchet.store.process import Process
 from tests.waiting import until
 
+FUTURE = datetime(2036, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
 KEY = paths.lease("shop", "train", "f" * 64)
 
@@ -259,3 +263,84 @@ def test_a_run_of_the_same_id_in_another_installation_is_no_earlier_try(store: S
         assert Waiter(store, KEY, theirs).take() is None
     finally:
         hold.release()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_stall_of_the_store_for_everybody_takes_no_lease_from_its_living_holder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = open_store(f"mem://{uuid.uuid4().hex}")
+    hold, waiting = held(take(store, "run-1", "a")), Waiter(store, KEY, new_lease("run-2", "b"))
+    answers, head = threading.Event(), store.head
+    answers.set()
+
+    def stalled(key: str) -> object:
+        late = not answers.is_set()
+        answers.wait()
+        if late and threading.current_thread() is hold._thread:
+            threading.Event().wait(0.5)  # the holder's request hangs a little longer than the waiter's
+        return head(key)
+
+    monkeypatch.setattr(store, "head", stalled)
+    monkeypatch.setattr(leases, "STALL_S", 0.2)
+    assert waiting.take() is None
+    answers.clear()
+    threading.Timer(2.0, answers.set).start()  # longer than STALE_S
+    assert waiting.take() is None
+    beat = stored(store).beat
+    while stored(store).beat == beat:
+        assert waiting.take() is None
+    assert hold.is_ours()
+    assert hold.release()
+
+
+def test_how_long_a_job_was_followed_is_counted_without_any_clock_on_a_wall(
+    quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(f"mem://{uuid.uuid4().hex}")
+    first = held(Waiter(store, KEY, new_lease("run-1", "a").model_copy(update={"started": FUTURE})).take())
+    until(lambda: stored(store).seconds > 0.2, seconds=20)
+    waiting = Waiter(store, KEY, new_lease("run-1", "b"))
+    second = held(waiting.take())
+    assert waiting.predecessor is not None
+    before = waiting.predecessor.seconds
+    second.point_at("a", waiting.predecessor.started, seconds=before)
+    until(lambda: stored(store).seconds > before + 0.1, seconds=20)
+    assert 0.2 < stored(store).seconds < 20
+    first.release()
+    second.release()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_holder_whose_keys_are_refused_for_a_moment_goes_on_beating(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(f"mem://{uuid.uuid4().hex}")
+    hold, refused = held(take(store, "run-1", "a")), threading.Event()
+
+    def refuse(*_: object, **__: object) -> bool:
+        refused.set()
+        raise ConfigurationError("refused with AccessDenied")
+
+    with monkeypatch.context() as keys:
+        keys.setattr(store, "replace", refuse)
+        assert refused.wait(20)
+    beat = stored(store).beat
+    until(lambda: stored(store).beat > beat, seconds=20)
+    assert hold.release()
+
+
+def test_a_lease_that_is_handed_over_waits_for_a_later_attempt_of_its_run(store: Store, quick: None) -> None:
+    hold = held(take(store, "run-1", "a"))
+    hold.point_at("a", datetime.now(UTC), seconds=5)
+    assert hold.hand_over()
+    assert hold.release()
+    assert (stored(store).holder, stored(store).process) == ("a", None)
+    assert take(store, "run-2", "b") is None  # not before it is stale
+    later = held(take(store, "run-1", "c"))
+    later.hand_over(60)
+    beat = stored(store).beat
+    until(lambda: stored(store).beat > beat, seconds=10)
+    last = held(take(store, "run-1", "d"))
+    until(later.lost.is_set, seconds=10)
+    assert not later.hand_over()
+    assert last.release()
+    assert holder_of(store, KEY) is None

@@ -96,7 +96,7 @@ def test_the_ledger_gets_no_gap(store: Store) -> None:
 
 def test_a_missing_record_is_reported(store: Store) -> None:
     filled(store, 10, 11, 12)
-    store.delete(paths.ledger_record("ranker", 2))
+    store.delete(paths.record_below(paths.ledger("ranker"), 2))
     for read in (lambda: records(store, "ranker"), lambda: champion(store, "ranker")):
         with pytest.raises(CorruptArtifact, match=r"00000002.json is missing"):
             read()
@@ -105,7 +105,7 @@ def test_a_missing_record_is_reported(store: Store) -> None:
 @pytest.mark.parametrize("how", ["cut", "flipped", "empty"])
 def test_a_damaged_last_record_is_reported_and_never_passed_over(store: Store, how: str) -> None:
     filled(store, 10, 11)
-    key = paths.ledger_record("ranker", 2)
+    key = paths.record_below(paths.ledger("ranker"), 2)
     whole = store.read(key)
     damaged = {"cut": whole[:-20], "flipped": whole.replace(b"better", b"bettes"), "empty": b""}[how]
     store.delete(key)
@@ -122,7 +122,9 @@ def test_a_damaged_last_record_is_reported_and_never_passed_over(store: Store, h
 
 def test_a_record_in_anothers_place_is_refused(store: Store) -> None:
     filled(store, 10)
-    store.create(paths.ledger_record("ranker", 2), store.read(paths.ledger_record("ranker", 1)))
+    store.create(
+        paths.record_below(paths.ledger("ranker"), 2), store.read(paths.record_below(paths.ledger("ranker"), 1))
+    )
     with pytest.raises(CorruptArtifact, match=r"00000002.json contains record 1 of ranker"):
         champion(store, "ranker")
 

@@ -14,7 +14,7 @@ from ratchet.contracts.stage_environment import StageEnvironment
 from ratchet.contracts.summaries import Judgement, TrainedModel
 from ratchet.contracts.version_record import RecordedStage, VersionRecord
 from ratchet.store.memory import MemoryStore
-from ratchet.store.version_records import keep_record, read_record, versions
+from ratchet.store.version_records import find_record, keep_record, read_record, versions
 from tests.runs.test_requests import CONTENT, DAY, JUDGED, TRAINED, plan
 
 FILE = Artifact(key="published/small/train/0a/x/weights", sha256=CONTENT, bytes=1)
@@ -52,6 +52,19 @@ def test_a_number_that_the_registry_gave_twice_has_a_record_for_each_model(store
         keep_record(store, record(made=made))
     assert {read_record(store, "small", "1", made).digest for made in (CONTENT, other)} == {CONTENT, other}
     assert versions(store, "small") == ["1"]
+
+
+def test_a_record_that_is_written_again_becomes_no_newer_one(store: MemoryStore) -> None:
+    for number, made in (("1", CONTENT), ("1", digest(b"other")), ("9", CONTENT), ("10", CONTENT)):
+        keep_record(store, record(number, made))
+    key = paths.version_record("small", "1", CONTENT)
+    entry = store.head(key)
+    assert store.replace(key, store.read(key), expected=entry.etag if entry else None)
+    assert versions(store, "small") == ["1", "9", "10"]
+    assert read_record(store, "small", "1").digest == digest(b"other")
+    found = find_record(store, "small", "7", CONTENT)
+    assert found is not None
+    assert found.version == "10"
 
 
 def test_what_is_missing_or_damaged_is_named(store: MemoryStore) -> None:

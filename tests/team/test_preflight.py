@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingUnixStreamServer
@@ -17,7 +18,11 @@ from typing import Any, cast
 import docker
 import pytest
 
+from ratchet.contracts.diagnosis import problems
 from ratchet.contracts.labels import Label
+from ratchet.runners.diagnosis import diagnose_engine_host
+from ratchet.store import diagnosis
+from ratchet.store.diagnosis import local_time
 from team import preflight
 from team.settings import Settings
 from team.stack import Stack
@@ -131,7 +136,7 @@ def test_a_clock_that_is_behind_the_checkout_is_reported(checkout: Path, stack: 
     found = preflight.problems(checkout, stack.home, stack.settings)
     (line,) = [line for line in found if "clock" in line]
     assert "set the clock" in line
-    assert preflight._local(written) in line
+    assert local_time(written) in line
 
 
 def test_a_clock_that_is_a_little_behind_is_no_problem(checkout: Path) -> None:
@@ -264,14 +269,17 @@ def test_the_engines_clock_is_read_in_the_zone_of_its_host(zone: str) -> None:
     def clock(off: float) -> str:
         return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + hours * 3600 + off)) + ".123456789" + zone
 
-    assert list(preflight._time_of(of(SystemTime=clock(0)))) == []
-    only(list(preflight._time_of(of(SystemTime=clock(120)))), "the engine's clock", "NTP")
+    assert problems(diagnose_engine_host(of(SystemTime=clock(0), DockerRootDir="/nowhere"))) == []
+    late = of(SystemTime=clock(120), DockerRootDir="/nowhere")
+    only(problems(diagnose_engine_host(late)), "the engine's clock", "NTP")
 
 
 def test_a_full_disk_of_the_engine_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(preflight._disk(of(DockerRootDir=str(tmp_path / "elsewhere")))) == []
-    monkeypatch.setattr(preflight, "_FREE_BYTES", 1 << 60)
-    only(list(preflight._disk(of(DockerRootDir=str(tmp_path)))), str(tmp_path), "GB left", "docker system prune")
+    now = datetime.now(UTC).isoformat()
+    assert problems(diagnose_engine_host(of(SystemTime=now, DockerRootDir=str(tmp_path / "elsewhere")))) == []
+    monkeypatch.setattr(diagnosis, "FREE_BYTES", 1 << 60)
+    found = problems(diagnose_engine_host(of(SystemTime=now, DockerRootDir=str(tmp_path))))
+    only(found, str(tmp_path), "GB left", "docker system prune")
 
 
 @pytest.mark.docker

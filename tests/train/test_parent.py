@@ -16,6 +16,7 @@ from ratchet.contracts.result import PublishedResult
 from ratchet.runtime.release import stage_code
 from tasks.train.settings import Recipe
 from tasks.train.warm_start import shorten
+from tests.saved_checkpoints import saved_checkpoints
 from tests.train.miniature import settings
 from tests.train.test_stage import DAYS, LABELS, Trainings, prepare, weights
 from tests.waiting import until
@@ -95,23 +96,17 @@ def test_a_parent_that_was_damaged_since_is_never_left_out_in_silence(tmp_path: 
 def test_a_warm_start_that_is_killed_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     trainings = prepare(tmp_path, "binary")
     parent = parent_of(trainings.train(), epochs=500.0)
-    trainings.settings(epochs=60, checkpoint={"steps": 20})
+    trainings.settings(epochs=2000, checkpoint={"steps": 20})
     undisturbed = train(trainings, request(trainings, parent, run="whole"))
     asked = request(trainings, parent, run="killed")
     path = tmp_path / "request.json"
     path.write_text(asked.model_dump_json(by_alias=True), encoding="utf-8")
     store = trainings.nights.store
     begun = paths.checkpoints("clicks", "train")
-    others = {entry.key for entry in store.list(begun)}
+    others = saved_checkpoints(store, begun)
     command = [sys.executable, "-m", "ratchet.cli.main", "stage", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as stage:
-        until(
-            lambda: (
-                stage.poll() is not None
-                or any("/step-" in entry.key and entry.key not in others for entry in store.list(begun))
-            ),
-            seconds=100,
-        )
+        until(lambda: stage.poll() is not None or saved_checkpoints(store, begun) - others, seconds=100)
         assert stage.poll() is None, stage.communicate()[0]
         stage.send_signal(signal.SIGKILL)
     resumed = train(trainings, asked)

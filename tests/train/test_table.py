@@ -118,7 +118,7 @@ def test_rows_gathered_on_the_device_are_those_of_the_host(label: torch.dtype) -
     host = Reader(rows, batch_size=128, seed=0)
     there = Reader(rows, batch_size=128, seed=0, on_device=copied(rows.table, torch.device("cpu")))
     for batch in host.epoch(2):
-        there.expect(batch)
+        there.expect([batch])
         assert same(there.read(batch), host.read(batch))
     assert on_device(rows.table, torch.device("cpu")) is None
 

@@ -36,6 +36,8 @@ def tried(
     outputs: int = 0,
     roles: tuple[str, ...] = (),
     code: str = NETWORK,
+    device: torch.device = CPU,
+    precision: str = "fp32",
 ) -> None:
     """Try a model.py. outputs: of its layer, by default as many as the objective has."""
     classes = OUTPUTS.get(objective, 1)
@@ -52,7 +54,9 @@ def tried(
     value, mass = load_loss(objective, "model.py:Mine", folder)
     weighted, grouped = "weight" in roles, "group" in roles
     description = replace(description, group=GroupColumn(name="query", type="int64") if grouped else None)
-    try_own_code(description, folder, CPU, loss=value, mass=mass, weighted=weighted, grouped=grouped)
+    try_own_code(
+        description, folder, device, loss=value, mass=mass, weighted=weighted, grouped=grouped, precision=precision
+    )
 
 
 @pytest.mark.parametrize("objective", ["binary", "regression", "multiclass", "ranking"])
@@ -155,6 +159,15 @@ def test_a_step_whose_gradient_cannot_be_computed_is_refused(tmp_path: Path) -> 
         tried(tmp_path, body="self.layer(x).exp().add_(1).mul_(2).sigmoid_().mul_(3)")
     with pytest.raises(ConfigurationError, match=message.format(12, "Found dtype Double but expected Float")):
         tried(tmp_path, loss="nn.functional.huber_loss(scores, labels.double())")
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_layers_that_fail_in_the_precision_of_training_are_refused(tmp_path: Path, precision: str) -> None:
+    """An empty tensor of the inputs' type has 32 bits, and what a layer made has 16."""
+    body = "x.new_zeros(len(x), 1).index_add(0, torch.arange(len(x)), self.layer(x))"
+    tried(tmp_path, body=body)
+    with pytest.raises(ConfigurationError, match=r"^model\.py:10: RuntimeError: index_add_\(\): self \(Float\)"):
+        tried(tmp_path, body=body, precision=precision)
 
 
 def test_layers_that_mix_rows_in_training_alone_are_fine(tmp_path: Path) -> None:

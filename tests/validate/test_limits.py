@@ -18,11 +18,12 @@ from ratchet.contracts.loading import loads
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.summaries import Check, Validation
-from tasks.validate.drift import Reference, check_drift
+from tasks.validate.drift import check_drift
 from tasks.validate.measuring import measure
 from tasks.validate.profile import ColumnProfile, Profile, total
 from tasks.validate.volume import check_volume
 from tests.real.flights import FLIGHTS, NEEDED
+from tests.validate.references import reference
 from tests.world import LAST, World, clicks, rows
 
 NINE_LINES = """
@@ -137,9 +138,8 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> dict[date, Profile]:
 
 def drifted(days: dict[date, Profile], day: date, today: Profile | None = None, window_days: int = 31) -> list[Check]:
     before = {other: profile for other, profile in days.items() if day - timedelta(days=window_days) < other < day}
-    summed = total(before.values())
-    reference = Reference(profile=summed, name="the window", days=before, summed=summed)
-    checks, _ = check_drift(day, today or days[day], reference, Drift(), spec(FEATURES))
+    against = reference(total(before.values()), "the window", before)
+    checks, _ = check_drift(day, today or days[day], against, Drift(), spec(FEATURES))
     return [check for check in checks if not check.passed]
 
 
@@ -194,8 +194,8 @@ def test_a_month_that_the_champion_never_saw_does_not_fail_while_the_window_lies
 
     def against(values: dict[str, int], *, now: Profile = today) -> list[Check]:
         trained = in_month(summed, values)
-        reference = Reference(profile=trained, name="the champion's", days=november, summed=summed)
-        checks, _ = check_drift(LAST, now, reference, Drift(), spec(FEATURES))
+        of_champion = reference(trained, "the champion's", november)
+        checks, _ = check_drift(LAST, now, of_champion, Drift(), spec(FEATURES))
         return [check for check in checks if check.column == "holiday" and not check.passed]
 
     assert against({"9": 240, "10": 480}) == []

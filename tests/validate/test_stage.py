@@ -166,6 +166,19 @@ def test_every_failed_check_is_named_at_once(world: World) -> None:
     assert [line.split(": ")[1] for line in cause.splitlines()[1:]] == ["null", "min", "max"]
 
 
+def test_the_rules_of_a_column_warn_where_it_says_so_and_no_day_is_left_out(world: World) -> None:
+    world.document["columns"]["price"] |= {"min": 0, "max": 10, "max_null": 0, "on_breach": "warn"}
+    world.put_window()
+    world.put(D2, changed(D2, price=[-1.0] * 60))
+    world.put(D3, changed(price=[-1.0, 11.0, None] * 20))
+    found = summary(world)
+    warned = {(check.rule, check.severity) for check in found.checks if not check.passed and check.day == D3}
+    assert {("null", "warning"), ("min", "warning"), ("max", "warning")} <= warned
+    assert found.excluded == ()
+    world.document["columns"]["price"]["on_breach"] = "fail"
+    assert "column price: min: least -1" in refused(world)
+
+
 def test_an_earlier_day_that_breaks_a_rule_is_left_out_or_stops_the_run(world: World) -> None:
     world.document["columns"]["price"]["min"] = 0
     world.put_window()

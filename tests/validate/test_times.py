@@ -11,10 +11,11 @@ import pytest
 from ratchet.contracts.checks import Drift
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.summaries import Check
-from tasks.validate.drift import Reference, check_drift, last_week
+from tasks.validate.drift import check_drift, last_week
 from tasks.validate.measuring import measure
 from tasks.validate.profile import Profile, total
 from tasks.validate.times import bounds, check_times
+from tests.validate.references import reference
 
 DAY = date(2026, 3, 29)  # clocks go forward in Berlin
 ROWS = 400
@@ -108,17 +109,16 @@ def test_drift_against_last_week_and_by_jensen_shannon(tmp_path: Path) -> None:
         DAY - timedelta(days=back): profile(tmp_path, of, DAY - timedelta(days=back), noon, shift=3 * (back > 7))
         for back in range(1, 15)
     }
-    week = last_week(days)
+    week = total(days[day] for day in last_week(days))
     assert week.rows == 7 * ROWS
     today = profile(tmp_path, of, DAY, noon)
     assert today.columns["x"].predictive is not None
-    summed = total(days.values())
-    reference = Reference(profile=week, name="last week", days=days, summed=summed)
-    checks, found = check_drift(DAY, today, reference, Drift(js=0.1), of)
+    against = reference(week, "last week", days)
+    checks, found = check_drift(DAY, today, against, Drift(js=0.1), of)
     assert [check.passed for check in checks] == [True, True]
     assert found.psi["x"] == found.psi_last_week["x"]
     shifted = profile(tmp_path, of, DAY, noon, shift=3)
-    checks, found = check_drift(DAY, shifted, reference, Drift(js=0.1, on_breach="warn"), of)
+    checks, found = check_drift(DAY, shifted, against, Drift(js=0.1, on_breach="warn"), of)
     assert [check.severity for check in checks if not check.passed] == ["warning"] * len(checks)
     assert checks[1].allowed == "a Jensen-Shannon divergence of at most 0.1 against last week"
     assert 0.5 < found.js["x"] <= 1

@@ -1,9 +1,9 @@
 """One alert: what happened, in words, without any secret."""
 
-import re
 from dataclasses import dataclass
 
 from ratchet.contracts.alerts import Occasion
+from ratchet.contracts.masking import mask
 
 MAX_LINES = 10
 """The number of last log lines that an alert shows."""
@@ -19,17 +19,13 @@ _HEADLINES: dict[Occasion, str] = {
     "withheld": "withheld a better candidate",
     "unmeasured": "cannot measure the champion",
     "production": "was changed by hand",
+    "data": "was let in or kept out by hand",
     "late": "is late",
     "stuck": "is stuck",
+    "missing": "has not started",
+    "paused": "does not run, since its DAG is paused",
     "backfill": "has finished",
 }
-_SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/:@]*):[^\s/@]+@", re.IGNORECASE), r"\1:***@"),
-    (
-        re.compile(r"\b([\w-]*(?:password|passwd|secret|token|api_?key)[\w-]*)(\s*[=:]\s*)[^\s,;&]+", re.IGNORECASE),
-        r"\1\2***",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +33,8 @@ class Alert:
     """An event of a stage or a run, its cause, and what to do about it.
 
     date: the data date, empty if it is not known. decision: what Airflow does next. details: a table, one line for each
-    row. link: the task's log. run_link, report: the pages of the run and of its report.
+    row. link: the task's log. run_link, report: the pages of the run and of its report. shared_cause: what other
+    pipelines may fail from at the same time; empty if it is this pipeline's own.
     """
 
     occasion: Occasion
@@ -54,6 +51,7 @@ class Alert:
     link: str = ""
     run_link: str = ""
     report: str = ""
+    shared_cause: str = ""
 
     @property
     def title(self) -> str:
@@ -78,13 +76,6 @@ class Alert:
             ("Report", self.report),
         ]
         return "\n".join(f"{name}: {value}" for name, value in lines if value)
-
-
-def mask(text: str) -> str:
-    """The text with stars in place of secrets: passwords in URLs, and values named password, secret, token or key."""
-    for secret, stars in _SECRETS:
-        text = secret.sub(stars, text)
-    return text
 
 
 def excerpt(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,20 +1,21 @@
 """Alerts about changes of production that a person made, in Airflow or at a command line."""
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.masking import masked_logger
 from ratchet.store.ledger import Record
 from ratchet_airflow import folders
 from ratchet_airflow.alerts.deduplication import AlertHistory, event_key
 from ratchet_airflow.alerts.delivery import send_once
 from ratchet_airflow.alerts.message import make_alert
 from ratchet_airflow.alerts.situation import Situation
+from ratchet_airflow.public_links import public
 
-_log = logging.getLogger("ratchet.alerts")
+_log = masked_logger("ratchet.alerts")
 _STAGE = "production"
 
 
@@ -29,7 +30,7 @@ def on_change(context: Mapping[str, Any]) -> None:
     if record is None:
         return
     try:
-        report(record, _alerts(record.pipeline), link=str(getattr(context.get("ti"), "log_url", "")))
+        report(record, _alerts(record.pipeline), link=public(str(getattr(context.get("ti"), "log_url", ""))))
     except (RatchetError, OSError):
         _log.exception("cannot make the alert about production of %s", record.model)
 

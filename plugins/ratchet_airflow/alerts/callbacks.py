@@ -1,21 +1,21 @@
 """The callbacks of a pipeline's tasks and of its DAG. No alert, sent or not, changes how a task ends."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ratchet.contracts.alerts import Alerts, Occasion
 from ratchet.contracts.errors import DataRejected, Preempted
+from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.summaries import judgement, registration
 from ratchet_airflow.alerts import deduplication, unmeasured
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failure_key
-from ratchet_airflow.alerts.delivery import is_wanted, send_once
+from ratchet_airflow.alerts.delivery import is_wanted, post_what_waits, send_once
 from ratchet_airflow.alerts.message import cause_of, make_alert
 from ratchet_airflow.alerts.situation import Context, Situation
 
-_log = logging.getLogger("ratchet.alerts")
+_log = masked_logger("ratchet.alerts")
 _BY_HAND = "`ratchet promote MODEL@VERSION --because WHY`, or the DAG ratchet_promote, promotes a version by hand"
 
 
@@ -34,6 +34,7 @@ class AlertCallbacks:
     def on_start(self, context: Context) -> None:
         """For on_execute_callback: report the try before this one if no callback has."""
         with self._guard():
+            post_what_waits(AlertHistory())
             now = self._situation(context)
             retries = getattr(_task(context), "retries", None)
             # A person who clears a task raises max_tries. The try before may then have ended well.
@@ -55,11 +56,18 @@ class AlertCallbacks:
         with self._guard():
             self._report_retry(self._situation(context), context.get("exception"))
 
+    def on_outage(self, context: Context, error: BaseException, decision: str) -> None:
+        """For a try that waits for what does not answer: report the cause, once. decision: what happens next."""
+        with self._guard():
+            where = self._situation(context)
+            key = deduplication.retry_key(where, cause_of(error))
+            self._send(make_alert("retry", where, error=error, decision=decision), where, key)
+
     def on_success(self, context: Context) -> None:
         """For on_success_callback: report the recovery of a stage whose failure was sent."""
         with self._guard():
             where = self._situation(context)
-            if (where.try_number or 1) == 1:
+            if (where.try_number or 1) == 1 and not getattr(_task(context), "has_waited", False):
                 return
             history = AlertHistory()
             failures: tuple[Occasion, ...] = ("failure", "refused", "retry")
@@ -69,7 +77,12 @@ class AlertCallbacks:
                 if any(alert.get("occasion") == name and is_wanted(self.alerts, name) for name in failures)
             ]
             if sent:
-                alert = make_alert("recovered", where, cause=f"before that: {sent[-1]['cause']}")
+                alert = make_alert(
+                    "recovered",
+                    where,
+                    cause=f"before that: {sent[-1]['cause']}",
+                    shared_cause=sent[-1].get("shared_cause", ""),
+                )
                 self._send(alert, where, event_key(where, "recovered", where.episode, where.try_number), history)
 
     def on_skip(self, context: Context) -> None:

@@ -3,35 +3,144 @@
 import json
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
 
 from ratchet.contracts.alerts import Alerts, Occasion
 from ratchet.contracts.environment import alert_urls, alert_variable, environment
+from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.masking import masked_logger
+from ratchet.outbox.causes import STORE
+from ratchet.outbox.deadline import Deadline
+from ratchet.outbox.incidents import join
+from ratchet.outbox.letter import LIMIT, TAKEN, Letter
+from ratchet.outbox.outbox import Clock, Outbox, utc
+from ratchet.outbox.spool import Spool
+from ratchet.store.base import Store
 from ratchet_airflow.alerts.alert import Alert
-from ratchet_airflow.alerts.deduplication import AlertHistory
+from ratchet_airflow.alerts.deduplication import CALLBACK_S, AlertHistory, event_of
 from ratchet_airflow.alerts.situation import Situation
+from ratchet_airflow.run_id import installation
 
-_log = logging.getLogger("ratchet.alerts")
+_log = masked_logger("ratchet.alerts")
+_KINDS: Mapping[str, Literal["info", "success", "warning"]] = {
+    "promoted": "success",
+    "recovered": "success",
+    "approval": "info",
+    "rejected": "info",
+    "backfill": "info",
+    "production": "info",
+    "withheld": "warning",
+    "unmeasured": "warning",
+    "retry": "warning",
+    "late": "warning",
+    "paused": "warning",
+}
+"""How Apprise shows an alert; a failure unless said otherwise."""
 _TALKATIVE = ("apprise", "urllib3", "requests")
 """Loggers that show addresses at debug level."""
 
 
 def send_once(alert: Alert, where: Situation, key: str, alerts: Alerts, history: AlertHistory) -> bool:
-    """Log and send an alert, unless its event is in the history. Whether this call did so.
+    """Log and send an alert, unless its event is in the store. Whether this call did so.
 
     Alerts of a backfill's runs are logged only, since one summary at its end reports them all. A stuck run is reported
-    at once: its backfill may never end.
+    at once: its backfill may never end. What cannot be sent now is sent by the watch; what the store does not take
+    is kept on this host until it does.
     """
-    if not history.add(where, key, alert):
-        return False
-    record(alert)
-    if is_wanted(alerts, alert.occasion) and (not where.backfill or alert.occasion == "stuck"):
-        for name in alerts.to:
-            deliver(alert, name)
-    return True
+    event, content = event_of(where, key), json.dumps(asdict(alert)).encode()
+    sends = is_wanted(alerts, alert.occasion) and (not where.backfill or alert.occasion == "stuck")
+    letters = [_letter(alert, event, name) for name in alerts.to] if sends else []
+    posted: list[Letter] = []
+
+    def post() -> bool:
+        outbox = outbox_of(history.store)
+        posted.extend(join(outbox, letter) for letter in letters if history.store.head(event) is None)
+        return outbox.post(event, content, posted)
+
+    try:
+        is_new = history.deadline.call(post)
+    except Exception as error:  # noqa: BLE001 - an alert is kept whatever fails in the store
+        _log.warning("alerts: cannot ask the store whether %s was sent (%s); it is kept on this host", key, error)
+        return _keep(alert, event, content, letters)
+    if is_new:
+        record(alert)
+        _deliver(history, [letter for letter in posted if not letter.held])
+    return is_new
+
+
+def _deliver(history: AlertHistory, letters: list[Letter]) -> None:
+    """Send what is posted, as long as there is time."""
+    outbox = outbox_of(history.store)
+    for letter in letters:
+        try:
+            if history.deadline.call(partial(outbox.holds, letter)):
+                history.deadline.call(partial(outbox.deliver, letter))
+        except (RatchetError, OSError) as error:
+            _log.warning("alerts: %s is left to the watch: %s", letter.title, error)
+
+
+def _keep(alert: Alert, event: str, content: bytes, letters: list[Letter]) -> bool:
+    """Keep an alert that the store does not take. If the disk does not either, it is sent, perhaps not for once."""
+    away = [letter.model_copy(update={"cause": STORE}) if letter.cause else letter for letter in letters]
+    try:
+        is_new = spool().keep(event, content, away)
+    except OSError as error:
+        _log.warning("alerts: cannot keep an alert in %s (%s); sending it", spool().folder, error)
+        is_new = True
+        for letter in letters:
+            for address in addresses(letter.receiver) or ():
+                Deadline(CALLBACK_S).call(partial(send, letter, address))
+    if is_new:
+        record(alert)
+    return is_new
+
+
+def post_what_waits(history: AlertHistory) -> None:
+    """Post what this host has kept, if it has kept anything. What the store still does not take stays."""
+    waits = spool()
+    if waits.files():
+        try:
+            history.deadline.call(lambda: waits.drain(outbox_of(history.store)))
+        except (RatchetError, OSError) as error:
+            _log.warning("alerts: what waits in %s stays there: %s", waits.folder, error)
+
+
+def outbox_of(store: Store, now: Clock = utc) -> Outbox:
+    """The outbox of this installation in a store."""
+    return Outbox(store=store, installation=installation(), addresses=addresses, send=send, given_up=_given_up, now=now)
+
+
+def spool() -> Spool:
+    """Where this host keeps alerts while the store is away: beside the log of alerts."""
+    return Spool(log_file().with_name("alerts-waiting"))
+
+
+def _letter(alert: Alert, event: str, receiver: str) -> Letter:
+    now = utc()
+    return Letter(
+        event=event,
+        receiver=receiver,
+        pipeline=alert.pipeline,
+        occasion=alert.occasion,
+        title=alert.title,
+        body=alert.body,
+        kind=_KINDS.get(alert.occasion, "failure"),
+        cause=alert.shared_cause,
+        reason=alert.cause,
+        made=now,
+        due=now + TAKEN,
+    )
+
+
+def _given_up(letter: Letter) -> None:
+    """Say where people look that a letter reached nobody: here, and on the page of the pipeline's nights."""
+    _log.error("alerts: given up after %s, %s never took it: %s", LIMIT, letter.receiver, letter.title)
+    _append({"title": f"NOT DELIVERED to {letter.receiver}: {letter.title}", **letter.model_dump(mode="json")})
 
 
 def is_wanted(alerts: Alerts, occasion: Occasion) -> bool:
@@ -40,69 +149,84 @@ def is_wanted(alerts: Alerts, occasion: Occasion) -> bool:
 
 
 def record(alert: Alert) -> None:
-    """Log the alert, and append it as a JSON line to RATCHET_ALERT_LOG ($AIRFLOW_HOME/alerts.jsonl by default)."""
+    """Log the alert, and append it as a JSON line to the log of alerts."""
     _log.warning("ALERT %s: %s", alert.title, alert.cause)
+    _append({"title": alert.title, **asdict(alert)})
+
+
+def log_file() -> Path:
+    """RATCHET_ALERT_LOG, or $AIRFLOW_HOME/alerts.jsonl."""
     home = os.environ.get("AIRFLOW_HOME", "~/airflow")
-    path = (environment().alert_log or Path(home) / "alerts.jsonl").expanduser()
+    return (environment().alert_log or Path(home) / "alerts.jsonl").expanduser()
+
+
+def _append(line: dict[str, Any]) -> None:
+    path = log_file()
     try:
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"title": alert.title, **asdict(alert)}) + "\n")
+            file.write(json.dumps(line) + "\n")
     except OSError as error:
         _log.warning("cannot write the alert to %s: %s", path, error)
 
 
-def deliver(alert: Alert, name: str) -> bool:
-    """Send to each address of a name; whether all took it. What fails is logged without the address."""
-    urls = addresses(name)
-    if not urls:
-        _log.warning(
-            "alerts.to: %s has no address; set %s, or create the Airflow connection ratchet_alerts_%s",
-            name,
-            alert_variable(name),
-            name,
-        )
-        return False
-    from apprise import Apprise, NotifyType
+def send(letter: Letter, address: str) -> bool:
+    """Send a letter to one Apprise URL; whether it was taken. What fails is logged without the address."""
+    from apprise import Apprise, OverflowMode
 
-    kinds = {
-        "promoted": NotifyType.SUCCESS,
-        "recovered": NotifyType.SUCCESS,
-        "approval": NotifyType.INFO,
-        "rejected": NotifyType.INFO,
-        "backfill": NotifyType.INFO,
-        "production": NotifyType.INFO,
-        "withheld": NotifyType.WARNING,
-        "unmeasured": NotifyType.WARNING,
-        "retry": NotifyType.WARNING,
-        "late": NotifyType.WARNING,
-    }
-    with _silent(_TALKATIVE):
+    with _silence:
         sender = Apprise()
-        known = [sender.add(url) for url in urls]
-        kind = kinds.get(alert.occasion, NotifyType.FAILURE)
-        sent = bool(sender.notify(title=alert.title, body=alert.body, notify_type=kind))
-    if not sent or not all(known):
-        _log.warning("alerts.to: %s: the alert did not reach every address", name)
-    return sent and all(known)
+        added = sender.add(address)
+        for server in sender:  # a long body in parts, unless the address says otherwise
+            if server.overflow_mode == OverflowMode.UPSTREAM:
+                server.overflow_mode = OverflowMode.SPLIT
+        taken = added and sender.notify(title=letter.title, body=letter.body, notify_type=letter.kind)
+    if not taken:
+        _log.warning("alerts.to: %s: the alert did not reach every address; it is tried again", letter.receiver)
+    return bool(taken)
 
 
-def addresses(name: str) -> list[str]:
-    """Apprise URLs, separated by spaces: RATCHET_ALERTS_<NAME>, or the password of Airflow's ratchet_alerts_<name>."""
+def addresses(name: str) -> list[str] | None:
+    """Apprise URLs, separated by spaces: RATCHET_ALERTS_<NAME>, or the password of Airflow's ratchet_alerts_<name>.
+
+    An empty list if the variable is empty: nobody is to be sent anything. None if neither is there.
+    """
     given = alert_urls(name)
-    return given if given is not None else (_connection(f"ratchet_alerts_{name}") or "").split()
+    if given is None and (connection := _connection(f"ratchet_alerts_{name}")):
+        given = connection.split()
+    if not given:
+        variable, connection_id = alert_variable(name), f"ratchet_alerts_{name}"
+        _log.warning(
+            "alerts.to: %s has no address; set %s, or create the Airflow connection %s", name, variable, connection_id
+        )
+    return given
 
 
-@contextmanager
-def _silent(names: tuple[str, ...]) -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in names]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+class _Silence:
+    """Loggers that are silent while at least one thread is in its block; then they are as they were."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._loggers = [logging.getLogger(name) for name in names]
+        self._before: list[int] = []
+        self._inside = 0
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = [logger.level for logger in self._loggers]
+                for logger in self._loggers:
+                    logger.setLevel(logging.CRITICAL + 1)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                for logger, level in zip(self._loggers, self._before, strict=True):
+                    logger.setLevel(level)
+
+
+_silence = _Silence(_TALKATIVE)
 
 
 def _connection(connection_id: str) -> str | None:

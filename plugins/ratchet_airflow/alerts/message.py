@@ -1,8 +1,12 @@
 """The text of an alert: the cause, what Airflow does next, and what a person can do."""
 
 from ratchet.contracts.alerts import Occasion
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import RatchetError
-from ratchet_airflow.alerts.alert import Alert, excerpt, mask
+from ratchet.contracts.exits import ExitCode
+from ratchet.contracts.masking import mask
+from ratchet.outbox.causes import shared_cause as shared_cause_of
+from ratchet_airflow.alerts.alert import Alert, excerpt
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.retries import decision as retry_decision
 
@@ -27,6 +31,7 @@ def make_alert(
     decision: str | None = None,
     details: tuple[str, ...] = (),
     report: str = "",
+    shared_cause: str | None = None,
 ) -> Alert:
     """An alert about a stage or a run. Cause, decision and remedy follow from the error unless they are given."""
     return Alert(
@@ -44,7 +49,21 @@ def make_alert(
         link=where.link,
         run_link=where.run_link,
         report=report,
+        shared_cause=_shared(occasion, where, error, cause) if shared_cause is None else shared_cause,
     )
+
+
+def _shared(occasion: Occasion, where: Situation, error: BaseException | None, cause: str | None) -> str:
+    """What other pipelines may have too: what does not answer, and runs that do not move."""
+    if occasion in {"failure", "retry"} and cause is None:
+        if error is None or not _is_away(error):
+            return ""
+        return shared_cause_of(mask(cause_of(error)), pipeline=where.pipeline, store=mask(environment().store or ""))
+    return occasion if occasion in {"late", "stuck", "missing"} else ""
+
+
+def _is_away(error: BaseException) -> bool:
+    return isinstance(error, OSError) or (isinstance(error, RatchetError) and error.code is ExitCode.UNAVAILABLE)
 
 
 def cause_of(error: BaseException | None) -> str:

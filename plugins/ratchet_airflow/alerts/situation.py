@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from ratchet.contracts.errors import RatchetError
 from ratchet_airflow.data_date import data_date
+from ratchet_airflow.public_links import public
 from ratchet_airflow.run_id import store_run_id
 
 Context = Mapping[str, Any]
@@ -44,7 +45,7 @@ class Situation:
             episode=episode_of(getattr(run, "start_date", None)),
             try_number=getattr(task, "try_number", None),
             max_tries=getattr(task, "max_tries", None),
-            link=str(getattr(task, "log_url", "")),
+            link=public(str(getattr(task, "log_url", ""))),
         )
 
     @property

@@ -6,11 +6,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import quote
 
+from ratchet_airflow.public_links import airflow_url
+
 TAG = "ratchet"
 """Every pipeline's DAG has this tag."""
 ENDED = frozenset({"success", "failed"})
 _DONE = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 _APPROVAL = "approve"
+_RECENT = timedelta(days=40)
+"""Of runs that may be those of the newest due night: a schedule may be monthly."""
+_PAUSES = ("patch_dag", "patch_dags", "cli_dag_pause", "cli_pause")
+"""How the audit log calls a change of a pause."""
 _WAITING = frozenset({"awaiting_input", "deferred"})
 State = Literal["queued", "running", "success", "failed"]
 
@@ -59,11 +65,11 @@ class Run:
     @property
     def link(self) -> str:
         """Its page."""
-        return f"{_base_url()}/dags/{self.dag_id}/runs/{quote(self.run_id)}"
+        return f"{airflow_url()}/dags/{self.dag_id}/runs/{quote(self.run_id)}"
 
     def page(self, path: str) -> str:
         """The address of another page of Airflow's server."""
-        return f"{_base_url()}{path}"
+        return f"{airflow_url()}{path}"
 
     def task_link(self, task: Task) -> str:
         """A task's log, at its last try."""
@@ -87,7 +93,70 @@ class Backfill:
     @property
     def link(self) -> str:
         """The page of the pipeline's backfills."""
-        return f"{_base_url()}/dags/{self.dag_id}/backfills"
+        return f"{airflow_url()}/dags/{self.dag_id}/backfills"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AirflowDag:
+    """What Airflow says of a pipeline's DAG. started: the newest data dates that have a run which is no longer queued.
+
+    paused_at, paused_by: of the last change, if Airflow's audit log has it.
+    """
+
+    dag_id: str
+    paused: bool = False
+    stale: bool = False
+    import_errors: bool = False
+    paused_at: datetime | None = None
+    paused_by: str = ""
+    started: frozenset[str] = frozenset()
+
+
+def read_dags() -> dict[str, AirflowDag]:
+    """Every pipeline's DAG, also one that Airflow can no longer load."""
+    from airflow.models import DagModel, DagRun, DagTag
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        ours = select(DagTag.dag_id).where(DagTag.name == TAG)
+        rows = list(session.scalars(select(DagModel).where(DagModel.dag_id.in_(ours))))
+        since = datetime.now(UTC) - _RECENT
+        runs = select(DagRun.dag_id, DagRun.partition_key).where(
+            DagRun.dag_id.in_(ours), DagRun.state != "queued", DagRun.run_after > since
+        )
+        started: dict[str, set[str]] = {}
+        for dag_id, partition in session.execute(runs):
+            started.setdefault(dag_id, set()).add(str(partition))
+        return {
+            row.dag_id: AirflowDag(
+                dag_id=row.dag_id,
+                paused=bool(row.is_paused),
+                stale=bool(row.is_stale),
+                import_errors=bool(row.has_import_errors),
+                **(_pause(session, row.dag_id) if row.is_paused else {}),
+                started=frozenset(started.get(row.dag_id, ())),
+            )
+            for row in rows
+        }
+
+
+def _pause(session: Any, dag_id: str) -> dict[str, Any]:
+    """When and by whom a DAG was paused, by Airflow's audit log; nothing if that does not say."""
+    from airflow.models import Log
+    from sqlalchemy import select
+
+    said = select(Log).where(Log.dag_id == dag_id, Log.event.in_(_PAUSES)).order_by(Log.dttm.desc()).limit(1)
+    row = session.scalar(said)
+    return {} if row is None else {"paused_at": row.dttm, "paused_by": row.owner_display_name or row.owner or ""}
+
+
+def scheduler_is_alive() -> bool:
+    """Whether a scheduler has sent a heartbeat in time, so that runs are made."""
+    from airflow.jobs.job import most_recent_job
+
+    newest = most_recent_job("SchedulerJob")
+    return newest is not None and newest.is_alive()
 
 
 def read_runs(*, ended_within: timedelta) -> tuple[list[Run], list[Backfill]]:
@@ -146,9 +215,3 @@ def _task(row: Any) -> Task:
 
 def _latest(moments: Iterable[datetime | None]) -> datetime | None:
     return max((moment for moment in moments if moment), default=None)
-
-
-def _base_url() -> str:
-    from airflow.configuration import conf
-
-    return str(conf.get("api", "base_url", fallback="http://localhost:8080/")).rstrip("/")

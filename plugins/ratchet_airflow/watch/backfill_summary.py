@@ -14,6 +14,7 @@ from ratchet_airflow.alerts.message import NO_CAUSE, make_alert
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.plans import find_plan
 from ratchet_airflow.run_id import store_run_id
+from ratchet_airflow.shares import is_share
 from ratchet_airflow.watch.airflow_runs import Backfill, Run
 
 _STAGE = "backfill"
@@ -61,7 +62,8 @@ def _result(run: Run, store: Store, history: AlertHistory) -> tuple[str, str]:
             return "done", ""
         said = judgement(judged.result)
         return said.verdict, f"{said.reason}, {said.metric} {100 * said.gain.value:+.2f} %"
-    stage = next((task.task_id for task in run.tasks if task.state == "failed"), "run")
+    failed = (task.task_id for task in run.tasks if task.state == "failed" and not is_share(task.task_id))
+    stage = next(failed, "run")
     alerts = history.alerts(Situation(pipeline=run.dag_id, run_id=run.run_id, stage=stage), (FAILURE,))
     recorded = next((outcome.because for outcome in found.values() if outcome.state == "failed"), NO_CAUSE)
     cause = alerts[-1]["cause"] if alerts else recorded

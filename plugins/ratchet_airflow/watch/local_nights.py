@@ -1,8 +1,7 @@
 """Nights that `ratchet run` made, of which no callback of Airflow reports a champion that cannot be measured."""
 
-import logging
-
 from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.summaries import judgement, registration
 from ratchet.runs.history import days_of, is_local, runs_of
 from ratchet.runs.outcomes import outcome_of_stage
@@ -12,7 +11,7 @@ from ratchet_airflow.alerts import unmeasured
 from ratchet_airflow.alerts.by_hand import root
 from ratchet_airflow.alerts.situation import Situation
 
-_log = logging.getLogger("ratchet.alerts")
+_log = masked_logger("ratchet.alerts")
 _read: dict[str, str] = {}
 """The newest run of each pipeline that was looked at last, so that one without news costs two lists of names."""
 

@@ -1,15 +1,14 @@
 """What people changed of production by hand, wherever they did: found in the ledgers, and reported once."""
 
-import logging
-
 from ratchet.contracts import paths
 from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.masking import masked_logger
 from ratchet.store.base import Store
 from ratchet.store.ledger import records
 from ratchet_airflow import folders
 from ratchet_airflow.alerts.by_hand import report, root
 
-_log = logging.getLogger("ratchet.alerts")
+_log = masked_logger("ratchet.alerts")
 _read: dict[str, int] = {}
 """How many documents each ledger had when it was read last, so that one without news costs a list of names."""
 

@@ -1,59 +1,86 @@
 """The watch beside the scheduler: it finds in Airflow's database what no callback reports, and sends it once.
 
-It reports failed tasks whose process was killed, runs that are late or stuck, the end of each backfill, changes of
-production by hand, which it finds in the ledgers, and a night of `ratchet run` that asks for a person. The scheduler's
-listener starts it (`python -m ratchet_airflow.watch.scan`) and asks for each scan.
+It reports failed tasks whose process was killed, runs that are late or stuck, nights that never started, the end of
+each backfill, changes of production by hand, which it finds in the ledgers, decisions about days, and a night of
+`ratchet run` that asks for a person. Before that it delivers what waits in the outbox. The scheduler's listener starts
+it (`python -m ratchet_airflow.watch.scan`) and asks for each scan.
 """
 
-import logging
 import os
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import show_duration
+from ratchet.outbox.deadline import Deadline
 from ratchet.runs.outcomes import outcomes
+from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow import folders, settings
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failure_key
-from ratchet_airflow.alerts.delivery import send_once
+from ratchet_airflow.alerts.delivery import outbox_of, send_once
 from ratchet_airflow.alerts.message import make_alert
 from ratchet_airflow.alerts.situation import Situation, episode_of
 from ratchet_airflow.links import page_of
 from ratchet_airflow.plans import find_plan
-from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, Task, read_runs
+from ratchet_airflow.shares import is_share
+from ratchet_airflow.watch import waiting
+from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, Task, read_dags, read_runs, scheduler_is_alive
 from ratchet_airflow.watch.backfill_summary import summarise
+from ratchet_airflow.watch.decided_days import scan_decided_days
+from ratchet_airflow.watch.guard import Guard
+from ratchet_airflow.watch.heartbeat import beat
 from ratchet_airflow.watch.lateness import late_by, stuck_since
 from ratchet_airflow.watch.local_nights import scan_local_nights
+from ratchet_airflow.watch.missing_nights import scan_missing_nights
 from ratchet_airflow.watch.production import scan_ledgers
 from ratchet_airflow.watch.watch_process import serve
 
 _KEEP = timedelta(hours=1)
 """How long after its end a run is scanned: longer than any pause between two scans."""
-_log = logging.getLogger("ratchet.alerts")
+_OPEN_S, _DELIVER_S = 40.0, 40.0
+"""Seconds to post what this host has kept, and to send what waits; together less than a scan may take."""
+_IDLE = 12
+"""While no run is active, one scan of so many looks for what people did at a command line."""
+_rounds = count()
 
 
 def scan(now: datetime | None = None) -> bool:
     """Report all that is due. Whether a run is active. now: in UTC; the clock's by default."""
-    runs, backfills = read_runs(ended_within=_KEEP)
+    store = waiting.open_outbox(Deadline(_OPEN_S))
+    if store is None:
+        return True  # nothing can be claimed until it answers, and people were alerted to that
+    waiting.deliver(store, Deadline(_DELIVER_S))  # first, so that no number of runs and no fault holds it
+    runs: list[Run] = []
+    backfills: list[Backfill] = []
+    with Guard("cannot read the runs from Airflow's database") as reading:
+        runs, backfills = read_runs(ended_within=_KEEP)
     for run in runs:
-        try:
+        with Guard(f"cannot make the alerts of {run.dag_id} {run.run_id}"):
             scan_run(run, now or datetime.now(UTC))
-        except Exception:  # noqa: BLE001 - a fault in one pipeline must not hide the others
-            _log.exception("cannot make the alerts of %s %s", run.dag_id, run.run_id)
     for backfill in backfills:
-        try:
+        with Guard(f"cannot make the summary of backfill {backfill.number} of {backfill.dag_id}"):
             _scan_backfill(backfill)
-        except Exception:  # noqa: BLE001 - as above
-            _log.exception("cannot make the summary of backfill %d of %s", backfill.number, backfill.dag_id)
-    try:
-        store = open_store(settings.read().store)
+    with Guard("cannot look for missing nights"):
+        if not reading.failed:
+            scan_missing_nights(store, read_dags(), runs, now)
+    active = reading.failed or any(run.state not in ENDED for run in runs)
+    with Guard("cannot send the heartbeat"):
+        if not reading.failed:
+            beat(outbox_of(store), datetime.now(UTC), scheduler=scheduler_is_alive())
+    if active or next(_rounds) % _IDLE == 0:
+        _scan_what_people_did(store)
+    return active
+
+
+def _scan_what_people_did(store: Store) -> None:
+    """Each costs a few lists of names for every pipeline."""
+    with Guard("cannot look for what was done at a command line"):
         scan_ledgers(store)
+        scan_decided_days(store)
         scan_local_nights(store)
-    except RatchetError as error:
-        _log.warning("cannot look for what was done at a command line: %s", error)
-    return any(run.state not in ENDED for run in runs)
 
 
 def scan_run(run: Run, now: datetime) -> int:
@@ -69,7 +96,9 @@ def scan_run(run: Run, now: datetime) -> int:
     )
     due = [_late(run, spec, whole, now), _stuck(run, spec, whole, now)]
     if run.state == "failed":
-        due += [_failure(run, task, whole) for task in run.tasks if task.state == "failed"]
+        due += [
+            _failure(run, task, whole) for task in run.tasks if task.state == "failed" and not is_share(task.task_id)
+        ]
     return sum(send_once(alert, where, key, spec.alerts, history) for alert, where, key in filter(None, due))
 
 

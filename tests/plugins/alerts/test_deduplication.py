@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.errors import DataRejected, OutOfMemory, Preempted, Unavailable
+from ratchet.outbox.letter import Letter
+from ratchet.store.opening import open_store
+from ratchet_airflow.alerts.delivery import outbox_of, spool
 from tests.plugins.alerts.callback_context import NIGHT, callbacks, context
 
 DOWN = Unavailable("the database did not answer within 5 s")
@@ -22,12 +25,18 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """The occasion and the try of each alert that was sent."""
     alerts: list[tuple[str, str]] = []
-    monkeypatch.setattr(
-        "ratchet_airflow.alerts.delivery.deliver", lambda alert, _: alerts.append((alert.occasion, alert.attempt))
-    )
+
+    def send(letter: Letter, _: str) -> bool:
+        (attempt,) = [line.removeprefix("Try: ") for line in letter.body.splitlines() if line.startswith("Try: ")]
+        alerts.append((letter.occasion, attempt))
+        return True
+
+    monkeypatch.setattr("ratchet_airflow.alerts.delivery.send", send)
+    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", "json://127.0.0.1:1")
+    monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "alerts.jsonl"))
     return alerts
 
 
@@ -111,13 +120,19 @@ def test_another_stage_another_run_and_a_cleared_run_are_separate_events(sent: l
     assert len(sent) == 4
 
 
-def test_without_a_store_the_alert_is_sent_and_the_log_says_why(
-    sent: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_without_a_store_the_alert_is_kept_and_sent_once_it_answers(
+    sent: list[tuple[str, str]], store: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("RATCHET_STORE")
-    callbacks().on_failure(context(DOWN))
-    assert len(sent) == 1
+    for _ in range(2):
+        callbacks().on_failure(context(DOWN, try_number=3))
+    assert sent == []
     assert "cannot ask the store whether validate.failure." in caplog.text
+    outbox = outbox_of(open_store(str(store)))
+    assert spool().store_is_back(outbox) == 1
+    assert outbox.deliver_due() == 1
+    assert sent == [("failure", "3 of 3")]
+    assert not spool().files()
 
 
 def test_the_runs_of_a_backfill_are_logged_and_not_sent(

@@ -4,11 +4,15 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from ratchet.contracts import paths
+from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.request import Outcome
 from ratchet.store.opening import open_store
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.deduplication import AlertHistory, failure_key
+from ratchet_airflow.alerts.delivery import send_once
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.run_id import store_run_id
 from ratchet_airflow.watch.airflow_runs import Backfill
@@ -40,14 +44,17 @@ def test_a_backfill_is_a_line_for_each_date(tmp_path: Path) -> None:
     assert summarise(again, store, AlertHistory(str(tmp_path)))[1] != name
 
 
-def test_the_summary_has_the_cause_that_was_reported_for_a_task(tmp_path: Path) -> None:
+def test_the_summary_has_the_cause_that_was_reported_for_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "alerts.jsonl"))
     failed = run(task("train", "failed"), state="failed", ended=timedelta(1), day=10)
     where = Situation(pipeline="search-ranking", run_id=failed.run_id, stage="train")
     alert = Alert(
         occasion="failure", pipeline="search-ranking", stage="train", date="", run_id="", cause="out of memory"
     )
     history = AlertHistory(str(tmp_path))
-    assert history.add(where, failure_key(where), alert)
+    assert send_once(alert, where, failure_key(where), Alerts(to=()), history)
     backfill = Backfill(number=3, dag_id="search-ranking", runs=(failed,), left_out=0)
     _, _, summary = summarise(backfill, open_store(str(tmp_path)), history)
     assert summary.details == ("2026-11-10  failed: train: out of memory",)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.runners.container import archive
+from ratchet.runners.container import archive, renewal
 from ratchet.runners.job import Job
-from team.engine_filter.archive import rewritten
+from team.engine_filter.archive import renews_keys, rewritten
 from team.engine_filter.refusal import Refusal
 
 
@@ -83,3 +83,9 @@ def test_headers_that_python_knows_and_the_engine_might_read_otherwise_do_not_ge
         tar.addfile(entry)
     assert b"SCHILY" in packed.getvalue()
     assert b"SCHILY" not in rewritten(packed.getvalue())
+
+
+def test_only_the_keys_of_s3_are_a_renewal() -> None:
+    assert renews_keys(rewritten(renewal("2000:2000", "aws-credentials", b"new")))
+    assert not renews_keys(rewritten(renewal("2000:2000", "mlflow-credentials", b"new")))
+    assert not renews_keys(rewritten(archive(Job(name="a", request=b"{}", secrets={"aws-credentials": b"new"}))))

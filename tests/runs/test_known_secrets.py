@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.contracts.masking import SHORTEST, Mask
 from ratchet.contracts.source import DeltaSource, FilesSource, SqlSource
 from ratchet.runners.log.lines import Line
 from ratchet.runs.events import parse
-from ratchet.runs.masking import SHORTEST, Mask, secrets_of
+from ratchet.runs.known_secrets import secrets_of
 
 SQL = SqlSource(kind="sql", uri="postgresql://${SHOP_USER}:${SHOP_LOGIN}@db/shop", query="SELECT :date")
 FILES = FilesSource(kind="files", uri="${PLACE}/{date}.csv")
@@ -18,8 +19,8 @@ AWS = b"[default]\naws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = abc/
 MLFLOW = b"[mlflow]\nmlflow_tracking_username = tracker\nmlflow_tracking_password = 50%% off!\n"
 
 
-def event(**fields: object) -> Line:
-    return Line("stdout", json.dumps({"time": "t", "level": "info", "stage": "train", "event": "info", **fields}))
+def event(**fields: object) -> str:
+    return json.dumps({"time": "t", "level": "info", "stage": "train", "event": "info", **fields})
 
 
 @given(st.text(min_size=SHORTEST), st.text(), st.text())
@@ -32,15 +33,15 @@ def test_a_secret_is_in_no_text_that_is_masked(secret: str, before: str, after: 
 def test_a_secret_is_masked_as_it_is_printed_in_json_in_a_url_and_by_repr(secret: str) -> None:
     mask = Mask([secret])
     for form in (secret, quote(secret), quote(secret, safe=""), repr({"password": secret}), json.dumps([secret])):
-        assert mask.line(Line("stderr", f"connect {form} now")).text.count("***") == 1
-        inner = parse(mask.line(event(message=f"connect {form} now", traceback=f"x\n{form}")))
+        assert mask.line(f"connect {form} now").count("***") == 1
+        inner = parse(Line("stdout", mask.line(event(message=f"connect {form} now", traceback=f"x\n{form}"))))
         assert inner.message.count("***") == inner.fields["traceback"].count("***") == 1
 
 
 @pytest.mark.parametrize("secret", ["failure", "message", "cause", "error", "train", "event"])
 def test_an_event_stays_an_event_when_a_secret_is_a_word_of_the_protocol(secret: str) -> None:
-    line = Line("stdout", json.dumps({"level": "error", "event": "failure", "message": secret, "cause": secret}))
-    masked = parse(Mask([secret]).line(line))
+    line = json.dumps({"level": "error", "event": "failure", "message": secret, "cause": secret})
+    masked = parse(Line("stdout", Mask([secret]).line(line)))
     assert (masked.name, masked.level, masked.message) == ("failure", "error", "***")
     assert secret not in masked.fields.values()
 
@@ -58,13 +59,22 @@ def test_the_secrets_are_those_of_the_files_the_source_and_the_environment(monke
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     found = secrets_of(
-        SQL, {"aws-credentials": AWS, "mlflow-credentials": MLFLOW, "environment.json": b'{"A": "from file"}'}
+        [FILES, SQL], {"aws-credentials": AWS, "mlflow-credentials": MLFLOW, "environment.json": b'{"A": "from file"}'}
     )
     expected = {"shopkeeper", "open sesame", "ghp_12345", "second line", "s3cret", "AKIAEXAMPLE", "abc/def+ghi==",
                 "50% off!", "from file"}  # fmt: skip
     assert expected <= found
     assert not found & {"/data", "emacs", "/home/me/.ssh/id"}
-    assert "/data" not in secrets_of(FILES, {})
+    assert "/data" not in secrets_of([FILES], {})
+
+
+def test_of_a_file_of_keys_the_region_the_address_and_the_user_are_shown() -> None:
+    place = b"aws_security_token = token2\nendpoint_url = http://lake:9000\nregion = eu-west-1\n"
+    mlflow = MLFLOW.replace(b"tracker", b"mlflow")
+    mask = Mask(secrets_of([], {"aws-credentials": AWS + place, "mlflow-credentials": mlflow}))
+    shown = "bucket raw at http://lake:9000 (region eu-west-1): mlflow.exceptions.MlflowException"
+    assert mask.text(shown) == shown
+    assert mask.text("AKIAEXAMPLE abc/def+ghi== token2, 50% off!") == "*** *** ***, ***"
 
 
 def test_an_address_is_shown_unless_it_has_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,12 +85,12 @@ def test_an_address_is_shown_unless_it_has_a_password(monkeypatch: pytest.Monkey
         DeltaSource(kind="delta", uri="${RATCHET_DATA}/t"),
         SqlSource(kind="sql", uri="sqlite:///${RATCHET_DATA}/${RATCHET_SOURCE_FILE}", query="SELECT :date"),
     ):
-        mask = Mask(secrets_of(source, {"environment.json": json.dumps(names).encode()}))
+        mask = Mask(secrets_of([source], {"environment.json": json.dumps(names).encode()}))
         assert (
             mask.text("/lake/t: no such table in shop.db; allowed: SHOP_*")
             == "/lake/t: no such table in ***; allowed: SHOP_*"
         )
-    hidden = secrets_of(SqlSource(kind="sql", uri="${RATCHET_DATA_SHOP}", query="SELECT :date"), {})
+    hidden = secrets_of([SqlSource(kind="sql", uri="${RATCHET_DATA_SHOP}", query="SELECT :date")], {})
     assert "postgresql://me:hunter2!@db/shop" in hidden
 
 

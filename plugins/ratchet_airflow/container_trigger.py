@@ -1,0 +1,125 @@
+"""The trigger that follows the container of a stage in the triggerer, while the stage's task is deferred.
+
+A change here violates the promise of the project when a triggerer that stops, or loses its triggers to another one,
+ends a container.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache
+from secrets import token_hex
+from threading import Event as Signal
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from ratchet_airflow.progress import fields_of, level_of, line_of
+
+if TYPE_CHECKING:
+    from ratchet.runners.docker import DockerRunner
+    from ratchet.runs.events import Event
+    from ratchet.runs.left_job import Follower
+
+_MOST = 1000
+"""Containers that a triggerer follows at most at once, each in a thread. See also Airflow's [triggerer] capacity."""
+_LEAST_S = 10.0
+"""Seconds that a task is deferred at least. Airflow 3.3 counts a task as lost that runs again before the scheduler has
+seen that its process before the deferral has ended, which takes a loop of the scheduler."""
+_ASK_S = 3.0
+_threads = ThreadPoolExecutor(_MOST, thread_name_prefix="follow")
+_log = logging.getLogger("ratchet.stage")
+
+
+class ContainerTrigger(BaseTrigger):
+    """Follows a container until its task has to go on. request: of the stage, as JSON; store: its URI."""
+
+    def __init__(self, *, store: str, request: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # Airflow's own has no types
+        self.store, self.request = store, request
+        self._token = token_hex(2)  # of this object: another triggerer that has the same trigger is another holder
+        self._over, self._fired = Signal(), False
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The path of the class, and what makes an equal trigger in another process."""
+        return f"{__name__}.{type(self).__name__}", {"store": self.store, "request": self.request}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event, with why the task has to go on: `why`, and whether it may be deferred again: `again`."""
+        began = time.monotonic()
+        following = asyncio.wrap_future(_threads.submit(copy_context().run, self._follow))
+        try:
+            await asyncio.wait([following])
+            await asyncio.sleep(began + _LEAST_S - time.monotonic())
+        finally:
+            self._over.set()
+        error = following.exception()
+        self._fired = True
+        fired = following.result() if error is None else {"why": str(error), "again": False}
+        yield TriggerEvent(fired)  # type: ignore[no-untyped-call] # Airflow's own has no types
+
+    async def on_kill(self) -> None:
+        """End the container, which has its whole grace, if a person has ended the task or cleared it.
+
+        Airflow 3.3 also calls this where it gives the trigger to another triggerer: then the task is still deferred.
+        """
+        if not self._fired and not await asyncio.to_thread(self._is_deferred):
+            await asyncio.to_thread(self._open().end)
+
+    def _follow(self) -> dict[str, Any]:
+        why = self._open().follow()
+        return {"why": why.text, "again": why.again}
+
+    def _open(self) -> "Follower":
+        from ratchet.contracts.errors import Unavailable
+        from ratchet.contracts.request import StageRequest
+        from ratchet.runs.history import plan_of
+        from ratchet.runs.left_job import Follower
+        from ratchet.store.opening import open_store
+
+        store, request = open_store(self.store), StageRequest.model_validate_json(self.request)
+        plan = plan_of(store, request.spec.name, request.run_id)
+        if plan is None:
+            raise Unavailable(f"the plan of run {request.run_id} is not in the store")
+        name = f"{request.attempt}-{self._token}"
+        return Follower(store, plan, request, _engine(), name=name, over=self._over, on_event=_log_event)
+
+    def _is_deferred(self) -> bool:
+        """Whether Airflow still has the task as deferred. Where it does not say, the reaper decides."""
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        task: Any = self.task_instance
+        states = RuntimeTaskInstance.get_task_states(dag_id=task.dag_id, task_ids=[task.task_id], run_ids=[task.run_id])
+        return str(states.get(task.run_id, {}).get(task.task_id)) == "deferred"
+
+
+def is_triggerer_well() -> bool:
+    """Whether Airflow says that a triggerer runs. False where it does not answer."""
+    import requests
+    from airflow.sdk.configuration import conf
+
+    base = str(conf.get("api", "base_url", fallback="")).rstrip("/")
+    server = str(conf.get("core", "execution_api_server_url", fallback="") or f"{base}/execution/")
+    try:
+        answer = requests.get(urljoin(server, "../api/v2/monitor/health"), timeout=_ASK_S)
+        answer.raise_for_status()
+        found: Any = answer.json()
+    except (requests.RequestException, ValueError):
+        return False
+    return isinstance(found, dict) and (found.get("triggerer") or {}).get("status") == "healthy"
+
+
+@cache
+def _engine() -> "DockerRunner":
+    """The engine of this host, one for all triggers: each client of it takes memory."""
+    from ratchet.runners.docker import DockerRunner
+
+    return DockerRunner()
+
+
+def _log_event(event: "Event") -> None:
+    _log.log(level_of(event), line_of(event), extra=fields_of(event))

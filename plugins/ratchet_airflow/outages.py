@@ -1,0 +1,90 @@
+"""What does not answer is waited for by the same try of a task, which meanwhile occupies no worker.
+
+How long a task has waited is kept in Airflow's task state store, over all its tries, until it is cleared.
+
+A change here violates the promise of the project when an outage that is shorter than the limit ends a task.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import Any, Protocol
+
+from airflow.sdk.exceptions import AirflowRescheduleException
+
+from ratchet.contracts.outages import OUTAGES, is_outage, next_wait
+from ratchet.contracts.quantities import show_duration
+from ratchet.contracts.stages import StageSettings
+
+LOOK_S = 20.0
+"""The least seconds between two looks at what is late. Each look is a process of a worker."""
+WAITED = "ratchet_waited_s"
+"""The key of the seconds that a task has waited for what does not answer, after max_tries, which a clear raises."""
+
+
+USUAL = StageSettings()
+
+
+OnOutage = Callable[[Mapping[str, Any], BaseException, str], None]
+"""Gets the context of a task that begins to wait, what does not answer, and what happens next, in words."""
+
+
+class Patient(Protocol):
+    """A task that waits. handling: its retries and time limits. on_outage: hears of each cause once."""
+
+    handling: StageSettings
+    on_outage: OnOutage | None
+    has_waited: bool
+    log: Any
+
+
+Execute = Callable[..., str]
+
+
+def reschedule(seconds: float) -> None:
+    """Run the same try of this task again in some seconds, at least `LOOK_S`. Meanwhile it occupies no worker."""
+    then = datetime.now(UTC) + timedelta(seconds=max(seconds, LOOK_S))
+    raise AirflowRescheduleException(then)  # type: ignore[no-untyped-call] # Airflow's own has no types
+
+
+def waits_for_outages(execute: Execute) -> Execute:
+    """An `execute` that is tried again in the same try while something does not answer, up to the task's limit."""
+
+    @wraps(execute)
+    def patient(self: Patient, context: Mapping[str, Any], *given: Any, **named: Any) -> str:
+        self.has_waited = _waited(context) > 0.0
+        try:
+            return execute(self, context, *given, **named)
+        except OUTAGES as error:
+            if is_outage(error):
+                _wait(self, context, error)
+            raise
+
+    return patient
+
+
+def _wait(task: Patient, context: Mapping[str, Any], error: BaseException) -> None:
+    """Raise AirflowRescheduleException, unless the limit is reached: then its retries count."""
+    states, limit_s, waited_s = context.get("task_state_store"), task.handling.outage_s, _waited(context)
+    if states is None:
+        return
+    wait_s = next_wait(waited_s, first_s=max(task.handling.retry_delay, LOOK_S), limit_s=limit_s)
+    if wait_s is None:
+        task.log.error("waited for %s in all, which is the limit", show_duration(round(waited_s)))
+        return
+    if waited_s == 0 and task.on_outage is not None:
+        step = f"the same try looks again with growing pauses, for {show_duration(round(limit_s))} in all"
+        task.on_outage(context, error, step)
+    states.set(WAITED, [context["ti"].max_tries, waited_s + wait_s])
+    task.log.warning(
+        "%s; tried again in %s, without a retry that counts; waited for %s of %s before",
+        error, *map(show_duration, (round(wait_s), round(waited_s), round(limit_s))),
+    )  # fmt: skip
+    reschedule(wait_s)
+
+
+def _waited(context: Mapping[str, Any]) -> float:
+    """For how many seconds the task has waited since it was cleared last."""
+    states = context.get("task_state_store")
+    of_tries, waited_s = (states.get(WAITED) if states is not None else None) or (None, 0.0)
+    return float(waited_s) if of_tries == context["ti"].max_tries else 0.0

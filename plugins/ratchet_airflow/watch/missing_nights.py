@@ -1,0 +1,164 @@
+"""Nights that never started: each is reported once, with why and what to do.
+
+A pipeline's file says when a night is due, and the store and Airflow which ones there are. That needs no run and no
+event of Airflow: so a broken file, a paused DAG, a scheduler that was away at the tick, and a run that holds the next
+ones are all found.
+
+A change here violates the promise of the project when a night that is due by `alerts.start_by` and has not started is
+reported by nobody, or when one is reported twice.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from ratchet.contracts.loading import FILE
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.outbox.incidents import names
+from ratchet.runs.history import days_of, plan_of, runs_of
+from ratchet.store.base import Store
+from ratchet_airflow import folders
+from ratchet_airflow.alerts.by_hand import root
+from ratchet_airflow.alerts.deduplication import AlertHistory, event_key
+from ratchet_airflow.alerts.delivery import send_once
+from ratchet_airflow.alerts.message import make_alert
+from ratchet_airflow.alerts.situation import Situation
+from ratchet_airflow.timetable import DayBeforeTimetable
+from ratchet_airflow.watch.airflow_runs import ENDED, AirflowDag, Run
+from ratchet_airflow.watch.guard import Guard
+
+_STAGE = "night"
+_SHARED = "missing"
+"""The cause of every night that is missing because nothing was scheduled: one message for all pipelines."""
+
+_started: dict[tuple[str, str], date] = {}
+"""The newest due night of each pipeline that was found to have started, so that the next scans list nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why a night has not started. remedy: what brings it back. shared: what other pipelines may have too."""
+
+    cause: str
+    remedy: str
+    shared: str = ""
+    paused: AirflowDag | None = None
+
+
+def scan_missing_nights(
+    store: Store, dags: Mapping[str, AirflowDag], runs: Sequence[Run], now: datetime | None = None
+) -> int:
+    """Report the newest due night of every pipeline that has not started and was not reported. The number of alerts."""
+    moment, folder = now or datetime.now(UTC), root()
+    found, broken = folders.read(folder)
+    sent = 0
+    for one in found:
+        with Guard(f"cannot look for missing nights of {one.spec.name}"):
+            sent += _scan(store, one.spec, one.folder, None, dags, runs, moment)
+    for error in broken:
+        place = Path(error.problems[0].where.partition(FILE)[0])
+        with Guard(f"cannot look for missing nights of {place.name}"):
+            spec = _last_known(store, _name(place))
+            if spec is not None:
+                sent += _scan(store, spec, place, f"{error.problems[0]}", dags, runs, moment)
+    return sent
+
+
+def due_night(spec: PipelineSpec, now: datetime) -> date | None:
+    """The data date of the newest night that should have started by now; None without a schedule."""
+    if spec.schedule is None:
+        return None
+    timetable = DayBeforeTimetable(spec.schedule.cron, spec.schedule.timezone)
+    tick = timetable.last_before(now - timedelta(seconds=spec.alerts.start_by))
+    return timetable.data_date(tick)
+
+
+def why_missing(
+    spec: PipelineSpec, day: date, broken: str | None, dag: AirflowDag | None, runs: Sequence[Run]
+) -> Reason:
+    """Why a night has not started, from what Airflow says now. broken: what is wrong with the pipeline's file."""
+    again = f"then trigger the DAG {spec.name} in Airflow with the date {day}"
+    if broken is not None:
+        remedy = f"correct it until `ratchet check` passes; {again}"
+        return Reason(cause=f"its file is not valid: {broken}", remedy=remedy)
+    if dag is None or dag.stale or dag.import_errors:
+        cause = "Airflow has no DAG of it, as when the DAG processor is away or cannot import the DAG file"
+        return Reason(cause=cause, remedy=f"see the import errors in Airflow and the DAG processor's log; {again}")
+    if dag.paused:
+        who = f" by {dag.paused_by}" if dag.paused_by else ""
+        since = f" since {dag.paused_at:%Y-%m-%d %H:%M} UTC" if dag.paused_at else ""
+        cause = f"its DAG is paused{who}{since}; no other night is reported until it runs again"
+        return Reason(
+            cause=cause, remedy=f"nothing, if that is meant; else airflow dags unpause {spec.name}", paused=dag
+        )
+    return _not_scheduled(spec, day, runs, again)
+
+
+def _not_scheduled(spec: PipelineSpec, day: date, runs: Sequence[Run], again: str) -> Reason:
+    """Why Airflow, which has the DAG, has not started its run."""
+    active = [run for run in runs if (run.dag_id, run.backfill) == (spec.name, None) and run.state not in ENDED]
+    held = [run.partition or run.run_id for run in active if run.partition != f"{day}"]
+    if held:
+        cause = f"the run of {names(held)} has not ended, and a pipeline runs one night at a time"
+        return Reason(cause=cause, remedy=f"let it end, or mark it as failed in Airflow; {again}")
+    if active:
+        remedy = "check that the scheduler and the workers run, and that the pools of the tasks have free slots"
+        return Reason(cause="its run waits, and no task has started", remedy=remedy, shared=_SHARED)
+    cause = "Airflow made no run of it, as when the scheduler was away or overloaded at the time of the schedule"
+    return Reason(cause=cause, remedy=f"check the scheduler; {again}", shared=_SHARED)
+
+
+def _scan(
+    store: Store, spec: PipelineSpec, folder: Path, broken: str | None, dags: Mapping[str, AirflowDag],
+    runs: Sequence[Run], now: datetime,
+) -> bool:  # fmt: skip
+    day = due_night(spec, now)
+    place = (store.uri, spec.name)
+    if day is None or _started.get(place) == day:
+        return False
+    days = days_of(store, spec.name)
+    dag = dags.get(spec.name)
+    if day in days or (dag is not None and f"{day}" in dag.started):
+        _started[place] = day
+        return False
+    if not days and _is_new(folder, spec, now):
+        return False
+    reason = why_missing(spec, day, broken, dag, runs)
+    where = Situation(pipeline=spec.name, run_id=f"night-{spec.name}", stage=_STAGE, date=f"{day}")
+    if reason.paused is not None:
+        key = event_key(where, "paused", reason.paused.paused_at or max(days, default=None))
+        alert = make_alert("paused", where, cause=reason.cause, remedy=reason.remedy)
+    else:
+        key = event_key(where, "missing", day)
+        alert = make_alert("missing", where, cause=reason.cause, remedy=reason.remedy, shared_cause=reason.shared)
+    return send_once(alert, where, key, spec.alerts, AlertHistory())
+
+
+def _is_new(folder: Path, spec: PipelineSpec, now: datetime) -> bool:
+    """Whether a pipeline without any night was written after its tick: nobody expects that night."""
+    written = datetime.fromtimestamp((folder / FILE).stat().st_mtime, UTC)
+    if spec.schedule is None:
+        return True
+    timetable = DayBeforeTimetable(spec.schedule.cron, spec.schedule.timezone)
+    return written > timetable.last_before(now - timedelta(seconds=spec.alerts.start_by))
+
+
+def _name(folder: Path) -> str:
+    """The pipeline's name by a file that may be broken: its key `name`, or its folder's name."""
+    with suppress(OSError, UnicodeDecodeError):
+        found = re.search(r"^name:[ \t]*[\"']?([\w-]+)", (folder / FILE).read_text(encoding="utf-8"), re.MULTILINE)
+        if found is not None:
+            return found[1]
+    return folder.name
+
+
+def _last_known(store: Store, pipeline: str) -> PipelineSpec | None:
+    """The spec of a pipeline's newest plan: whom to alert, and when its nights are due, while its file is broken."""
+    days = days_of(store, pipeline)
+    plans = (
+        (plan_of(store, pipeline, run_id) for run_id in reversed(runs_of(store, pipeline, days[-1]))) if days else ()
+    )
+    return next((plan.spec for plan in plans if plan is not None), None)

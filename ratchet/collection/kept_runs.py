@@ -1,0 +1,123 @@
+"""The runs of a pipeline: their records, what these name, and which runs stay whole.
+
+A change here violates the promise of the project when a record that cannot be read counts as one that names nothing.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeVar
+
+from ratchet.contracts import paths
+from ratchet.contracts.collection import Policy
+from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.stages import STAGES
+from ratchet.store.base import Entry, Store
+from ratchet.store.documents import read_document
+
+DAY_NS = 86_400 * 10**9
+_THREADS = 8
+_Model = TypeVar("_Model", RunPlan, Outcome)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The records of a run. newest_ns: of its files. why: why it stays whole; empty if only its records may stay."""
+
+    run_id: str
+    entries: tuple[Entry, ...]
+    plan: RunPlan
+    newest_ns: int
+    why: str
+
+    @property
+    def logs(self) -> tuple[Entry, ...]:
+        """The logs of its tries."""
+        return tuple(entry for entry in self.entries if entry.key.endswith(".log"))
+
+    @property
+    def records(self) -> tuple[Entry, ...]:
+        """All others, the plan first: without it there is no run."""
+        first = paths.plan(self.plan.spec.name, self.run_id)
+        others = (entry for entry in self.entries if not entry.key.endswith(".log"))
+        return tuple(sorted(others, key=lambda entry: entry.key != first))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """planned: the newest first. unplanned: files of runs without a plan, by run."""
+
+    planned: tuple[Run, ...]
+    unplanned: dict[str, tuple[Entry, ...]]
+
+
+def read_runs(store: Store, pipeline: str, policy: Policy, now_ns: int) -> Runs:
+    """All runs. Raises CorruptArtifact if a plan cannot be read, and where there is none at all."""
+    listed = store.list(paths.runs(pipeline))
+    files = {run_id: tuple(group) for run_id, group in groupby(listed, key=lambda entry: entry.key.split("/")[2])}
+    begun = {
+        run_id: entry.modified_ns
+        for run_id, entries in files.items()
+        for entry in entries
+        if entry.key == paths.plan(pipeline, run_id)
+    }
+    if not begun:
+        raise CorruptArtifact(
+            f"{pipeline} has no plan of a run, so nobody can say what its results are for",
+            remedy="restore the store from a backup, or delete what is left of the pipeline by hand",
+        )
+    newest = sorted(begun, key=lambda run_id: begun[run_id], reverse=True)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        plans = list(pool.map(lambda run_id: _read(store, paths.plan(pipeline, run_id), RunPlan), newest))
+    planned = []
+    for place, (run_id, plan) in enumerate(zip(newest, plans, strict=True)):
+        written, why = max(entry.modified_ns for entry in files[run_id]), ""
+        if now_ns - written < policy.results * DAY_NS:
+            why = f"a run of the last {policy.results} days"
+        elif place < policy.last:
+            why = f"one of the last {policy.last} runs"
+        if plan is not None:
+            planned.append(Run(run_id=run_id, entries=files[run_id], plan=plan, newest_ns=written, why=why))
+    return Runs(planned=tuple(planned), unplanned={one: files[one] for one in files if one not in begun})
+
+
+def named(store: Store, runs: list[Run]) -> Iterator[tuple[Run, list[str]]]:
+    """Of each run, the keys that its plan and its outcomes name. Raises CorruptArtifact if one cannot be read."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        yield from zip(runs, pool.map(lambda run: _named(store, run), runs), strict=True)
+
+
+def models_of(store: Store, pipeline: str) -> set[str]:
+    """The models that a pipeline's runs trained, as far as their plans can be read."""
+    keys = (entry.key for entry in store.list(paths.runs(pipeline)) if paths.run_of_plan(entry.key) is not None)
+    found = {pipeline}
+    for key in keys:
+        try:
+            plan = _read(store, key, RunPlan)
+        except CorruptArtifact:
+            continue
+        found |= {plan.spec.model_name} if plan is not None else set()
+    return found
+
+
+def _named(store: Store, run: Run) -> list[str]:
+    plan, there = run.plan, {entry.key for entry in run.entries}
+    found = [*plan.champion.manifests.values()] if plan.champion is not None else []
+    found += [plan.parent.weights.key, plan.parent.description.key] if plan.parent is not None else []
+    for stage in STAGES:
+        key = paths.outcome(plan.spec.name, run.run_id, stage)
+        outcome = _read(store, key, Outcome) if key in there else None
+        if outcome is not None:
+            found += [outcome.manifest] if outcome.manifest else []
+            found += [one.key for one in outcome.result.outputs.values()] if outcome.result else []
+    return found
+
+
+def _read(store: Store, key: str, model: type[_Model]) -> _Model | None:
+    """A document; None if it is gone meanwhile."""
+    try:
+        return read_document(store, key, model)
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,103 @@
+"""What of a pipeline stays, and what goes: nothing that it reads is changed.
+
+A change here violates the promise of the project when something goes that a ledger, a version in it, a run that is kept
+or under way, or the next night needs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+
+from ratchet.collection.findings import Findings
+from ratchet.collection.kept_runs import DAY_NS, Runs, named, read_runs
+from ratchet.collection.marks import Marks, is_part
+from ratchet.collection.records import Records
+from ratchet.collection.roots import Roots
+from ratchet.contracts import paths
+from ratchet.contracts.collection import Policy
+from ratchet.contracts.errors import Unavailable
+from ratchet.runtime.parts_index import indexed_parts
+from ratchet.store.base import Entry, Store
+from ratchet.store.removals import removals
+
+REMOVAL = "removal"
+"""The lease of a purge, an expiry or a collection: no stage has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """working: stages, and parts of days, that may be computed now."""
+
+    findings: Findings
+    working: frozenset[str]
+
+
+def survey(store: Store, pipeline: str, roots: Roots, policy: Policy, now_ns: int) -> Survey:
+    """Look at a pipeline. now_ns: by the store's clock.
+
+    Raises CorruptArtifact or Unavailable where something cannot be read: then nobody can say what goes.
+    """
+    begun = next((one for one in removals(store, pipeline) if one.ended is None), None)
+    if begun is not None:
+        raise Unavailable(f"rows of {pipeline} are being removed ({begun.line})", remedy="let that end first")
+    leases = tuple(entry for entry in store.list(paths.leases(pipeline)) if entry.key.split("/")[2] != REMOVAL)
+    live = [entry for entry in leases if now_ns - entry.modified_ns <= policy.grace * DAY_NS]
+    working = frozenset(entry.key.split("/")[2] for entry in live)
+    runs, findings = read_runs(store, pipeline, policy, now_ns), Findings()
+    marks = _mark(store, pipeline, roots, policy, now_ns, runs, live)
+    marks.count(findings, before_ns=now_ns - policy.grace * DAY_NS, aside_ns=now_ns - policy.results * DAY_NS)
+    records = Records(store=store, pipeline=pipeline, policy=policy, now_ns=now_ns, findings=findings)
+    stay = records.of_runs(runs, {run_id for name, run_id in roots.runs if name == pipeline})
+    records.of_checkpoints(working)
+    records.of_builds({*marks.stays})
+    records.of_alerts(stay)
+    records.of_leases(leases)
+    return Survey(findings=findings, working=working)
+
+
+def pipelines_of(store: Store) -> Iterator[str]:
+    """The pipelines of a store, by the marks and the records of their runs."""
+    listed = (entry for place in paths.FIRST[1:] for entry in store.list(place))
+    names = {name for name, _ in groupby(listed, key=lambda entry: entry.key.split("/")[1])}
+    yield from sorted(names)
+
+
+def _mark(
+    store: Store, pipeline: str, roots: Roots, policy: Policy, now_ns: int, runs: Runs, live: list[Entry]
+) -> Marks:
+    marks = Marks(store, pipeline)
+    for key, why in roots.files.items():
+        marks.keep(key, why)
+    for entry in live:
+        _, _, stage, name = entry.key.split("/")
+        marks.begin(paths.published(pipeline, stage, name.removesuffix(".json")))
+    for run, keys in named(store, [run for run in runs.planned if run.why]):
+        for key in keys:
+            marks.keep(key, run.why)
+    _keep_for_the_next_night(store, pipeline, policy, now_ns, runs, marks)
+    marks.keep_younger(now_ns - policy.grace * DAY_NS, f"younger than {policy.grace} days")
+    marks.follow()
+    marks.follow_superseded(now_ns - policy.results * DAY_NS)
+    return marks
+
+
+def _keep_for_the_next_night(
+    store: Store, pipeline: str, policy: Policy, now_ns: int, runs: Runs, marks: Marks
+) -> None:
+    """Parts of days that the last night used, and those that are younger than the window, counted from its end.
+
+    A sum of days, of which no document says whether it was used, was written when the last of its days came: that is a
+    window before the newest date at most.
+    """
+    marks.keep_indexes()
+    marks.keep_days()
+    why = "the next night may take it"
+    for part in sorted({prefix.split("/")[2] for prefix in marks.prefixes if is_part(prefix)}):
+        for found in indexed_parts(store, paths.parts_index(pipeline, part)):
+            marks.keep(found.key, why)
+    newest = [run for run in runs.planned if run.why]  # a few runs of a narrower window by hand may be the newest
+    today = datetime.fromtimestamp(now_ns / 1e9, UTC).date()
+    pause = max((today - max(run.plan.data_date for run in newest)).days, 0)
+    window = max(run.plan.spec.source.window_days for run in newest)
+    marks.keep_younger(now_ns - (window + pause + policy.grace) * DAY_NS, why, only=is_part)

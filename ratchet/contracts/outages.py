@@ -1,0 +1,25 @@
+"""How long a stage waits for what does not answer: a time, and no number of tries.
+
+A change here violates the promise of the project when what passes by itself ends a run for good.
+"""
+
+from ratchet.contracts.errors import Interrupted, OtherCode, SourceChanged, Unavailable
+
+OUTAGES = (Unavailable, ConnectionError, TimeoutError)
+LONGEST_S = 600.0
+"""The longest wait between two looks at what does not answer."""
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether an error may pass by itself. After SourceChanged and OtherCode the next try plans again."""
+    return isinstance(error, OUTAGES) and not isinstance(error, SourceChanged | OtherCode | Interrupted)
+
+
+def next_wait(waited_s: float, *, first_s: float, limit_s: float) -> float | None:
+    """Seconds until the stage is tried again; None once it has waited for `limit_s`.
+
+    waited_s: the sum of its waits so far. It is a sum of waits that were asked for, and no difference of two clocks, so
+    neither a clock that is set nor another host changes it. Each wait is as long as all before it.
+    """
+    left = limit_s - waited_s
+    return min(max(first_s, waited_s), LONGEST_S, left) if left > 0 else None

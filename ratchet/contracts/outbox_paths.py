@@ -1,0 +1,56 @@
+"""Where the outbox is in the store: alerts that wait to be delivered. See `ratchet.outbox`.
+
+Each installation has its own, since each has its own receivers.
+"""
+
+import hashlib
+
+from ratchet.contracts.paths import join, last, segment
+
+EVERY = "outbox"
+"""The prefix of the outboxes of all installations."""
+_DIGEST = 32
+
+
+def letters(installation: str) -> str:
+    """The prefix of the letters that wait."""
+    return join("outbox", installation, "letters")
+
+
+def letter(installation: str, receiver: str, event: str) -> str:
+    """The letter about an event, which is a key of the store, to one receiver."""
+    return f"{letters(installation)}/{segment(receiver)}/{_digest(event)}.json"
+
+
+def incidents(installation: str) -> str:
+    """The prefix of the causes that several pipelines meet now."""
+    return join("outbox", installation, "incidents")
+
+
+def incident(installation: str, receiver: str, cause: str) -> str:
+    """One cause, as one receiver hears of it."""
+    return f"{incidents(installation)}/{segment(receiver)}/{_digest(cause)}.json"
+
+
+def undelivered(installation: str, *pipeline: str) -> str:
+    """The prefix of the letters that were given up, or of a pipeline's."""
+    return join("outbox", installation, "undelivered", *pipeline)
+
+
+def given_up(installation: str, pipeline: str, receiver: str, event: str) -> str:
+    """One of them."""
+    return f"{undelivered(installation, pipeline)}/{segment(receiver)}-{_digest(event)}.json"
+
+
+def message(installation: str, name: str) -> str:
+    """The event of a message that belongs to no run, such as the summary of an incident."""
+    return join("outbox", installation, "messages", f"{name}.json")
+
+
+def sent(event: str, receiver: str) -> str:
+    """The mark that a receiver has the letter about an event; beside the event's own file."""
+    return f"{event.rpartition('/')[0]}/{segment(f'sent-{receiver}.{last(event)}')}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST]

@@ -1,0 +1,266 @@
+"""One cause, many pipelines: the first alert goes out at once, the others wait for a summary.
+
+A receiver gets the first alert, one summary after the window, and one message when it is over. While it lasts for
+hours, and others join, there is one more each hour.
+
+A change here violates the promise of the project when an alert is held whose cause no other pipeline has, or when a
+letter goes before a message that names its pipeline is in the outbox.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from pydantic import AwareDatetime
+
+from ratchet.contracts import outbox_paths
+from ratchet.contracts.document import Document
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease
+from ratchet.contracts.masking import masked_logger
+from ratchet.contracts.paths import last
+from ratchet.outbox.causes import STORE
+from ratchet.outbox.letter import Letter
+from ratchet.outbox.outbox import Outbox
+from ratchet.store.documents import read_document
+
+_log = masked_logger("ratchet.alerts")
+WINDOW = timedelta(seconds=60)
+"""After the first alert of a cause, the others within this time are one message."""
+_AGAIN = timedelta(hours=1)
+"""Between two messages about others that still join, and are to be tried again."""
+_FINAL = timedelta(minutes=20)
+"""The same if one of them failed for good: a person may have to act. If no other follows, the end comes first."""
+_QUIET = timedelta(minutes=15)
+"""Without news for so long, a cause is over."""
+_OPEN_QUIET = timedelta(minutes=45)
+"""The same while a stage is yet to be tried again; longer than the longest pause between two tries."""
+_MOST_NAMES = 13
+_FIRST_SUMMARY = 2
+"""Its number among the messages: the first alert was one."""
+_NEEDS_A_PERSON = frozenset({"failure", "refused", "missing"})
+_WORDS = {
+    "retry": "to be tried again",
+    "failure": "failed for good",
+    "refused": "refused the data",
+    "recovered": "recovered",
+    "missing": "not started",
+}
+
+
+class Decided(Document):
+    """A message that is decided and may not be out yet. covers: the events whose letters it replaces."""
+
+    letter: Letter
+    covers: tuple[str, ...]
+    over: bool
+
+
+class Incident(Document):
+    """A cause. members: the last occasion heard of each pipeline. messages: how many went out, the first alert too."""
+
+    receiver: str
+    cause: str
+    reason: str
+    opened: AwareDatetime
+    heard: AwareDatetime
+    said: AwareDatetime
+    messages: int = 1
+    announced: bool = False
+    members: Mapping[str, str] = {}
+    decided: Decided | None = None
+
+
+def opened_by(letter: Letter, now: datetime) -> Incident:
+    """The incident that a first alert makes."""
+    return Incident(
+        receiver=letter.receiver,
+        cause=letter.cause,
+        reason=letter.reason or letter.title,
+        opened=now,
+        heard=now,
+        said=now,
+        members={letter.pipeline: letter.occasion},
+    )
+
+
+def announce_store(outbox: Outbox, receiver: str, since: datetime) -> None:
+    """The receiver has heard that the store is away: what that made fail waits for the summary."""
+    now = outbox.now()
+    known = Incident(
+        receiver=receiver,
+        cause=STORE,
+        reason="the store did not answer",
+        opened=since,
+        heard=now,
+        said=since,
+        announced=True,
+    )
+    outbox.store.create(outbox_paths.incident(outbox.installation, receiver, STORE), _bytes(known))
+
+
+def join(outbox: Outbox, letter: Letter) -> Letter:
+    """The letter, held if another pipeline has reported its cause and that is not over."""
+    if not letter.cause:
+        return letter
+    key = outbox_paths.incident(outbox.installation, letter.receiver, letter.cause)
+    there = outbox.store.head(key)
+    if there is None:
+        first = opened_by(letter, outbox.now())
+        if letter.occasion == "recovered" or outbox.store.create(key, _bytes(first)):
+            return letter
+        there = outbox.store.head(key)
+    known = _read(outbox, key)
+    if known is None or there is None or {*known.members} == {letter.pipeline}:
+        if known is not None and there is not None:
+            members = {letter.pipeline: letter.occasion}
+            changed = known.model_copy(update={"members": members, "heard": outbox.now()})
+            outbox.store.replace(key, _bytes(changed), expected=there.etag)
+        return letter
+    return letter.model_copy(update={"held": True})
+
+
+def summarise(outbox: Outbox) -> int:
+    """Say what is due of every incident, and let out what is held by none. The number of messages."""
+    held: dict[tuple[str, str], list[Letter]] = {}
+    for letter, _ in outbox.waiting():
+        if letter.held:
+            held.setdefault((letter.receiver, letter.cause), []).append(letter)
+    said = 0
+    for entry in list(outbox.store.list(outbox_paths.incidents(outbox.installation))):
+        incident = _read(outbox, entry.key)
+        if incident is not None:
+            letters = held.pop((incident.receiver, incident.cause), [])
+            said += _advance(outbox, incident, entry.etag, letters)
+    for letter in (one for letters in held.values() for one in letters):
+        _let_out(outbox, letter)
+    return said
+
+
+def _advance(outbox: Outbox, incident: Incident, etag: str, letters: Sequence[Letter]) -> bool:
+    """Decide on a message, and carry out what is decided. Each step may be done again after a kill."""
+    key = outbox_paths.incident(outbox.installation, incident.receiver, incident.cause)
+    if incident.decided is None:
+        decided = _decide(outbox, incident, letters)
+        if decided is None:
+            return False
+        if not outbox.store.replace(key, _bytes(decided), expected=etag):
+            return False  # another watch decides
+        incident = decided
+    made = incident.decided
+    if made is None:  # over, and there is nothing to say
+        outbox.store.delete(key)
+        return False
+    new = outbox.post(made.letter.event, b"{}", [made.letter])
+    for event in made.covers:
+        outbox.finish(made.letter.model_copy(update={"event": event}))
+    if made.over:
+        outbox.store.delete(key)
+    elif (now := outbox.store.head(key)) is not None:
+        outbox.store.replace(key, _bytes(incident.model_copy(update={"decided": None})), expected=now.etag)
+    return new
+
+
+def _decide(outbox: Outbox, incident: Incident, letters: Sequence[Letter]) -> Incident | None:
+    """The incident with what is to be said now, or without a decision if it is over in silence; None: not yet."""
+    now = outbox.now()
+    members = dict(incident.members)
+    for letter in sorted(letters, key=lambda letter: letter.made):
+        members[letter.pipeline] = letter.occasion
+    heard = max([incident.heard, *(letter.made for letter in letters)])
+    quiet = now - heard
+    last_heard = {*members.values()}
+    enough = WINDOW if last_heard <= {"recovered"} else _OPEN_QUIET if "retry" in last_heard else _QUIET
+    over = quiet >= enough
+    many = incident.announced or incident.messages > 1 or bool(letters)
+    pause = _FINAL if any(letter.occasion in _NEEDS_A_PERSON for letter in letters) else _AGAIN
+    waited = now - incident.opened >= WINDOW if incident.messages == 1 else now - incident.said >= pause
+    if not over and not (letters and waited):
+        return None
+    changed = incident.model_copy(
+        update={"members": members, "heard": heard, "said": now, "messages": incident.messages + 1}
+    )
+    if not many:
+        return changed
+    covers = tuple(letter.event for letter in letters)
+    decided = Decided(letter=_message(outbox, changed, over=over), covers=covers, over=over)
+    return changed.model_copy(update={"decided": decided})
+
+
+def _message(outbox: Outbox, incident: Incident, *, over: bool) -> Letter:
+    """The letter that says how the incident is now. Its event is the same whoever makes it."""
+    digest = last(outbox_paths.incident(outbox.installation, incident.receiver, incident.cause)).removesuffix(".json")
+    name = f"{digest}-{incident.opened:%Y%m%dT%H%M%S}-{incident.messages}"
+    return Letter(
+        event=outbox_paths.message(outbox.installation, name),
+        receiver=incident.receiver,
+        pipeline=min(incident.members, default="ratchet"),
+        occasion="incident",
+        title=_title(incident, over=over and incident.messages > _FIRST_SUMMARY),
+        body=_body(incident, over=over),
+        kind="info" if over and not _left(incident) else "failure",
+        made=incident.said,
+        due=incident.said,
+    )
+
+
+def _title(incident: Incident, *, over: bool) -> str:
+    number = len(incident.members)
+    who = f"{number} pipeline{'' if number == 1 else 's'}"
+    left = _left(incident)
+    how = "" if not over else f"{left} not recovered: " if left else "over: "
+    return f"{who}: {how}{incident.reason}"
+
+
+def _left(incident: Incident) -> int:
+    """How many pipelines have not recovered."""
+    return len(incident.members) - len(_of(incident, "recovered"))
+
+
+def _body(incident: Incident, *, over: bool) -> str:
+    counts = Counter(incident.members.values())
+    lines = [
+        f"Cause: {incident.reason}",
+        f"Since: {incident.opened:%Y-%m-%d %H:%M} UTC",
+        f"Pipelines: {len(incident.members)}",
+        *(f"  {number} {_WORDS.get(occasion, occasion)}" for occasion, number in sorted(counts.items())),
+        *(f"  {_WORDS.get(one, one)}: {names(_of(incident, one))}" for one in sorted(counts)),
+    ]
+    if not over:
+        lines.append("What to do: remove the cause; what is to be tried again goes on by itself")
+    elif counts["failure"] or counts["missing"]:
+        lines.append("What to do: clear the runs that failed, or trigger those that did not start")
+    return "\n".join(lines)
+
+
+def names(found: Sequence[str]) -> str:
+    """The first names, and how many others there are."""
+    shown = ", ".join(found[:_MOST_NAMES])
+    return f"{shown}, and {len(found) - _MOST_NAMES} others" if len(found) > _MOST_NAMES else shown
+
+
+def _of(incident: Incident, occasion: str) -> list[str]:
+    return sorted(name for name, last in incident.members.items() if last == occasion)
+
+
+def _let_out(outbox: Outbox, letter: Letter) -> None:
+    """The incident that held it has ended: it is the first of the next one."""
+    entry = outbox.store.head(outbox.key(letter))
+    if entry is None:
+        return
+    free = join(outbox, letter.model_copy(update={"held": False}))
+    outbox.store.replace(entry.key, free.model_dump_json().encode(), expected=entry.etag)
+
+
+def _read(outbox: Outbox, key: str) -> Incident | None:
+    """The incident; None if there is none, or none that this release can read."""
+    try:
+        return read_document(outbox.store, key, Incident)
+    except FileNotFoundError:
+        return None
+    except (OtherRelease, CorruptArtifact) as error:
+        _log.warning("alerts: the incident is left: %s", error)
+        return None
+
+
+def _bytes(incident: Incident) -> bytes:
+    return incident.model_dump_json().encode()

@@ -1,0 +1,184 @@
+"""Alerts on their way: an event is claimed once, and its letters are sent until each address has them.
+
+A letter is stored before its event is claimed, and goes once a mark says that it was sent. So a process that is killed
+anywhere leaves a letter that another one sends; only a kill between an address's answer and its mark doubles it.
+
+A change here violates the promise of the project when an event can be claimed without letters in the store, when a
+letter goes before each address has it, or when two processes send one letter at the same time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ratchet.contracts import outbox_paths
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
+from ratchet.contracts.masking import masked_logger
+from ratchet.outbox.letter import TAKEN, Letter, address_digest, delay
+from ratchet.store.base import Store
+from ratchet.store.documents import read_document
+
+_log = masked_logger("ratchet.alerts")
+Addresses = Callable[[str], list[str] | None]
+"""The addresses of a receiver; an empty list if it is to have none, None if nobody has said."""
+Send = Callable[[Letter, str], bool]
+"""Sends a letter to an address; whether it took it. Does not raise."""
+
+Clock = Callable[[], datetime]
+
+
+def utc() -> datetime:
+    """Now."""
+    return datetime.now(UTC)
+
+
+@dataclass(kw_only=True)
+class Outbox:
+    """The outbox of an installation. given_up: called with a letter that no address took in time.
+
+    away: digests of the addresses that refused two letters in a row; this object does not ask them again.
+    refused: the event that an address refused last, if it has taken none since.
+    """
+
+    store: Store
+    installation: str
+    addresses: Addresses
+    send: Send
+    given_up: Callable[[Letter], None]
+    now: Clock = utc
+    away: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def post(self, event: str, content: bytes, letters: Sequence[Letter]) -> bool:
+        """Claim an event, with its letters. Whether it is new; False if some process has claimed it before."""
+        if self.store.head(event) is not None:
+            return False
+        for letter in letters:
+            self.store.create(self.key(letter), _bytes(letter))
+        return self.store.create(event, content)
+
+    def holds(self, letter: Letter) -> bool:
+        """Whether the letter that waits is this one; else it is a killed process's, which the watch sends."""
+        try:
+            there = read_document(self.store, self.key(letter), Letter)
+        except (FileNotFoundError, OtherRelease, CorruptArtifact):
+            return False
+        return (there.made, there.due) == (letter.made, letter.due)
+
+    def key(self, letter: Letter) -> str:
+        """Where a letter waits."""
+        return outbox_paths.letter(self.installation, letter.receiver, letter.event)
+
+    def waiting(self) -> Iterator[tuple[Letter, str]]:
+        """Each letter that waits, with its etag."""
+        for entry in list(self.store.list(outbox_paths.letters(self.installation))):
+            try:
+                yield read_document(self.store, entry.key, Letter), entry.etag
+            except FileNotFoundError:
+                continue  # another process has sent it meanwhile
+            except (OtherRelease, CorruptArtifact) as error:
+                _log.warning("alerts: the letter is left: %s", error)
+
+    def deliver_due(self, *, until: Callable[[], bool] = lambda: False) -> int:
+        """Send every letter that is due, until there is no time left; how many were sent."""
+        sent = 0
+        for letter, etag in sorted(self.waiting(), key=lambda pair: (pair[0].due, pair[0].made)):
+            if until():
+                break
+            if letter.held or letter.due > self.now():
+                continue
+            if self._gone(letter) or self._is_away(letter):
+                continue
+            taken = letter.model_copy(update={"due": self.now() + TAKEN})
+            if self.store.replace(self.key(letter), _bytes(taken), expected=etag):
+                sent += self.deliver(taken)
+        return sent
+
+    def deliver(self, letter: Letter) -> bool:
+        """Send a letter that this process has taken, or has just posted. Whether each address has it now."""
+        there = self.addresses(letter.receiver)
+        if there == []:
+            _log.warning("alerts: %s has no address; not sent: %s", letter.receiver, letter.title)
+            self._set_aside(letter)
+            return False
+        if self._gone(letter):
+            return True
+        reached, untried = list(letter.sent), False
+        for address in there or ():
+            digest = address_digest(address)
+            if digest in reached:
+                continue
+            if digest in self.away:
+                untried = True
+                continue
+            if not self.send(letter, address):
+                if self.refused.setdefault(digest, letter.event) != letter.event:
+                    self.away.add(digest)
+                continue
+            self.refused.pop(digest, None)
+            reached.append(digest)
+            if len(there or ()) > 1:
+                self._update(letter.model_copy(update={"sent": tuple(reached)}))
+        if there and all(address_digest(address) in reached for address in there):
+            self.finish(letter)
+            return True
+        self._postpone(letter.model_copy(update={"sent": tuple(reached)}), give_up=not untried)
+        return False
+
+    def finish(self, letter: Letter) -> None:
+        """Mark a letter as sent, and take it out."""
+        self.store.create(outbox_paths.sent(letter.event, letter.receiver), b"{}")
+        self.store.delete(self.key(letter))
+
+    def _gone(self, letter: Letter) -> bool:
+        """Whether it was sent already, by a process that was killed before it took the letter out."""
+        if self.store.head(outbox_paths.sent(letter.event, letter.receiver)) is None:
+            return False
+        self.store.delete(self.key(letter))
+        return True
+
+    def _is_away(self, letter: Letter) -> bool:
+        """Whether each address that lacks it did not answer a moment ago; its next try comes with the next round."""
+        there = self.addresses(letter.receiver) or ()
+        lacking = {address_digest(address) for address in there} - {*letter.sent}
+        return bool(lacking) and lacking <= self.away
+
+    def _set_aside(self, letter: Letter) -> None:
+        """Keep it among those that reached nobody."""
+        place = outbox_paths.given_up(self.installation, letter.pipeline, letter.receiver, letter.event)
+        self.store.create(place, _bytes(letter))
+        self.store.delete(self.key(letter))
+
+    def _postpone(self, letter: Letter, *, give_up: bool) -> None:
+        """Try it again later, or never if it is old. give_up: whether each address that lacks it was asked now."""
+        if give_up and letter.is_old(self.now()):
+            self.given_up(letter)
+            self._set_aside(letter)
+            return
+        tries = letter.tries + 1
+        self._update(letter.model_copy(update={"tries": tries, "due": self.now() + delay(tries)}))
+
+    def _update(self, letter: Letter) -> None:
+        """Store what became of a letter. What cannot be stored is as if this process had been killed."""
+        with suppress(RatchetError):
+            entry = self.store.head(self.key(letter))
+            if entry is not None:
+                self.store.replace(entry.key, _bytes(letter), expected=entry.etag)
+
+
+def undelivered(store: Store, installation: str, pipeline: str) -> list[Letter]:
+    """The letters about a pipeline that were given up, oldest first."""
+    found = []
+    for entry in list(store.list(outbox_paths.undelivered(installation, pipeline))):
+        try:
+            found.append(read_document(store, entry.key, Letter))
+        except FileNotFoundError:
+            continue  # removed meanwhile
+        except (OtherRelease, CorruptArtifact) as error:
+            _log.warning("alerts: the letter is left: %s", error)
+    return sorted(found, key=lambda one: one.made)
+
+
+def _bytes(letter: Letter) -> bytes:
+    return letter.model_dump_json().encode()

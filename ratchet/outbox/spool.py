@@ -1,0 +1,116 @@
+"""Alerts while the store is away: in a folder of this host, until the store answers again.
+
+A change here violates the promise of the project when a file goes before the store has what it says.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
+
+from pydantic import AwareDatetime
+
+from ratchet.contracts.document import Document
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease
+from ratchet.contracts.masking import masked_logger
+from ratchet.contracts.stored import read_stored
+from ratchet.outbox.incidents import announce_store, join
+from ratchet.outbox.letter import Letter, address_digest
+from ratchet.outbox.outbox import Outbox
+
+_log = masked_logger("ratchet.alerts")
+_AWAY = "store-away.json"
+
+
+class Kept(Document):
+    """An event that could not be claimed: its key, its file's text, and its letters."""
+
+    event: str
+    content: str
+    letters: tuple[Letter, ...]
+
+
+class _Away(Document):
+    """heard: each receiver and the digest of one of its addresses that has heard it."""
+
+    since: AwareDatetime
+    heard: tuple[str, ...] = ()
+
+
+class Spool:
+    """The folder. It is made when it is needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def keep(self, event: str, content: bytes, letters: Sequence[Letter]) -> bool:
+        """Keep an event for later. Whether it is new here. Raises OSError if the disk does not take it."""
+        name = f"{hashlib.sha256(event.encode()).hexdigest()[:32]}.event"
+        if (self.folder / name).exists():
+            return False
+        self._write(name, Kept(event=event, content=content.decode(), letters=tuple(letters)))
+        return True
+
+    def drain(self, outbox: Outbox) -> int:
+        """Post what was kept, as soon as the store answers; how much. Raises RatchetError while it does not."""
+        posted = 0
+        for file in self.files():
+            try:
+                kept = read_stored(Kept, file.read_bytes(), where=str(file))
+            except FileNotFoundError:
+                continue  # another process posts it
+            except OtherRelease as error:
+                _log.warning("alerts: what is kept is left: %s", error)
+                continue
+            except CorruptArtifact as error:
+                _log.warning("alerts: what is kept is set aside: %s", error)
+                file.rename(file.with_suffix(".damaged"))
+                continue
+            letters = [join(outbox, letter.model_copy(update={"due": outbox.now()})) for letter in kept.letters]
+            posted += outbox.post(kept.event, kept.content.encode(), letters)
+            file.unlink(missing_ok=True)
+        return posted
+
+    def files(self) -> list[Path]:
+        """What is kept."""
+        return sorted(self.folder.glob("*.event"))
+
+    def store_is_away(
+        self, receivers: Mapping[str, Sequence[str]], say: Callable[[str, str], bool], now: datetime
+    ) -> None:
+        """Say so once to each address of each receiver. say: whether one took it. Ask again while the store is away."""
+        known = self._away() or _Away(since=now)
+        self._write(_AWAY, known)
+        for receiver, addresses in receivers.items():
+            for address in addresses:
+                one = f"{receiver} {address_digest(address)}"
+                if one not in known.heard and say(receiver, address):
+                    known = known.model_copy(update={"heard": (*known.heard, one)})
+                    self._write(_AWAY, known)
+
+    def store_is_back(self, outbox: Outbox) -> int:
+        """Post what was kept; who has heard that the store was away hears how it ended. How much was posted."""
+        known = self._away()
+        for receiver in sorted({one.partition(" ")[0] for one in known.heard}) if known else ():
+            announce_store(outbox, receiver, known.since if known else outbox.now())
+        posted = self.drain(outbox)
+        (self.folder / _AWAY).unlink(missing_ok=True)
+        return posted
+
+    def _away(self) -> _Away | None:
+        file = self.folder / _AWAY
+        with suppress(FileNotFoundError, OtherRelease, CorruptArtifact):
+            return read_stored(_Away, file.read_bytes(), where=str(file))
+        return None
+
+    def _write(self, name: str, what: Document) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / f"{name}.{token_hex(4)}.tmp"
+        with file.open("wb") as writing:
+            writing.write(what.model_dump_json().encode())
+            writing.flush()
+            os.fsync(writing.fileno())
+        file.replace(self.folder / name)

@@ -1,0 +1,154 @@
+"""Whether an installation can run its nights: one line for each thing that a night needs, with what to do.
+
+Nothing is changed but a small file in the store, which is deleted again, and what `doctor MODEL` repairs.
+"""
+
+import importlib.metadata
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ratchet.contracts import paths
+from ratchet.contracts.diagnosis import Diagnosis
+from ratchet.contracts.environment import alert_urls, alert_variable, environment, variable
+from ratchet.contracts.errors import ConfigurationError, PipelineInvalid, RatchetError
+from ratchet.contracts.joins import sources
+from ratchet.contracts.loading import FILE, load
+from ratchet.contracts.masking import mask
+from ratchet.contracts.pipeline import PipelineSpec
+from ratchet.contracts.settings_check import diagnose_settings
+from ratchet.production.diagnosis import diagnose
+from ratchet.runners.diagnosis import diagnose_runner
+from ratchet.runs.airflow_health import diagnose_airflow
+from ratchet.runtime.release import stage_libraries
+from ratchet.runtime.source_variables import expand
+from ratchet.store.base import Store
+from ratchet.store.diagnosis import diagnose_store
+from ratchet.store.ledger import champion
+from ratchet.tracking.diagnosis import diagnose_registry
+
+
+def diagnose_installation(store: Store, *, airflow_url: str | None, pipelines: Path) -> Iterator[Diagnosis]:
+    """Look at everything, in the order in which a night needs it. pipelines: the folder with the pipelines' folders."""
+    yield from diagnose_settings()
+    yield diagnose_versions()
+    found = list(diagnose_store(store))
+    yield from found
+    yield from diagnose_runner()
+    uri = environment().tracking_uri
+    yield (registry := diagnose_registry(uri))
+    if airflow_url is not None:
+        yield from diagnose_airflow(airflow_url)
+    specs: list[PipelineSpec] = []
+    yield from _pipelines(pipelines, specs)
+    yield from _sources(specs)
+    yield from _receivers(specs)
+    if any(spec.alerts.to for spec in specs):
+        yield from _outside(airflow_url)
+    if all(one.well for one in (*found, registry)):
+        yield from _production(store, uri, specs)
+    else:
+        which = "store" if registry.well else "registry" if all(one.well for one in found) else "store and the registry"
+        text = f"not checked, since the {which} could not be"
+        yield Diagnosis(name="production", well=None, text=text)
+
+
+def diagnose_versions() -> Diagnosis:
+    """Whether the libraries here that results depend on are those of the stage image."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    try:
+        pinned = stage_libraries()
+    except ConfigurationError as error:
+        return Diagnosis(name="versions", well=False, text=f"{error.cause}; {error.remedy}")
+    here = {name: found for name in pinned if (found := _installed(name)) is not None}
+    other = [f"{name} {found} (the lock has {pinned[name]})" for name, found in here.items() if found != pinned[name]]
+    if other:
+        text = f"Python {version}; other versions than the stage image has: {', '.join(other)}; run `make environment`"
+        return Diagnosis(name="versions", well=False, text=text)
+    return Diagnosis(name="versions", well=True, text=f"Python {version}; {len(here)} libraries as in the stage image")
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name).partition("+")[0]
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _pipelines(folder: Path, specs: list[PipelineSpec]) -> Iterator[Diagnosis]:
+    """Read every pipeline file. specs: gets those that are right."""
+    files = sorted(folder.glob(f"*/{FILE}"))
+    for file in files:
+        try:
+            specs.append(load(file))
+        except PipelineInvalid as error:
+            text = f"{error.problems[0]}; `ratchet check {file.parent}` says all"
+            yield Diagnosis(name="pipelines", well=False, text=text)
+    if not files:
+        text = f"{folder} has no folder with a {FILE}; set {variable('pipelines')}"
+        yield Diagnosis(name="pipelines", well=False, text=text)
+    elif specs:
+        yield Diagnosis(name="pipelines", well=True, text=f"{len(specs)} in {folder} are right")
+
+
+def _sources(specs: list[PipelineSpec]) -> Iterator[Diagnosis]:
+    """Whether the variables that the pipelines' sources name are set here, and allowed."""
+    wrong = False
+    for spec in specs:
+        for path, source in sources(spec):
+            try:
+                expand(source.uri, secret=source.kind == "sql")
+            except ConfigurationError as error:
+                cause = error.cause.replace("source.uri", ".".join((*path, "uri")), 1)
+                yield Diagnosis(name="sources", well=False, text=f"{spec.name}: {cause}; {error.remedy}")
+                wrong = True
+    if specs and not wrong:
+        yield Diagnosis(name="sources", well=True, text="the variables of all sources are set; no source was asked")
+
+
+def _receivers(specs: list[PipelineSpec]) -> Iterator[Diagnosis]:
+    """Whether each receiver of alerts has an address here; Airflow may have it as a connection."""
+    for name in sorted({name for spec in specs for name in spec.alerts.to}):
+        found, setting = alert_urls(name), alert_variable(name)
+        if found:
+            yield Diagnosis(name="alerts", well=True, text=f"{name} has {len(found)} addresses")
+        elif found is None:
+            text = f"{name}: {setting} is not set; set it, or create Airflow's connection ratchet_alerts_{name}"
+            yield Diagnosis(name="alerts", well=None, text=text)
+        else:
+            yield Diagnosis(name="alerts", well=False, text=f"{name}: {setting} is empty, so nobody is alerted; set it")
+
+
+def _outside(airflow_url: str | None) -> Iterator[Diagnosis]:
+    """What people who are not at this host see of alerts. Nothing here is wrong; it may be too little."""
+    here = environment()
+    silence = "silence alarms outside" if here.heartbeat_url else "if the scheduler's host dies, nobody hears of it"
+    text = silence if here.heartbeat_url else f"{silence}; {variable('heartbeat_url')} alarms then"
+    yield Diagnosis(name="alerts", well=True, text=text)
+    link = here.public_airflow_url or airflow_url
+    if link is not None:
+        near = urlsplit(link).hostname in {"localhost", "127.0.0.1", "::1"}
+        more = f", which only this host can open; set {variable('public_airflow_url')}" if near else ""
+        yield Diagnosis(name="alerts", well=True, text=f"links begin with {mask(link)}{more}")
+
+
+def _production(store: Store, uri: str | None, specs: list[PipelineSpec]) -> Iterator[Diagnosis]:
+    """What is not well with the model of each pipeline and of each ledger; a line for each model that is well."""
+    recorded = {entry.key.split("/")[1] for entry in store.list(paths.ledger())}
+    for model in sorted({*recorded, *(spec.model_name for spec in specs)}):
+        try:
+            live = champion(store, model)
+        except RatchetError:
+            live = None  # `diagnose` says what is wrong
+        else:
+            if live is None:
+                yield Diagnosis(name="production", well=True, text=f"{model}: no model yet")
+                continue
+        wrong = [one for one in diagnose(store, uri, model) if not one.well]
+        for one in wrong:
+            yield Diagnosis(name="production", well=one.well, text=f"{model}: {one.name}: {one.text}")
+        if not wrong:
+            version = live.version if live else ""
+            text = f"{model}: version {version}; ledger, alias and files agree"
+            yield Diagnosis(name="production", well=True, text=text)

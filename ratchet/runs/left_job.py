@@ -1,0 +1,140 @@
+"""A job that its attempt has left running: one process follows many of them, each in a thread.
+
+The follower decides nothing. It keeps the lease, passes on lines and new keys, and says when the attempt has to go on.
+That one finds the same container, and reads how it ended.
+
+A change here violates the promise of the project when a follower ends a container that no person has stopped, or does
+not say that one has ended.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Event as Signal
+
+from pydantic import ValidationError
+
+from ratchet.contracts.errors import JobGone, Unavailable
+from ratchet.contracts.request import RunPlan, StageRequest
+from ratchet.runners import following
+from ratchet.runners.detached import end_later
+from ratchet.runners.following import LeftRunning, retry_unavailable
+from ratchet.runners.log.position import PositionFile
+from ratchet.runners.runner import Runner
+from ratchet.runs.events import parse
+from ratchet.runs.live_metrics import live_metrics
+from ratchet.runs.stage_job import StageJob, find_begun
+from ratchet.runs.try_log import TryLog
+from ratchet.runs.work import OnEvent, Work
+from ratchet.store.base import Store
+from ratchet.store.lease import Hold, Waiter, holder_of, new_lease
+
+LOOK_S = 30.0
+"""Seconds without a line after which a follower looks whether it is to go on. It notices an end at once."""
+HAND_OVER_S = 300.0
+"""Seconds for which the lease beats at most until the attempt goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why an attempt has to go on, in words. again: whether it is of use to leave the job to a follower once more."""
+
+    text: str
+    again: bool
+
+
+def left_work(store: Store, plan: RunPlan, request: str, because: str) -> Work | None:
+    """What an attempt computes that was left. None where its request is of a release that is not understood here."""
+    try:
+        return Work(store=store, plan=plan, request=StageRequest.model_validate_json(request), because=because)
+    except ValidationError:
+        return None
+
+
+class Follower:
+    """Follows the job of a request until its attempt has to go on.
+
+    name: a holder's name that no other one has. over: set when it is to follow no longer; the job goes on then, and
+    another follower may have it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        plan: RunPlan,
+        request: StageRequest,
+        runner: Runner,
+        *,
+        name: str,
+        over: Signal,
+        on_event: OnEvent,
+    ) -> None:
+        self._work = Work(store=store, plan=plan, request=request, because="")
+        self._runner, self._name, self._on_event = runner, name, on_event
+        self._over = over
+
+    def follow(self) -> Why:
+        """Block until the attempt has to go on, or it is over."""
+        work, run = self._work, self._work.plan
+        held = retry_unavailable(lambda: holder_of(work.store, work.lease), following.PATIENCE_S)
+        if held is None or held.attempt != work.attempt or held.ending:
+            return Why("its lease is another attempt's", again=True)
+        if (handle := find_begun(self._runner, work, work.attempt)) is None:
+            return Why("the triggerer does not see its container", again=False)
+        waiter = Waiter(work.store, work.lease, new_lease(run.run_id, self._name, installation=run.installation))
+        hold = retry_unavailable(waiter.take, following.PATIENCE_S)
+        if hold is None:
+            return Why("another run has taken its lease over", again=True)
+        try:
+            before = waiter.predecessor or held
+            hold.point_at(before.attempt, before.started, seconds=before.seconds, ending=before.ending)
+            left_s = work.timeout_s - before.seconds
+            return self._to_end(hold, handle, time.monotonic() + left_s)
+        finally:
+            hold.hand_over(0 if self._over.is_set() else HAND_OVER_S)
+
+    def end(self) -> None:
+        """Send the job a notice to stop, and return at once, unless another attempt or follower has it by now."""
+        work = self._work
+        held = holder_of(work.store, work.lease)
+        handle = find_begun(self._runner, work, work.attempt)
+        if handle is not None and held is not None and held.holder in {self._name, work.attempt}:
+            end_later(handle, work.grace_s, store=work.plan.store, lease=work.lease, holder=held.holder)
+
+    def _to_end(self, hold: Hold, handle: str, last: float) -> Why:
+        work, why = self._work, Why("it was left", again=True)
+        log = TryLog(work)
+        job = StageJob(
+            work=work, runner=self._runner, hold=hold, handle=handle, found=True, since=time.monotonic(), log=log
+        )
+        with (
+            suppress(LeftRunning),
+            live_metrics(work.plan, work.request.stage, self._on_event) as hear,
+            job.keys(),
+            PositionFile(handle) as kept,
+        ):
+            position, answered = kept.read(), time.monotonic()
+            while not self._over.is_set():
+                try:
+                    for line in self._runner.logs(handle, position, min(time.monotonic() + LOOK_S, last)):
+                        hear(parse(log.mask(line)))
+                        kept.write(position)
+                        if self._over.is_set() or hold.lost.is_set() or time.monotonic() > last:
+                            break
+                    running = self._runner.status(handle).running
+                except JobGone:
+                    why = Why("its container is gone", again=True)
+                    break
+                except Unavailable as error:
+                    if time.monotonic() - answered > following.PATIENCE_S + work.grace_s:
+                        why = Why(error.cause, again=True)
+                        break
+                    self._over.wait(1)
+                    continue
+                answered = time.monotonic()
+                if not running or hold.lost.is_set() or answered > last:
+                    text = "it has ended" if not running else "its time is over" if answered > last else "it is lost"
+                    why = Why(text, again=True)
+                    break
+            raise LeftRunning
+        return why

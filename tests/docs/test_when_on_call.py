@@ -1,0 +1,36 @@
+"""The page for people on call does what it says: each command runs as it is written, and prints what the page shows.
+
+It goes on where the tutorial ends, and changes its store; so this file is the last of those that use it.
+"""
+
+import re
+from typing import get_args
+
+import pytest
+
+from ratchet.contracts.alerts import Occasion
+from tests.docs.blocks import DOCS, Done, commands, run, shows
+from tests.docs.conftest import Tutorial
+
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("docs"), pytest.mark.timeout(1200)]
+COMMANDS = commands("on-call.md")
+
+
+@pytest.fixture(scope="module")
+def done(tutorial: Tutorial) -> tuple[Done, ...]:
+    """How each command ended, in order."""
+    return tuple(run(command, tutorial.folder) for command in COMMANDS)
+
+
+@pytest.mark.parametrize("place", range(len(COMMANDS)))
+def test_a_command_succeeds_and_prints_what_the_page_shows(done: tuple[Done, ...], place: int) -> None:
+    assert done[place].code == 0, done[place].printed
+    shown = COMMANDS[place].shown
+    assert shown
+    assert shows(shown, done[place].printed), f"shown:\n{shown}\nprinted:\n{done[place].printed}"
+
+
+def test_there_is_a_page_for_each_kind_of_alert() -> None:
+    headings = re.findall(r"^## (.*)$", (DOCS / "on-call.md").read_text(encoding="utf-8"), re.MULTILINE)
+    named = [name for heading in headings for name in re.findall(r"\(`(\w+)`\)", heading)]
+    assert sorted(named) == sorted(get_args(Occasion))

@@ -1,0 +1,76 @@
+"""Two trainings are left to the triggerer: it is killed, and one of them is marked as failed. Neither loses anything."""
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from ratchet.contracts import summaries
+from ratchet.contracts.labels import Label
+from ratchet.runners.docker import DockerRunner
+from ratchet.store.opening import open_store
+from tests.airflow.installation import ENDED, ticks
+from tests.faults.supervised import DEFER_S, TICKS, FaultInstallation
+from tests.saved_checkpoints import saved_checkpoints
+
+pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("faulted")]
+KILLED, MARKED = "triggerer-killed", "marked-deferred"
+
+
+@pytest.fixture(scope="module")
+def left(faulted: FaultInstallation) -> dict[str, tuple[str, str]]:
+    """Both run, each left to the triggerer, which has passed a line on: their runs and containers."""
+    runs = {pipeline: faulted.night(pipeline) for pipeline in (KILLED, MARKED)}
+    containers = {pipeline: faulted.until_ticking(pipeline, run_id) for pipeline, run_id in runs.items()}
+    for pipeline, run_id in runs.items():
+
+        def state(pipeline: str = pipeline, run_id: str = run_id) -> str:
+            found = str(faulted.api.tasks(pipeline, run_id)["train"]["state"])
+            assert found not in ENDED
+            return found
+
+        faulted.until(lambda: state() == "deferred", seconds=3 * DEFER_S)
+    return {pipeline: (runs[pipeline], containers[pipeline]) for pipeline in runs}
+
+
+def test_marked_as_failed_while_it_is_deferred_it_saves_and_goes(
+    faulted: FaultInstallation, left: dict[str, tuple[str, str]]
+) -> None:
+    run_id, container = left[MARKED]
+    before = ticks(faulted.log(MARKED, run_id, "train"))
+    faulted.until(lambda: len(ticks(faulted.log(MARKED, run_id, "train"))) > len(before), seconds=60)
+    path = f"/dags/{MARKED}/dagRuns/{run_id.replace('+', '%2B')}"
+    faulted.api.call("PATCH", f"{path}/taskInstances/train", {"new_state": "failed"})
+    faulted.until(lambda: container not in faulted.containers(MARKED, run_id), seconds=60)
+    assert saved_checkpoints(open_store(str(faulted.services.store)), f"checkpoints/{MARKED}")
+    assert "train" not in faulted.outcomes(MARKED, run_id)
+    assert faulted.api.tasks(MARKED, run_id)["train"]["state"] == "failed"
+
+
+def test_the_triggerer_is_killed_and_the_same_try_goes_on_with_the_same_container(
+    faulted: FaultInstallation, left: dict[str, tuple[str, str]]
+) -> None:
+    run_id, container = left[KILLED]
+    before = faulted.server("triggerer")
+    assert before.process is not None
+    for process in [*psutil.Process(before.process.pid).children(recursive=True), psutil.Process(before.process.pid)]:
+        os.kill(process.pid, signal.SIGKILL)
+    assert faulted.containers(KILLED, run_id) == [container]
+    assert DockerRunner().status(container).running
+    name = DockerRunner().labels(container)[Label.ATTEMPT]
+    faulted.running("triggerer", restarts=before.restarts + 1)
+    faulted.published_once(KILLED, run_id)
+    assert faulted.containers(KILLED, run_id) == []
+    assert faulted.api.tasks(KILLED, run_id)["train"]["try_number"] == 1
+    outcome = faulted.outcomes(KILLED, run_id)["train"]
+    assert outcome.result is not None
+    assert (outcome.cached, outcome.result.attempt) == (False, name)
+    assert outcome.seconds > DEFER_S
+    assert summaries.trained(outcome.result).resumed_from is None
+    heard = ticks(faulted.log(KILLED, run_id, "train"))
+    assert len(heard) > TICKS
+    assert sorted(heard) == list(range(1, len(heard) + 1))  # none lost, none twice
+    assert outcome.log is not None
+    stored = open_store(str(faulted.services.store)).read(outcome.log).decode()
+    assert ticks(stored) == sorted(heard)

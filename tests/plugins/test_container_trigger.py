@@ -1,0 +1,95 @@
+"""The trigger that follows a container while its task is deferred: when it may, and what it must not do."""
+
+import asyncio
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from airflow._shared.module_loading import import_string
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+from ratchet.runners.process import ProcessRunner
+from ratchet_airflow.container_trigger import ContainerTrigger, is_triggerer_well
+from ratchet_airflow.operators import StageOperator
+
+
+@pytest.fixture
+def health(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
+    """What Airflow's server says of its health."""
+    said: dict[str, object] = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.path == "/base/api/v2/monitor/health"
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(said).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        address = f"http://127.0.0.1:{server.server_port}/base/execution/"
+        monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", address)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield said
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("part", "well"),
+    [({"status": "healthy"}, True), ({"status": "unhealthy"}, False), ({"status": None}, False), (None, False)],
+)
+def test_only_a_healthy_triggerer_is_trusted(health: dict[str, object], part: object, well: bool) -> None:
+    health["triggerer"] = part
+    assert is_triggerer_well() is well
+
+
+def test_without_an_answer_there_is_no_triggerer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", "http://127.0.0.1:1/execution/")
+    assert not is_triggerer_well()
+
+
+def test_another_process_makes_the_same_trigger() -> None:
+    path, given = ContainerTrigger(store="/store", request="{}").serialize()
+    assert import_string(path)(**given).serialize() == (path, given)
+
+
+def test_a_request_that_is_not_understood_gives_the_task_back_and_it_is_not_deferred_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ratchet_airflow.container_trigger._LEAST_S", 0.0)
+
+    async def fired() -> list[object]:
+        return [event.payload async for event in ContainerTrigger(store="mem://t", request="{}").run()]
+
+    (payload,) = asyncio.run(fired())
+    assert isinstance(payload, dict)
+    assert payload["again"] is False
+    assert "StageRequest" in payload["why"]
+
+
+def test_a_trigger_that_another_triggerer_takes_over_ends_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow 3.3 calls on_kill there, too: the task is still deferred."""
+    trigger, asked = ContainerTrigger(store="mem://t", request="not a request"), []
+    trigger.task_instance = SimpleNamespace(dag_id="d", run_id="r", task_id="train", id="1", task=None)
+    states = {"r": {"train": "deferred"}}
+
+    def answer(**given: object) -> dict[str, dict[str, str]]:
+        asked.append(given)
+        return states
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", answer)
+    asyncio.run(trigger.on_kill())
+    assert asked == [{"dag_id": "d", "task_ids": ["train"], "run_ids": ["r"]}]
+    states["r"]["train"] = "failed"
+    with pytest.raises(ValueError, match="StageRequest"):  # it goes on to find its container
+        asyncio.run(trigger.on_kill())
+
+
+def test_a_process_is_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_DEFER_SECONDS", "1")
+    assert StageOperator(pipeline="p", stage="train")._leave(ProcessRunner()) is None

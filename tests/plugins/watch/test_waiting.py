@@ -1,0 +1,123 @@
+"""The outbox as the watch sees it, with a real receiver."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from apprise.plugins.discord import NotifyDiscord
+
+from ratchet.contracts.errors import Unavailable
+from ratchet.outbox.deadline import Deadline
+from ratchet.outbox.letter import Letter
+from ratchet.store.base import Store
+from ratchet.store.opening import open_store
+from ratchet_airflow import settings
+from ratchet_airflow.alerts.delivery import _silence, outbox_of, send
+from ratchet_airflow.alerts.message import make_alert
+from ratchet_airflow.alerts.situation import Situation
+from ratchet_airflow.watch import waiting
+from ratchet_airflow.watch.scan import scan
+from tests.plugins.webhook import Webhook
+
+ROOT = Path(__file__).resolve().parents[3]
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
+
+
+@pytest.fixture
+def hook() -> Iterator[Webhook]:
+    with Webhook().listening() as listening:
+        yield listening
+
+
+@pytest.fixture(autouse=True)
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: Webhook) -> None:
+    """Whose pipelines alert mlops."""
+    monkeypatch.setenv("RATCHET_STORE", str(tmp_path))
+    monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "alerts.jsonl"))
+    monkeypatch.setenv("RATCHET_ALERTS_MLOPS", hook.url)
+    monkeypatch.setenv("RATCHET_PIPELINES", str(ROOT / "dags" / "pipelines"))
+
+
+def test_a_store_that_is_away_is_reported_without_its_password(
+    hook: Webhook, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: str) -> Store:
+        raise Unavailable("http://reader:sesame-canary@proxy:3128 does not answer")
+
+    monkeypatch.setattr("ratchet_airflow.watch.waiting.open_store", away)
+    assert waiting.open_outbox(Deadline(60)) is None
+    (body,) = hook.received
+    assert "http://reader:***@proxy:3128 does not answer" in body["message"]
+    assert "sesame-canary" not in str(body) + caplog.text
+
+
+def test_each_address_hears_once_that_the_store_is_away_whatever_another_does(
+    hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: str) -> Store:
+        raise Unavailable("the bucket does not answer")
+
+    monkeypatch.setattr("ratchet_airflow.watch.waiting.open_store", away)
+    monkeypatch.setenv("RATCHET_ALERTS_MLOPS", f"{hook.url} json://127.0.0.1:9")  # nobody listens at the second
+    for _ in range(2):
+        assert waiting.open_outbox(Deadline(60)) is None
+    assert len(hook.received) == 1
+
+
+def test_a_long_body_reaches_a_service_with_a_limit_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[str] = []
+    monkeypatch.setattr(NotifyDiscord, "send", lambda _, body, **__: parts.append(body) is None)
+    made = datetime.now(UTC)
+    lines = [f"line {number} of a long body" for number in range(300)]
+    letter = Letter(
+        event="e", receiver="r", pipeline="p", occasion="backfill", title="t", body="\n".join(lines), kind="info",
+        made=made, due=made,
+    )  # fmt: skip
+    assert send(letter, "discord://123456789012345678/abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH")
+    assert len(parts) > 1
+    assert max(map(len, parts)) <= NotifyDiscord.body_maxlen
+    assert all(line in "\n".join(parts) for line in lines)
+
+
+def test_a_logger_is_as_it_was_after_two_threads_were_silent_at_once() -> None:
+    logger = logging.getLogger("apprise")
+    before = logger.level
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(_silence)
+    second.enter_context(_silence)
+    first.close()
+    assert logger.level > logging.CRITICAL
+    second.close()
+    assert logger.level == before
+
+
+def test_what_waits_is_sent_before_the_runs_are_read(hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(**_: object) -> None:
+        raise ConnectionError("the database of Airflow is away")
+
+    now = datetime.now(UTC)
+    store = open_store(settings.read().store)
+    letter = Letter(
+        event="runs/p/r/alerts/e",
+        receiver="mlops",
+        pipeline="p",
+        occasion="failure",
+        title="a",
+        body="a",
+        kind="failure",
+        made=now,
+        due=now,
+    )
+    assert outbox_of(store).post(letter.event, b"{}", [letter])
+    monkeypatch.setattr("ratchet_airflow.watch.scan.read_runs", lost)
+    assert scan()  # the watch goes on, and does not take silence for rest
+    assert [body["title"] for body in hook.received] == ["a"]
+
+
+def test_processes_that_ended_without_a_cause_are_not_one_cause() -> None:
+    where = Situation(pipeline="p", run_id="r", stage="train", try_number=3, max_tries=2)
+    assert make_alert("failure", where).shared_cause == ""

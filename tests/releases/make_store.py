@@ -1,0 +1,129 @@
+"""Make the store of a release for the corpus: `python -m tests.releases.make_store FOLDER`, before the release is tagged.
+
+FOLDER must not exist. It is written into documents, so take a neutral one, such as /srv/example. Takes some minutes.
+"""
+
+import os
+import shutil
+import sys
+import tarfile
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ratchet.cli.main import main
+from ratchet.contracts import paths
+from ratchet.contracts.stored import RELEASE
+from ratchet.store.lease import Waiter, new_lease
+from ratchet.store.opening import open_store
+
+FIRST = date(2026, 3, 10)
+DAYS = 9
+PIPELINE = """
+name: shop
+source: {{kind: files, uri: "{data}/{{date}}.parquet", window_days: 4}}
+columns:
+  user: {{role: id, type: int64}}
+  price: {{role: numeric, type: float64, max: 100}}
+  kind: {{role: categorical, type: string}}
+  plan: {{role: categorical, type: string}}
+  at: {{role: time, type: timestamp}}
+  bought: {{role: label, type: int64}}
+joins:
+  users:
+    source: {{kind: files, uri: "{data}/users-{{date}}.parquet", missing_days: skip}}
+    "on": [user]
+    time: updated_at
+    within: 30d
+    columns: [plan]
+validate: {{volume: null}}
+train: {{objective: binary, refit: true, epochs: 3, learning_rate: 0.03, model: {{kind: mlp, hidden: [4]}}}}
+gate: {{min_gain: 0.1%, confidence: 0.5}}
+resources: {{train: {{cpus: 1}}}}
+"""
+
+
+def rows(day: date, count: int = 300) -> pa.Table:
+    """What is bought depends on the price and the kind."""
+    draw = np.random.default_rng(day.toordinal())
+    price, kind = draw.normal(size=count), draw.integers(0, 3, count)
+    bought = (draw.random(count) < 1 / (1 + np.exp(-3 * price - kind))).astype(np.int64)
+    user = draw.integers(0, 50, count)
+    noon = datetime.combine(day, datetime.min.time()) + timedelta(hours=12)
+    kinds, at = [f"k{one}" for one in kind], pa.array([noon] * count, pa.timestamp("us"))
+    return pa.table({"user": user, "price": price, "kind": kinds, "at": at, "bought": bought})
+
+
+def deliver(folder: Path, day: date) -> None:
+    """Write the files of a day, with the same times whenever they are unpacked."""
+    since = pa.array([datetime.combine(day, datetime.min.time()) + timedelta(hours=1)] * 50, pa.timestamp("us"))
+    plans = ["free" if one % 3 else "paid" for one in range(50)]
+    users = pa.table({"user": list(range(50)), "plan": plans, "updated_at": since})
+    for name, table in ((f"{day}.parquet", rows(day)), (f"users-{day}.parquet", users)):
+        pq.write_table(table, folder / name)
+        at = datetime.combine(day, datetime.min.time(), UTC).timestamp()
+        os.utime(folder / name, (at, at))
+
+
+def make(folder: Path) -> None:
+    """The nights: the first model, more of them, a refused day that is let in, a run as of then, a hold, a purge."""
+    data, pipeline, store = folder / "data", folder / "shop", str(folder / "store")
+    for place in (data, pipeline):
+        place.mkdir(parents=True)
+    (pipeline / "pipeline.yaml").write_text(PIPELINE.format(data=data), encoding="utf-8")
+    days = [FIRST + timedelta(days=number) for number in range(DAYS)]
+    for day in days:
+        deliver(data, day)
+    bad = data / f"{days[6]}.parquet"
+    pq.write_table(rows(days[6]).set_column(1, "price", pa.array(np.full(300, 200.0))), bad)
+    os.utime(bad, (1773100000, 1773100000))
+    who = ("--by", "Ada", "--because", "an example", "--store", store)
+
+    def call(*words: str, ends: int = 0) -> None:
+        assert main(words) == ends, words
+
+    def night(day: date, *more: str, ends: int = 0) -> None:
+        call("run", str(pipeline), "--date", str(day), "--store", store, "--runner", "process", *more, ends=ends)
+
+    night(days[4])
+    night(days[5])
+    night(days[6], ends=65)
+    call("data", "accept", "shop", str(days[6]), *who)
+    night(days[5], "--as-of", "then", "--promote", "never")
+    call("hold", "shop", "--because", "an example", "--store", store)
+    call("release", "shop", "--because", "an example", "--store", store)
+    call(
+        "data",
+        "purge",
+        "shop",
+        "--column",
+        "user",
+        "--value",
+        "7",
+        "--because",
+        "an example",
+        "--store",
+        store,
+        "--yes",
+    )
+    kept = open_store(store)
+    key = paths.lease("shop", "train", "0" * 64)
+    assert Waiter(kept, key, new_lease("local-1", "try1")).take() is not None
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """Pack what `make` left, without checkpoints, and MLflow's own data, which name this machine."""
+    with tarfile.open(archive, "w:xz", format=tarfile.PAX_FORMAT) as packed:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not {"checkpoints", "mlflow"} & {*path.parts}:
+                packed.add(path, str(path.relative_to(folder)), recursive=False)
+
+
+if __name__ == "__main__":
+    made = Path(sys.argv[1])
+    make(made)
+    pack(made, Path(__file__).with_name(f"{RELEASE}.tar.xz"))
+    shutil.rmtree(made)

@@ -1,0 +1,329 @@
+"""The lines of a pipeline's runs: what they say and cost, and that no crash and no other writer makes them wrong."""
+
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.contracts import paths
+from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.registration import Registration
+from ratchet.contracts.request import Outcome, RunKind, RunPlan
+from ratchet.contracts.run_index import RunIndex, planned
+from ratchet.contracts.stages import REGULAR
+from ratchet.runs.run_index import RunLine, nights, note_end, note_plan, rebuilt
+from ratchet.runs.stage_record import StageRecord
+from ratchet.store.base import Store
+from ratchet.store.file import FileStore
+from ratchet.store.ledger import append
+from ratchet.store.memory import MemoryStore
+from tests.runs.recorded import keep, keep_plan
+from tests.runs.test_requests import CONTENT, DAY, JUDGED, OUTCOMES, outcome, plan
+from tests.store.test_ledger import change
+from tests.store_calls import counted_calls
+
+BEFORE = DAY - timedelta(days=1)
+OLD = datetime.now(UTC) - timedelta(days=15)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(uuid.uuid4().hex)
+
+
+def ran(store: Store, run_id: str, *ended: Outcome, **changes: Any) -> RunPlan:
+    made = keep_plan(store, plan(run_id=run_id, **changes))
+    keep(store, made, *ended)
+    return made
+
+
+def registered(*, promoted: bool) -> Outcome:
+    summary = Registration(model="small", version="7", mlflow_run_id="r", promoted=promoted)
+    return outcome("register", summary=summary.model_dump(mode="json"))
+
+
+def whole(verdict: str = "promote") -> list[Outcome]:
+    """The outcomes of a run that ended."""
+    judged = outcome("evaluate", summary={**JUDGED, "verdict": verdict})
+    return [*{**OUTCOMES, "register": registered(promoted=True), "evaluate": judged}.values()]
+
+
+def line_of(store: Store, kind: RunKind | None = None) -> RunLine:
+    (line,) = nights(store, "small", kind)
+    return line
+
+
+def stored(store: Store) -> RunIndex:
+    return RunIndex.model_validate_json(store.read(paths.run_index("small")))
+
+
+@pytest.mark.parametrize(
+    ("ended", "standing", "would_promote", "promoted", "version", "cause"),
+    [
+        ((), "unfinished", False, False, "", ""),
+        ((OUTCOMES["evaluate"],), "promote", True, False, "", "better by 2 %"),
+        (
+            (OUTCOMES["train"], OUTCOMES["evaluate"], registered(promoted=True)),
+            "promote",
+            True,
+            True,
+            "7",
+            "better by 2 %",
+        ),
+        (
+            (OUTCOMES["train"], OUTCOMES["evaluate"], registered(promoted=True)),
+            "promote",
+            True,
+            False,
+            "7",
+            "better by 2 %",
+        ),
+        ((OUTCOMES["evaluate"], registered(promoted=False)), "promote", True, False, "7", "better by 2 %"),
+        ((outcome("evaluate", summary={**JUDGED, "verdict": "reject"}),), "reject", False, False, "", "better by 2 %"),
+        (
+            (Outcome(stage="ingest", state="failed", because="no rows"),),
+            "failed",
+            False,
+            False,
+            "",
+            "ingest: no rows",
+        ),
+        (
+            (OUTCOMES["evaluate"], Outcome(stage="register", state="failed", because="no MLflow")),
+            "failed",
+            True,
+            False,
+            "",
+            "register: no MLflow",
+        ),
+    ],
+)
+def test_a_line_says_how_its_run_ended(
+    store: MemoryStore,
+    ended: tuple[Outcome, ...],
+    standing: str,
+    would_promote: bool,
+    promoted: bool,
+    version: str,
+    cause: str,
+) -> None:
+    ran(store, "r", *ended)
+    if promoted:
+        append(store, change("7", 20, model="small", model_digest=CONTENT), after=0)
+    line = line_of(store)
+    assert line.live is promoted
+    assert (line.day, line.kind, line.standing, line.cause) == (DAY, "local", standing, cause)
+    assert (line.would_promote, line.promoted, line.version) == (would_promote, promoted, version)
+    assert (line.gain is None) == ("evaluate" not in {one.stage for one in ended})
+
+
+@pytest.mark.parametrize(("built", "cached"), [((), True), (("report",), True), (("train",), False)])
+def test_a_run_is_cached_if_every_stage_but_the_report_was(
+    store: MemoryStore,
+    built: tuple[str, ...],
+    cached: bool,
+) -> None:
+    results = {**OUTCOMES, "register": registered(promoted=False)}
+    ran(store, "r", *(results[stage].model_copy(update={"cached": stage not in built}) for stage in REGULAR))
+    line = line_of(store)
+    assert line.cached is cached
+
+
+def test_the_newest_run_of_a_date_or_of_a_kind_is_its_line(store: MemoryStore) -> None:
+    assert nights(store, "small") == []
+    first = ran(store, "first", kind="backfill")
+    second = ran(store, "second", kind="manual")
+    ran(store, "other", kind="manual", data_date=BEFORE)
+    for _ in range(2):  # without the document, and with it
+        assert [line.run_id for line in nights(store, "small")] == ["other", "second"]
+        assert [line.run_id for line in nights(store, "small", "backfill")] == ["first"]
+        assert nights(store, "small", "scheduled") == []
+        note_plan(store, first)
+        note_plan(store, second)
+
+
+def test_a_run_that_was_planned_earlier_never_hides_a_newer_one(store: MemoryStore) -> None:
+    later = ran(store, "later")
+    earlier = ran(store, "earlier", created=later.created - timedelta(minutes=1))
+    note_plan(store, later)
+    note_plan(store, earlier)
+    note_end(store, earlier)
+    assert line_of(store).run_id == "later"
+
+
+def test_a_run_is_followed_until_it_has_ended_and_its_last_stage_writes_its_line(store: MemoryStore) -> None:
+    made = ran(store, "r")
+    note_plan(store, made)
+    assert line_of(store).standing == "unfinished"
+    for one in whole()[:-1]:
+        with StageRecord(store, made, one.stage) as record:
+            record.end(one)
+    assert line_of(store).standing == "promote"
+    assert stored(store).runs[0].standing == "unfinished"
+    with StageRecord(store, made, "report") as record:
+        record.end(whole()[-1])
+    assert stored(store).runs[0].ended
+    assert line_of(store).version == "7"
+
+
+def test_a_stage_that_is_done_again_after_the_end_changes_the_line(store: MemoryStore) -> None:
+    made = ran(store, "r")
+    note_plan(store, made)
+    for one in whole():
+        with StageRecord(store, made, one.stage) as record:
+            record.end(one)
+    with StageRecord(store, made, "evaluate") as record:
+        record.end(outcome("evaluate", summary={**JUDGED, "verdict": "reject"}))
+    assert line_of(store).standing == "reject"
+
+
+def test_what_a_crash_left_out_is_seen_however_old_it_is(store: MemoryStore) -> None:
+    made = ran(store, "r", data_date=BEFORE, created=OLD)
+    note_plan(store, made)
+    keep(store, made, *whole()[:-1])  # and the process was killed before it wrote the line
+    assert line_of(store).standing == "promote"
+    assert stored(store).runs[0].standing == "unfinished"
+
+
+def test_a_plan_writes_the_lines_of_a_few_runs_that_were_killed_long_ago_and_of_no_other(store: MemoryStore) -> None:
+    for back in range(12):
+        made = ran(store, f"r{back}", *whole()[:-1], data_date=DAY - timedelta(days=back), created=OLD)
+        note_plan(store, made)
+    note_plan(store, ran(store, "killed-now", *whole()[:-1], data_date=DAY + timedelta(days=1)))
+    note_plan(store, ran(store, "next", data_date=DAY + timedelta(days=2)))
+    assert all(run.ended == (run.standing == "promote") for run in stored(store).runs)
+    assert {run.run_id for run in stored(store).runs if not run.ended} == {"killed-now", "next"}
+    assert [line.standing for line in nights(store, "small")] == [*["promote"] * 13, "unfinished"]
+
+
+def test_many_killed_runs_cost_the_next_plan_a_bounded_number_of_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FileStore(tmp_path)
+    runs = [
+        ran(store, f"r{back}", data_date=DAY - timedelta(days=back), created=OLD if back % 2 else datetime.now(UTC))
+        for back in range(40)
+    ]
+    lines = RunIndex().with_runs(*map(planned, runs))
+    store.create(paths.run_index("small"), lines.model_dump_json().encode())
+    following = ran(store, "next", data_date=DAY + timedelta(days=1))
+    with counted_calls(monkeypatch) as calls:
+        note_plan(store, following)
+    assert len(calls) < 8 * 10 + 5
+
+
+def test_a_run_that_failed_writes_its_line_at_once(store: MemoryStore) -> None:
+    made = ran(store, "r")
+    note_plan(store, made)
+    with pytest.raises(Unavailable), StageRecord(store, made, "ingest"):
+        raise Unavailable("the source is away")
+    assert (stored(store).runs[0].standing, stored(store).runs[0].ended) == ("failed", True)
+    with StageRecord(store, made, "ingest") as record:
+        record.end(OUTCOMES["ingest"])
+    assert line_of(store).standing == "unfinished"
+
+
+def test_a_kill_between_a_new_record_and_its_line_shows_the_record(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ran(store, "r")
+    note_plan(store, made)
+    for one in whole("reject"):
+        with StageRecord(store, made, one.stage) as record:
+            record.end(one)
+    assert line_of(store).standing == "reject"
+    monkeypatch.setattr("ratchet.runs.stage_record.note_end", lambda *_: None)  # it is killed before
+    with StageRecord(store, made, "evaluate") as record:
+        record.end(outcome("evaluate", summary={**JUDGED, "verdict": "promote"}))
+    assert line_of(store).standing == "promote"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]"])
+def test_a_document_that_is_lost_or_damaged_is_made_again(store: MemoryStore, content: bytes) -> None:
+    made = ran(store, "r", *whole())
+    ran(store, "before", *whole("reject"), data_date=BEFORE)
+    store.create(paths.run_index("small"), content)
+    assert [line.standing for line in nights(store, "small")] == ["reject", "promote"]
+    note_end(store, made)
+    assert stored(store) == rebuilt(store, "small")
+
+
+def test_no_writer_loses_the_line_of_another(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    plans = [ran(store, f"r{back}", data_date=DAY - timedelta(days=back)) for back in range(12)]
+    store.create(paths.run_index("small"), b"{}")
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda made: note_plan(store, made), plans))
+    assert [run.run_id for run in stored(store).runs] == [f"r{back}" for back in reversed(range(12))]
+
+
+def test_a_store_that_cannot_write_it_fails_no_run(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ran(store, "r")
+
+    def away(*_: object, **__: object) -> bool:
+        raise Unavailable("the store is away")
+
+    monkeypatch.setattr(store, "replace", away)
+    note_plan(store, made)
+    assert "index of the runs of small is not written: the store is away" in caplog.text
+    monkeypatch.setattr(store, "replace", lambda *_, **__: False)
+    monkeypatch.setattr("ratchet.runs.run_index._WAIT_S", 0.0)
+    note_plan(store, made)
+    assert "others keep writing it" in caplog.text
+    assert line_of(store).run_id == "r"
+
+
+def promoted(store: Store, versions: Sequence[str]) -> None:
+    for number, version in enumerate(versions):
+        made = change(version, 20, model="small", model_digest=CONTENT if version == "7" else version * 64)
+        append(store, made, after=number)
+
+
+def test_a_change_of_production_after_the_run_is_seen(store: MemoryStore) -> None:
+    made = ran(store, "r", *whole())
+    promoted(store, ["6", "7"])
+    note_end(store, made)
+    assert (line_of(store).promoted, line_of(store).live) == (True, True)
+    append(store, change("6", 20, model="small", model_digest="6" * 64, action="rollback"), after=2)
+    assert (line_of(store).promoted, line_of(store).live) == (True, False)
+    append(store, change("6", 20, model="small", model_digest="6" * 64, action="hold"), after=3)
+    append(store, change("7", 20, model="small", model_digest=CONTENT, action="rollback"), after=4)
+    assert line_of(store).live
+
+
+def test_a_ledger_that_was_exchanged_or_damaged_is_read_as_a_whole(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    made = ran(store, "r", *whole())
+    promoted(store, ["6", "7"])
+    note_end(store, made)
+    before = stored(store).ledgers["small"]
+    assert (before.number, before.live) == (2, CONTENT)
+    first, second = (store.root / paths.record_below(paths.ledger("small"), number) for number in (1, 2))
+    second.write_bytes(second.read_bytes() + b" ")
+    assert not line_of(store).live
+    for path in (first, second, store.root / paths.head_below(paths.ledger("small"))):
+        path.unlink()
+    assert not line_of(store).promoted
+    promoted(store, ["5", "4", "7"])
+    assert line_of(store).live
+    note_end(store, made)
+    assert stored(store).ledgers["small"].number == 3
+
+
+def test_a_year_of_nights_costs_two_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FileStore(tmp_path)
+    promoted(store, ["6", "7"])
+    for back in range(40):
+        ran(store, f"r{back}", *whole(), data_date=DAY - timedelta(days=back))
+    note_plan(store, ran(store, "last", *whole(), created=datetime.now(UTC) + timedelta(seconds=1)))
+    note_end(store, plan(run_id="last"))
+    with counted_calls(monkeypatch) as calls:
+        lines = nights(store, "small")
+    assert len(lines) == 40
+    assert sorted(calls) == ["list", "read"]
