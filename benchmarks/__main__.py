@@ -37,6 +37,7 @@ NAMES = (
     "join",
     "night",
     "gc",
+    "upgrade",
     "corruptions",
     "suggestions",
     "pages",

@@ -2,7 +2,8 @@
 # Unpack the wheels that a lock file pins into a folder. An image build copies the folder and needs no network.
 #   packages.sh LOCK_FILE VARIANT FOLDER     VARIANT is the build of torch: cpu or gpu
 # The wheels are unpacked outside the image for two reasons: uv shares its cache with .venv there, and an image that
-# copies wheels and installs them contains both.
+# copies wheels and installs them contains both. They are copies: tar ends with an error when another checkout links a
+# file of the cache while it reads that file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=$1 variant=$2 folder=$3
@@ -19,7 +20,7 @@ fi
 rm -rf "$folder" "$folder.stamp"
 mkdir -p "$(dirname "$folder")"
 install=(scripts/uv.sh pip install --quiet --target "$folder" --python .venv/bin/python --python-version 3.11
-    --python-platform "$platform")
+    --python-platform "$platform" --link-mode copy)
 if [[ $variant == gpu ]]; then
     # The package index has the CUDA build, which requires the CUDA libraries.
     UV_FIND_LINKS='' "${install[@]}" -r "$lock"

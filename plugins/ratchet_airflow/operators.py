@@ -78,8 +78,12 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         """Bring the stage to its end. Raises the RatchetError that says why it failed, or TaskDeferred."""
         return self._bring_to_end(context, None)
 
+    @waits_for_outages
     def go_on(self, context: Mapping[str, Any], event: Mapping[str, Any] | None = None, **left: Any) -> str:
-        """Go on where `execute` left the container: as it does. Airflow calls this when the trigger has fired."""
+        """Go on where `execute` left the container: as it does. Airflow calls this when the trigger has fired.
+
+        If something does not answer now, Airflow calls `execute` later, which finds the container by its kept name.
+        """
         event = event or {}
         self.log.info("going on after the triggerer: %s", event.get("why", "it says nothing"))
         return self._bring_to_end(context, {**left, "again": event.get("again", False)})

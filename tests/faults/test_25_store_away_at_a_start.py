@@ -57,6 +57,9 @@ def test_a_task_is_called_again_in_the_same_try_until_its_limit(plan: RunPlan, w
         with pytest.raises(AirflowRescheduleException):
             task.execute(context(states))
         assert states.kept[outages.WAITED] == [2, waited_s]
+    with pytest.raises(AirflowRescheduleException):  # as when the trigger has fired meanwhile
+        task.go_on(context(states), {"why": "it has ended", "again": True}, request="{}", because="", preemptions=0)
+    assert states.kept[outages.WAITED] == [2, 240]
     (outage,) = said
     assert outage.endswith("the same try looks again with growing pauses, for 4h in all")
     states.kept[outages.WAITED] = [2, SETTINGS.outage_s]  # as after hours
