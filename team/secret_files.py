@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import fingerprint
+from ratchet.contracts.setting_values import installation_of
 from ratchet.contracts.stages import STAGES, Stage
 from ratchet.contracts.writing_rights import writable_by
 from team.certificate import self_signed
@@ -32,10 +33,10 @@ _GENERATED = (
 _IDENTITIES = ("admin", "orchestrator", "reader", "mlflow", *(f"ratchet-{stage}" for stage in STAGES))
 """The users of S3; `_may` has their rights."""
 WORKERS = (
-    "AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API_AUTH__JWT_SECRET",
-    "AIRFLOW__API__SECRET_KEY", "s3-worker", "mlflow-credentials",
+    "AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API__SECRET_KEY",
+    "RATCHET_INSTALLATION", "s3-worker", "mlflow-credentials",
 )  # fmt: skip
-"""The files that a worker needs."""
+"""The files that a worker needs. No key that signs tokens is among them; the name of its Airflow follows from that."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 32
 
@@ -117,6 +118,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": airflow,
         "AIRFLOW__CORE__FERNET_KEY": made["fernet"],
         "AIRFLOW__API_AUTH__JWT_SECRET": made["jwt"],
+        "RATCHET_INSTALLATION": installation_of(made["jwt"]),
         "AIRFLOW__API__SECRET_KEY": made["session"],
         "AIRFLOW__CELERY__BROKER_URL": f"{broker}/0",
         "AIRFLOW__CELERY__RESULT_BACKEND": f"{broker}/1",

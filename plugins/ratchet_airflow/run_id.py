@@ -11,6 +11,7 @@ import hashlib
 import re
 
 from ratchet.contracts.environment import environment
+from ratchet.contracts.setting_values import installation_of
 
 _LONGEST = 150
 _DIGEST = 8
@@ -44,7 +45,8 @@ def is_foreign(stored: str) -> bool:
 def installation() -> str:
     """The name of this Airflow: RATCHET_INSTALLATION, or the beginning of a digest of the secret of its API.
 
-    Every component of one Airflow has that secret, in its environment or its airflow.cfg, and no two Airflows share it.
+    Every component of one Airflow has the setting or that secret, in its environment or its airflow.cfg, and no two
+    Airflows share it.
     """
     given = environment().installation
     if given is not None:
@@ -52,4 +54,4 @@ def installation() -> str:
     from airflow.configuration import conf
 
     secret = str(conf.get("api_auth", "jwt_secret", fallback=""))
-    return hashlib.sha256(f"ratchet installation {secret}".encode()).hexdigest()[:_DIGEST]
+    return installation_of(secret)

@@ -1,6 +1,9 @@
 """The values that settings may have: each function returns a value, or raises ValueError that says what is allowed."""
 
+import hashlib
 import re
+
+_DIGEST = 8
 
 
 def names(value: object) -> object:
@@ -29,6 +32,11 @@ def installation_name(given: str | None) -> str | None:
     if given is not None and not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?", given):
         raise ValueError(f"{given!r} is not 1 to 32 small letters, digits and dashes, as in production")
     return given
+
+
+def installation_of(secret: str) -> str:
+    """The name of an Airflow whose installation has no other one: a part of a digest of its [api_auth] jwt_secret."""
+    return hashlib.sha256(f"ratchet installation {secret}".encode()).hexdigest()[:_DIGEST]
 
 
 def web_address(given: str | None) -> str | None:

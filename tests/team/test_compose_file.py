@@ -110,6 +110,7 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     assert secrets_of("engine") == set()
     for worker in ("worker", "worker-gpu"):  # code that breaks out of a task does not hold the databases
         assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY"} & secrets_of(worker)
+        assert "AIRFLOW__API_AUTH__JWT_SECRET" not in secrets_of(worker)  # nor makes it tokens of people
 
 
 def test_every_secret_file_that_is_made_is_one_that_a_service_or_a_person_uses(tmp_path: Path) -> None:

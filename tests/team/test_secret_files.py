@@ -12,8 +12,10 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy.engine import make_url
 
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import STAGES
+from ratchet_airflow.run_id import installation
 from team import secret_files
 from team.settings import Settings, read
 
@@ -264,6 +266,18 @@ def test_credentials_that_cannot_be_read_are_reported_with_their_setting(
     )
     with pytest.raises(ConfigurationError, match=f"RATCHET_{key.upper()}: .*absent cannot be read: No such file"):
         written(folder, settings)
+
+
+def test_workers_have_the_name_of_their_airflow_and_not_the_key_that_it_follows_from(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = written(folder)
+    monkeypatch.delenv(variable("installation"), raising=False)
+    monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", made["AIRFLOW__API_AUTH__JWT_SECRET"])
+    assert installation() == made["RATCHET_INSTALLATION"]  # as the scheduler has it
+    monkeypatch.delenv("AIRFLOW__API_AUTH__JWT_SECRET")
+    monkeypatch.setenv(variable("installation"), made["RATCHET_INSTALLATION"])
+    assert installation() == made["RATCHET_INSTALLATION"]
 
 
 def test_another_host_is_handed_what_its_worker_needs_and_nothing_more(folder: Path, tmp_path: Path) -> None:
