@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from team.engine_filter.call import ClientGone, Receive, Scope, Send, read, shown
+from team.engine_filter.call import ClientGone, Receive, Scope, Send, client_of, read, shown
 from team.engine_filter.engine_client import JSON, EngineClient, Question
 from team.engine_filter.log import log_event
 from team.engine_filter.operations import Answer, Operations
@@ -54,8 +54,7 @@ class Filter:
             await _send_document(send, Answer(status=error.status, value={"message": str(error)}))
 
     async def _refuse(self, scope: Scope, send: Send, refused: Refusal, *, keep: bool = True) -> None:
-        client = (scope.get("client") or ("?",))[0]
-        log_event("refused", request=shown(scope), client=client, what=refused.what, allowed=refused.allowed)
+        log_event("refused", request=shown(scope), client=client_of(scope), what=refused.what, allowed=refused.allowed)
         await _send_document(send, Answer(status=refused.status, value={"message": str(refused)}), keep=keep)
 
     async def _pass_on(self, question: Question, send: Send) -> None:

@@ -28,13 +28,22 @@ class ClientGone(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """version: `/v1.41`, or empty. path: what follows it. body: empty, or as long as its length said."""
+    """version: `/v1.41`, or empty. path: what follows it. body: empty, or as long as its length said.
+
+    client: the address of who sent it.
+    """
 
     method: str
     version: str
     path: str
     query: Mapping[str, str]
     body: bytes
+    client: str
+
+
+def client_of(scope: Scope) -> str:
+    """The address that a request came from."""
+    return str((scope.get("client") or ("?",))[0])
 
 
 def shown(scope: Scope) -> str:
@@ -65,6 +74,7 @@ async def read(scope: Scope, receive: Receive) -> Call:
         path=found.group(2),
         query=_query(query),
         body=await _body(headers, receive),
+        client=client_of(scope),
     )
 
 

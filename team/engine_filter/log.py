@@ -1,4 +1,4 @@
-"""The filter's log: one JSON line for each refusal, each new container, its start and its end."""
+"""The filter's log: one JSON line for each refusal, and for each request that changes a container."""
 
 import json
 import sys

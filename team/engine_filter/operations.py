@@ -56,12 +56,15 @@ Handled = Awaitable[Question | Answer]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Operation:
+    """logged: the event of the line that an allowed request of it leaves in the log; empty for none."""
+
     method: str
     path: re.Pattern[str]
     query: Mapping[str, re.Pattern[str]]
     does: Callable[[Call, re.Match[str]], Handled]
     body: bool = False
     versioned: bool = True
+    logged: str = ""
 
 
 class Operations:
@@ -89,7 +92,10 @@ class Operations:
                     raise Refusal(f"the value of the query's {name!r}", f"what matches {operation.query[name].pattern}")
             if call.body and not operation.body:
                 raise Refusal("a body", "none for this operation")
-            return await operation.does(call, found)
+            handled = await operation.does(call, found)
+            if operation.logged:
+                log_event(operation.logged, container=found["container"], client=call.client, **call.query)
+            return handled
         raise Refusal(
             f"{call.method[:10]} {call.path[:80]}",
             "ping, version, info; create, put archive, start, inspect, wait, logs, kill, stop, unpause, remove, list "
@@ -114,15 +120,17 @@ class Operations:
             row("GET", r"/images/(?P<image>[A-Za-z0-9][A-Za-z0-9_.:/-]*)/json", self._image),
             row("GET", "/containers/json", self._list, query=listing),
             row("POST", "/containers/create", self._create, query={"name": ".*"}, body=True),
-            row("PUT", f"{one}/archive", self._put_archive, query={"path": create.RUN_FOLDER}, body=True),
-            row("POST", f"{one}/start", self._start),
+            row("PUT", f"{one}/archive", self._put_archive, query={"path": create.RUN_FOLDER}, body=True, logged="put"),
+            row("POST", f"{one}/start", self._start, logged="start"),
             row("GET", f"{one}/json", self._plain),
             row("POST", f"{one}/wait", self._plain),
-            row("POST", f"{one}/unpause", self._plain),
+            row("POST", f"{one}/unpause", self._plain, logged="unpause"),
             row("GET", f"{one}/logs", self._plain, query=logs),
-            row("POST", f"{one}/kill", self._kill, query={"signal": "|".join(_SIGNALS)}),
-            row("POST", f"{one}/stop", self._plain, query={"t": "[0-9]{1,6}"}),
-            row("DELETE", one, self._remove, query={"v": flag, "force": flag, "link": "0|false|False"}),
+            row("POST", f"{one}/kill", self._kill, query={"signal": "|".join(_SIGNALS)}, logged="kill"),
+            row("POST", f"{one}/stop", self._plain, query={"t": "[0-9]{1,6}"}, logged="stop"),
+            row(
+                "DELETE", one, self._remove, query={"v": flag, "force": flag, "link": "0|false|False"}, logged="remove"
+            ),
         )
 
     async def _as_it_is(self, call: Call, _: re.Match[str]) -> Question:
@@ -169,6 +177,7 @@ class Operations:
         log_event(
             "create",
             name=name,
+            client=call.client,
             container=answer.value["Id"],
             image=wanted.image,
             image_id=image["Id"],

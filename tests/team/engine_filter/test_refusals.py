@@ -224,6 +224,24 @@ def test_what_is_created_is_logged(running: Running, created: str) -> None:
     assert "Env" not in entry
 
 
+def test_each_request_that_changes_a_container_is_logged_with_who_sent_it(running: Running, stage_image: str) -> None:
+    _, made = ask(running, "POST", f"{V}/containers/create?name={_name()}", body(stage_image))
+    one = f"{V}/containers/{made['Id']}"
+    asked = {
+        "start": ("POST", f"{one}/start"),
+        "kill": ("POST", f"{one}/kill?signal=SIGTERM"),
+        "stop": ("POST", f"{one}/stop?t=0"),
+        "remove": ("DELETE", f"{one}?force=1"),
+    }
+    for method, target in asked.values():
+        ask(running, method, target)
+    until(lambda: any(line["container"] == made["Id"] for line in running.logged("remove")))
+    lines = [line for line in running.lines if line.get("container") == made["Id"]]
+    assert [line["event"] for line in lines] == ["create", *asked]
+    assert {line["client"] for line in lines} == {"127.0.0.1"}
+    assert lines[2]["signal"] == "SIGTERM"
+
+
 def test_more_containers_than_allowed_are_tried_again_later(
     settings: dict[str, str], created: str, stage_image: str, api: docker.APIClient
 ) -> None:
