@@ -6,7 +6,7 @@ the run that its tags name.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.errors import ConfigurationError
@@ -48,10 +48,13 @@ def rules_of(store: Store, origin: Origin) -> Register:
 def _newest(store: Store, origin: Origin) -> Register:
     """The section of the newest run of the newest date; that of the version's own run where no plan is left."""
     pipeline = origin.record.pipeline
-    entries = list(store.list(paths.nights(pipeline)))
-    for entry in sorted(entries, key=lambda one: (paths.night_date(one.key), one.modified_ns), reverse=True):
-        if (plan := _plan(store, pipeline, paths.last(entry.key))) is not None:
-            return plan.spec.register_
+    nights: dict[date, list[str]] = {}
+    for entry in store.list(paths.nights(pipeline)):
+        nights.setdefault(paths.night_date(entry.key), []).append(paths.last(entry.key))
+    for _, run_ids in sorted(nights.items(), reverse=True):
+        plans = [plan for run_id in run_ids if (plan := _plan(store, pipeline, run_id)) is not None]
+        if plans:  # by their own time: the files of a store that was copied have others
+            return max(plans, key=lambda plan: plan.created).spec.register_
     return origin.spec.register_
 
 

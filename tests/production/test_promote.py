@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +179,8 @@ def test_an_older_version_needs_as_many_people_as_the_pipeline_asks_for_now(shop
     with pytest.raises(ConfigurationError, match="does not name eve; allowed: ann, ben"):
         by_hand(shop, second="eve")
     keep_plan(shop.store, plan(spec=shop.spec, run_id="older", data_date=shop.data_date))
+    before = datetime.now(UTC) - timedelta(hours=1)  # its file is newer, as in a store that was copied
+    keep_plan(shop.store, plan(spec=shop.spec, run_id="before", data_date=later, created=before))
     origin = origin_of(shop.store, "shop", version(shop), pipelines=())
     for own in ({"promote": "approve", "approvers": ["eve"]}, {"promote": "auto"}):
         spec = PipelineSpec.model_validate({**SPEC, "register": own})
