@@ -195,6 +195,8 @@ class Settings(BaseModel):
             "RATCHET_MLFLOW_PORT": self.mlflow_port,
             "RATCHET_S3_PORT": self.s3_port,
             "RATCHET_WORKER_TASKS": self.worker_tasks,
+            "RATCHET_WORKER_MEMORY": f"{_WORKER_MIB + _TASK_MIB * self.worker_tasks}m",
+            "RATCHET_PARALLELISM": max(_LEAST_PARALLEL, (self.workers + self.gpu_workers) * self.worker_tasks),
             "RATCHET_HEARTBEAT_TIMEOUT": self.heartbeat_timeout,
             "RATCHET_ARTIFACTS": self.artifacts,
             "RATCHET_STAGE_MAX_MEMORY": self.stage_max_memory,
@@ -276,6 +278,10 @@ def line_of(original: Original) -> int:
     return original.line + blank.count("\n")
 
 
+_WORKER_MIB, _TASK_MIB = 1024, 256
+"""Memory of a worker, and of each of its tasks. A task that follows a container was measured at 151 MiB."""
+_LEAST_PARALLEL = 32
+"""Tasks that Airflow runs at once, also where few workers are said to be here: others may be on other hosts."""
 _SECRET = frozenset({"database_url"})
 """Their values may hold a password, so no error shows them."""
 _KEYS = {f"RATCHET_{name.upper()}": name for name in Settings.model_fields}

@@ -198,3 +198,13 @@ def test_sources_lie_in_the_bucket_of_the_data_unless_the_operator_opens_others(
     assert opened["RATCHET_SOURCE_ROOTS"] == "s3://lake/raw,s3://shop"
     assert opened["RATCHET_SOURCE_VARIABLES"] == "SHOP_*, CRM"
     assert "RATCHET_SOURCE_VARIABLES" not in Settings().variables()
+
+
+def test_what_a_worker_may_use_and_what_airflow_runs_at_once_follow_from_the_tasks() -> None:
+    def sizes(**given: int) -> tuple[str, str]:
+        said = Settings.model_validate(given).variables()
+        return said["RATCHET_WORKER_MEMORY"], said["RATCHET_PARALLELISM"]
+
+    assert sizes() == ("3072m", "32")
+    assert sizes(worker_tasks=64) == ("17408m", "128")
+    assert sizes(workers=4, gpu_workers=0, worker_tasks=16) == ("5120m", "64")
