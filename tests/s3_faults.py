@@ -25,6 +25,9 @@ class _Proxy(BaseHTTPRequestHandler):
             self.stopped.wait(30)
             self.close_connection = True
             return
+        if fault == "429":
+            self._say(429, b"")
+            return
         if fault == "conflict":
             self._say(409, b"<Error><Code>ConditionalRequestConflict</Code><Message>again</Message></Error>")
             return
@@ -65,7 +68,7 @@ class _Proxy(BaseHTTPRequestHandler):
 def faulty(upstream: str) -> Iterator[tuple[str, list[str]]]:
     """The proxy's address, and the faults of the next requests, one each.
 
-    503, conflict, expired, skewed, cut, lose, stall, or none. upstream: the server's address.
+    503, 429, conflict, expired, skewed, cut, lose, stall, or none. upstream: the server's address.
     """
     stopped = threading.Event()
     handler = type("Proxy", (_Proxy,), {"upstream": upstream, "faults": [], "stopped": stopped})

@@ -19,6 +19,7 @@ from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import judgement, snapshot, trained
 from ratchet_airflow.alerts.callbacks import AlertCallbacks
 from ratchet_airflow.links import verdict_of
+from ratchet_airflow.outages import USUAL, waits_for_outages
 from ratchet_airflow.plans import find_plan
 from ratchet_airflow.public_links import airflow_url
 from ratchet_airflow.question import asked, question
@@ -29,6 +30,8 @@ Results = dict[Stage, StageResult]
 WAIT = timedelta(days=7)
 """How long a question waits for an answer. After that the model is not promoted."""
 _TEXT = "comment"
+_ANSWER = "ratchet_answer"
+"""The key of an answer that came while the store did not answer, after max_tries, which a clear raises."""
 
 
 class ApproveOperator(ApprovalOperator):
@@ -37,7 +40,8 @@ class ApproveOperator(ApprovalOperator):
     Each answer that counts is recorded in the store, with its person; register reads that record, and not the state of
     this task. One that does not count, such as that of somebody who is not in `register.approvers`, changes nothing,
     and the question is asked again. A question holds no worker and no later run: when the next run is due, or after
-    WAIT, the answer is no. A no skips register, and the run succeeds. The question and a no are alerts.
+    WAIT, the answer is no. A no skips register, and the run succeeds. The question and a no are alerts. What does not
+    answer is waited for; an answer of a person that comes meanwhile is kept, and recorded then.
     """
 
     def __init__(self, *, pipeline: str, callbacks: AlertCallbacks, **kwargs: Any) -> None:
@@ -54,9 +58,21 @@ class ApproveOperator(ApprovalOperator):
         )
         self.pipeline = pipeline
         self.callbacks = callbacks
+        self.handling, self.on_outage, self.has_waited = USUAL, callbacks.on_outage, False
 
+    @waits_for_outages
     def execute(self, context: Context) -> Any:
-        """Ask with the verdict and its figures, or succeed."""
+        """Ask with the verdict and its figures, or succeed; or act on an answer that waits to be recorded."""
+        event = _kept_answer(context)
+        return self._ask_first(context) if event is None else self._settle(context, event)
+
+    @waits_for_outages
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Record the answer and act on it, or ask again where it does not count."""
+        _keep_answer(context, event)  # Airflow gives it once: after a wait it calls `execute`
+        return self._settle(context, event)
+
+    def _ask_first(self, context: Context) -> Any:
         plan, results = self._read(context)
         evaluated = results.get("evaluate")
         if evaluated is None or judgement(evaluated).verdict != "promote" or plan.promotion.mode != "approve":
@@ -69,8 +85,7 @@ class ApproveOperator(ApprovalOperator):
             return None
         return self._ask(context, plan, results, answers)
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Record the answer and act on it, or ask again where it does not count."""
+    def _settle(self, context: Context, event: dict[str, Any]) -> Any:
         plan, results = self._read(context)
         evaluation = results["evaluate"].content
         register, answers = plan.spec.register_, self._answers(plan)
@@ -83,8 +98,10 @@ class ApproveOperator(ApprovalOperator):
             reason = why_not_counted(by, register, started_by=plan.started_by, earlier=earlier)
         if reason:
             self.log.warning("this answer does not count, and the question is asked again: %s", reason)
+            _drop_answer(context)
             return self._ask(context, plan, results, answers)
         made = self._record(plan, event, by=by, evaluation=evaluation)
+        _drop_answer(context)
         if not yes:
             self.callbacks.on_rejection(context, cause=_reason(made))
             return super().execute_complete(context, event)
@@ -145,6 +162,28 @@ class ApproveOperator(ApprovalOperator):
     @staticmethod
     def _lacking(plan: RunPlan, answers: tuple[Answer, ...], evaluation: str) -> str:
         return why_not_approved(answers, plan.spec.register_, started_by=plan.started_by, evaluation=evaluation)
+
+
+def _keep_answer(context: Context, event: Mapping[str, Any]) -> None:
+    states = context.get("task_state_store")
+    if states is not None and "error" not in event:
+        kept = {**event, "responded_at": event["responded_at"].isoformat()}
+        states.set(_ANSWER, [context["ti"].max_tries, kept])
+
+
+def _kept_answer(context: Context) -> dict[str, Any] | None:
+    """An answer that was not recorded, as Airflow gave it; None where there is none, and after a clear."""
+    states = context.get("task_state_store")
+    of_tries, kept = (states.get(_ANSWER) if states is not None else None) or (None, None)
+    if kept is None or of_tries != context["ti"].max_tries:
+        return None
+    return {**kept, "responded_at": datetime.fromisoformat(kept["responded_at"])}
+
+
+def _drop_answer(context: Context) -> None:
+    states = context.get("task_state_store")
+    if states is not None:
+        states.delete(_ANSWER)
 
 
 def answer_until(schedule: Schedule | None, now: datetime) -> datetime:

@@ -38,7 +38,7 @@ class Patient(Protocol):
     log: Any
 
 
-Execute = Callable[..., str]
+Execute = Callable[..., Any]
 
 
 def reschedule(seconds: float) -> None:
@@ -51,7 +51,7 @@ def waits_for_outages(execute: Execute) -> Execute:
     """An `execute` that is tried again in the same try while something does not answer, up to the task's limit."""
 
     @wraps(execute)
-    def patient(self: Patient, context: Mapping[str, Any], *given: Any, **named: Any) -> str:
+    def patient(self: Patient, context: Mapping[str, Any], *given: Any, **named: Any) -> Any:
         self.has_waited = _waited(context) > 0.0
         try:
             return execute(self, context, *given, **named)

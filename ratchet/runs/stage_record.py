@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from ratchet.contracts import paths, summaries
-from ratchet.contracts.errors import CorruptArtifact, OtherCode, RatchetError, StopNotice
+from ratchet.contracts.errors import CorruptArtifact, DataRejected, OtherCode, RatchetError, StopNotice
 from ratchet.contracts.masking import mask, mask_error
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import TRAININGS, Stage
@@ -69,7 +69,8 @@ class StageRecord:
                     because=_cause(error),
                     damaged=isinstance(error, CorruptArtifact),
                     other_code=isinstance(error, OtherCode),
-                )
+                ),
+                judged=isinstance(error, DataRejected),
             )
         except (RatchetError, OSError) as unrecorded:
             if isinstance(error, RatchetError):
@@ -83,8 +84,11 @@ class StageRecord:
         if isinstance(error, RatchetError) and plan is not None and plan.upgrades:
             error.cause += f" (the run was {plan.upgrades[-1].line})"
 
-    def end(self, outcome: Outcome) -> Outcome:
-        """Record an outcome. It is returned with its seconds: of the block, and of the job that was left before."""
+    def end(self, outcome: Outcome, *, judged: bool = True) -> Outcome:
+        """Record an outcome. It is returned with its seconds: of the block, and of the job that was left before.
+
+        judged: whether the stage came to its end, so that its checks are of the rows of this try.
+        """
         lines = (self.attempt.last_lines if self.attempt else ()) or self.last_lines
         log = (self.attempt.log if self.attempt else None) or self.log
         left_s = self.attempt.left_s if self.attempt else 0.0
@@ -92,7 +96,8 @@ class StageRecord:
         said = {"because": mask(outcome.because), "last_lines": tuple(map(mask, lines))}
         outcome = outcome.model_copy(update={"seconds": seconds, "log": log, **said})
         if self.attempt is None or not self.attempt.lost:
-            self._record_day(outcome)
+            if judged:
+                self._record_day(outcome)
             self._record_winner(outcome)
             key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)
             entry = self._store.head(key)

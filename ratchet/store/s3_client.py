@@ -46,6 +46,8 @@ _TRANSIENT = frozenset(
     {"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "BadDigest", "409"}
     | {"ConditionalRequestConflict", "OperationAborted", "IncompleteBody"}
 )
+_LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+"""Statuses that ask for another try. The answer to a HEAD request has nothing else."""
 _NO_KEYS = (
     NoCredentialsError,
     CredentialRetrievalError,
@@ -160,7 +162,11 @@ class Connection:
                 return ConfigurationError(
                     f"{where}: the bucket does not exist", remedy="create the bucket, or correct its name"
                 )
-            if status >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _TRANSIENT | _RENEWABLE.keys() | _MENDED:
+            if (
+                status >= HTTPStatus.INTERNAL_SERVER_ERROR
+                or status in _LATER
+                or code in _TRANSIENT | _RENEWABLE.keys() | _MENDED
+            ):
                 return Unavailable(f"{where}: answered {code}: {message}", remedy=_RENEWABLE.get(code))
             if code in _UNKNOWN_KEYS and self._keys_are_fresh():
                 return Unavailable(f"{where}: answered {code}: {message}", remedy=_RENEW)

@@ -1,6 +1,7 @@
 """The question to a person: who may answer, for how long, and what becomes of the answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,9 +9,10 @@ from typing import Any
 
 import pytest
 from airflow.providers.standard.operators import hitl
-from airflow.sdk.exceptions import TaskAwaitingInput
+from airflow.sdk.exceptions import AirflowRescheduleException, TaskAwaitingInput
 
 from ratchet.contracts.alerts import Alerts
+from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.loading import loads
 from ratchet.contracts.request import Promotion
@@ -19,11 +21,14 @@ from ratchet.contracts.stages import Stage
 from ratchet.runs.answers import answers
 from ratchet.runs.verdict_page import verdict_page
 from ratchet.store.base import Store
+from ratchet.store.file import FileStore
 from ratchet.store.opening import open_store
 from ratchet_airflow.alerts.callbacks import AlertCallbacks
 from ratchet_airflow.approval import WAIT, ApproveOperator, answer_until
 from ratchet_airflow.links import verdict_of
+from ratchet_airflow.outages import WAITED
 from ratchet_airflow.run_id import store_run_id
+from tests.plugins.test_operators import States
 from tests.runs.recorded import keep, keep_plan
 from tests.runs.test_requests import JUDGED, SPEC, TRAINED, outcome, plan
 
@@ -97,7 +102,11 @@ class Question:
         self.task = ApproveOperator(pipeline="small", callbacks=callbacks)
         monkeypatch.setattr(ApproveOperator, "skip", lambda _, **given: self.skipped.append(given))
         run = SimpleNamespace(run_id=RUN, start_date=NOW, partition_key="2026-11-20")
-        self.context: Any = {"run_id": RUN, "task_instance": SimpleNamespace(id="t"), "dag_run": run, "task": self.task}
+        self.states, instance = States(), SimpleNamespace(id="t", max_tries=2)
+        self.context: Any = {
+            "run_id": RUN, "task_instance": instance, "ti": instance, "dag_run": run, "task": self.task,
+            "task_state_store": self.states,
+        }  # fmt: skip
 
     def ask(self) -> dict[str, Any] | None:
         """What the person is asked; None if nobody is."""
@@ -194,6 +203,44 @@ def test_a_yes_is_recorded_with_its_person_its_time_and_its_text(question: Calla
     assert asked.lines == ["yes of ada at 2026-11-21 02:40 UTC: looks fine"]
     assert asked.ask() is None  # a cleared task finds it
     assert asked.skipped == []
+
+
+@contextmanager
+def store_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing can be read from the store."""
+
+    def read(*_: object) -> bytes:
+        raise Unavailable("the store does not answer")
+
+    with monkeypatch.context() as away:
+        away.setattr(FileStore, "read", read)
+        yield
+
+
+def test_an_answer_that_comes_while_the_store_is_away_is_recorded_later_and_nobody_is_asked_again(
+    question: Callable[..., Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = question()
+    assert asked.ask() is not None
+    with store_away(monkeypatch), pytest.raises(AirflowRescheduleException):
+        asked.answer("ada", text="looks fine")
+    assert asked.lines == []
+    with store_away(monkeypatch), pytest.raises(AirflowRescheduleException):
+        asked.ask()
+    assert asked.ask() is None
+    assert asked.lines == ["yes of ada at 2026-11-21 02:40 UTC: looks fine"]
+    assert set(asked.states.kept) == {WAITED}
+
+
+def test_a_clear_drops_an_answer_that_was_never_recorded(
+    question: Callable[..., Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = question()
+    with store_away(monkeypatch), pytest.raises(AirflowRescheduleException):
+        asked.answer("ada")
+    asked.context["ti"].max_tries = 5
+    assert asked.ask() is not None
+    assert asked.lines == []
 
 
 def test_an_answer_of_somebody_else_is_no_answer(question: Callable[..., Question]) -> None:

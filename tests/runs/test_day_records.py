@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.day_record import DayStates
-from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.contracts.errors import ConfigurationError, DataRejected, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.request import AsOf, RunPlan
 from ratchet.contracts.result import Artifact
@@ -81,6 +81,23 @@ def test_a_refused_day_is_in_no_later_window_and_a_complete_day_after_it_passes(
     assert (refusal.day, refusal.severity) == (D2, "warning")
     assert refusal.observed.endswith("refused it: volume of all rows; volume of clicked")
     assert f"{D2} is excluded" in world.log.getvalue()
+
+
+def test_an_outage_before_validate_says_nothing_of_the_rows_of_a_run_that_was_refused_before(world: World) -> None:
+    world.put(D2, count=40)
+    refused = plan(world, D2)
+    world.run_id, world.days = refused.run_id, refused.days
+    ingested = world.run("ingest", D2)
+    with pytest.raises(DataRejected), StageRecord(world.store, refused, "validate"):
+        world.run("validate", D2, {"ingest": ingested})
+    known = [entry.key for entry in world.store.list(paths.day_records("clicks"))]
+    assert len(known) == 1
+    world.put(D2, count=101)
+    world.days = plan(world, D2).days
+    world.run("ingest", D2)
+    with pytest.raises(Unavailable), StageRecord(world.store, refused, "validate"):
+        raise Unavailable("the engine does not answer")
+    assert [entry.key for entry in world.store.list(paths.day_records("clicks"))] == known
 
 
 def test_a_day_before_a_half_empty_one_is_what_its_volume_is_compared_with_by_name(world: World) -> None:

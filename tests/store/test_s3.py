@@ -65,6 +65,16 @@ def test_a_server_that_never_recovers_is_unavailable(
             call()
 
 
+def test_a_server_that_has_too_much_to_do_is_asked_again_later(
+    faults: list[str], s3_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
+    store = open_store(s3_uri)
+    faults[:] = ["429"] * 20
+    with pytest.raises(Unavailable, match="answered 429"):
+        store.head("a")
+
+
 def test_credentials_that_have_expired_say_nothing_about_what_was_asked_for(faults: list[str], s3_uri: str) -> None:
     store = open_store(s3_uri)
     store.create("a", b"1")

@@ -17,7 +17,6 @@ _RECENT = timedelta(days=40)
 """Of runs that may be those of the newest due night: a schedule may be monthly."""
 _PAUSES = ("patch_dag", "patch_dags", "cli_dag_pause", "cli_pause")
 """How the audit log calls a change of a pause."""
-_WAITING = frozenset({"awaiting_input", "deferred"})
 State = Literal["queued", "running", "success", "failed"]
 
 
@@ -39,7 +38,7 @@ class Task:
     @property
     def waits_for_person(self) -> bool:
         """Whether it waits for a person's answer."""
-        return self.state in _WAITING
+        return self.state == "awaiting_input" or (self.state == "deferred" and self.task_id == _APPROVAL)
 
     @property
     def is_answered_question(self) -> bool:

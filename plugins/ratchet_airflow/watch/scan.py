@@ -39,12 +39,16 @@ from ratchet_airflow.watch.production import scan_ledgers
 from ratchet_airflow.watch.watch_process import serve
 
 _KEEP = timedelta(hours=1)
-"""How long after its end a run is scanned: longer than any pause between two scans."""
+"""How long after its end a run is scanned, beside the time since the last scan that looked at all runs."""
+_FIRST = timedelta(days=1)
+"""The same for the first scan: the store, or the watch itself, may have been away."""
 _OPEN_S, _DELIVER_S = 40.0, 40.0
 """Seconds to post what this host has kept, and to send what waits; together less than a scan may take."""
 _IDLE = 12
 """While no run is active, one scan of so many looks for what people did at a command line."""
 _rounds = count()
+_scanned: dict[str, datetime] = {}
+"""By store, when the last scan began that looked at all runs."""
 
 
 def scan(now: datetime | None = None) -> bool:
@@ -53,19 +57,23 @@ def scan(now: datetime | None = None) -> bool:
     if store is None:
         return True  # nothing can be claimed until it answers, and people were alerted to that
     waiting.deliver(store, Deadline(_DELIVER_S))  # first, so that no number of runs and no fault holds it
+    moment = now or datetime.now(UTC)
+    last = _scanned.get(store.uri)
     runs: list[Run] = []
     backfills: list[Backfill] = []
     with Guard("cannot read the runs from Airflow's database") as reading:
-        runs, backfills = read_runs(ended_within=_KEEP)
+        runs, backfills = read_runs(ended_within=_FIRST if last is None else _KEEP + max(moment - last, timedelta(0)))
     for run in runs:
         with Guard(f"cannot make the alerts of {run.dag_id} {run.run_id}"):
-            scan_run(run, now or datetime.now(UTC))
+            scan_run(run, moment)
     for backfill in backfills:
         with Guard(f"cannot make the summary of backfill {backfill.number} of {backfill.dag_id}"):
             _scan_backfill(backfill)
     with Guard("cannot look for missing nights"):
         if not reading.failed:
             scan_missing_nights(store, read_dags(), runs, now)
+    if not reading.failed:
+        _scanned[store.uri] = moment
     active = reading.failed or any(run.state not in ENDED for run in runs)
     with Guard("cannot send the heartbeat"):
         if not reading.failed:

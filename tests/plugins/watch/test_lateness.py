@@ -48,6 +48,13 @@ def test_once_a_person_was_asked_a_run_is_not_late(spec: PipelineSpec, state: st
     assert late_by(run(task("evaluate", "running"), task("approve", None)), spec, later) == timedelta(hours=1)
 
 
+def test_a_stage_that_is_left_to_the_triggerer_waits_for_nobody(spec: PipelineSpec) -> None:
+    left, later = run(task("train", "deferred")), QUEUED + timedelta(hours=10)
+    assert late_by(left, spec, later) == timedelta(hours=6)
+    assert stuck_since(left, spec, later) == QUEUED
+    assert stuck_since(run(task("approve", "deferred")), spec, later) is None
+
+
 def test_a_task_that_waits_in_a_queue_for_ever_is_stuck_and_a_person_never_is(spec: PipelineSpec) -> None:
     later = QUEUED + timedelta(hours=9)
     assert stuck_since(run(task("features", "scheduled", None)), spec, later) == QUEUED

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from ratchet_airflow.alerts.delivery import _silence, outbox_of, send
 from ratchet_airflow.alerts.message import make_alert
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.watch import waiting
+from ratchet_airflow.watch.airflow_runs import Backfill, Run
 from ratchet_airflow.watch.scan import scan
 from tests.plugins.webhook import Webhook
 
@@ -116,6 +117,29 @@ def test_what_waits_is_sent_before_the_runs_are_read(hook: Webhook, monkeypatch:
     monkeypatch.setattr("ratchet_airflow.watch.scan.read_runs", lost)
     assert scan()  # the watch goes on, and does not take silence for rest
     assert [body["title"] for body in hook.received] == ["a"]
+
+
+def test_what_ended_while_the_store_was_away_is_looked_at_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[timedelta] = []
+
+    def nothing(*, ended_within: timedelta) -> tuple[list[Run], list[Backfill]]:
+        asked.append(ended_within)
+        return [], []
+
+    def away(_: str) -> Store:
+        raise Unavailable("the store does not answer")
+
+    monkeypatch.setattr("ratchet_airflow.watch.scan.read_runs", nothing)
+    began = datetime(2026, 11, 21, 2, tzinfo=UTC)
+    scan(began)
+    scan(began + timedelta(minutes=5))
+    with monkeypatch.context() as outage:
+        outage.setattr(waiting, "open_store", away)
+        for hours in range(1, 4):
+            assert scan(began + timedelta(hours=hours))
+    scan(began + timedelta(hours=4))
+    hour = timedelta(hours=1)
+    assert asked == [timedelta(days=1), hour + timedelta(minutes=5), 5 * hour - timedelta(minutes=5)]
 
 
 def test_processes_that_ended_without_a_cause_are_not_one_cause() -> None:
