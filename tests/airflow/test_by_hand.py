@@ -16,7 +16,7 @@ from tests.airflow.installation import ENDED, EXPECTATIONS, ROOT, YESTERDAY, Ins
 
 NAME = "search-ranking"
 USER = "admin"
-_READS_S = 5
+_READS_S = 10
 WITHOUT_ITEMS = {"item_id:  {role: categorical,": "item_id:  {role: ignore,"}
 """What the first model cannot know. A model that knows the items is better beyond doubt."""
 _SMALLER = {

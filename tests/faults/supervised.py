@@ -35,8 +35,8 @@ SECRET = "with-a-secret"
 """A pipeline whose source is a database that is named with the secret, and does not answer."""
 LOST_S = 30
 """Without a heartbeat; half of what is usual, so that tests wait half as long."""
-PICKED_UP_S = LOST_S + 10 + 15
-"""The last 15 are for a machine that does other work."""
+PICKED_UP_S = LOST_S + 10 + 60
+"""The last 60 are for a machine that does other work."""
 TICKS = 90
 _EXAMPLE = "search-ranking"
 _SMALLER = {

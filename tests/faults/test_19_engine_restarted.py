@@ -123,7 +123,7 @@ def test_one_that_ended_by_itself_meanwhile_has_its_own_exit_code(
 ) -> None:
     followed = Follower(pool, "for i in 0 1 2 3 4 5 6; do echo $i; sleep 0.05; done; sleep 0.5; exit 65")
     engine.kill()
-    threading.Event().wait(1)  # the container ends while no engine is there
+    threading.Event().wait(3)  # the container ends while no engine is there
     engine.start()
     ended = followed.ended.result(60)
     assert (ended.exit_code, ended.cause) == (65, "")

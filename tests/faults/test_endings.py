@@ -17,7 +17,7 @@ from ratchet.runners.job import Job
 from ratchet.runs.jobs import store_label
 from ratchet.store.opening import open_store
 from tests.airflow.installation import ticks
-from tests.faults.supervised import DEAF, FaultInstallation
+from tests.faults.supervised import DEAF, LOST_S, FaultInstallation
 from tests.saved_checkpoints import saved_checkpoints
 
 pytestmark = [
@@ -29,8 +29,8 @@ pytestmark = [
 PIPELINE = "endless"
 REAPER = "ratchet-reaper"
 IDLE = ("python", "-I", "-S", "-c", "import signal; signal.pause()")
-AT_ONCE_S = 25
-"""Until a killed task's next try goes on: much less than a heartbeat's timeout and its detection, on a busy machine."""
+AT_ONCE_S = LOST_S + 5
+"""Until a killed task's next try goes on: less than a heartbeat's timeout and its detection, also on a busy machine."""
 
 
 @pytest.fixture(scope="module")

@@ -49,9 +49,9 @@ def test_other_words_stay_as_they_are() -> None:
 def test_as_many_values_as_a_request_may_have_take_no_longer_than_one() -> None:
     texts = "12:00:00 validate 12345 rows of user-9999999 and user-0000007@example.org, -17 or 2026\n" * 1000
     mask = masking([*(f"user-{place:07d}@example.org" for place in range(20_000)), *map(str, range(-20_000, -1))])
-    began = time.perf_counter()
+    began = time.process_time()
     assert mask(texts).count(MASK) == 2000
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_letter_is_masked_where_people_read_it_and_goes_where_it_went() -> None:

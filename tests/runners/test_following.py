@@ -26,7 +26,7 @@ PRINTS = f"""if 1:
         if i % 7 == 0:
             sys.stdout.flush()
             print(f"{{i}}", file=sys.stderr)
-            time.sleep(0.005)
+            time.sleep(0.02)
         if i % 100 == 50:
             sys.stdout.write("half "); sys.stdout.flush(); time.sleep(0.01); sys.stdout.write("and half\\n")
         if i % 500 == 250:

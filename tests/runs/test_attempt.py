@@ -284,7 +284,8 @@ def test_a_container_that_is_ending_is_not_followed_again(made: Trainings) -> No
 
 
 def test_the_reaper_ends_what_nobody_follows_and_nothing_else(made: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ratchet.store.lease.STALE_S", 7.0)  # more than a beat
+    monkeypatch.setattr("ratchet.store.lease.BEAT_S", 0.5)
+    monkeypatch.setattr("ratchet.store.lease.STALE_S", 7.0)
     plan = plan_of(made, "reaped", 5)
     runner, store = DockerRunner(), made.store
     follower_killed(made, plan)

@@ -100,7 +100,7 @@ def ended_by(attempt: Attempt, *, earlier: str | None = None) -> Outcome:
 
 def test_two_followers_in_turn_and_then_the_attempt_go_on_and_nothing_is_lost(made: Trainings) -> None:
     said: list[str] = []
-    work = left(made, plan_of(made, "left", 1), said)
+    work = left(made, plan_of(made, "left", 1, epochs=2), said)
     (container,) = containers(made)
     assert followed(made, work, said, until_ticks=len(ticks(said)) + 3).text == "it was left"
     assert containers(made) == [container]
@@ -123,10 +123,10 @@ def test_a_job_past_its_time_is_handed_back_and_ended_by_its_attempt(
 ) -> None:
     monkeypatch.setattr(following, "_LEAST_LEFT_S", 1.0)
     said: list[str] = []
-    work = left(made, plan_of(made, "late", 2, timeout="16s", epochs=9), said)
+    work = left(made, plan_of(made, "late", 2, timeout="30s", epochs=9), said)
     assert followed(made, work, said).text == "its time is over"
     assert len(containers(made)) == 1
-    with pytest.raises(RatchetError, match="took longer than 16s and was stopped"):
+    with pytest.raises(RatchetError, match="took longer than 30s and was stopped"):
         ended(work, said)
     assert containers(made) == []
 

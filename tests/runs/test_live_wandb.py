@@ -135,7 +135,7 @@ def test_a_server_that_is_away_holds_nobody_up_and_its_key_is_in_no_line(monkeyp
     plan = test_requests.plan(tracking_uri=None, run_id="two")
     with live_metrics.live_metrics(plan, "train", heard.append) as hear:
         hear(progress(1, loss=0.5, learning_rate=1e-3))
-    assert time.monotonic() - began < 7
+    assert time.monotonic() - began < 60
     assert [event.name for event in heard] == ["progress", "warning"]
     assert heard[-1].message.startswith("2 values of the training's progress are not in Weights & Biases: ")
     assert KEY not in heard[-1].message

@@ -75,7 +75,7 @@ def test_a_container_is_an_orphan_once_its_lease_has_no_beat(
     store: MemoryStore, start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ratchet.store.lease.BEAT_S", 0.05)
-    monkeypatch.setattr("ratchet.store.lease.STALE_S", 1.0)
+    monkeypatch.setattr("ratchet.store.lease.STALE_S", 3.0)
     start()
     hold = Waiter(store, LEASE, new_lease("r", "a")).take()
     assert hold is not None

@@ -383,9 +383,9 @@ def test_two_tasks_share_the_days_of_a_window_and_neither_waits_while_a_day_is_l
     other = parts.world.request("features").model_copy(update=other_is)
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(first.build, days, parts.world.request("features"))]
-        until(lambda: len(first.made) == 2, seconds=10)
+        until(lambda: len(first.made) == 2)
         runs.append(pool.submit(second.build, days, other))
-        until(lambda: len(second.made) == 4, seconds=10)
+        until(lambda: len(second.made) == 4)
         others_made.set()
         texts = [[read_bytes(parts.world.store, one.text) for one in run.result(30).values()] for run in runs]
     whole = [day.text.encode() for day in reversed(days)]

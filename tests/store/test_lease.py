@@ -38,6 +38,7 @@ def store(store_uri: str) -> Store:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "BEAT_S", 0.05)
     monkeypatch.setattr(leases, "STALE_S", 1.5)
+    monkeypatch.setattr(leases, "STALL_S", 1.0)  # a test's process that is frozen for longer has looked no longer
 
 
 def take(store: Store, run: str, attempt: str) -> Hold | None:
@@ -237,7 +238,7 @@ def test_the_lease_of_a_dead_process_of_this_host_is_taken_at_once(tmp_path: Pat
         process.send_signal(signal.SIGSTOP)  # a frozen process is not dead
         assert waiting.take() is None
         process.kill()
-        successor = until(waiting.take, seconds=5)
+        successor = until(waiting.take, seconds=30)
     assert waiting.predecessor is not None
     assert waiting.predecessor.attempt == "a"
     assert successor.release()

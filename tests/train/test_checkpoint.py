@@ -264,7 +264,7 @@ def test_a_save_that_fails_is_logged_and_training_continues() -> None:
 def test_a_save_waits_for_the_one_before_and_that_is_counted() -> None:
     class Slow(MemoryFolder):
         def put(self, name: str, data: bytes) -> None:
-            threading.Timer(0.05, released.set).start()
+            threading.Timer(1.0, released.set).start()
             assert released.wait(60)
             super().put(name, data)
 

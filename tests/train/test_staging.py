@@ -27,7 +27,7 @@ def test_the_update_waits_for_the_copy_and_the_forward_pass_does_not() -> None:
     checkpointer._pool.submit(begun.wait, 60)
     checkpointer.save(Checkpoint(step=1, state={"weights": weights, "buffer": buffer}, moving={"buffer"}))
     buffer.fill_(2)  # a forward pass, before anything is copied in the background
-    threading.Timer(0.05, begun.set).start()
+    threading.Timer(1.0, begun.set).start()
     checkpointer.wait_for_copy()
     weights.data.fill_(2)
     assert checkpointer.close() is None
