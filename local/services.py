@@ -18,6 +18,7 @@ from local.supervision.supervisor import STOP_S, end_orphans
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import Unavailable
 from ratchet.runners.devices import host_devices
+from ratchet.runners.engine import engine_available
 
 _READY_S = 180
 _LOCK_S = 30
@@ -38,6 +39,13 @@ _PATIENCE = {
 
 _IDLE = "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME"
 _PARALLELISM = "AIRFLOW__CORE__PARALLELISM"
+
+
+def _runner() -> dict[str, str]:
+    """Containers, where an engine answers now: its socket is gone while it restarts, and no night is to miss it."""
+    if os.environ.get(variable("runner")) or engine_available() is not None:
+        return {}
+    return {variable("runner"): "docker"}
 
 
 class Services:
@@ -164,6 +172,7 @@ class Services:
             variable("store"): self.store,
             variable("tracking_uri"): self.mlflow_url,
             variable("installation"): self.installation,
+            **_runner(),
             # The same for each server, whatever it sees of the machine.
             variable("pool_cpu"): os.environ.get(variable("pool_cpu")) or str(os.cpu_count() or 1),
             variable("pool_gpu"): os.environ.get(variable("pool_gpu")) or str(len(host_devices().names) or 1),
