@@ -55,10 +55,10 @@ ps: environment  ## Show the state of each container of the team set-up, and the
 logs: environment  ## Show the logs of the team set-up; SERVICE=worker shows those of one service
 	@$(PYTHON) -m team logs $(SERVICE)
 
-backup: environment  ## Save databases, buckets and secrets of the team set-up in a new folder
+backup: environment  ## Save databases, buckets and secrets of the team set-up in a new folder, and copy it off this host
 	@$(PYTHON) -m team backup
 
-restore: environment  ## Restore what `make backup` saved: FROM=FOLDER
+restore: environment  ## Restore what `make backup` saved: FROM=FOLDER, or s3://BUCKET/PREFIX/TIME
 	@$(PYTHON) -m team restore $(FROM)
 
 stop:  ## Stop what `make demo` and `make serve` started, and their Docker engine unless containers run on it

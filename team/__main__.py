@@ -14,6 +14,8 @@ from ratchet.checkout import ROOT
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.runners.devices import host_devices
 from team import backup, preflight, secret_files
+from team.backup_folder import backups_of, describe_last
+from team.ending import end_stages
 from team.settings import Settings, read
 from team.stack import Member, Stack
 
@@ -32,9 +34,14 @@ def main() -> int:
     logs = verbs.add_parser("logs", help="the logs of the services")
     logs.add_argument("services", nargs="*", metavar="SERVICE")
     logs.add_argument("--follow", action="store_true")
-    verbs.add_parser("backup", help="save databases, buckets and secrets in a new folder")
-    restore = verbs.add_parser("restore", help="replace databases, buckets and secrets by those of a backup")
-    restore.add_argument("folder", type=Path)
+    verbs.add_parser(
+        "backup", help="save databases, buckets and secrets in a new folder, and a sealed copy at RATCHET_BACKUPS_TO"
+    )
+    restore = verbs.add_parser(
+        "restore",
+        help="end stages and services, replace databases, buckets and secrets by those of a backup, and start again",
+    )
+    restore.add_argument("source", metavar="FOLDER", help="a backup or a copy of one, also as s3://BUCKET/PREFIX/TIME")
     worker = verbs.add_parser(
         "worker-files", help="write the files that a worker on another host needs into a new folder"
     )
@@ -55,11 +62,13 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         raise ConfigurationError(
             "this host only has a worker", remedy=f"run this on the main host, {settings.main_host}"
         )
-    if options.verb == "up" and _report_problems(settings, console):  # before minutes of building images
-        return int(ConfigurationError.code)
+    if options.verb == "up":  # before minutes of building images
+        backup.refuse_half_restored(Stack(ROOT, settings, {}))
+        if _report_problems(settings, console):
+            return int(ConfigurationError.code)
     if options.verb == "restore":
-        backup.check(options.folder)  # as above
-    images = _images(settings) if options.verb in {"up", "restore"} else {}
+        return _restore(settings, options.source, console)
+    images = _images(settings) if options.verb == "up" else {}
     stack = Stack(ROOT, settings, images)
     match options.verb:
         case "up":
@@ -72,13 +81,17 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             follow = ["--follow"] if options.follow else []
             stack.compose("logs", "--tail=200", *follow, *options.services, quiet=False)
         case "backup":
-            console.print(f"backup: {backup.save(stack, console)}")
-        case "restore":
-            backup.restore(stack, options.folder, console)
-            return _start_all(stack, console)
+            console.print(f"backup: {backup.back_up(stack, console)}")
         case _:
             _files(stack, options, console)
     return 0
+
+
+def _restore(settings: Settings, source: str, console: Console) -> int:
+    folder = backup.find(Stack(ROOT, settings, {}), source, console)  # before minutes of building images
+    stack = Stack(ROOT, settings, _images(settings))
+    backup.restore(stack, folder, console)
+    return _start_all(stack, console)
 
 
 def _files(stack: Stack, options: argparse.Namespace, console: Console) -> None:
@@ -139,12 +152,7 @@ def _start_all(stack: Stack, console: Console) -> int:
 
 def _down(stack: Stack, console: Console, *, volumes: bool) -> int:
     """Stop the stack, and the stage containers that it started."""
-    if stack.members():
-        stack.compose("stop", "scheduler", "worker", "worker-gpu")  # so that none of them resumes what ends now
-    stages = stack.stages()
-    if graces := [stage.grace_s for stage in stages if stage.running]:
-        console.print(f"down: {len(graces)} running stages save their work and end; this takes up to {max(graces)} s")
-    stack.end_stages(stages)
+    end_stages(stack, console, "down")
     stack.compose("down", "--remove-orphans", *(["--volumes"] if volumes else []))
     if volumes:
         stack.forget()
@@ -164,6 +172,9 @@ def _ps(stack: Stack, console: Console) -> int:
     for member in members:
         table.add_row(member.service, member.name, member.state, style=None if member.well else "red")
     console.print(table)
+    if not stack.settings.main_host and not {"postgres", "s3"} & set(stack.settings.elsewhere):
+        said, fine = describe_last(backups_of(stack), stack.settings.backups_to)
+        console.print(said, style=None if fine else "red", markup=False)
     ill = [member for member in members if not member.well]
     if ill:
         return int(Unavailable.code)

@@ -1,46 +1,71 @@
 """Backups: the databases, the buckets, and the secrets that open them, in one folder.
 
-The databases are dumped before the buckets are read, and results in the store never change. So a backup has every
-result that its dumps name.
+The order keeps apart nothing that belongs together. What names something is saved before what it names:
+
+1. Airflow's database, whose runs name results in the store;
+2. the store and MLflow's database as of one moment (`team.backup_order`);
+3. MLflow's artifacts, which are uploaded before a version names them, and the data, which nobody here writes.
 """
 
-import hashlib
 import json
 import shutil
-import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from configparser import ConfigParser
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
-from team.settings import BACKUPS
+from ratchet.contracts.errors import ConfigurationError
+from team import backup_copies, backup_folder
+from team.backup_folder import alone, backups_of, check, now
+from team.backup_order import save_store
+from team.bucket_files import one_line, restore_bucket, save_bucket, set_aside
+from team.copy_places import copy_place
+from team.ending import end_stages
+from team.sealed_copy import read_key
 from team.stack import Stack
+from team.stack_buckets import buckets, owner, s3_address, s3_client
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 _DATABASES = ("airflow", "mlflow")
-_MANIFEST = "manifest.json"
-_METADATA = "RATCHET.metadata"
-_LARGEST_PUT = 5 << 30
-"""S3's own limit."""
 
 
-def save(stack: Stack, console: Console) -> Path:
-    """Back up a running stack into a new folder, named by the time and readable by its owner only."""
+def back_up(stack: Stack, console: Console) -> Path:
+    """Back up a running stack into a new folder, copy it off this host if there is a place, and delete old backups."""
+    settings, backups = stack.settings, backups_of(stack)
     _own_only(stack)
-    place = stack.home.parent / BACKUPS / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    refuse_half_restored(stack)
+    with alone(backups):
+        place = key = None
+        if settings.backups_to is not None:
+            key = read_key(settings.backups_key)
+            place = copy_place(f"{settings.backups_to.rstrip('/')}/{settings.project}", settings)
+            place.names()  # one that does not answer is reported now, and not after hours
+        folder = _save(stack, backups, console)
+        _say_gone(console, backup_folder.prune(backups, settings.backups_keep), str(backups))
+        if place is not None and key is not None:
+            console.print(f"saved in {folder}; it is copied now")
+            with _timer(console, f"copy to {place.address}"):
+                backup_copies.prune(place, settings.backups_keep)
+                backup_copies.copy(place, folder, key)
+            backup_folder.note_copy(backups, folder.name)
+            _say_gone(console, backup_copies.prune(place, settings.backups_keep), place.address)
+    return folder
+
+
+def _save(stack: Stack, backups: Path, console: Console) -> Path:
+    """A new folder, named by the time and readable by its owner only."""
+    place = backups / now()
     unfinished = place.with_name(f".{place.name}")
-    unfinished.mkdir(parents=True, mode=0o700)
+    unfinished.mkdir(mode=0o700)
     try:
-        _save_all(stack, unfinished, console)
+        with one_line(s3_address(stack), str(unfinished)):
+            _save_all(stack, unfinished, console)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
@@ -48,34 +73,106 @@ def save(stack: Stack, console: Console) -> Path:
     return place
 
 
-def _save_all(stack: Stack, unfinished: Path, console: Console) -> None:
-    for name in _DATABASES:
-        with _timer(console, f"database {name}"), (unfinished / f"{name}.dump").open("xb") as out:
+def _save_all(stack: Stack, folder: Path, console: Console) -> None:
+    def dump(name: str) -> None:
+        with _timer(console, f"database {name}"), (folder / f"{name}.dump").open("wb") as out:
             stack.compose("exec", "-T", "postgres", "pg_dump", "-U", "postgres", "-Fc", "--create", name, stdout=out)
-    client = _client(stack)
-    for bucket in _buckets(stack):
+
+    dump("airflow")
+    client = s3_client(stack)
+    store, *others = buckets(stack)
+    with _timer(console, f"bucket {store}"):
+        save_store(
+            client,
+            store,
+            folder / f"{store}.tar",
+            lambda: dump("mlflow"),
+            beside=lambda key: owner(stack, store, key) != "store",
+        )
+    for bucket in others:
         with _timer(console, f"bucket {bucket}"):
-            _save_bucket(client, bucket, unfinished / f"{bucket}.tar")
-    shutil.copytree(stack.secrets, unfinished / "secrets")
-    (unfinished / _MANIFEST).write_text(json.dumps(_digests(unfinished), indent=1), encoding="utf-8")
+            save_bucket(client, bucket, folder / f"{bucket}.tar")
+    shutil.copytree(stack.secrets, folder / "secrets")
+    backup_folder.write_manifest(folder)
+
+
+def find(stack: Stack, source: str, console: Console) -> Path:
+    """The folder of a backup that is whole. A copy, in a folder or in a bucket, is fetched first."""
+    _own_only(stack)
+    backups, settings = backups_of(stack), stack.settings
+    folder = Path(source)
+    if source.startswith("s3://") or backup_copies.is_copy(folder):
+        parent, _, name = (source if source.startswith("s3://") else str(folder.absolute())).rstrip("/").rpartition("/")
+        key = read_key(settings.backups_key)
+        with alone(backups), _timer(console, f"fetching {source}"):
+            folder = backup_copies.fetch(copy_place(parent, settings), name, backups, key)
+    check(folder, [*(f"{name}.dump" for name in _DATABASES), *(f"{bucket}.tar" for bucket in buckets(stack))])
+    return folder
 
 
 def restore(stack: Stack, folder: Path, console: Console) -> None:
-    """Restore a backup: its secrets, then, with all services stopped, its databases and buckets.
+    """Restore a backup that `find` has found: its secrets, then, with all services and stages ended, all else.
 
-    Other objects in the buckets stay. Raises CorruptArtifact for a damaged folder, before anything changes.
+    What the store and MLflow's artifacts have and the backup has not is moved into a folder beside the backups, so that
+    no newer record of a ledger lies over an older registry. After a kill it can be run again; until it has ended,
+    nothing else starts the stack.
     """
     _own_only(stack)
-    check(folder, [*(f"{name}.dump" for name in _DATABASES), *(f"{bucket}.tar" for bucket in _buckets(stack))])
-    stack.compose("down", "--remove-orphans")
-    stack.secrets.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    aside = backups_of(stack) / f"aside-{now()}"
+    _announce(stack, folder, aside, console)
+    with alone(backups_of(stack)), one_line(s3_address(stack), str(stack.home)):
+        end_stages(stack, console, "restore")
+        stack.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _mark(stack).write_text(str(folder.absolute()), encoding="utf-8")
+        stack.compose("down", "--remove-orphans")
+        end_stages(stack, console, "restore")  # of a request that was on its way
+        _restore_secrets(stack, folder)
+        with _timer(console, "starting the database and S3"):
+            stack.compose("up", "--detach", "postgres", "s3")
+            stack.wait_for("postgres", "s3")
+        _restore_databases(stack, folder, console)
+        client = s3_client(stack)
+        for bucket in buckets(stack):
+            with _timer(console, f"bucket {bucket}"):
+                _restore_objects(stack, client, bucket, folder, aside, console)
+        _mark(stack).unlink()
+
+
+def _announce(stack: Stack, folder: Path, aside: Path, console: Console) -> None:
+    settings = stack.settings
+    console.print(
+        f"restore: stages and services of {settings.project} end; then secrets, databases and buckets become those of "
+        f"{folder}. Whatever else is in {settings.store} and {settings.artifacts} goes to {aside}; whatever else is in "
+        f"{settings.data} stays"
+    )
+    if settings.listen is not None:
+        console.print("restore: stages on other hosts cannot be ended from here; run `make down` there first")
+
+
+def _restore_objects(
+    stack: Stack, client: "S3Client", bucket: str, folder: Path, aside: Path, console: Console
+) -> None:
+    file = folder / f"{bucket}.tar"
+    place = aside / file.name
+    saved, gone = set_aside(client, bucket, file, place, belongs=lambda key: owner(stack, bucket, key) != "data")
+    if saved:
+        console.print(f"bucket {bucket}: {saved} objects are in {place} now, {gone} of them no longer in the bucket")
+    restore_bucket(client, bucket, file)
+
+
+def _restore_secrets(stack: Stack, folder: Path) -> None:
+    unfinished = stack.secrets.with_name(".secrets")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    shutil.copytree(folder / "secrets", unfinished)
+    unfinished.chmod(0o700)
+    for path in unfinished.iterdir():  # a copy by root belongs to root
+        path.chmod(0o400)
+        shutil.chown(path, stack.owner if path.name != "made.json" else unfinished.stat().st_uid)
     shutil.rmtree(stack.secrets, ignore_errors=True)
-    shutil.copytree(folder / "secrets", stack.secrets)
-    for path in stack.secrets.iterdir():  # a copy by root belongs to root
-        shutil.chown(path, stack.owner if path.name != "made.json" else stack.secrets.stat().st_uid)
-    with _timer(console, "starting the database and S3"):
-        stack.compose("up", "--detach", "postgres", "s3")
-        stack.wait_for("postgres", "s3")
+    unfinished.rename(stack.secrets)
+
+
+def _restore_databases(stack: Stack, folder: Path, console: Console) -> None:
     _roles(stack)
     for name in _DATABASES:
         with _timer(console, f"database {name}"), (folder / f"{name}.dump").open("rb") as dump:
@@ -83,10 +180,6 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
                 "exec", "-T", "postgres", "pg_restore", "-U", "postgres", "-d", "postgres",
                 "--clean", "--if-exists", "--create", "--exit-on-error", stdin=dump,
             )  # fmt: skip
-    client = _client(stack)
-    for bucket in _buckets(stack):
-        with _timer(console, f"bucket {bucket}"):
-            _restore_bucket(client, bucket, folder / f"{bucket}.tar")
 
 
 def _roles(stack: Stack) -> None:
@@ -103,34 +196,17 @@ def _roles(stack: Stack) -> None:
         stack.compose("exec", "-T", "postgres", "psql", "-q", "-v", "ON_ERROR_STOP=1", "-U", "postgres", stdin=words)
 
 
-def _digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file by its path, secrets included."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
-
-
-def check(folder: Path, needed: Iterable[str] = ()) -> None:
-    """Raises ConfigurationError if it is not a backup or one of another set-up, CorruptArtifact if it is damaged.
-
-    needed: the files that a restore reads.
-    """
-    manifest = folder / _MANIFEST
-    if not manifest.is_file():
+def refuse_half_restored(stack: Stack) -> None:
+    """Raises ConfigurationError while a restore has begun and not ended: databases and buckets are of two times."""
+    if _mark(stack).is_file():
+        folder = _mark(stack).read_text(encoding="utf-8")
         raise ConfigurationError(
-            f"{folder} is not a backup: it has no {_MANIFEST}", remedy="name a folder of `make backup`"
+            f"the restore of {folder} has not ended", remedy=f"run `make restore FROM={folder}` again"
         )
-    try:
-        files: dict[str, str] = json.loads(manifest.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CorruptArtifact(f"{manifest} is damaged: {error}", remedy="restore another backup") from error
-    absent = [name for name in (*needed, "secrets/made.json") if name not in files]
-    if absent:
-        raise ConfigurationError(
-            f"{folder} has no {', '.join(absent)}", remedy="restore it with the .env that it was made with"
-        )
-    for name, sha256 in files.items():
-        if not (folder / name).is_file() or _sha256(folder / name) != sha256:
-            raise CorruptArtifact(f"{folder / name} is missing or damaged", remedy="restore another backup")
+
+
+def _mark(stack: Stack) -> Path:
+    return stack.home / "restoring"
 
 
 def _own_only(stack: Stack) -> None:
@@ -140,70 +216,13 @@ def _own_only(stack: Stack) -> None:
         )
 
 
-def _save_bucket(client: "S3Client", bucket: str, file: Path) -> None:
-    """Save the objects in the order of their writing, which some readers rely on."""
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-    objects = sorted(
-        (found for page in pages for found in page.get("Contents", [])), key=lambda each: each["LastModified"]
-    )
-    with tarfile.open(file, "x", format=tarfile.PAX_FORMAT) as tar:
-        for found in objects:
-            try:
-                answer = client.get_object(Bucket=bucket, Key=found["Key"])
-            except client.exceptions.NoSuchKey:  # deleted since
-                continue
-            entry = tarfile.TarInfo(found["Key"])
-            entry.size, entry.mtime = answer["ContentLength"], int(found["LastModified"].timestamp())
-            entry.pax_headers = {_METADATA: json.dumps(answer["Metadata"])}
-            tar.addfile(entry, answer["Body"])
-
-
-def _restore_bucket(client: "S3Client", bucket: str, file: Path) -> None:
-    from boto3.s3.transfer import TransferConfig
-
-    # One request for each object that fits in one, so that its ETag is the digest of its content, as before.
-    whole = TransferConfig(multipart_threshold=_LARGEST_PUT)
-    if bucket not in {found["Name"] for found in client.list_buckets()["Buckets"]}:
-        client.create_bucket(Bucket=bucket)
-    with tarfile.open(file) as tar:
-        for entry in tar:
-            content = tar.extractfile(entry)
-            if content is not None:
-                metadata = json.loads(entry.pax_headers.get(_METADATA, "{}"))
-                client.upload_fileobj(content, bucket, entry.name, ExtraArgs={"Metadata": metadata}, Config=whole)
-
-
-def _client(stack: Stack) -> "S3Client":
-    import boto3
-    from botocore.config import Config
-
-    parser = ConfigParser(interpolation=None)
-    parser.read(stack.secrets / "s3-admin")
-    client: S3Client = boto3.client(
-        "s3",
-        endpoint_url=f"http://127.0.0.1:{stack.settings.s3_port}",
-        region_name=stack.settings.s3_region,
-        aws_access_key_id=parser["default"]["aws_access_key_id"],
-        aws_secret_access_key=parser["default"]["aws_secret_access_key"],
-        config=Config(s3={"addressing_style": "path"}),
-    )
-    return client
-
-
-def _buckets(stack: Stack) -> list[str]:
-    settings = stack.settings
-    return sorted(
-        {place.removeprefix("s3://").split("/")[0] for place in (settings.store, settings.data, settings.artifacts)}
-    )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 @contextmanager
 def _timer(console: Console, what: str) -> Iterator[None]:
     began = time.monotonic()
     yield
     console.print(f"{what}: {time.monotonic() - began:.1f} s")
+
+
+def _say_gone(console: Console, names: list[str], where: str) -> None:
+    if names:
+        console.print(f"deleted in {where}: {', '.join(names)}")

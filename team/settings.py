@@ -21,6 +21,7 @@ _SCHEMES = {
     "database_url": ("postgresql", "postgres"),
     "s3_endpoint": ("http", "https"),
     "mlflow_url": ("http", "https"),
+    "backups_endpoint": ("http", "https"),
 }
 _PREFIX = "value error, "
 """Pydantic puts this before the message of a validator."""
@@ -88,8 +89,13 @@ class Settings(BaseModel):
     s3_credentials: Path | None = None
     mlflow_url: str | None = None
     mlflow_credentials: Path | None = None
+    backups_to: str | None = Field(None, pattern=r"^(s3://[a-z0-9.-]{3,63}(/[^\s]*)?|[/~].*)$")
+    backups_key: Path | None = None
+    backups_credentials: Path | None = None
+    backups_endpoint: str | None = None
+    backups_keep: int = Field(7, ge=1)
 
-    @field_validator("database_url", "s3_endpoint", "mlflow_url")
+    @field_validator(*_SCHEMES)
     @classmethod
     def _url_with_host(cls, url: str | None, info: ValidationInfo) -> str | None:
         if url is None:
@@ -143,6 +149,11 @@ class Settings(BaseModel):
             )
         if (self.s3_endpoint is None) != (self.s3_credentials is None):
             raise ValueError("RATCHET_S3_ENDPOINT and RATCHET_S3_CREDENTIALS: set both, or neither")
+        if self.backups_to is not None and self.backups_key is None:
+            raise ValueError(
+                "RATCHET_BACKUPS_TO: copies are sealed, since they have every secret; set RATCHET_BACKUPS_KEY to a "
+                "key file: `openssl rand -hex 32 > FILE` makes one"
+            )
         if self.main_host is not None and self.listen is None:
             raise ValueError(
                 "RATCHET_LISTEN: with RATCHET_MAIN_HOST, set the address under which that host reaches this one"

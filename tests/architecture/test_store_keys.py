@@ -1,6 +1,6 @@
 """The layout of the store is known to one module, to that of the outbox, and to that of the rights to write. Code that needs a key, or a part of one, asks `paths`.
 
-Left out: `team/backup.py`, whose archive has a manifest of its own, and addresses of web pages, which begin with `/`.
+Left out: `team/backup_folder.py`, since a backup has a manifest of its own, and addresses of web pages, which begin with `/`.
 """
 
 import re
@@ -17,7 +17,7 @@ OUTBOX = HOME.with_name("outbox_paths.py")
 """The keys of alerts that wait."""
 RIGHTS = HOME.with_name("writing_rights.py")
 """Patterns of keys, for the rights of credentials."""
-OTHERS = {ROOT / "team" / "backup.py", RIGHTS, OUTBOX}
+OTHERS = {ROOT / "team" / "backup_folder.py", RIGHTS, OUTBOX}
 PLACES = (
     "accumulation|alerts|attempts|builds|bundles|checkpoints|days|index|leases|ledger|nights|outbox|published|releases"
     "|removals|runs"

@@ -7,8 +7,9 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import boto3
 import docker
 import pytest
 from docker.utils import kwargs_from_env
@@ -17,7 +18,11 @@ from ratchet.contracts.labels import Label
 from ratchet.runners.engine import engine_available
 from team.settings import Settings
 from team.stack import Stack
+from tests.s3 import S3Server
 from tests.team.containers import Starts
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,6 +69,19 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "checkout").mkdir()
     (tmp_path / "checkout" / "docker-compose.yaml").write_bytes((ROOT / "docker-compose.yaml").read_bytes())
     return tmp_path / "checkout"
+
+
+@pytest.fixture
+def client(s3_server: S3Server) -> "S3Client":
+    """A client of the tests' S3 server, with events of its own."""
+    made: S3Client = boto3.client(
+        "s3",
+        endpoint_url=s3_server.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test-secret",
+    )
+    return made
 
 
 @pytest.fixture

@@ -27,6 +27,8 @@ from ratchet.contracts.labels import Label
 from ratchet.samples import clicks, payments
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
+from team.settings import read
+from team.stack import Stack
 from tests.waiting import until
 
 T = TypeVar("T")
@@ -69,6 +71,15 @@ class TeamStack:
     def use(self, configuration: Path) -> None:
         """From now on, have Docker's command line configured like this."""
         self._settings["DOCKER_CONFIG"] = str(configuration)
+
+    def use_settings(self, **settings: str) -> None:
+        """From now on, with these settings, too."""
+        self._settings |= settings
+
+    @property
+    def seen(self) -> Stack:
+        """The stack as its own code sees it."""
+        return Stack(ROOT, read(ROOT / ".env", self._settings), {})
 
     def secret(self, name: str) -> str:
         """The content of one of the secret files."""

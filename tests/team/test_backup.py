@@ -1,26 +1,26 @@
-"""A backup is checked before anything is changed, and buckets come back as they were."""
+"""A backup is checked, or fetched, before anything is changed."""
 
 import io
 import json
 import os
-import tarfile
-import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import boto3
 import pytest
 from rich.console import Console
 
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
 from team import backup
+from team.backup_copies import copy
+from team.backup_folder import backups_of, check, digests, whole
+from team.copy_places import copy_place
 from team.settings import Settings
 from team.stack import Stack
+from team.stack_buckets import buckets, owner
 from tests.s3 import S3Server
 
-if TYPE_CHECKING:
-    from mypy_boto3_s3.client import S3Client
-
+CONSOLE = Console(file=io.StringIO())
+KEY = bytes(range(32))
+NAME = "2026-11-27T120000Z"
 NEEDED = ["airflow.dump", "mlflow.dump", "mlflow.tar", "ratchet.tar", "sources.tar"]
 
 
@@ -37,19 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 def note(folder: Path) -> None:
     (folder / "manifest.json").unlink(missing_ok=True)
-    (folder / "manifest.json").write_text(json.dumps(backup._digests(folder)))
-
-
-@pytest.fixture
-def client(s3_server: S3Server) -> "S3Client":
-    made: S3Client = boto3.client(
-        "s3",
-        endpoint_url=s3_server.endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test-secret",
-    )
-    return made
+    (folder / "manifest.json").write_text(json.dumps(digests(folder)))
 
 
 def test_every_file_of_a_backup_has_its_digest(folder: Path) -> None:
@@ -58,7 +46,7 @@ def test_every_file_of_a_backup_has_its_digest(folder: Path) -> None:
 
 
 def test_a_whole_backup_is_accepted(folder: Path) -> None:
-    backup.check(folder, NEEDED)
+    check(folder, NEEDED)
 
 
 @pytest.mark.parametrize("name", ["airflow.dump", "ratchet.tar", "secrets/made.json", "secrets/s3-admin"])
@@ -66,21 +54,21 @@ def test_a_damaged_file_is_reported(folder: Path, name: str) -> None:
     with (folder / name).open("r+b") as file:
         file.write(b"\0")
     with pytest.raises(CorruptArtifact, match=rf"{name} is missing or damaged; to do: restore another backup"):
-        backup.check(folder)
+        check(folder)
 
 
 @pytest.mark.parametrize("name", ["airflow.dump", "ratchet.tar", "secrets/made.json"])
 def test_a_missing_file_is_reported(folder: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(CorruptArtifact, match=f"{name} is missing or damaged"):
-        backup.check(folder)
+        check(folder)
 
 
 @pytest.mark.parametrize("text", ["", '{"airflow.dump": "'])
 def test_a_damaged_manifest_is_reported(folder: Path, text: str) -> None:
     (folder / "manifest.json").write_text(text)
     with pytest.raises(CorruptArtifact, match=r"manifest\.json is damaged"):
-        backup.check(folder)
+        check(folder)
 
 
 def test_a_folder_that_is_no_backup_is_reported(tmp_path: Path) -> None:
@@ -88,14 +76,14 @@ def test_a_folder_that_is_no_backup_is_reported(tmp_path: Path) -> None:
         with pytest.raises(
             ConfigurationError, match=r"is not a backup: it has no manifest\.json; to do: name a folder"
         ):
-            backup.check(place)
+            check(place)
 
 
 def test_a_backup_of_other_buckets_is_reported(folder: Path) -> None:
     (folder / "ratchet.tar").unlink()
     note(folder)
     with pytest.raises(ConfigurationError, match=r"has no ratchet\.tar; to do: restore it with the \.env"):
-        backup.check(folder, NEEDED)
+        check(folder, NEEDED)
 
 
 @pytest.mark.parametrize("gone", ["ratchet.tar", "secrets/made.json", "manifest.json"])
@@ -107,7 +95,7 @@ def test_a_restore_of_a_damaged_backup_changes_nothing(
     (stack.secrets / "made.json").write_text("ours")
     (folder / gone).unlink()
     with pytest.raises((CorruptArtifact, ConfigurationError), match=Path(gone).name):
-        backup.restore(stack, folder, Console(file=io.StringIO()))
+        backup.find(stack, str(folder), CONSOLE)
     assert (stack.secrets / "made.json").read_text() == "ours"
 
 
@@ -116,51 +104,72 @@ def test_a_restore_of_a_damaged_backup_changes_nothing(
 )
 def test_what_is_elsewhere_is_backed_up_there(checkout: Path, folder: Path, elsewhere: dict[str, str]) -> None:
     stack = Stack(checkout, Settings.model_validate(elsewhere), {})
-    console = Console(file=io.StringIO())
     with pytest.raises(ConfigurationError, match="the database or S3 of this set-up is elsewhere; to do: back it up"):
-        backup.save(stack, console)
+        backup.back_up(stack, CONSOLE)
     with pytest.raises(ConfigurationError, match="is elsewhere"):
-        backup.restore(stack, folder, console)
+        backup.find(stack, str(folder), CONSOLE)
+    with pytest.raises(ConfigurationError, match="is elsewhere"):
+        backup.restore(stack, folder, CONSOLE)
     assert not stack.home.parent.exists()
 
 
-def test_the_buckets_are_those_of_the_settings_each_once(checkout: Path) -> None:
+def test_the_buckets_are_those_of_the_settings_each_once_and_the_stores_first(checkout: Path) -> None:
     settings = Settings(store="s3://shop", data="s3://lake/raw", artifacts="s3://lake/models")
-    assert backup._buckets(Stack(checkout, settings, {})) == ["lake", "shop"]
-    assert backup._buckets(Stack(checkout, Settings(), {})) == ["mlflow", "ratchet", "sources"]
+    assert buckets(Stack(checkout, settings, {})) == ["shop", "lake"]
+    assert buckets(Stack(checkout, Settings(), {})) == ["ratchet", "mlflow", "sources"]
 
 
-def test_a_bucket_comes_back_as_it_was(client: "S3Client", tmp_path: Path) -> None:
-    bucket = f"saved-{uuid.uuid4().hex[:12]}"
-    long = "/".join(["published", "a" * 90, "b" * 90, "part.parquet"])
-    objects = {"a": b"1", "empty": b"", "folder/": b"", "tables/ü, é/ñ.txt": b"\0\xff" * 5000, long: b"long"}
-    client.create_bucket(Bucket=bucket)
-    for key, content in objects.items():
-        client.put_object(Bucket=bucket, Key=key, Body=content)
-    backup._save_bucket(client, bucket, tmp_path / "b.tar")
-
-    client.put_object(Bucket=bucket, Key="a", Body=b"changed since")
-    client.put_object(Bucket=bucket, Key="new", Body=b"made since")
-    backup._restore_bucket(client, bucket, tmp_path / "b.tar")
-    assert contents(client, bucket) == {**objects, "new": b"made since"}
-
-    for key in contents(client, bucket):
-        client.delete_object(Bucket=bucket, Key=key)
-    client.delete_bucket(Bucket=bucket)
-    backup._restore_bucket(client, bucket, tmp_path / "b.tar")
-    assert contents(client, bucket) == objects
+@pytest.mark.parametrize(
+    ("bucket", "key", "whose"),
+    [
+        ("lake", "ledger/m/head.json", "store"),
+        ("lake", "raw/day=1", "data"),
+        ("lake", "rawer/day=1", "store"),
+        ("lake", "raw/models/1/model.bin", "artifacts"),
+        ("pond", "raw/day=1", "data"),
+    ],
+)
+def test_an_object_belongs_to_the_longest_prefix_of_the_settings(
+    checkout: Path, bucket: str, key: str, whose: str
+) -> None:
+    settings = Settings(store="s3://lake", data="s3://lake/raw/", artifacts="s3://lake/raw/models")
+    assert owner(Stack(checkout, settings, {}), bucket, key) == whose
 
 
-def contents(client: "S3Client", bucket: str) -> dict[str, bytes]:
-    listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
-    return {each["Key"]: client.get_object(Bucket=bucket, Key=each["Key"])["Body"].read() for each in listed}
+def test_a_place_for_copies_that_is_not_there_ends_a_backup_before_anything_is_saved(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.devnull)  # no Compose could be asked for anything
+    (tmp_path / "key").write_text(KEY.hex())
+    settings = Settings(backups_to=str(tmp_path / "disk"), backups_key=tmp_path / "key")
+    stack = Stack(checkout, settings, {})
+    with pytest.raises(ConfigurationError, match="disk is not there; to do: mount the disk"):
+        backup.back_up(stack, CONSOLE)
+    assert whole(backups_of(stack)) == []
 
 
-def test_a_bucket_is_never_saved_over_another_backup(client: "S3Client", tmp_path: Path) -> None:
-    bucket = f"saved-{uuid.uuid4().hex[:12]}"
-    client.create_bucket(Bucket=bucket)
-    backup._save_bucket(client, bucket, tmp_path / "b.tar")
-    with tarfile.open(tmp_path / "b.tar") as tar:
-        assert tar.getnames() == []
-    with pytest.raises(FileExistsError):
-        backup._save_bucket(client, bucket, tmp_path / "b.tar")
+@pytest.mark.parametrize("form", ["folder", "bucket"])
+def test_a_copy_is_fetched_before_a_restore(
+    checkout: Path, tmp_path: Path, folder: Path, s3_server: S3Server, form: str
+) -> None:
+    made = folder.rename(folder.with_name(NAME))
+    (tmp_path / "key").write_text(KEY.hex())
+    keys = tmp_path / "keys"
+    keys.write_text("[default]\naws_access_key_id = test\naws_secret_access_key = test-secret\n")
+    settings = Settings(backups_key=tmp_path / "key", backups_credentials=keys, backups_endpoint=s3_server.endpoint)
+    to = str(tmp_path / "disk") if form == "folder" else f"s3://{s3_server.bucket}/{tmp_path.name}"
+    copy(copy_place(to, settings), made, KEY)
+    stack = Stack(checkout, settings, {})
+    found = backup.find(stack, f"{to}/{NAME}/", CONSOLE)
+    assert found == backups_of(stack) / NAME
+    assert digests(found) == digests(made)
+
+
+def test_a_stack_that_is_half_restored_is_neither_backed_up_nor_started(stack: Stack) -> None:
+    stack.home.mkdir(parents=True)
+    (stack.home / "restoring").write_text("/backups/a")
+    said = "the restore of /backups/a has not ended; to do: run `make restore FROM=/backups/a` again"
+    with pytest.raises(ConfigurationError, match=said):
+        backup.back_up(stack, CONSOLE)
+    with pytest.raises(ConfigurationError, match=said):
+        backup.refuse_half_restored(stack)

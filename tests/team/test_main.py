@@ -12,6 +12,7 @@ import pytest
 
 import team.__main__
 from ratchet.contracts.labels import Label
+from team.backup_folder import backups_of
 from team.stack import Stack
 from tests.team.containers import LASTS, Starts, member
 from tests.waiting import until
@@ -101,6 +102,17 @@ def test_an_engine_that_does_not_answer_ends_a_verb_with_one_line(
     assert "scripts/engine.sh" in line
 
 
+def test_a_half_restored_stack_is_not_started(
+    run: Run, silent: None, stack: Stack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack.home.mkdir(parents=True)
+    (stack.home / "restoring").write_text("/backups/a")
+    assert run("up") == 64
+    assert said(capsys) == [
+        "up: the restore of /backups/a has not ended; to do: run `make restore FROM=/backups/a` again"
+    ]
+
+
 def test_up_tells_what_is_in_the_way_before_it_makes_anything(
     run: Run, silent: None, checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,6 +165,7 @@ def test_ps_shows_each_container_and_ends_well_only_if_all_are(
         ["s3", f"{stack.settings.project}_s3_1", "healthy"],
     ]
     text = "\n".join(shown)
+    assert "no backup was made yet; `make backup` makes one" in shown
     assert all(f"http://127.0.0.1:{port}" in text for port in (8080, 5000, 8333))
     assert "airflow-admin-password" in text
 
@@ -206,7 +219,7 @@ def test_a_backup_of_what_does_not_run_ends_with_one_line_and_leaves_nothing(
     assert run("backup") == 69
     (line,) = said(capsys)
     assert line.startswith("backup: docker compose exec failed")
-    assert list((stack.home.parent / "backups").iterdir()) == []
+    assert [path.name for path in backups_of(stack).iterdir()] == [".lock"]
 
 
 def test_a_restore_of_no_backup_ends_with_one_line_before_anything_is_built(

@@ -208,3 +208,25 @@ def test_what_a_worker_may_use_and_what_airflow_runs_at_once_follow_from_the_tas
     assert sizes() == ("3072m", "32")
     assert sizes(worker_tasks=64) == ("17408m", "128")
     assert sizes(workers=4, gpu_workers=0, worker_tasks=16) == ("5120m", "64")
+
+
+def test_copies_of_backups_are_never_in_clear(file: Path) -> None:
+    said = refused(file, "RATCHET_BACKUPS_TO=/mnt/backups\n")
+    assert said.startswith(
+        "RATCHET_BACKUPS_TO: copies are sealed, since they have every secret; set RATCHET_BACKUPS_KEY"
+    )
+    file.write_text("RATCHET_BACKUPS_TO=/mnt/backups\nRATCHET_BACKUPS_KEY=/etc/ratchet.key\n")
+    assert read(file, {}).backups_keep == 7
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("RATCHET_BACKUPS_TO=backups", "RATCHET_BACKUPS_TO: 'backups': string should match pattern"),
+        ("RATCHET_BACKUPS_TO=s3://", "RATCHET_BACKUPS_TO: 's3://': string should match pattern"),
+        ("RATCHET_BACKUPS_KEEP=0", "RATCHET_BACKUPS_KEEP: '0': input should be greater than or equal to 1"),
+        ("RATCHET_BACKUPS_ENDPOINT=minio", "RATCHET_BACKUPS_ENDPOINT: 'minio': not a URL with a host"),
+    ],
+)
+def test_where_backups_go_and_how_many_stay_is_checked(file: Path, line: str, said: str) -> None:
+    assert said in refused(file, f"{line}\nRATCHET_BACKUPS_KEY=/etc/ratchet.key\n")

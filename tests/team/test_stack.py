@@ -5,6 +5,8 @@ One stack is started for all tests, which run in this order: each finds what tho
 
 import io
 import json
+import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -16,15 +18,22 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 from docker.models.containers import Container
+from rich.console import Console
 
 from local.airflow_api import AirflowApi
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.labels import Label
+from ratchet.production.hold import hold
+from ratchet.production.reconcile import reconcile
+from ratchet.production.release import release
+from team.backup import restore
+from team.backup_order import save_store
 from tests.s3_faults import faulty
 from tests.team.engine_filter.bodies import bent, body
 from tests.team.installation import BUCKETS, LAST, TeamStack
@@ -366,24 +375,73 @@ def outside(container: Container) -> dict[str, bytes]:
     return {f"{what} of {container.name}": content for what, content in found.items()}
 
 
-def test_what_was_lost_comes_back_from_a_backup_under_compose_v2_too(
+def test_a_change_of_production_in_the_middle_of_a_backup_is_in_both_ledger_and_registry(
+    stack: TeamStack, tmp_path: Path
+) -> None:
+    """MLflow's database is dumped, and then promotions are held, before the ledger is looked at for the second time."""
+    dumps: list[str] = []
+
+    def dump() -> None:
+        dumps.append(dumped_tags(stack))
+        if len(dumps) == 1:
+            with stack.store() as store, patch.dict(os.environ, stack.mlflow()):
+                number = hold(store, EXAMPLES[0], by="ada", because="a backup is made").number
+                assert reconcile(store, stack.mlflow()["MLFLOW_TRACKING_URI"], EXAMPLES[0]).agrees
+            held.append(number)
+
+    held: list[int] = []
+    save_store(stack.s3, "ratchet", tmp_path / "store.tar", dump, beside=lambda _: False)
+    assert len(dumps) == 2
+    assert [tagged(dump, EXAMPLES[0]) for dump in dumps] == [held[0] - 1, held[0]]
+    with tarfile.open(tmp_path / "store.tar") as tar:
+        records = [name for name in tar.getnames() if re.fullmatch(rf"ledger/{EXAMPLES[0]}/\d+\.json", name)]
+    assert len(records) == held[0]
+
+
+def dumped_tags(stack: TeamStack) -> str:
+    """MLflow's tags of versions, as its database is dumped."""
+    words = ["pg_dump", "-U", "postgres", "-t", "model_version_tags", "mlflow"]
+    said: bytes = stack.service("postgres").exec_run(words, stderr=False).output
+    return said.decode()
+
+
+def tagged(dump: str, model: str) -> int:
+    """The newest record of a model's ledger that a dump of the tags of versions names."""
+    return max(
+        int(found)
+        for line in dump.splitlines()
+        if model in line
+        for found in re.findall(r"ratchet\.ledger\t(\d+)", line)
+    )
+
+
+def test_a_backup_comes_back_over_a_stack_that_works_and_its_copy_after_all_was_lost_under_compose_v2_too(
     stack: TeamStack, compose_v2: Path | None, tmp_path: Path
 ) -> None:
+    (tmp_path / "key").write_text("ab" * 32)
+    (tmp_path / "disk").mkdir()
+    stack.use_settings(RATCHET_BACKUPS_TO=str(tmp_path / "disk"), RATCHET_BACKUPS_KEY=str(tmp_path / "key"))
     before = {name: len(stack.api.runs(name)) for name in EXAMPLES}
     kept, scores = digests(stack), scored(stack, tmp_path)
     assert {name.partition("/")[0] for name in kept} == set(BUCKETS)
-    folder = stack.team("backup").strip().splitlines()[-1].removeprefix("backup: ")
-    assert (Path(folder).stat().st_mode & 0o777, Path(folder).parent.name) == (0o700, "backups")
+    folder = Path(stack.team("backup").strip().splitlines()[-1].removeprefix("backup: "))
+    assert (folder.stat().st_mode & 0o777, folder.parent.name) == (0o700, stack.project)
+    assert f"last backup: {folder.name}, 0 h ago, copied to {tmp_path}/disk" in stack.team("ps")
+    lying = {str(path): path.read_bytes() for path in (tmp_path / "disk").rglob("*") if path.is_file()}
+    assert len(lying) > 10
+    assert stack.leaks(lying) == []
+
+    over_a_stack_that_works(stack, folder, kept)
+
     stack.team("down", "--volumes")
     assert not stack.home.exists()
-    damaged = Path(folder) / "mlflow.dump"
-    whole = damaged.read_bytes()
-    damaged.write_bytes(whole[:-1])
-    assert "mlflow.dump is missing or damaged" in stack.team("restore", folder, fails=True)
-    damaged.write_bytes(whole)
+    damaged = folder / "mlflow.dump"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert "mlflow.dump is missing or damaged" in stack.team("restore", str(folder), fails=True)
+    shutil.rmtree(folder)
     if compose_v2 is not None:
         stack.use(compose_v2)
-    stack.team("restore", folder, seconds=900)
+    stack.team("restore", f"{tmp_path}/disk/{stack.project}/{folder.name}", seconds=900)
     assert {name: len(stack.api.runs(name)) for name in EXAMPLES} == before
     assert digests(stack) == kept
     assert scored(stack, tmp_path) == scores
@@ -391,7 +449,32 @@ def test_what_was_lost_comes_back_from_a_backup_under_compose_v2_too(
     where = f"http://127.0.0.1:{stack.ports['mlflow']}/api/2.0/mlflow/registered-models/alias"
     request = Request(f"{where}?name=payments-fraud&alias=champion", headers={"Authorization": f"Basic {login}"})
     assert json.load(urlopen(request, timeout=60))["model_version"]["version"] == "1"
-    subprocess.run(["rm", "-rf", folder], check=True)
+    with stack.store() as store, patch.dict(os.environ, stack.mlflow()):
+        assert reconcile(store, stack.mlflow()["MLFLOW_TRACKING_URI"], EXAMPLES[0], look=True).agrees
+    shutil.rmtree(folder.parent)
+
+
+def over_a_stack_that_works(stack: TeamStack, folder: Path, kept: dict[str, str]) -> None:
+    """The stack's own code restores while a training runs and the ledger is newer. It starts databases and S3 alone."""
+    with stack.store() as store, patch.dict(os.environ, stack.mlflow()):
+        newest = release(store, EXAMPLES[0], by="ada", because="the backup is made").number
+        assert reconcile(store, stack.mlflow()["MLFLOW_TRACKING_URI"], EXAMPLES[0]).agrees
+    stack.s3.put_object(Bucket="sources", Key="since/then.txt", Body=b"a person's")
+    stack.trigger(EXAMPLES[0], epochs=200, seed=20)
+    stack.until_training(EXAMPLES[0])
+    said = io.StringIO()
+    restore(stack.seen, folder, Console(file=said, soft_wrap=True))
+    assert re.search(r"restore: \d+ running stages save their work and end", said.getvalue())
+    assert stack.stages() == []
+    assert digests(stack).keys() - kept.keys() == {"sources/since/then.txt"}
+    assert digests(stack).items() >= kept.items()
+    (place,) = folder.parent.glob("aside-*/ratchet.tar")
+    assert str(place) in said.getvalue()
+    with tarfile.open(place) as tar:
+        aside = set(tar.getnames())
+    assert f"ledger/{EXAMPLES[0]}/{newest:08d}.json" in aside
+    assert not any(name.startswith("since/") for name in aside)
+    assert tagged(dumped_tags(stack), EXAMPLES[0]) == newest - 1
 
 
 def digests(stack: TeamStack) -> dict[str, str]:
