@@ -23,7 +23,7 @@ from team import backup_copies, backup_folder
 from team.backup_folder import alone, backups_of, check, now
 from team.backup_order import save_store
 from team.bucket_files import one_line, restore_bucket, save_bucket, set_aside
-from team.copy_places import copy_place
+from team.copy_places import copy_place, is_on_disk_of
 from team.ending import end_stages
 from team.sealed_copy import read_key
 from team.stack import Stack
@@ -46,6 +46,11 @@ def back_up(stack: Stack, console: Console) -> Path:
             key = read_key(settings.backups_key)
             place = copy_place(f"{settings.backups_to.rstrip('/')}/{settings.project}", settings)
             place.names()  # one that does not answer is reported now, and not after hours
+            if is_on_disk_of(settings.backups_to, backups):
+                console.print(
+                    f"backup: {settings.backups_to} is on the disk of the backups and is lost with it; mount another",
+                    style="red",
+                )
         folder = _save(stack, backups, console)
         _say_gone(console, backup_folder.prune(backups, settings.backups_keep), str(backups))
         if place is not None and key is not None:
@@ -53,7 +58,7 @@ def back_up(stack: Stack, console: Console) -> Path:
             with _timer(console, f"copy to {place.address}"):
                 backup_copies.prune(place, settings.backups_keep)
                 backup_copies.copy(place, folder, key)
-            backup_folder.note_copy(backups, folder.name)
+            backup_folder.note_copy(backups, folder.name, str(settings.backups_to))
             _say_gone(console, backup_copies.prune(place, settings.backups_keep), place.address)
     return folder
 

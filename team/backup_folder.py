@@ -74,9 +74,9 @@ def prune(backups: Path, keep: int) -> list[str]:
     return gone
 
 
-def note_copy(backups: Path, name: str) -> None:
-    """Remember that a backup was copied off this host, and verified there."""
-    (backups / _COPIED).write_text(name, encoding="utf-8")
+def note_copy(backups: Path, name: str, place: str) -> None:
+    """Remember that a backup was copied to a place, and verified there."""
+    (backups / _COPIED).write_text(f"{name} {place}", encoding="utf-8")
 
 
 def describe_last(backups: Path, place: str | None) -> tuple[str, bool]:
@@ -90,13 +90,14 @@ def describe_last(backups: Path, place: str | None) -> tuple[str, bool]:
         return said, True
     noted = backups / _COPIED
     copied = noted.read_text(encoding="utf-8") if noted.is_file() else ""
-    said += f", copied to {place}" if copied == names[0] else f", not copied to {place}"
+    is_copied = copied == f"{names[0]} {place}"
+    said += f", copied to {place}" if is_copied else f", not copied to {place}"
     if age > OLD:
         return (
             f"{said}; it is older than {OLD.total_seconds() / 3600:.0f} h: run `make backup`, and see why cron did not",
             False,
         )
-    return said, copied == names[0]
+    return said, is_copied
 
 
 def _age(name: str) -> timedelta:

@@ -130,6 +130,11 @@ def copy_place(address: str, settings: Settings) -> CopyPlace:
     return Bucket(_client(settings), parts.netloc, parts.path.strip("/"))
 
 
+def is_on_disk_of(address: str, folder: Path) -> bool:
+    """Whether a place is a folder on the disk of another one, and so is lost with it: a mount may be missing."""
+    return not address.startswith("s3://") and Path(address).expanduser().stat().st_dev == folder.stat().st_dev
+
+
 def _client(settings: Settings) -> "S3Client":
     import botocore.session
     from boto3.session import Session

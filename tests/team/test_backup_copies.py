@@ -9,7 +9,7 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
 from team.backup_copies import copy, fetch, prune
 from team.backup_folder import write_manifest
-from team.copy_places import Bucket, CopyPlace, Folder, copy_place
+from team.copy_places import Bucket, CopyPlace, Folder, copy_place, is_on_disk_of
 from team.sealed_copy import read_key, seal, unseal
 from team.settings import Settings
 from tests.s3 import S3Server
@@ -168,6 +168,12 @@ def test_a_disk_that_is_not_mounted_is_no_place(tmp_path: Path) -> None:
     place = copy_place(str(tmp_path / "disk" / "shop"), Settings())
     with pytest.raises(ConfigurationError, match=r"disk is not there; to do: mount the disk"):
         place.names()
+
+
+def test_a_place_on_the_disk_of_the_backups_is_noticed(tmp_path: Path) -> None:
+    assert is_on_disk_of(str(tmp_path), tmp_path)
+    assert not is_on_disk_of("/proc", tmp_path)
+    assert not is_on_disk_of("s3://bucket", tmp_path)
 
 
 def test_a_bucket_elsewhere_is_reached_by_the_settings_and_its_refusals_are_one_line(

@@ -64,11 +64,12 @@ def test_the_last_backup_is_told_and_an_old_one_or_one_without_a_copy_only_where
     assert describe_last(tmp_path, "/disk")[1] is False
     old = made(tmp_path, 30)
     assert describe_last(tmp_path, None) == (f"last backup: {old}, 30 h ago", True)
-    note_copy(tmp_path, old)
+    note_copy(tmp_path, old, "/disk")
     said, fine = describe_last(tmp_path, "/disk")
     assert said.startswith(f"last backup: {old}, 30 h ago, copied to /disk; it is older than 26 h: run `make backup`")
     assert not fine
     new = made(tmp_path, 3)
     assert describe_last(tmp_path, "/disk") == (f"last backup: {new}, 3 h ago, not copied to /disk", False)
-    note_copy(tmp_path, new)
+    note_copy(tmp_path, new, "/disk")
     assert describe_last(tmp_path, "/disk") == (f"last backup: {new}, 3 h ago, copied to /disk", True)
+    assert describe_last(tmp_path, "s3://b") == (f"last backup: {new}, 3 h ago, not copied to s3://b", False)

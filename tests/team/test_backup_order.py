@@ -101,12 +101,14 @@ def test_a_promotion_beside_the_dump_of_the_registry_makes_it_be_dumped_again(
 def test_a_promotion_while_objects_are_read_is_not_in_the_backup_and_its_files_do_no_harm(
     world: World, tmp_path: Path
 ) -> None:
-    once = threading.Lock()
-    is_dumped = threading.Event()
+    turn = threading.Lock()
+    is_dumped, is_promoted = threading.Event(), threading.Event()
 
     def promote(**_: object) -> None:
-        if is_dumped.is_set() and once.acquire(blocking=False):
-            world.promote("b")
+        with turn:  # every request after the dump waits for it
+            if is_dumped.is_set() and not is_promoted.is_set():
+                world.promote("b")
+                is_promoted.set()
 
     def dump() -> None:
         world.dump()
