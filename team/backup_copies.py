@@ -6,12 +6,14 @@ a copy is not whole, and the next one removes it.
 
 import hashlib
 import json
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
-from team.backup_folder import MANIFEST, is_name, read_manifest, sha256
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, RatchetError
+from team.backup_folder import MANIFEST, check, is_name, read_manifest, sha256
 from team.bucket_files import one_line
 from team.copy_places import CopyPlace
 from team.sealed_copy import SUFFIX, seal, unseal
@@ -48,7 +50,7 @@ def prune(place: CopyPlace, keep: int) -> list[str]:
 
 
 def fetch(place: CopyPlace, name: str, backups: Path, key: bytes) -> Path:
-    """Open a copy into a folder of the backups; a backup of that name that is there is left.
+    """Open a copy into a folder of the backups. A backup of that name that is there and whole is left.
 
     Raises ConfigurationError if there is no such copy, or for another key, and CorruptArtifact, with the file, for a
     damaged one.
@@ -60,7 +62,8 @@ def fetch(place: CopyPlace, name: str, backups: Path, key: bytes) -> Path:
             remedy=f"name one of {', '.join(whole)}" if whole else "name another place; there is none here",
         )
     target, unfinished = backups / name, backups / f".{name}"
-    if target.exists():
+    with suppress(RatchetError):
+        check(target)
         return target
     with one_line(str(target)):
         unfinished.mkdir(mode=0o700)
@@ -70,6 +73,7 @@ def fetch(place: CopyPlace, name: str, backups: Path, key: bytes) -> Path:
             _open(place, name, file, unfinished, key)
             if sha256(unfinished / file) != digest:
                 raise _damaged(place, name, file)
+        shutil.rmtree(target, ignore_errors=True)
         unfinished.rename(target)
     return target
 

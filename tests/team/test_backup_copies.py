@@ -69,7 +69,11 @@ def test_a_copy_is_sealed_and_comes_back_as_it_was(place: CopyPlace, backups: Pa
     (tmp_path / "host").mkdir()
     folder = fetch(place, NAME, tmp_path / "host", KEY)
     assert (folder, files(folder)) == (tmp_path / "host" / NAME, files(backups / NAME))
+    (folder / "empty.tar").write_bytes(b"damaged here")
     assert fetch(place, NAME, tmp_path / "host", KEY) == folder
+    assert files(folder) == files(backups / NAME)
+    inode = folder.stat().st_ino
+    assert fetch(place, NAME, tmp_path / "host", KEY).stat().st_ino == inode
     with pytest.raises(
         ConfigurationError, match=rf"2026-11-28T120000Z is no copy of a backup; to do: name one of {NAME}"
     ):
