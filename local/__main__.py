@@ -28,10 +28,11 @@ def main() -> int:
     here = environment()
     services = Services(ROOT, home / "local", data=_absolute(here.data), store=_absolute(here.store))
     try:
+        _ = here.digest  # a wrong one is refused here, and not by the watch in the morning
         services.start()
         services.wait()
     except RatchetError as error:
-        console.print(f"serve: {error}", style="red", markup=False)
+        console.print(f"serve: {error}", style="red", markup=False, soft_wrap=True)
         return int(error.code)
     for line in services.addresses():
         console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -13,6 +13,7 @@ from dotenv.parser import Original, parse_stream
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ratchet.contracts.collection import parse_policy
+from ratchet.contracts.digest_time import parse_digest
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import parse_memory
@@ -29,7 +30,7 @@ _PREFIX = "value error, "
 
 _OF_CONTAINERS = (
     "store", "data", "source_variables", "gpus", "cache_limit", "operators", "gc",
-    "heartbeat_url", "public_airflow_url", "public_mlflow_url",
+    "heartbeat_url", "digest", "public_airflow_url", "public_mlflow_url",
     "pool_cpu", "pool_gpu", "pool_backfill", "pool_backfill_gpu",
 )  # fmt: skip
 """Settings that containers read under the same names."""
@@ -69,6 +70,7 @@ class Settings(BaseModel):
     operators: str | None = Field(None, pattern=r"^[^,\s][^,]*(,[^,]+)*$")
     gc: str | None = None
     heartbeat_url: str | None = Field(None, pattern=r"^https?://\S+$", repr=False)
+    digest: str | None = None
     public_airflow_url: str | None = Field(None, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$")
     public_mlflow_url: str | None = Field(None, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$")
     stages_open: bool = False
@@ -112,6 +114,12 @@ class Settings(BaseModel):
     @classmethod
     def _policy(cls, text: str | None) -> str | None:
         parse_policy(text)
+        return text
+
+    @field_validator("digest")
+    @classmethod
+    def _time_of_digest(cls, text: str | None) -> str | None:
+        parse_digest(text)
         return text
 
     @field_validator("listen", "main_host")

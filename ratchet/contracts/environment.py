@@ -8,19 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ratchet.contracts.collection import Policy, parse_policy
+from ratchet.contracts.digest_time import DigestTime, parse_digest
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import Memory
-from ratchet.contracts.setting_values import (
-    installation_name,
-    names,
-    places,
-    secret_address,
-    variable_names,
-    web_address,
-)
+from ratchet.contracts.setting_values import InstallationName, Names, Places, SecretAddress, VariableNames, WebAddress
 
 PREFIX = "RATCHET_"
 ALERTS = f"{PREFIX}ALERTS_"
@@ -53,7 +47,7 @@ class Environment(BaseModel):
     store: str | None = Field(
         None, description="The store: a folder, or s3://bucket/prefix. Airflow needs it. Default: .ratchet/store."
     )
-    installation: Annotated[str | None, AfterValidator(installation_name)] = Field(
+    installation: InstallationName = Field(
         None,
         examples=["production"],
         description="The name of this installation, where several share a store: no other one takes over its runs and "
@@ -62,13 +56,13 @@ class Environment(BaseModel):
     data: str | None = Field(
         None, description="The folder or URI of the sources, for pipelines that name it in source.uri. Default: none."
     )
-    source_variables: Annotated[tuple[str, ...], BeforeValidator(names), AfterValidator(variable_names)] = Field(
+    source_variables: VariableNames = Field(
         (),
         examples=["SHOP_PASSWORD,CRM_*"],
         description=f"Variables, with commas, that an sql source may read as ${{NAME}}, besides {SOURCE_ADDRESSES} and "
         f"those that begin with {SOURCE_SECRETS}. CRM_* allows every name that begins with CRM_. Default: none.",
     )
-    source_roots: Annotated[tuple[str, ...], BeforeValidator(names), AfterValidator(places)] = Field(
+    source_roots: Places = Field(
         (),
         examples=["/data,s3://sources"],
         description="Folders and s3:// prefixes, with commas, below which the files of a source must lie. Default: all "
@@ -143,25 +137,31 @@ class Environment(BaseModel):
         examples=["300"],
         description="Seconds between two checks for runs that are late or stuck. Default: 300.",
     )
-    heartbeat_url: Annotated[str | None, AfterValidator(secret_address)] = Field(
+    heartbeat_url: SecretAddress = Field(
         None,
         repr=False,  # who knows it can keep the alarm silent
         examples=["https://hc-ping.com/..."],
         description="An address outside that the watch asks for (GET) each minute while the scheduler, the store and "
         "the outbox of alerts are well; a service there alarms when it hears nothing. A secret. Default: none.",
     )
-    public_airflow_url: Annotated[str | None, AfterValidator(web_address)] = Field(
+    digest: Annotated[DigestTime | None, BeforeValidator(parse_digest)] = Field(
+        None,
+        examples=["07:30 Europe/Berlin"],
+        description="The time of day, and its time zone (UTC without one), at which each receiver of alerts is sent a "
+        "digest: what ran, how it ended, and what waits for a person. Default: none.",
+    )
+    public_airflow_url: WebAddress = Field(
         None,
         examples=["https://airflow.example.org"],
         description="The address at which people open Airflow, with its base path: for links in alerts. Default: "
         "Airflow's [api] base_url.",
     )
-    public_mlflow_url: Annotated[str | None, AfterValidator(web_address)] = Field(
+    public_mlflow_url: WebAddress = Field(
         None,
         examples=["https://mlflow.example.org"],
         description="The address at which people open MLflow: for links. Default: MLFLOW_TRACKING_URI.",
     )
-    operators: Annotated[tuple[str, ...], BeforeValidator(names)] = Field(
+    operators: Names = Field(
         (),
         description="People, with commas, by their names in Airflow, who may change production with a DAG such as "
         "ratchet_rollback. Default: everybody whom Airflow lets trigger it.",
@@ -173,7 +173,7 @@ class Environment(BaseModel):
         description="Seconds after which a task of Airflow leaves its container to the triggerer, which needs the "
         "engine and the environment of a worker. 0: never. Default: 0.",
     )
-    reap_queues: Annotated[tuple[str, ...], BeforeValidator(names)] = Field(
+    reap_queues: Names = Field(
         (),
         description="Queues, with commas, whose workers use another engine than the default queue's: the reaper has a "
         "task on each. Default: none.",

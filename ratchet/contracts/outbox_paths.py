@@ -4,6 +4,7 @@ Each installation has its own, since each has its own receivers.
 """
 
 import hashlib
+from datetime import date
 
 from ratchet.contracts.paths import join, last, segment
 
@@ -40,6 +41,17 @@ def undelivered(installation: str, *pipeline: str) -> str:
 def given_up(installation: str, pipeline: str, receiver: str, event: str) -> str:
     """One of them."""
     return f"{undelivered(installation, pipeline)}/{segment(receiver)}-{_digest(event)}.json"
+
+
+def given_up_of(key: str) -> tuple[str, str]:
+    """The pipeline and the receiver of such a letter, by its key."""
+    *_, pipeline, name = key.split("/")
+    return pipeline, name.removesuffix(".json")[: -_DIGEST - 1]
+
+
+def digest(installation: str, receiver: str, day: date) -> str:
+    """The event of a morning digest."""
+    return message(installation, f"digest-{receiver}-{day}")
 
 
 def message(installation: str, name: str) -> str:

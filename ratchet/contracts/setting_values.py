@@ -2,6 +2,9 @@
 
 import hashlib
 import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator
 
 _DIGEST = 8
 
@@ -51,3 +54,11 @@ def secret_address(given: str | None) -> str | None:
     if given is not None and not re.fullmatch(r"https?://\S+", given):
         raise ValueError("it is not an address that begins with https://")
     return given
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(names)]
+VariableNames = Annotated[Names, AfterValidator(variable_names)]
+Places = Annotated[Names, AfterValidator(places)]
+InstallationName = Annotated[str | None, AfterValidator(installation_name)]
+WebAddress = Annotated[str | None, AfterValidator(web_address)]
+SecretAddress = Annotated[str | None, AfterValidator(secret_address)]

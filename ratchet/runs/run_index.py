@@ -68,11 +68,7 @@ class RunLine:
 
 def nights(store: Store, pipeline: str, kind: RunKind | None = None) -> list[RunLine]:
     """The newest run of each date, or the newest of a kind, oldest date first. Changes nothing in the store."""
-    try:
-        index = _read(store, pipeline)
-    except OtherRelease:
-        index = None  # what it says is on record too
-    index = _followed(store, pipeline, index or rebuilt(store, pipeline))
+    index = read_index(store, pipeline)
     newest: dict[date, IndexedRun] = {}
     for run in index.runs:
         before = newest.get(run.day)
@@ -82,6 +78,15 @@ def nights(store: Store, pipeline: str, kind: RunKind | None = None) -> list[Run
     models = {run.model for run in chosen} - {""}
     ledgers = {model: ledger_of(store, model, index.ledgers.get(model)) for model in models}
     return [_line(run, ledgers.get(run.model, IndexedLedger())) for run in chosen]
+
+
+def read_index(store: Store, pipeline: str) -> RunIndex:
+    """The document, with the runs that have not ended as their records are now. Changes nothing in the store."""
+    try:
+        index = _read(store, pipeline)
+    except OtherRelease:
+        index = None  # what it says is on record too
+    return _followed(store, pipeline, index or rebuilt(store, pipeline))
 
 
 def note_plan(store: Store, plan: RunPlan) -> None:

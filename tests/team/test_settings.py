@@ -98,12 +98,18 @@ def test_every_problem_is_reported_at_once(file: Path) -> None:
         "RATCHET_DATABASE_URL=mysql://db", "RATCHET_DATABASE_URL=postgresql:///airflow",
         "RATCHET_DATABASE_URL=postgresql://db:port", "RATCHET_ENGINE_SOCKET=docker.sock", "RATCHET_LISTEN=0.0.0.0",
         "RATCHET_LISTEN=127.0.0.1", "RATCHET_LISTEN=main.example", "RATCHET_MAIN_HOST=10.0.0.256", "RATCHET_REDIS_PORT=0",
+        "RATCHET_DIGEST=7:30", "RATCHET_DIGEST=07:30 Nowhere/City",
     ],
 )  # fmt: skip
 def test_a_bad_value_is_reported_with_its_line_and_key(file: Path, line: str) -> None:
     said = refused(file, f"{line}\n")
     assert said.startswith(f".env:1: {line.split('=', maxsplit=1)[0]}:")
     assert "value error" not in said.lower()
+
+
+def test_the_time_of_the_digest_reaches_the_containers_with_its_zone(file: Path) -> None:
+    file.write_text("RATCHET_DIGEST=07:30 Europe/Berlin\n")
+    assert read(file, {}).variables()["RATCHET_DIGEST"] == "07:30 Europe/Berlin"
 
 
 def test_a_password_in_a_bad_database_url_is_not_shown(file: Path) -> None:

@@ -73,6 +73,15 @@ def send_once(alert: Alert, where: Situation, key: str, alerts: Alerts, history:
     return is_new
 
 
+def post_message(letter: Letter, content: bytes, history: AlertHistory) -> bool:
+    """Post, log and send a message of no run, unless its event is in the store. Whether this call did so."""
+    is_new = history.deadline.call(lambda: outbox_of(history.store).post(letter.event, content, [letter]))
+    if is_new:
+        _append({"title": letter.title, **letter.model_dump(mode="json")})
+        _deliver(history, [letter])
+    return is_new
+
+
 def _deliver(history: AlertHistory, letters: list[Letter]) -> None:
     """Send what is posted, as long as there is time."""
     outbox = outbox_of(history.store)

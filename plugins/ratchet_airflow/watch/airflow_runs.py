@@ -66,6 +66,12 @@ class Run:
         """Its page."""
         return f"{airflow_url()}/dags/{self.dag_id}/runs/{quote(self.run_id)}"
 
+    @property
+    def question(self) -> str:
+        """The page on which a person answers whether its candidate goes into production; empty if it does not ask."""
+        asks = any(task.task_id == _APPROVAL and task.waits_for_person for task in self.tasks)
+        return f"{self.link}/tasks/{_APPROVAL}/required_actions" if asks else ""
+
     def page(self, path: str) -> str:
         """The address of another page of Airflow's server."""
         return f"{airflow_url()}{path}"

@@ -9,7 +9,7 @@ reported by nobody, or when one is reported twice.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -48,23 +48,48 @@ class Reason:
     paused: AirflowDag | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A pipeline whose nights are expected. broken: what is wrong with its file; the spec is then the newest plan's."""
+
+    spec: PipelineSpec
+    folder: Path
+    broken: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """A night that has not started. last: the newest date that has a run."""
+
+    day: date
+    reason: Reason
+    last: date | None
+
+
 def scan_missing_nights(
     store: Store, dags: Mapping[str, AirflowDag], runs: Sequence[Run], now: datetime | None = None
 ) -> int:
     """Report the newest due night of every pipeline that has not started and was not reported. The number of alerts."""
-    moment, folder = now or datetime.now(UTC), root()
-    found, broken = folders.read(folder)
-    sent = 0
-    for one in found:
+    moment, sent = now or datetime.now(UTC), 0
+    for one in watched(store):
         with Guard(f"cannot look for missing nights of {one.spec.name}"):
-            sent += _scan(store, one.spec, one.folder, None, dags, runs, moment)
+            missing = missing_night(store, one, dags, runs, moment)
+            sent += missing is not None and _report(one.spec, missing)
+    return sent
+
+
+def watched(store: Store) -> Iterator[Watched]:
+    """Every pipeline; one whose file is broken by its newest plan, if it has one."""
+    found, broken = folders.read(root())
+    for one in found:
+        yield Watched(spec=one.spec, folder=one.folder)
     for error in broken:
         place = Path(error.problems[0].where.partition(FILE)[0])
+        spec = None
         with Guard(f"cannot look for missing nights of {place.name}"):
             spec = _last_known(store, _name(place))
-            if spec is not None:
-                sent += _scan(store, spec, place, f"{error.problems[0]}", dags, runs, moment)
-    return sent
+        if spec is not None:
+            yield Watched(spec=spec, folder=place, broken=f"{error.problems[0]}")
 
 
 def due_night(spec: PipelineSpec, now: datetime) -> date | None:
@@ -111,25 +136,30 @@ def _not_scheduled(spec: PipelineSpec, day: date, runs: Sequence[Run], again: st
     return Reason(cause=cause, remedy=f"check the scheduler; {again}", shared=_SHARED)
 
 
-def _scan(
-    store: Store, spec: PipelineSpec, folder: Path, broken: str | None, dags: Mapping[str, AirflowDag],
-    runs: Sequence[Run], now: datetime,
-) -> bool:  # fmt: skip
+def missing_night(
+    store: Store, one: Watched, dags: Mapping[str, AirflowDag], runs: Sequence[Run], now: datetime
+) -> Missing | None:
+    """The newest due night of a pipeline, if it has not started."""
+    spec = one.spec
     day = due_night(spec, now)
     place = (store.uri, spec.name)
     if day is None or _started.get(place) == day:
-        return False
+        return None
     days = days_of(store, spec.name)
     dag = dags.get(spec.name)
     if day in days or (dag is not None and f"{day}" in dag.started):
         _started[place] = day
-        return False
-    if not days and _is_new(folder, spec, now):
-        return False
-    reason = why_missing(spec, day, broken, dag, runs)
+        return None
+    if not days and _is_new(one.folder, spec, now):
+        return None
+    return Missing(day=day, reason=why_missing(spec, day, one.broken, dag, runs), last=max(days, default=None))
+
+
+def _report(spec: PipelineSpec, missing: Missing) -> bool:
+    reason, day = missing.reason, missing.day
     where = Situation(pipeline=spec.name, run_id=f"night-{spec.name}", stage=_STAGE, date=f"{day}")
     if reason.paused is not None:
-        key = event_key(where, "paused", reason.paused.paused_at or max(days, default=None))
+        key = event_key(where, "paused", reason.paused.paused_at or missing.last)
         alert = make_alert("paused", where, cause=reason.cause, remedy=reason.remedy)
     else:
         key = event_key(where, "missing", day)

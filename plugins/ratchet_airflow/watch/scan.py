@@ -2,8 +2,8 @@
 
 It reports failed tasks whose process was killed, runs that are late or stuck, nights that never started, the end of
 each backfill, changes of production by hand, which it finds in the ledgers, decisions about days, and a night of
-`ratchet run` that asks for a person. Before that it delivers what waits in the outbox. The scheduler's listener starts
-it (`python -m ratchet_airflow.watch.scan`) and asks for each scan.
+`ratchet run` that asks for a person. Once a day it makes the digest of each receiver. Before all that it delivers what
+waits in the outbox. The scheduler's listener starts it (`python -m ratchet_airflow.watch.scan`) and asks for each scan.
 """
 
 import os
@@ -30,6 +30,7 @@ from ratchet_airflow.watch import waiting
 from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, Task, read_dags, read_runs, scheduler_is_alive
 from ratchet_airflow.watch.backfill_summary import summarise
 from ratchet_airflow.watch.decided_days import scan_decided_days
+from ratchet_airflow.watch.digest import scan_digest
 from ratchet_airflow.watch.guard import Guard
 from ratchet_airflow.watch.heartbeat import beat
 from ratchet_airflow.watch.lateness import late_by, stuck_since
@@ -74,6 +75,9 @@ def scan(now: datetime | None = None) -> bool:
             scan_missing_nights(store, read_dags(), runs, now)
     if not reading.failed:
         _scanned[store.uri] = moment
+    with Guard("cannot make the digest"):
+        if not reading.failed:
+            scan_digest(store, read_dags, runs, now)
     active = reading.failed or any(run.state not in ENDED for run in runs)
     with Guard("cannot send the heartbeat"):
         if not reading.failed:
