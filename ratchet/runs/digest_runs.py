@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Literal, get_args
 
 from ratchet.contracts.document import Document
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.masking import mask
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.run_index import IndexedLedger, IndexedRun
@@ -122,5 +123,8 @@ def _why_withheld(store: Store, pipeline: str, run: IndexedRun) -> str:
     made = _registered(store, pipeline, run)
     if made is not None:
         return f"version {made.version}: {made.withheld}"
-    given = answers(store, pipeline, run.run_id)
+    try:
+        given = answers(store, pipeline, run.run_id)
+    except (CorruptArtifact, OtherRelease) as error:
+        return error.cause
     return given[-1].line if given else "it was not registered"

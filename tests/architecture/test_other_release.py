@@ -12,12 +12,14 @@ from ratchet.contracts.errors import CorruptArtifact, OtherRelease, Unavailable
 
 ROOT = Path(__file__).resolve().parents[2]
 WHY = {
+    "plugins/ratchet_airflow/watch/digest.py": "the digest has a line for that pipeline, or begins a day before",
     "plugins/ratchet_airflow/reaper.py": "the container of the run stays",
     "ratchet/cli/stage.py": "says so as the end of the stage",
     "ratchet/outbox/incidents.py": "the incident is left",
     "ratchet/outbox/outbox.py": "the letter is left",
     "ratchet/outbox/spool.py": "what is kept is left",
     "ratchet/runs/compared.py": "`ratchet verify` says that a result was not compared",
+    "ratchet/runs/digest_runs.py": "the digest says that it cannot read the answer",
     "ratchet/runs/history.py": "whether a run is local: no, so its containers are not reaped",
     "ratchet/runs/run_index.py": "pages show the line; of a run of another release none is written for good",
     "ratchet/runtime/blocks.py": "the sum is computed for this night, and not written",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ratchet.contracts import paths
 from ratchet.contracts.request import Outcome, RunKind, RunPlan
 from ratchet.contracts.stages import REGULAR
 from ratchet.runs.answers import record_answer
@@ -79,6 +80,13 @@ def test_what_was_withheld_says_why_and_a_person_who_said_no_is_named(store: Sto
         f"small {DAY - timedelta(days=1)}: withheld: version 7: promotions are held by ada: sale; gain +2 % (+1 % to +3 %); "
         f"{DAY}: withheld: no of ada at 2026-11-21 08:00 UTC: too risky; gain +2 % (+1 % to +3 %)"
     )
+
+
+def test_a_damaged_answer_is_said_and_hides_nothing(store: Store) -> None:
+    ran(store, "r", *judged("promote", "register"))
+    store.create(paths.answer("small", "r", 1), b"{")
+    assert f"{DAY}: withheld: " in str(said(store))
+    assert "approval-1.json" in str(said(store))
 
 
 def test_a_failure_has_its_cause_and_a_verdict_its_gain(store: Store) -> None:

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 from ratchet.contracts import outbox_paths
 from ratchet.contracts.digest_time import DigestDay, DigestTime
 from ratchet.contracts.environment import environment
-from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError, Unavailable
 from ratchet.outbox.deadline import Deadline
 from ratchet.outbox.letter import TAKEN, Letter
 from ratchet.outbox.outbox import utc
@@ -87,6 +87,8 @@ def _look(store: Store, dags: Dags, runs: Sequence[Run], now: datetime, one: Wat
         days = list(waits.refused_days(store, spec, now))
         nights = list(waits.missing_nights(store, one, dags, runs, now))
     except (RatchetError, OSError, ValueError) as error:
+        if isinstance(error, Unavailable) and not isinstance(error, OtherRelease):
+            raise  # the next scan tries again
         unread = f"{spec.name}: cannot be read: {in_one_line(str(error))}"
         return _Pipeline(name=spec.name, to=spec.alerts.to, runs=(), waits=(asked, [unread], []))
     return _Pipeline(name=spec.name, to=spec.alerts.to, runs=recent, waits=(asked, days, nights))

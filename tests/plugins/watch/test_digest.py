@@ -14,6 +14,7 @@ import pytest
 
 from ratchet.contracts import outbox_paths, paths
 from ratchet.contracts.day_record import DayRecord
+from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.judgements import Interval
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome
@@ -281,14 +282,42 @@ def test_an_address_that_is_away_gets_it_later(store: Store, tmp_path: Path, hoo
     assert [body["title"] for body in hook.received] == ["Ratchet: nothing ran"]
 
 
-def test_a_pipeline_that_cannot_be_read_hides_no_other(store: Store, tmp_path: Path, hook: Webhook) -> None:
+class _OfANewerRelease(DayRecord):
+    needs: dict[str, str]
+
+
+NEWER = _OfANewerRelease(day=DAY, action="refuse", source=ROWS, run_id="r", recorded=NOW, needs={"tides": "9.9"})
+
+
+@pytest.mark.parametrize(("text", "why"), [(b"{", "is damaged"), (seal(NEWER), "tides")])
+def test_a_pipeline_that_cannot_be_read_hides_no_other(
+    store: Store, tmp_path: Path, hook: Webhook, text: bytes, why: str
+) -> None:
     pipeline(tmp_path, "fine")
     pipeline(tmp_path, "torn")
     ran(store, tmp_path, "fine", *judged("reject", "register"))
-    store.create(paths.day_record("torn", DAY, 1, "refuse", ROWS), b"{")
+    store.create(paths.day_record("torn", DAY, 1, "refuse", ROWS), text)
     assert scan(store) == 1
     assert hook.received[0]["title"] == "Ratchet: 1 ran, 1 waits for you"
-    assert "torn: cannot be read: " in hook.received[0]["message"]
+    (line,) = (line for line in hook.received[0]["message"].splitlines() if "torn: cannot be read: " in line)
+    assert why in line
+
+
+def test_while_the_store_does_not_answer_none_is_made(
+    store: Store, tmp_path: Path, hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> bytes:
+        raise Unavailable("the bucket does not answer")
+
+    pipeline(tmp_path, "small")
+    ran(store, tmp_path, "small", *judged("reject", "register"))
+    with monkeypatch.context() as fault:
+        fault.setattr(store, "read", away)
+        with pytest.raises(Unavailable):
+            scan(store)
+    assert hook.received == []
+    assert scan(store) == 1
+    assert [body["title"] for body in hook.received] == ["Ratchet: 1 ran"]
 
 
 def test_the_watch_makes_it_in_its_scan_once_it_has_read_the_runs(
