@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from dotenv.parser import Original, parse_stream
+from dotenv.parser import parse_stream
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ratchet.contracts.collection import parse_policy
@@ -17,6 +17,7 @@ from ratchet.contracts.digest_time import parse_digest
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import parse_memory
+from team.env_lines import line_of
 
 _SCHEMES = {
     "database_url": ("postgresql", "postgres"),
@@ -26,8 +27,6 @@ _SCHEMES = {
 }
 _PREFIX = "value error, "
 """Pydantic puts this before the message of a validator."""
-
-
 _OF_CONTAINERS = (
     "store", "data", "source_variables", "gpus", "cache_limit", "operators", "gc",
     "heartbeat_url", "digest", "public_airflow_url", "public_mlflow_url",
@@ -289,12 +288,6 @@ def _parse(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
         else:
             found[_KEYS[name]], places[_KEYS[name]] = value, place
     return found, places, problems
-
-
-def line_of(original: Original) -> int:
-    """The line of a binding; python-dotenv counts from the blank lines before it."""
-    blank = original.string[: len(original.string) - len(original.string.lstrip())]
-    return original.line + blank.count("\n")
 
 
 _WORKER_MIB, _TASK_MIB = 1024, 256

@@ -8,7 +8,8 @@ from dotenv.parser import parse_stream
 from ratchet.contracts.environment import SOURCE_ADDRESSES, SOURCE_SECRETS, is_setting
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.source_names import matches
-from team.settings import Settings, line_of
+from team.env_lines import line_of
+from team.settings import Settings
 
 
 def shell_lines(text: str, settings: Settings) -> str:
