@@ -3,8 +3,8 @@
 It goes out also where nothing ran, so that silence means trouble. What it knew of each run is its event's content, by
 which the next one finds what has changed.
 
-A change here violates the promise of the project when a receiver gets two digests of a day, or none while the watch
-runs, or when a run has ended and no digest says how.
+A change here violates the promise of the project when two watches send one digest, when a receiver gets none while a
+watch runs, or when a run has ended within a week of its start and no digest says how.
 """
 
 from collections.abc import Callable, Mapping, Sequence
