@@ -27,8 +27,8 @@ from ratchet.store.file import FileStore
 
 _EVERY = timedelta(minutes=5)
 _AWAY_ROUNDS = 6  # of five minutes
-_LASTS = 3
-"""Rounds of the watch until an engine is back."""
+_LASTS = 24
+"""Rounds of the watch until an engine is back: two hours."""
 _KILLED = 20
 """One process of so many is killed."""
 _RECEIVER = "oncall"
@@ -190,7 +190,7 @@ def messages_of_a_lost_engine(pipelines: int) -> int:
     with _installation() as (receiver, store, clock):
         for number in range(pipelines):
             _fail(f"p{number}", Unavailable(f"train: the engine at unix:///run/docker.sock is silent since {number} s"))
-        for number in range(2 * _LASTS):
+        for number in range(_LASTS + 3):
             clock.pass_by(_EVERY)
             if number == _LASTS:
                 for one in range(pipelines):

@@ -1,43 +1,31 @@
 """One cause, many pipelines: the first alert goes out at once, the others wait for a summary.
 
 A receiver gets the first alert, one summary after the window, and one message when it is over. While it lasts for
-hours, and others join, there is one more each hour.
+hours, and others join, there is one more each hour. An incident that is over is remembered for a day, so that
+pipelines that recover later are no message each.
 
 A change here violates the promise of the project when an alert is held whose cause no other pipeline has, or when a
 letter goes before a message that names its pipeline is in the outbox.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-
-from pydantic import AwareDatetime
+from collections.abc import Sequence
+from datetime import datetime
 
 from ratchet.contracts import outbox_paths
-from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.paths import last
 from ratchet.outbox.causes import STORE
+from ratchet.outbox.incident import REMEMBERED, Decided, Incident, is_due, is_over, latest, left, of, opened_by
 from ratchet.outbox.letter import Letter
 from ratchet.outbox.outbox import Outbox
 from ratchet.store.documents import read_document
 
 _log = masked_logger("ratchet.alerts")
-WINDOW = timedelta(seconds=60)
-"""After the first alert of a cause, the others within this time are one message."""
-_AGAIN = timedelta(hours=1)
-"""Between two messages about others that still join, and are to be tried again."""
-_FINAL = timedelta(minutes=20)
-"""The same if one of them failed for good: a person may have to act. If no other follows, the end comes first."""
-_QUIET = timedelta(minutes=15)
-"""Without news for so long, a cause is over."""
-_OPEN_QUIET = timedelta(minutes=45)
-"""The same while a stage is yet to be tried again; longer than the longest pause between two tries."""
 _MOST_NAMES = 13
 _FIRST_SUMMARY = 2
 """Its number among the messages: the first alert was one."""
-_NEEDS_A_PERSON = frozenset({"failure", "refused", "missing"})
 _WORDS = {
     "retry": "to be tried again",
     "failure": "failed for good",
@@ -45,42 +33,6 @@ _WORDS = {
     "recovered": "recovered",
     "missing": "not started",
 }
-
-
-class Decided(Document):
-    """A message that is decided and may not be out yet. covers: the events whose letters it replaces."""
-
-    letter: Letter
-    covers: tuple[str, ...]
-    over: bool
-
-
-class Incident(Document):
-    """A cause. members: the last occasion heard of each pipeline. messages: how many went out, the first alert too."""
-
-    receiver: str
-    cause: str
-    reason: str
-    opened: AwareDatetime
-    heard: AwareDatetime
-    said: AwareDatetime
-    messages: int = 1
-    announced: bool = False
-    members: Mapping[str, str] = {}
-    decided: Decided | None = None
-
-
-def opened_by(letter: Letter, now: datetime) -> Incident:
-    """The incident that a first alert makes."""
-    return Incident(
-        receiver=letter.receiver,
-        cause=letter.cause,
-        reason=letter.reason or letter.title,
-        opened=now,
-        heard=now,
-        said=now,
-        members={letter.pipeline: letter.occasion},
-    )
 
 
 def announce_store(outbox: Outbox, receiver: str, since: datetime) -> None:
@@ -95,7 +47,7 @@ def announce_store(outbox: Outbox, receiver: str, since: datetime) -> None:
         said=since,
         announced=True,
     )
-    outbox.store.create(outbox_paths.incident(outbox.installation, receiver, STORE), _bytes(known))
+    _open(outbox, outbox_paths.incident(outbox.installation, receiver, STORE), known)
 
 
 def join(outbox: Outbox, letter: Letter) -> Letter:
@@ -104,19 +56,32 @@ def join(outbox: Outbox, letter: Letter) -> Letter:
         return letter
     key = outbox_paths.incident(outbox.installation, letter.receiver, letter.cause)
     there = outbox.store.head(key)
-    if there is None:
-        first = opened_by(letter, outbox.now())
-        if letter.occasion == "recovered" or outbox.store.create(key, _bytes(first)):
+    known = _read(outbox, key) if there is not None else None
+    if letter.occasion == "recovered":
+        if there is None:
             return letter
-        there = outbox.store.head(key)
-    known = _read(outbox, key)
+    elif there is None or (known is not None and known.closed):
+        if _open(outbox, key, opened_by(letter, outbox.now())):
+            return letter
+        there, known = outbox.store.head(key), _read(outbox, key)  # another process was faster
     if known is None or there is None or {*known.members} == {letter.pipeline}:
         if known is not None and there is not None:
             members = {letter.pipeline: letter.occasion}
-            changed = known.model_copy(update={"members": members, "heard": outbox.now()})
+            until = latest(known.until, [letter])
+            changed = known.model_copy(update={"members": members, "heard": outbox.now(), "until": until})
             outbox.store.replace(key, _bytes(changed), expected=there.etag)
         return letter
     return letter.model_copy(update={"held": True})
+
+
+def _open(outbox: Outbox, key: str, incident: Incident) -> bool:
+    """Store an incident, unless that of its cause is not over. Whether it was stored."""
+    if outbox.store.create(key, _bytes(incident)):
+        return True
+    there, known = outbox.store.head(key), _read(outbox, key)
+    if there is None or known is None or not known.closed:
+        return False
+    return outbox.store.replace(key, _bytes(incident), expected=there.etag)
 
 
 def summarise(outbox: Outbox) -> int:
@@ -130,6 +95,9 @@ def summarise(outbox: Outbox) -> int:
         incident = _read(outbox, entry.key)
         if incident is not None:
             letters = held.pop((incident.receiver, incident.cause), [])
+            if incident.closed:  # the others open the next one
+                held[incident.receiver, incident.cause] = [one for one in letters if one.occasion != "recovered"]
+                letters = [one for one in letters if one.occasion == "recovered"]
             said += _advance(outbox, incident, entry.etag, letters)
     for letter in (one for letters in held.values() for one in letters):
         _let_out(outbox, letter)
@@ -153,10 +121,9 @@ def _advance(outbox: Outbox, incident: Incident, etag: str, letters: Sequence[Le
     new = outbox.post(made.letter.event, b"{}", [made.letter])
     for event in made.covers:
         outbox.finish(made.letter.model_copy(update={"event": event}))
-    if made.over:
-        outbox.store.delete(key)
-    elif (now := outbox.store.head(key)) is not None:
-        outbox.store.replace(key, _bytes(incident.model_copy(update={"decided": None})), expected=now.etag)
+    if (now := outbox.store.head(key)) is not None:
+        done = incident.model_copy(update={"decided": None, "closed": made.over})
+        outbox.store.replace(key, _bytes(done), expected=now.etag)
     return new
 
 
@@ -166,21 +133,23 @@ def _decide(outbox: Outbox, incident: Incident, letters: Sequence[Letter]) -> In
     members = dict(incident.members)
     for letter in sorted(letters, key=lambda letter: letter.made):
         members[letter.pipeline] = letter.occasion
-    heard = max([incident.heard, *(letter.made for letter in letters)])
-    quiet = now - heard
-    last_heard = {*members.values()}
-    enough = WINDOW if last_heard <= {"recovered"} else _OPEN_QUIET if "retry" in last_heard else _QUIET
-    over = quiet >= enough
-    many = incident.announced or incident.messages > 1 or bool(letters)
-    pause = _FINAL if any(letter.occasion in _NEEDS_A_PERSON for letter in letters) else _AGAIN
-    waited = now - incident.opened >= WINDOW if incident.messages == 1 else now - incident.said >= pause
-    if not over and not (letters and waited):
-        return None
     changed = incident.model_copy(
-        update={"members": members, "heard": heard, "said": now, "messages": incident.messages + 1}
+        update={
+            "members": members,
+            "heard": max([incident.heard, *(letter.made for letter in letters)]),
+            "until": latest(incident.until, letters),
+            "said": now,
+            "messages": incident.messages + 1,
+        }
     )
-    if not many:
+    if incident.closed and not letters:
+        return changed if now - incident.said >= REMEMBERED else None
+    over = is_over(changed, now)
+    if not over and not is_due(incident, letters, now):
+        return None
+    if not (incident.announced or incident.messages > 1 or letters):
         return changed
+    over = over or incident.closed
     covers = tuple(letter.event for letter in letters)
     decided = Decided(letter=_message(outbox, changed, over=over), covers=covers, over=over)
     return changed.model_copy(update={"decided": decided})
@@ -197,7 +166,7 @@ def _message(outbox: Outbox, incident: Incident, *, over: bool) -> Letter:
         occasion="incident",
         title=_title(incident, over=over and incident.messages > _FIRST_SUMMARY),
         body=_body(incident, over=over),
-        kind="info" if over and not _left(incident) else "failure",
+        kind="info" if over and not left(incident) else "failure",
         made=incident.said,
         due=incident.said,
     )
@@ -206,14 +175,9 @@ def _message(outbox: Outbox, incident: Incident, *, over: bool) -> Letter:
 def _title(incident: Incident, *, over: bool) -> str:
     number = len(incident.members)
     who = f"{number} pipeline{'' if number == 1 else 's'}"
-    left = _left(incident)
-    how = "" if not over else f"{left} not recovered: " if left else "over: "
+    lacking = left(incident)
+    how = "" if not over else f"{lacking} not recovered: " if lacking else "over: "
     return f"{who}: {how}{incident.reason}"
-
-
-def _left(incident: Incident) -> int:
-    """How many pipelines have not recovered."""
-    return len(incident.members) - len(_of(incident, "recovered"))
 
 
 def _body(incident: Incident, *, over: bool) -> str:
@@ -223,12 +187,14 @@ def _body(incident: Incident, *, over: bool) -> str:
         f"Since: {incident.opened:%Y-%m-%d %H:%M} UTC",
         f"Pipelines: {len(incident.members)}",
         *(f"  {number} {_WORDS.get(occasion, occasion)}" for occasion, number in sorted(counts.items())),
-        *(f"  {_WORDS.get(one, one)}: {names(_of(incident, one))}" for one in sorted(counts)),
+        *(f"  {_WORDS.get(one, one)}: {names(of(incident, one))}" for one in sorted(counts)),
     ]
     if not over:
         lines.append("What to do: remove the cause; what is to be tried again goes on by itself")
     elif counts["failure"] or counts["missing"]:
         lines.append("What to do: clear the runs that failed, or trigger those that did not start")
+    if over and counts["retry"]:
+        lines.append("Those that are to be tried again go on by themselves")
     return "\n".join(lines)
 
 
@@ -236,10 +202,6 @@ def names(found: Sequence[str]) -> str:
     """The first names, and how many others there are."""
     shown = ", ".join(found[:_MOST_NAMES])
     return f"{shown}, and {len(found) - _MOST_NAMES} others" if len(found) > _MOST_NAMES else shown
-
-
-def _of(incident: Incident, occasion: str) -> list[str]:
-    return sorted(name for name, last in incident.members.items() if last == occasion)
 
 
 def _let_out(outbox: Outbox, letter: Letter) -> None:

@@ -23,7 +23,8 @@ class Letter(Document):
     event: the key of the event's own file. receiver: a name of `alerts.to`. kind: of message, for the address. cause:
     what several pipelines may share; letters with the same cause become one message. made: when. due: it is sent no
     sooner. reason: the cause in words. sent: digests of the
-    addresses that have it. held: it waits for the summary of its cause.
+    addresses that have it. held: it waits for the summary of its cause. until: the time until which a stage that is to
+    be tried again may wait.
     """
 
     event: str
@@ -40,6 +41,7 @@ class Letter(Document):
     tries: int = 0
     sent: tuple[str, ...] = ()
     held: bool = False
+    until: AwareDatetime | None = None
 
     def is_old(self, now: datetime) -> bool:
         """Whether it has waited so long that it is given up."""

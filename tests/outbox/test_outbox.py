@@ -27,6 +27,7 @@ class Post:
     def __init__(self, name: str, *addresses: str) -> None:
         self.now, self.there = START, list(addresses)
         self.took: list[tuple[str, str]] = []
+        self.bodies: list[str] = []
         self.away: set[str] = set()
         self.refused: set[str] = set()
         self.lost: list[str] = []
@@ -47,9 +48,18 @@ class Post:
         if address in self.away or letter.title in self.refused:
             return False
         self.took.append((letter.title, address))
+        self.bodies.append(letter.body)
         return True
 
-    def write(self, title: str, *, pipeline: str = "p", occasion: str = "failure", cause: str = "") -> bool:
+    def write(
+        self,
+        title: str,
+        *,
+        pipeline: str = "p",
+        occasion: str = "failure",
+        cause: str = "",
+        waits: timedelta | None = None,
+    ) -> bool:
         """What a callback does: post, and send what is not held."""
         outbox = self.outbox()
         event = paths.alert(pipeline, "r", f"train.{occasion}.{title.replace(' ', '-')}")
@@ -67,6 +77,7 @@ class Post:
                 reason=cause,
                 made=self.now,
                 due=self.now + TAKEN,
+                until=self.now + waits if waits else None,
             ),
         )
         new = outbox.post(event, b"{}", [letter])
@@ -165,6 +176,76 @@ def test_one_cause_of_many_pipelines_is_a_first_alert_a_summary_and_an_end() -> 
         post.watch(timedelta(minutes=5))
     assert post.titles() == ["retry 0", "200 pipelines: engine away", "200 pipelines: 13 not recovered: engine away"]
     assert post.waits() == []
+
+
+@pytest.mark.parametrize(("waits", "hours"), [(None, 4), (timedelta(hours=12), 12)])
+def test_an_outage_is_not_over_while_a_stage_may_wait_for_it(waits: timedelta | None, hours: int) -> None:
+    post = Post(f"long-{hours}", "one")
+    for number in range(60):
+        post.write(f"retry {number}", pipeline=f"p{number:03}", occasion="retry", cause="engine away", waits=waits)
+    for _ in range(hours * 12):
+        post.watch(timedelta(minutes=5))
+    assert post.titles() == ["retry 0", "60 pipelines: engine away"]
+    for number in range(60):  # the engine is back, and the stages end one after the other
+        post.write(f"up {number}", pipeline=f"p{number:03}", occasion="recovered", cause="engine away")
+        post.watch(timedelta(minutes=0.5))
+    for _ in range(12):
+        post.watch(timedelta(minutes=5))
+    assert post.titles() == ["retry 0", "60 pipelines: engine away", "60 pipelines: over: engine away"]
+    assert post.waits() == []
+
+
+def test_who_recovers_after_the_end_was_said_is_no_message_each() -> None:
+    post = Post("after", "one")
+    for number in range(60):
+        post.write(f"retry {number}", pipeline=f"p{number:03}", occasion="retry", cause="engine away")
+    for _ in range(6 * 12):
+        post.watch(timedelta(minutes=5))
+    end = "60 pipelines: 60 not recovered: engine away"
+    assert post.titles() == ["retry 0", "60 pipelines: engine away", end]
+    assert "go on by themselves" in post.bodies[-1]
+    for number in range(60):
+        post.write(f"up {number}", pipeline=f"p{number:03}", occasion="recovered", cause="engine away")
+    post.watch(timedelta(minutes=5))
+    assert post.titles()[3:] == ["60 pipelines: over: engine away"]
+    post.write("again", occasion="retry", cause="engine away")
+    assert post.titles()[4:] == ["again"]  # the next outage is another one
+    for _ in range(30):
+        post.watch(timedelta(hours=1))
+    assert not [*post.store.list(outbox_paths.incidents("here"))]
+
+
+def test_one_that_recovers_after_the_end_waits_an_hour_for_others_that_do_not() -> None:
+    post = Post("trickle", "one")
+    for name in ("a", "b", "c"):
+        post.write(name, pipeline=name, cause="engine away")
+    for _ in range(6):
+        post.watch(timedelta(minutes=5))
+    assert post.titles()[1:] == ["3 pipelines: engine away", "3 pipelines: 3 not recovered: engine away"]
+    post.write("up", pipeline="a", occasion="recovered", cause="engine away")
+    post.watch(timedelta(minutes=59))
+    assert len(post.titles()) == 3
+    post.watch(timedelta(minutes=1))
+    assert post.titles()[3:] == ["3 pipelines: 2 not recovered: engine away"]
+    for _ in range(26):
+        post.watch(timedelta(hours=1))
+    assert not [*post.store.list(outbox_paths.incidents("here"))]
+
+
+def test_an_incident_that_is_over_keeps_no_failure_from_being_said_at_once(tmp_path: Path) -> None:
+    post = Post("reopened", "one")
+    for name in ("a", "b"):
+        post.write(name, pipeline=name, cause=STORE)
+    for _ in range(6):
+        post.watch(timedelta(minutes=5))
+    said = len(post.titles())
+    spool = Spool(tmp_path)
+    spool.store_is_away({"oncall": ["one"]}, lambda *_: True, post.now)
+    spool.store_is_back(post.outbox())  # whoever heard that the store was away hears how it ended
+    post.watch(timedelta(minutes=5))
+    assert len(post.titles()) == said + 1
+    post.write("c", pipeline="c", cause=STORE)
+    assert post.titles()[-1] == "c"
 
 
 def test_one_of_a_kind_is_sent_at_once_and_so_is_what_becomes_of_it() -> None:

@@ -34,7 +34,8 @@ class Alert:
 
     date: the data date, empty if it is not known. decision: what Airflow does next. details: a table, one line for each
     row. link: the task's log. run_link, report: the pages of the run and of its report. shared_cause: what other
-    pipelines may fail from at the same time; empty if it is this pipeline's own.
+    pipelines may fail from at the same time; empty if it is this pipeline's own. waits_until: the time until which the
+    same try waits for what does not answer, in ISO format; empty if it has ended.
     """
 
     occasion: Occasion
@@ -52,6 +53,7 @@ class Alert:
     run_link: str = ""
     report: str = ""
     shared_cause: str = ""
+    waits_until: str = ""
 
     @property
     def title(self) -> str:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from ratchet.contracts.alerts import Alerts, Occasion
 from ratchet.contracts.errors import DataRejected, Preempted
 from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.summaries import judgement, registration
+from ratchet.outbox.outbox import utc
 from ratchet_airflow.alerts import deduplication, unmeasured
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failure_key
@@ -61,7 +63,10 @@ class AlertCallbacks:
         with self._guard():
             where = self._situation(context)
             key = deduplication.retry_key(where, cause_of(error))
-            self._send(make_alert("retry", where, error=error, decision=decision), where, key)
+            outage_s = getattr(getattr(_task(context), "handling", None), "outage_s", 0.0)
+            until = (utc() + timedelta(seconds=outage_s)).isoformat() if outage_s else ""
+            alert = replace(make_alert("retry", where, error=error, decision=decision), waits_until=until)
+            self._send(alert, where, key)
 
     def on_success(self, context: Context) -> None:
         """For on_success_callback: report the recovery of a stage whose failure was sent."""

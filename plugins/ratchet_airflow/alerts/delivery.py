@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -140,6 +141,7 @@ def _letter(alert: Alert, event: str, receiver: str) -> Letter:
         body=alert.body,
         kind=_KINDS.get(alert.occasion, "failure"),
         cause=alert.shared_cause,
+        until=datetime.fromisoformat(alert.waits_until) if alert.waits_until else None,
         reason=alert.cause,
         made=now,
         due=now + TAKEN,

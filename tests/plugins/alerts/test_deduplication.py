@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.errors import DataRejected, OutOfMemory, Preempted, Unavailable
+from ratchet.contracts.stages import StageSettings
 from ratchet.outbox.letter import Letter
 from ratchet.store.opening import open_store
 from ratchet_airflow.alerts.delivery import outbox_of, spool
@@ -142,6 +143,17 @@ def test_the_runs_of_a_backfill_are_logged_and_not_sent(
     callbacks().on_failure(context(DOWN, run_id="backfill__2026-11-20T00:00:00+00:00"))
     assert sent == []
     assert "the database did not answer" in (tmp_path / "alerts.jsonl").read_text()
+
+
+def test_the_letter_of_a_stage_that_waits_says_until_when_it_may(
+    store: Path, monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, str]]
+) -> None:
+    monkeypatch.setattr("ratchet_airflow.alerts.delivery.send", lambda *_: False)
+    settings = StageSettings.model_validate({"timeout": "12h"})
+    callbacks().on_outage(context(DOWN, handling=settings), DOWN, "it waits")
+    ((letter, _),) = outbox_of(open_store(str(store))).waiting()
+    assert letter.until is not None
+    assert timedelta(hours=11, minutes=59) < letter.until - letter.made <= timedelta(hours=12)
 
 
 def test_refused_data_counts_as_a_failure(sent: list[tuple[str, str]]) -> None:
