@@ -19,7 +19,7 @@ from ratchet.contracts.paths import last
 from ratchet.outbox.causes import STORE
 from ratchet.outbox.incident import REMEMBERED, Decided, Incident, is_due, is_over, latest, left, of, opened_by
 from ratchet.outbox.letter import Letter
-from ratchet.outbox.outbox import Outbox
+from ratchet.outbox.outbox import Outbox, Waiting, in_threads
 from ratchet.store.documents import read_document
 
 _log = masked_logger("ratchet.alerts")
@@ -84,13 +84,16 @@ def _open(outbox: Outbox, key: str, incident: Incident) -> bool:
     return outbox.store.replace(key, _bytes(incident), expected=there.etag)
 
 
-def summarise(outbox: Outbox) -> int:
-    """Say what is due of every incident, and let out what is held by none. The number of messages."""
+def summarise(outbox: Outbox) -> list[Waiting]:
+    """Say what is due of every incident, and let out what is held by none. What may be sent then."""
     held: dict[tuple[str, str], list[Letter]] = {}
-    for letter, _ in outbox.waiting():
+    free: list[Waiting] = []
+    for letter, etag in outbox.waiting():
         if letter.held:
             held.setdefault((letter.receiver, letter.cause), []).append(letter)
-    said = 0
+        else:
+            free.append((letter, etag))
+    new: list[Letter] = []
     for entry in list(outbox.store.list(outbox_paths.incidents(outbox.installation))):
         incident = _read(outbox, entry.key)
         if incident is not None:
@@ -98,33 +101,33 @@ def summarise(outbox: Outbox) -> int:
             if incident.closed:  # the others open the next one
                 held[incident.receiver, incident.cause] = [one for one in letters if one.occasion != "recovered"]
                 letters = [one for one in letters if one.occasion == "recovered"]
-            said += _advance(outbox, incident, entry.etag, letters)
+            new += _advance(outbox, incident, entry.etag, letters)
     for letter in (one for letters in held.values() for one in letters):
-        _let_out(outbox, letter)
-    return said
+        new += _let_out(outbox, letter)
+    entries = [outbox.store.head(outbox.key(letter)) for letter in new]
+    return free + outbox.read(entry for entry in entries if entry is not None)
 
 
-def _advance(outbox: Outbox, incident: Incident, etag: str, letters: Sequence[Letter]) -> bool:
-    """Decide on a message, and carry out what is decided. Each step may be done again after a kill."""
+def _advance(outbox: Outbox, incident: Incident, etag: str, letters: Sequence[Letter]) -> list[Letter]:
+    """Decide on a message, and carry out what is decided; the message. Each step may be done again after a kill."""
     key = outbox_paths.incident(outbox.installation, incident.receiver, incident.cause)
     if incident.decided is None:
         decided = _decide(outbox, incident, letters)
         if decided is None:
-            return False
+            return []
         if not outbox.store.replace(key, _bytes(decided), expected=etag):
-            return False  # another watch decides
+            return []  # another watch decides
         incident = decided
     made = incident.decided
     if made is None:  # over, and there is nothing to say
         outbox.store.delete(key)
-        return False
-    new = outbox.post(made.letter.event, b"{}", [made.letter])
-    for event in made.covers:
-        outbox.finish(made.letter.model_copy(update={"event": event}))
+        return []
+    outbox.post(made.letter.event, b"{}", [made.letter])
+    in_threads(lambda event: outbox.finish(made.letter.model_copy(update={"event": event})), made.covers)
     if (now := outbox.store.head(key)) is not None:
         done = incident.model_copy(update={"decided": None, "closed": made.over})
         outbox.store.replace(key, _bytes(done), expected=now.etag)
-    return new
+    return [made.letter]
 
 
 def _decide(outbox: Outbox, incident: Incident, letters: Sequence[Letter]) -> Incident | None:
@@ -204,13 +207,14 @@ def names(found: Sequence[str]) -> str:
     return f"{shown}, and {len(found) - _MOST_NAMES} others" if len(found) > _MOST_NAMES else shown
 
 
-def _let_out(outbox: Outbox, letter: Letter) -> None:
-    """The incident that held it has ended: it is the first of the next one."""
+def _let_out(outbox: Outbox, letter: Letter) -> list[Letter]:
+    """The incident that held it has ended: it is the first of the next one. The letter, unless that holds it."""
     entry = outbox.store.head(outbox.key(letter))
     if entry is None:
-        return
+        return []
     free = join(outbox, letter.model_copy(update={"held": False}))
     outbox.store.replace(entry.key, free.model_dump_json().encode(), expected=entry.etag)
+    return [] if free.held else [free]
 
 
 def _read(outbox: Outbox, key: str) -> Incident | None:

@@ -7,16 +7,18 @@ A change here violates the promise of the project when an event can be claimed w
 letter goes before each address has it, or when two processes send one letter at the same time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from ratchet.contracts import outbox_paths
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.contracts.masking import masked_logger
 from ratchet.outbox.letter import TAKEN, Letter, address_digest, delay
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
 from ratchet.store.documents import read_document
 
 _log = masked_logger("ratchet.alerts")
@@ -25,12 +27,23 @@ Addresses = Callable[[str], list[str] | None]
 Send = Callable[[Letter, str], bool]
 """Sends a letter to an address; whether it took it. Does not raise."""
 
+Waiting = tuple[Letter, str]
+"""A letter that waits, with its etag."""
+_THREADS = 8
+One, Made = TypeVar("One"), TypeVar("Made")
+
 Clock = Callable[[], datetime]
 
 
 def utc() -> datetime:
     """Now."""
     return datetime.now(UTC)
+
+
+def in_threads(do: Callable[[One], Made], each: Iterable[One]) -> list[Made]:
+    """What it makes of each, several at a time: a store may take long to answer."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(do, list(each)))
 
 
 @dataclass(kw_only=True)
@@ -70,25 +83,39 @@ class Outbox:
         """Where a letter waits."""
         return outbox_paths.letter(self.installation, letter.receiver, letter.event)
 
-    def waiting(self) -> Iterator[tuple[Letter, str]]:
+    def waiting(self) -> list[Waiting]:
         """Each letter that waits, with its etag."""
-        for entry in list(self.store.list(outbox_paths.letters(self.installation))):
-            try:
-                yield read_document(self.store, entry.key, Letter), entry.etag
-            except FileNotFoundError:
-                continue  # another process has sent it meanwhile
-            except (OtherRelease, CorruptArtifact) as error:
-                _log.warning("alerts: the letter is left: %s", error)
+        return self.read(self.store.list(outbox_paths.letters(self.installation)))
 
-    def deliver_due(self, *, until: Callable[[], bool] = lambda: False) -> int:
-        """Send every letter that is due, until there is no time left; how many were sent."""
-        sent = 0
-        for letter, etag in sorted(self.waiting(), key=lambda pair: (pair[0].due, pair[0].made)):
-            if until():
-                break
+    def read(self, entries: Iterable[Entry]) -> list[Waiting]:
+        """Those that are letters, several at a time."""
+        return [found for found in in_threads(self._read, entries) if found is not None]
+
+    def _read(self, entry: Entry) -> Waiting | None:
+        try:
+            return read_document(self.store, entry.key, Letter), entry.etag
+        except FileNotFoundError:
+            return None  # another process has sent it meanwhile
+        except (OtherRelease, CorruptArtifact) as error:
+            _log.warning("alerts: the letter is left: %s", error)
+            return None
+
+    def deliver_due(self, waits: Iterable[Waiting] | None = None, *, until: Callable[[], bool] = lambda: False) -> int:
+        """Send every letter that is due, at least one, until there is no time left; how many were sent.
+
+        waits: what waits, if it was read a moment ago.
+        """
+        sent, looked = 0, False
+        known = self.waiting() if waits is None else waits
+        for letter, etag in sorted(known, key=lambda pair: (pair[0].due, pair[0].made)):
             if letter.held or letter.due > self.now():
                 continue
-            if self._gone(letter) or self._is_away(letter):
+            if looked and until():
+                break
+            if self._is_away(letter):
+                continue
+            looked = True
+            if self._gone(letter):
                 continue
             taken = letter.model_copy(update={"due": self.now() + TAKEN})
             if self.store.replace(self.key(letter), _bytes(taken), expected=etag):

@@ -89,8 +89,7 @@ class Post:
         """A scan of the watch, some time later."""
         self.now += after
         outbox = self.outbox()
-        summarise(outbox)
-        outbox.deliver_due()
+        outbox.deliver_due(summarise(outbox))
 
     def titles(self) -> list[str]:
         return [title for title, _ in self.took]

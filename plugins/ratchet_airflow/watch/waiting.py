@@ -39,11 +39,15 @@ def open_outbox(deadline: Deadline, now: Clock = utc) -> Store | None:
 
 
 def deliver(store: Store, deadline: Deadline, now: Clock = utc) -> int:
-    """Sum up what many pipelines met, and send what is due, while there is time. How many letters were sent."""
+    """Sum up what many pipelines met, and send what is due, while there is time. How many letters were sent.
+
+    deadline: its seconds are for sending alone. However long the store takes for the letters, some of them go.
+    """
     outbox = outbox_of(store, now)
     try:
-        summarise(outbox)
-        return outbox.deliver_due(until=lambda: deadline.over)
+        waits = summarise(outbox)
+        sending = Deadline(deadline.seconds)
+        return outbox.deliver_due(waits, until=lambda: sending.over)
     except (RatchetError, OSError) as error:
         _log.warning("alerts: cannot send what waits in the outbox: %s", error)
         return 0

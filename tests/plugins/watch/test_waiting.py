@@ -22,6 +22,7 @@ from ratchet_airflow.watch import waiting
 from ratchet_airflow.watch.airflow_runs import Backfill, Run
 from ratchet_airflow.watch.scan import scan
 from tests.plugins.webhook import Webhook
+from tests.store_calls import counted_calls
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -94,6 +95,28 @@ def test_a_logger_is_as_it_was_after_two_threads_were_silent_at_once() -> None:
     assert logger.level > logging.CRITICAL
     second.close()
     assert logger.level == before
+
+
+@pytest.mark.parametrize("seconds", [60.0, 0.0])
+def test_many_letters_are_read_once_before_the_first_is_sent_and_at_least_one_is(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, now, reads = open_store(settings.read().store), datetime.now(UTC), list[int]()
+    for number in range(40):
+        letter = Letter(
+            event=f"runs/p/r/alerts/{number}", receiver="mlops", pipeline="p", occasion="failure", title=str(number),
+            body="a", kind="failure", made=now, due=now,
+        )  # fmt: skip
+        assert outbox_of(store).post(letter.event, b"{}", [letter])
+    with counted_calls(monkeypatch) as calls:
+
+        def count(*_: object) -> bool:
+            reads.append(calls.count("read"))
+            return True
+
+        monkeypatch.setattr("ratchet_airflow.alerts.delivery.send", count)
+        assert waiting.deliver(store, Deadline(seconds)) == (40 if seconds else 1)
+    assert reads[0] <= 40 + 1  # what is taken may be read once more
 
 
 def test_what_waits_is_sent_before_the_runs_are_read(hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
