@@ -20,7 +20,7 @@ from ratchet.outbox.causes import STORE
 from ratchet.outbox.incident import REMEMBERED, Decided, Incident, is_due, is_over, latest, left, of, opened_by
 from ratchet.outbox.letter import Letter
 from ratchet.outbox.outbox import Outbox, Waiting, in_threads
-from ratchet.store.documents import read_document
+from ratchet.store.documents import read_document, replace_document
 
 _log = masked_logger("ratchet.alerts")
 _MOST_NAMES = 13
@@ -69,7 +69,7 @@ def join(outbox: Outbox, letter: Letter) -> Letter:
             members = {letter.pipeline: letter.occasion}
             until = latest(known.until, [letter])
             changed = known.model_copy(update={"members": members, "heard": outbox.now(), "until": until})
-            outbox.store.replace(key, _bytes(changed), expected=there.etag)
+            replace_document(outbox.store, key, changed, expected=there.etag)
         return letter
     return letter.model_copy(update={"held": True})
 
@@ -115,7 +115,7 @@ def _advance(outbox: Outbox, incident: Incident, etag: str, letters: Sequence[Le
         decided = _decide(outbox, incident, letters)
         if decided is None:
             return []
-        if not outbox.store.replace(key, _bytes(decided), expected=etag):
+        if not replace_document(outbox.store, key, decided, expected=etag):
             return []  # another watch decides
         incident = decided
     made = incident.decided
@@ -126,7 +126,7 @@ def _advance(outbox: Outbox, incident: Incident, etag: str, letters: Sequence[Le
     in_threads(lambda event: outbox.finish(made.letter.model_copy(update={"event": event})), made.covers)
     if (now := outbox.store.head(key)) is not None:
         done = incident.model_copy(update={"decided": None, "closed": made.over})
-        outbox.store.replace(key, _bytes(done), expected=now.etag)
+        replace_document(outbox.store, key, done, expected=now.etag)
     return [made.letter]
 
 
@@ -213,7 +213,7 @@ def _let_out(outbox: Outbox, letter: Letter) -> list[Letter]:
     if entry is None:
         return []
     free = join(outbox, letter.model_copy(update={"held": False}))
-    outbox.store.replace(entry.key, free.model_dump_json().encode(), expected=entry.etag)
+    outbox.replace(free, expected=entry.etag)
     return [] if free.held else [free]
 
 

@@ -7,6 +7,7 @@ A change here violates the promise of the project when an event can be claimed w
 letter goes before each address has it, or when two processes send one letter at the same time.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,9 +18,10 @@ from typing import TypeVar
 from ratchet.contracts import outbox_paths
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.contracts.masking import masked_logger
+from ratchet.contracts.stored import read_stored, with_unknown
 from ratchet.outbox.letter import TAKEN, Letter, address_digest, delay
 from ratchet.store.base import Entry, Store
-from ratchet.store.documents import read_document
+from ratchet.store.documents import read_document, replace_document
 
 _log = masked_logger("ratchet.alerts")
 Addresses = Callable[[str], list[str] | None]
@@ -30,7 +32,8 @@ Send = Callable[[Letter, str], bool]
 Waiting = tuple[Letter, str]
 """A letter that waits, with its etag."""
 _THREADS = 8
-One, Made = TypeVar("One"), TypeVar("Made")
+One = TypeVar("One")
+Made = TypeVar("Made")
 
 Clock = Callable[[], datetime]
 
@@ -118,7 +121,7 @@ class Outbox:
             if self._gone(letter):
                 continue
             taken = letter.model_copy(update={"due": self.now() + TAKEN})
-            if self.store.replace(self.key(letter), _bytes(taken), expected=etag):
+            if self.replace(taken, expected=etag):
                 sent += self.deliver(taken)
         return sent
 
@@ -158,6 +161,14 @@ class Outbox:
         self.store.create(outbox_paths.sent(letter.event, letter.receiver), b"{}")
         self.store.delete(self.key(letter))
 
+    def replace(self, letter: Letter, *, expected: str) -> bool:
+        """Store a changed letter, with what only a newer release knows of it; whether no other process was faster."""
+        try:
+            return replace_document(self.store, self.key(letter), letter, expected=expected)
+        except (OtherRelease, CorruptArtifact) as error:
+            _log.warning("alerts: the letter is left: %s", error)
+            return False
+
     def _gone(self, letter: Letter) -> bool:
         """Whether it was sent already, by a process that was killed before it took the letter out."""
         if self.store.head(outbox_paths.sent(letter.event, letter.receiver)) is None:
@@ -174,8 +185,12 @@ class Outbox:
     def _set_aside(self, letter: Letter) -> None:
         """Keep it among those that reached nobody."""
         place = outbox_paths.given_up(self.installation, letter.pipeline, letter.receiver, letter.event)
-        self.store.create(place, _bytes(letter))
-        self.store.delete(self.key(letter))
+        with suppress(FileNotFoundError, OtherRelease, CorruptArtifact):
+            written = self.store.read(self.key(letter))
+            before = read_stored(Letter, written, where=f"{self.store.uri}/{self.key(letter)}")
+            whole = with_unknown(before, json.loads(written), letter)
+            self.store.create(place, json.dumps(whole, ensure_ascii=False).encode())
+            self.store.delete(self.key(letter))
 
     def _postpone(self, letter: Letter, *, give_up: bool) -> None:
         """Try it again later, or never if it is old. give_up: whether each address that lacks it was asked now."""
@@ -191,7 +206,7 @@ class Outbox:
         with suppress(RatchetError):
             entry = self.store.head(self.key(letter))
             if entry is not None:
-                self.store.replace(entry.key, _bytes(letter), expected=entry.etag)
+                self.replace(letter, expected=entry.etag)
 
 
 def undelivered(store: Store, installation: str, pipeline: str) -> list[Letter]:

@@ -1,5 +1,6 @@
 """The outbox with a clock that the test moves."""
 
+import json
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -310,6 +311,59 @@ def test_a_letter_of_a_newer_release_is_read() -> None:
     post.away = set()
     post.watch(timedelta(minutes=30))
     assert post.titles() == ["a"]
+
+
+def _add(store: MemoryStore, key: str) -> None:
+    """As a newer release writes it."""
+    entry = store.head(key)
+    assert entry is not None
+    newer = json.loads(store.read(key)) | {"thread": "1234.5"}
+    assert store.replace(key, json.dumps(newer).encode(), expected=entry.etag)
+
+
+def _has(store: MemoryStore, prefix: str) -> list[bool]:
+    return [json.loads(store.read(entry.key)).get("thread") == "1234.5" for entry in [*store.list(prefix)]]
+
+
+def test_a_letter_keeps_what_only_a_newer_release_knows_until_it_is_given_up() -> None:
+    post = Post("newer-letter", "one")
+    post.away = {"one"}
+    post.write("a")
+    ((letter, _),) = post.outbox().waiting()
+    _add(post.store, post.outbox().key(letter))
+    post.watch(timedelta(minutes=30))
+    ((letter, _),) = post.outbox().waiting()
+    assert letter.tries == 2
+    assert _has(post.store, outbox_paths.letters("here")) == [True]
+    post.watch(LIMIT)
+    assert post.waits() == []
+    assert _has(post.store, outbox_paths.undelivered("here")) == [True]
+
+
+def test_an_incident_keeps_what_only_a_newer_release_knows() -> None:
+    post = Post("newer-incident", "one")
+    post.write("a", pipeline="a", occasion="retry", cause="disk")
+    incidents = outbox_paths.incidents("here")
+    _add(post.store, outbox_paths.incident("here", "oncall", "disk"))
+    post.write("a again", pipeline="a", cause="disk")
+    assert _has(post.store, incidents) == [True]
+    post.write("b", pipeline="b", cause="disk")
+    post.watch(timedelta(minutes=2))
+    assert post.titles() == ["a", "a again", "2 pipelines: disk"]
+    assert _has(post.store, incidents) == [True]
+
+
+def test_a_letter_that_is_let_out_keeps_what_only_a_newer_release_knows() -> None:
+    post = Post("newer-held", "one")
+    for name in ("a", "b"):
+        post.write(name, pipeline=name, cause="disk")
+    held = next(letter for letter, _ in post.outbox().waiting() if letter.held)
+    _add(post.store, post.outbox().key(held))
+    for entry in [*post.store.list(outbox_paths.incidents("here"))]:
+        post.store.delete(entry.key)
+    outbox = post.outbox()
+    assert [letter.title for letter, _ in summarise(outbox)] == ["b"]
+    assert _has(post.store, outbox_paths.letters("here")) == [True]
 
 
 def test_a_letter_that_is_always_refused_holds_no_other_and_alone_is_given_up() -> None:
