@@ -111,14 +111,14 @@ class Records:
                     self.findings.rest.append(Wholes(_BUILDS, "its result is gone", entry, ()))
 
     def of_alerts(self, stay: set[str]) -> None:
-        """stay: runs that stay."""
-        listed = self.store.list(paths.alerts(self.pipeline))
+        """stay: runs that stay. Others are about no run, as those of a missing night: these are not sent again."""
+        days, listed = self.policy.runs, self.store.list(paths.alerts(self.pipeline))
         for run_id, group in groupby(listed, key=lambda entry: entry.key.split("/")[2]):
             files = tuple(group)
-            if run_id in stay or any(map(self.is_young, files)):
-                self.findings.keep("alerts", "its run stays", files)
+            if run_id in stay or any(self.age(entry) <= days for entry in files):
+                self.findings.keep("alerts", f"its run stays, or one of them is of the last {days} days", files)
             else:
-                self.findings.rest.append(Wholes("alerts", "its run is gone", None, files))
+                self.findings.rest.append(Wholes("alerts", f"older than {days} days", None, files))
 
     def of_leases(self, leases: tuple[Entry, ...]) -> None:
         """A lease is written every few seconds while its holder lives."""

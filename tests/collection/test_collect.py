@@ -77,6 +77,20 @@ def test_runs_within_the_days_and_the_last_ones_stay_whole_and_others_keep_their
     village.check()
 
 
+def test_alerts_that_are_about_no_run_stay_as_long_as_records_of_runs(village: Village) -> None:
+    """As of a DAG that is paused: without them, it would be reported again after each collection."""
+    about = [paths.alert(NAME, f"{of}-{NAME}", "event") for of in ("production", "night", "days")]
+    for key in about:
+        village.store.create(key, b"{}")
+    nights(village, 3)
+    village.clock.days += POLICY.runs - 4
+    village.collect()
+    assert {*about} <= {entry.key for entry in village.store.list(paths.alerts(NAME))}
+    village.clock.days += 2
+    village.collect()
+    assert not {*about} & {entry.key for entry in village.store.list(paths.alerts(NAME))}
+
+
 def test_what_the_ledger_names_stays_for_ever_also_what_a_rollback_may_go_back_to(village: Village) -> None:
     first, second, *_ = nights(village, 6)
     village.promote(first)

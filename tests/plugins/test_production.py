@@ -1,7 +1,7 @@
 """The DAGs that change production by hand."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -204,6 +204,9 @@ def test_each_change_by_hand_is_reported_once_whoever_made_and_whoever_noticed_i
     monkeypatch.setenv("RATCHET_PIPELINES", str(tmp_path / "pipelines"))
     assert watch.scan_ledgers(shop.store) == 0  # what nights promoted is no change by hand
     rollback(shop.store, "shop", by="ben@laptop", because="clicks fell")
+    long_after = datetime.now(UTC) + timedelta(days=8)
+    assert watch.scan_ledgers(shop.store, long_after) == 0  # no news, as in the copy of a store
+    watch._read.clear()
     assert watch.scan_ledgers(shop.store) == 1
     assert watch.scan_ledgers(shop.store) == 0
     operator = ProductionOperator(task_id="hold", verb="hold")
