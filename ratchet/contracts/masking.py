@@ -83,16 +83,22 @@ class Mask:
 
     def _named(self, name: str, value: Any) -> Any:
         """A value of an object; its name may say that it is a secret."""
-        if isinstance(value, str) and mask(f'"{name}": "x"') != f'"{name}": "x"':
-            return MASK
-        return self._value(value)
+        return MASK if isinstance(value, str) and _names_secret(name) else self._value(value)
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {self.text(name): self._named(name, inside) for name, inside in value.items()}
+            is_variable = any(
+                name.lower() in {"name", "key"} and _names_secret(inside) for name, inside in value.items()
+            )
+            named = {name: "secret" if is_variable and name.lower() == "value" else name for name in value}
+            return {self.text(name): self._named(named[name], inside) for name, inside in value.items()}
         return [self._value(inside) for inside in value] if isinstance(value, list) else value
+
+
+def _names_secret(name: object) -> bool:
+    return isinstance(name, str) and mask(f'"{name}": "x"') != f'"{name}": "x"'
 
 
 def _forms(secret: str) -> set[str]:

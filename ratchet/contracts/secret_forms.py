@@ -21,7 +21,8 @@ _NAME = rf"""(?:
     (?:password|passwd|passphrase|passcode|secret){_PLACES}[\w-]{{0,30}}+
   | (?<![a-z])pwd
   | (?:(?<![a-z])|(?<=db)|(?<=user))pass(?={_Q}|[ ]?=)
-  | (?:api|access|account|private|signing|encryption|fernet|shared|auth|master)[_-]?(?:access[_-]?)?key(?:[_-]?id)?
+  | (?:api|access|account|private|signing|encryption|fernet|shared|auth|master|routing|integration)[_-]?
+    (?:access[_-]?)?key(?:[_-]?id)?
   | (?<![a-z])(?:credential|signature|sig)(?={_Q}|[ ]?=)
   | sharedaccesssignature
   | (?-i:(?<=[A-Z0-9]_)(?<!PRIMARY_)(?<!FOREIGN_)(?<!SORT_)(?<!PARTITION_)KEY)(?==)
@@ -52,6 +53,13 @@ _TOKENS = (
 
 _AUTHORIZATION = rf"authorization(?:{_Q})?[ \t]{{0,5}}[:=,][ \t]{{0,5}}(?:b?{_Q})?"
 _SCHEME = r"(?:bearer|basic|token|apikey|negotiate)[ \t]"
+_KEY = rf"{_Q}[\w-]{{1,40}}{_Q}\s{{0,20}}:"
+"""The key of an object, before its value."""
+_INSIDE = r"(?:(?!(?P=end))(?:\\.|[^\\\n]))"
+"""A letter of a text in quotes."""
+_TO_P = r"""(?:(?![\s"'](?-i:-p))[^\n]){0,300}[\s"'](?-i:-p)"""
+_USER = r"""[\s"'](?:-u|--(?:proxy-)?user(?!-))"""
+"""The text up to the first flag with a password, and a flag with a login."""
 _NAMES = ("pass", "pwd", "secret", "key", "credential", "sig", "token")
 
 
@@ -105,6 +113,52 @@ FORMS: tuple[Form, ...] = (
         ("cookie",),
     ),
     Form(r"""(\b(?:bearer|basic)[ \t]{1,5})(?=[^\s"']{0,100}[0-9=])[\w.~+/=-]{10,}""", ("bearer", "basic")),
+    # an object with a name and a value, as in lists of variables, and the same in YAML
+    Form(
+        rf"""({_NAME}{_Q},\s{{0,40}}(?:{_KEY}\s{{0,20}}{_Q}[^"'\\\n]{{0,100}}{_Q},\s{{0,40}}){{0,2}}
+        {_Q}value{_Q}\s{{0,20}}:\s{{0,20}}(?P<end>{_Q}))(?!\*\*\*|\$\{{\w{{1,80}}\}}(?P=end)){_INSIDE}+""",
+        ("value",),
+    ),
+    Form(
+        rf"""({_Q}value{_Q}\s{{0,20}}:\s{{0,20}}(?P<end>{_Q}))(?!\*\*\*|\$\{{\w{{1,80}}\}}(?P=end)){_INSIDE}{{1,2000}}+
+        (?=(?P=end),\s{{0,40}}{_Q}(?:name|key){_Q}\s{{0,20}}:\s{{0,20}}{_Q}[\w./-]{{0,60}}?{_NAME}{_Q})""",
+        ("value",),
+    ),
+    Form(
+        rf"""({_NAME}(?:{_Q})?[ \t]{{0,20}}\n[ \t]{{0,40}}value[ \t]{{0,20}}:[ \t]{{1,20}}+)
+        (?!\*\*\*|{_Q}?\$\{{\w{{1,80}}\}}{_Q}?\s)[^\n]+""",
+        ("value",),
+    ),
+    # a value in the line after its name, alone in it
+    Form(
+        rf"""({_NAME}(?:{_Q})?[ \t]{{0,20}}:[ \t]{{0,20}}\r?\n[ \t]{{0,40}}+)
+        (?!-[ ]|["']|[\w.-]{{1,60}}(?::(?:\s|$)|=[^=\s])){_PROSE}\S+(?=[ \t]{{0,20}}$)""",
+        _NAMES,
+        re.MULTILINE,
+    ),
+    # the same in braces, as ODBC has it, and in an address inside another one
+    Form(r"((?:pwd|password|passwd)[ ]{0,5}=[ ]{0,5}\{)(?!\*\*\*)(?:[^}\n]|\}\})+", ("={", "= {")),
+    Form(
+        rf"""({_NAME}(?:%22)?+(?:%20)?+%3[AD](?:%20)?+(?:%22)?+)(?!\*\*\*)(?:(?!%2[26]|%3B)[^\s"'<>&;])+""",
+        ("%3d", "%3a"),
+    ),
+    Form(r"""([?&]code=)(?!\*\*\*)[^\s"'<>),&]{8,}""", ("code=",)),
+    # logins of programs, and of addresses that Go has for MySQL
+    Form(rf"""(\b(?:mysql|mariadb){_TO_P})(?![-*])[^\s"',\\]+""", ("-p",)),
+    Form(
+        rf"""(\b(?:sshpass|(?:docker|podman|helm)[ ][^\n]{{0,40}}?login)\b{_TO_P}(?:{_Q},)?[ ]{{0,5}}(?:{_Q})?)
+        (?![-*])[^\s"',\\]+""",
+        ("sshpass", "login"),
+    ),
+    Form(
+        rf"""(\b(?:curl|wget)\b(?:(?!{_USER})[^\n]){{0,300}}{_USER}(?:{_Q},)?[ =]{{0,5}}(?:{_Q})?[^\s:"']{{1,100}}:)
+        (?!\*\*\*)[^\s"']+""",
+        ("curl", "wget"),
+    ),
+    Form(
+        r"""((?<![\w.+-])[\w.+-]{1,100}+:)(?!\*\*\*@)[^\s"'<>]{1,400}?(?=@(?:tcp|udp|unix)\()""",
+        ("@tcp(", "@udp(", "@unix("),
+    ),
     # a block of YAML
     Form(
         rf"""({_NAME}(?:{_Q})?[ \t]{{0,20}}:[ \t]{{0,20}}[|>][+-]?[ \t]{{0,20}}\n[ \t]{{1,40}}+)(?!\*\*\*)[^\n]+
@@ -113,9 +167,9 @@ FORMS: tuple[Form, ...] = (
     ),
     # a name and its value in quotes, which may be the argument of a call, or a list
     Form(
-        rf"""({_NAME}(?:(?:{_Q})?\s{{0,20}}(?:=>|[:=])\s{{0,20}}|{_Q},[ ]{{0,5}}|(?<=password)[ ](?='))
+        rf"""({_NAME}(?:(?:{_Q})?\s{{0,20}}(?:=>|[:=])\s{{0,20}}|{_Q},[ ]{{0,5}}(?!{_KEY})|(?<=password)[ ](?='))
         (?:[a-z_][\w.]{{0,40}}\()?[bur]{{0,2}}(?P<end>{_Q}))(?!\*\*\*|\$\{{\w{{1,80}}\}}(?P=end))
-        (?:(?!(?P=end))(?:\\.|[^\\\n]))+""",
+        {_INSIDE}+""",
         _NAMES,
     ),
     Form(rf"({_NAME}(?:{_Q})?\s{{0,20}}[:=]\s{{0,20}}\[)(?!\*\*\*)[^\]\n]+", _NAMES),

@@ -29,7 +29,7 @@ def secrets_of(sources: Iterable[Source], files: Mapping[str, bytes]) -> set[str
     found = {value for content in files.values() for value in _values(content.decode("utf-8", "replace"))}
     read = {name for one in sources if not isinstance(one, FilesSource) for name in VARIABLE.findall(one.uri)}
     for name, value in os.environ.items():
-        if (name in read and not _is_shown(name, value)) or (_SECRET_NAME.search(name) and not value.startswith("/")):
+        if (name in read and not _is_shown(name, value)) or (_SECRET_NAME.search(name) and not _is_a_file(value)):
             found.update((value, *value.splitlines()))
         found.update(password for _, password in _LOGIN.findall(value))
     return found
@@ -54,6 +54,11 @@ def _values(content: str) -> Iterator[str]:
         if separator and _SECRET_SETTING.search(name):
             yield value.strip()
             yield value.strip().replace("%%", "%")
+
+
+def _is_a_file(value: str) -> bool:
+    """Whether a value is the path of a file. A key may begin with a slash, too."""
+    return value.startswith("/") and os.access(value, os.F_OK)
 
 
 def _is_shown(name: str, value: str) -> bool:

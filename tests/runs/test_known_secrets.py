@@ -1,6 +1,7 @@
 """No secret of a stage is in a line that has been masked, in whatever form it was printed."""
 
 import json
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -51,20 +52,22 @@ def test_what_holds_no_secret_is_the_same_line() -> None:
     assert Mask(["hunter2!"]).line(line) is line
 
 
-def test_the_secrets_are_those_of_the_files_the_source_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_secrets_are_those_of_the_files_the_source_and_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name, value in {
         "SHOP_USER": "shopkeeper", "SHOP_LOGIN": "open sesame", "GITHUB_TOKEN": "ghp_12345", "PLACE": "/data",
         "SIGNING_KEY": "first line\nsecond line", "METADATA_CONN": "postgresql://airflow:s3cret@db/airflow",
-        "SSH_KEY": "/home/me/.ssh/id", "EDITOR": "emacs",
+        "SSH_KEY": f"{tmp_path}", "EDITOR": "emacs", "AWS_SECRET_ACCESS_KEY": "/kQ9xEXAMPLE",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     found = secrets_of(
         [FILES, SQL], {"aws-credentials": AWS, "mlflow-credentials": MLFLOW, "environment.json": b'{"A": "from file"}'}
     )
     expected = {"shopkeeper", "open sesame", "ghp_12345", "second line", "s3cret", "AKIAEXAMPLE", "abc/def+ghi==",
-                "50% off!", "from file"}  # fmt: skip
+                "50% off!", "from file", "/kQ9xEXAMPLE"}  # fmt: skip
     assert expected <= found
-    assert not found & {"/data", "emacs", "/home/me/.ssh/id"}
+    assert not found & {"/data", "emacs", f"{tmp_path}"}
     assert "/data" not in secrets_of([FILES], {})
 
 
