@@ -9,6 +9,10 @@ from ratchet.contracts.document import Document
 _PAIR = re.compile(r"([a-z]+)=(\d{1,6})")
 _WORDS = frozenset({"weekly", "images"})
 _ALLOWED = "weekly, images, results=DAYS, runs=DAYS, last=RUNS and grace=DAYS, with commas between them"
+LEAST_RESULTS = 8
+"""A day more than the question of `register.promote: approve` waits for its answer."""
+_WHY = {"results": ": a night may wait 7 days for its answer, and registers its results then"}
+"""Why a number is too small, where that is not plain."""
 
 
 class Policy(Document):
@@ -16,7 +20,9 @@ class Policy(Document):
 
     weekly: bool = Field(default=False, description="Whether the DAG ratchet-gc deletes, once a week.")
     images: bool = Field(default=False, description="Whether stage images of the engine go that no run needs.")
-    results: int = Field(30, ge=2, description="Days for which a run keeps its results whole, with its logs.")
+    results: int = Field(
+        30, ge=LEAST_RESULTS, description="Days for which a run keeps its results whole, with its logs."
+    )
     runs: int = Field(730, ge=2, description="Days for which the records of a run stay: plan, outcomes, pages, alerts.")
     last: int = Field(14, ge=1, description="The newest runs of a pipeline, which stay whole at any age.")
     grace: int = Field(7, ge=2, description="Days for which every object stays, whatever names it.")
@@ -36,7 +42,8 @@ def parse_policy(value: object) -> object:
         policy = Policy.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ValueError(f"{first['loc'][0]}={first['input']}: {first['msg'].lower()}") from None
+        name = str(first["loc"][0])
+        raise ValueError(f"{name}={first['input']}: {first['msg'].lower()}{_WHY.get(name, '')}") from None
     if not policy.grace <= policy.results <= policy.runs:
         days = f"grace={policy.grace}, results={policy.results}, runs={policy.runs}"
         raise ValueError(f"{days}: allowed are grace <= results <= runs")

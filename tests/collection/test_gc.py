@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts import paths
+from ratchet.contracts.collection import LEAST_RESULTS
 from ratchet.contracts.errors import Unavailable
 from ratchet.store.file import FileStore
 from ratchet.store.opening import open_store
@@ -123,3 +124,9 @@ def test_a_kill_at_a_deletion_leaves_only_what_is_whole_or_what_nobody_finds(vil
     left = json.loads(ratchet("gc", "--store", str(village.folder), "--json", environment=SETTINGS).out)
     assert not any(one["goes"] for one in left)
     assert open_store(str(village.folder)).head(village.manifests("run-1")["train"]) is not None
+
+
+def test_results_stay_longer_than_a_question_may_wait_for_its_answer() -> None:
+    from ratchet_airflow.approval import WAIT
+
+    assert timedelta(days=LEAST_RESULTS) > WAIT

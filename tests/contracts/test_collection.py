@@ -13,7 +13,7 @@ from ratchet.contracts.collection import Policy, parse_policy
         ("images, weekly", Policy(weekly=True, images=True)),
         ("results=60, last=3", Policy(results=60, last=3)),
         ("weekly,results=30,runs=730,last=14,grace=7", Policy(weekly=True)),
-        ("grace=2,results=2,runs=2", Policy(grace=2, results=2, runs=2)),
+        ("grace=2,results=8,runs=8", Policy(grace=2, results=8, runs=8)),
     ],
 )
 def test_a_policy_is_its_defaults_and_what_is_given(text: str, policy: Policy) -> None:
@@ -29,7 +29,8 @@ def test_a_policy_is_its_defaults_and_what_is_given(text: str, policy: Policy) -
         ("results=-1", "'results=-1' is none of"),
         ("grace=1", "grace=1: input should be greater than or equal to 2"),
         ("last=0", "last=0: input should be greater"),
-        ("results=3", "grace=7, results=3, runs=730: allowed are grace <= results <= runs"),
+        ("results=7", "results=7: input should be greater than or equal to 8: a night may wait 7 days for its answer"),
+        ("grace=20,results=10", "grace=20, results=10, runs=730: allowed are grace <= results <= runs"),
         ("runs=20", "grace=7, results=30, runs=20: allowed"),
     ],
 )
