@@ -54,7 +54,10 @@ class Runs:
 
 
 def read_runs(store: Store, pipeline: str, policy: Policy, now_ns: int) -> Runs:
-    """All runs. Raises CorruptArtifact if a plan cannot be read, and where there is none at all."""
+    """All runs; none of a pipeline that has only marks of dates, as where its first run ended before its plan.
+
+    Raises CorruptArtifact if a plan cannot be read, and where there is none at all.
+    """
     listed = store.list(paths.runs(pipeline))
     files = {run_id: tuple(group) for run_id, group in groupby(listed, key=lambda entry: entry.key.split("/")[2])}
     begun = {
@@ -63,6 +66,8 @@ def read_runs(store: Store, pipeline: str, policy: Policy, now_ns: int) -> Runs:
         for entry in entries
         if entry.key == paths.plan(pipeline, run_id)
     }
+    if not files and next(iter(store.list(paths.published(pipeline))), None) is None:
+        return Runs(planned=(), unplanned={})
     if not begun:
         raise CorruptArtifact(
             f"{pipeline} has no plan of a run, so nobody can say what its results are for",

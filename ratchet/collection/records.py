@@ -75,9 +75,12 @@ class Records:
         return stay
 
     def _of_dates(self, stay: set[str]) -> None:
-        """That of the newest date stays: a change of production by hand is in office from that date on."""
+        """That of the newest date stays: a change of production by hand is in office from that date on.
+
+        Without a run there is no production.
+        """
         marks = list(self.store.list(paths.nights(self.pipeline)))
-        newest = max((paths.night_date(entry.key) for entry in marks), default=None)
+        newest = max((paths.night_date(entry.key) for entry in marks), default=None) if stay else None
         for entry in marks:
             if paths.last(entry.key) in stay or self.is_young(entry) or paths.night_date(entry.key) == newest:
                 self.findings.keep(_NIGHTS, "its run stays, or it is the newest date", [entry])

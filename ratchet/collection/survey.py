@@ -75,7 +75,8 @@ def _mark(
     for run, keys in named(store, [run for run in runs.planned if run.why]):
         for key in keys:
             marks.keep(key, run.why)
-    _keep_for_the_next_night(store, pipeline, policy, now_ns, runs, marks)
+    if runs.planned:
+        _keep_for_the_next_night(store, pipeline, policy, now_ns, runs, marks)
     marks.keep_younger(now_ns - policy.grace * DAY_NS, f"younger than {policy.grace} days")
     marks.follow()
     marks.follow_superseded(now_ns - policy.results * DAY_NS)

@@ -245,6 +245,23 @@ def test_sums_of_the_window_stay_when_the_newest_runs_are_a_few_of_a_narrow_wind
     assert village.store.head(made.key) is None
 
 
+def test_a_pipeline_of_which_only_a_mark_is_there_holds_up_no_other(village: Village) -> None:
+    """As where its first run could not be planned, and it was never tried again."""
+    village.store.create(paths.night("tried-once", FIRST, "a-run"), b"")
+    village.night(code="old")
+    nights(village, 2)
+    found = village.collect()
+    assert [one.unchecked or one.left for one in found] == ["", "", ""]
+    assert [entry.key for entry in village.store.list(paths.nights("tried-once"))] != []
+    village.clock.days += 60
+    nights(village, 3)
+    found = village.collect()
+    assert [one.unchecked or one.left for one in found] == ["", "", ""]
+    assert {"marks of dates", "bundles"} <= kinds(found)
+    assert [entry.key for entry in village.store.list(paths.nights("tried-once"))] == []
+    assert [one.pipeline for one in village.collect()] == [NAME, ""]
+
+
 def test_an_engine_that_cannot_be_asked_for_its_images_is_said_and_the_rest_is_collected(
     village: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
