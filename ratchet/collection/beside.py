@@ -9,6 +9,7 @@ from collections.abc import Collection
 from ratchet.collection.findings import Collected, Sum, Sums
 from ratchet.contracts.errors import RatchetError
 from ratchet.runners.stage_images import StageImages
+from ratchet.runs.jobs import store_label
 from ratchet.tracking.trainings import Trainings
 
 _IMAGES, _TRAININGS = "images of the engine here", "trainings in MLflow"
@@ -34,15 +35,16 @@ def collect_images(unneeded: Collection[str], *, apply: bool) -> Collected:
 
 
 def collect_trainings(
-    uri: str, pipelines: Collection[str], runs: Collection[str], before_ms: int, *, apply: bool
+    uri: str, store: str, pipelines: Collection[str], runs: Collection[str], before_ms: int, *, apply: bool
 ) -> Collected:
-    """runs: those whose records stay. before_ms: trainings that began later stay, in milliseconds since 1970.
+    """store: its URI; trainings of other stores are left alone, and those without the tag of one.
 
+    runs: those whose records stay. before_ms: trainings that began later stay, in milliseconds since 1970.
     MLflow keeps what is deleted until `mlflow gc` drops it.
     """
     goes, stays = _sums(), _sums()
     try:
-        trainings = Trainings(uri)
+        trainings = Trainings(uri, store=store_label(store))
         for training in (one for pipeline in pipelines for one in trainings.of(pipeline)):
             if training.run_id in runs or training.begun_ms > before_ms:
                 why = "its run stays, or it is young"

@@ -147,7 +147,8 @@ class Collector:
             yield collect_images(self._plans.gone_images - self._plans.images - roots.images, apply=self._apply)
         if (self._tracking_uri or "").startswith(("http://", "https://")):
             before_ms = (self._now_ns - self._policy.grace * DAY_NS) // 10**6
-            yield collect_trainings(str(self._tracking_uri), known, self._plans.runs, before_ms, apply=self._apply)
+            uri, store = str(self._tracking_uri), self._store.uri
+            yield collect_trainings(uri, store, known, self._plans.runs, before_ms, apply=self._apply)
 
 
 def _waits(seen: Survey) -> str:

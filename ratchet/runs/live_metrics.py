@@ -23,6 +23,7 @@ from ratchet.contracts.request import RunPlan
 from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.runners.following import LeftRunning
 from ratchet.runs.events import Event
+from ratchet.runs.jobs import store_label
 from ratchet.runs.work import OnEvent
 from ratchet.tracking.live_run import LiveRun, Point
 from ratchet.tracking.wandb_run import WandbRun
@@ -83,7 +84,9 @@ def _trackers(plan: RunPlan, stage: Stage, on_event: OnEvent) -> "dict[str, Call
     training = f"{plan.run_id} {stage}"
     uri = plan.tracking_uri or ""
     if uri.startswith(("http://", "https://")):
-        found["MLflow"] = partial(LiveRun, uri, pipeline=plan.spec.name, training=training)
+        found["MLflow"] = partial(
+            LiveRun, uri, pipeline=plan.spec.name, training=training, store=store_label(plan.store)
+        )
     settings = environment()
     if is_in_wandb():
         if find_spec("wandb") is None:

@@ -8,6 +8,7 @@ from ratchet.contracts.errors import Unavailable
 from ratchet.tracking.rest import RestClient
 
 TAG = "ratchet.training"
+STORE_TAG = "ratchet.store"
 _MOST_METRICS = 1000
 """In one request, by MLflow's limits."""
 
@@ -33,10 +34,14 @@ class LiveRun:
     perhaps another error.
     """
 
-    def __init__(self, uri: str, *, pipeline: str, training: str) -> None:
-        """training: what the run is named and found by, such as `<run id> train`."""
+    def __init__(self, uri: str, *, pipeline: str, training: str, store: str) -> None:
+        """training: what the run is named, such as `<run id> train`. store: the label of its store.
+
+        It is found by both: several stores may have one server.
+        """
         self._client = RestClient(uri)
         self._experiment, self._training = experiment_of(pipeline), training.replace("'", "")
+        self._store = store
         self._id: str | None = None
 
     def write(self, points: Sequence[Point]) -> None:
@@ -59,7 +64,7 @@ class LiveRun:
     def _find(self) -> str:
         if self._id is None:
             experiment = self._experiment_id()
-            condition = f"tags.`{TAG}` = '{self._training}'"
+            condition = f"tags.`{TAG}` = '{self._training}' and tags.`{STORE_TAG}` = '{self._store}'"
             asked = {"experiment_ids": [experiment], "filter": condition, "max_results": 1}
             found = (self._client.ask("POST", "/runs/search", asked) or {}).get("runs")
             self._id = self._go_on(found[0]["info"]) if found else self._create(experiment)
@@ -76,7 +81,7 @@ class LiveRun:
             "experiment_id": experiment,
             "run_name": self._training,
             "start_time": int(time.time() * 1000),
-            "tags": [{"key": TAG, "value": self._training}],
+            "tags": [{"key": TAG, "value": self._training}, {"key": STORE_TAG, "value": self._store}],
         }
         answer = self._client.ask("POST", "/runs/create", asked)
         if answer is None:

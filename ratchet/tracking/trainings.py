@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ratchet.tracking.live_run import TAG, experiment_of
+from ratchet.tracking.live_run import STORE_TAG, TAG, experiment_of
 from ratchet.tracking.rest import RestClient
 
 _PAGE = 1000
@@ -19,10 +19,11 @@ class Training:
 
 
 class Trainings:
-    """Those of one server. Every call raises Unavailable if it does not answer."""
+    """Those of one store on one server. Every call raises Unavailable if it does not answer."""
 
-    def __init__(self, uri: str) -> None:
-        self._client = RestClient(uri)
+    def __init__(self, uri: str, *, store: str) -> None:
+        """store: the label of the store whose trainings they are; others may be on the server, too."""
+        self._client, self._store = RestClient(uri), store
 
     def of(self, pipeline: str) -> Iterator[Training]:
         """Those of a pipeline that were not deleted."""
@@ -31,7 +32,7 @@ class Trainings:
         while page is not None and experiment is not None:
             asked = {
                 "experiment_ids": [experiment["experiment"]["experiment_id"]],
-                "filter": f"tags.`{TAG}` LIKE '%'",
+                "filter": f"tags.`{TAG}` LIKE '%' and tags.`{STORE_TAG}` = '{self._store}'",
                 "run_view_type": "ACTIVE_ONLY",
                 "max_results": _PAGE,
                 **({"page_token": page} if page else {}),
