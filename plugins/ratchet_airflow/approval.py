@@ -174,7 +174,8 @@ def _keep_answer(context: Context, event: Mapping[str, Any]) -> None:
 def _kept_answer(context: Context) -> dict[str, Any] | None:
     """An answer that was not recorded, as Airflow gave it; None where there is none, and after a clear."""
     states = context.get("task_state_store")
-    of_tries, kept = (states.get(_ANSWER) if states is not None else None) or (None, None)
+    found: Any = states.get(_ANSWER) if states is not None else None
+    of_tries, kept = found or (None, None)
     if kept is None or of_tries != context["ti"].max_tries:
         return None
     return {**kept, "responded_at": datetime.fromisoformat(kept["responded_at"])}
