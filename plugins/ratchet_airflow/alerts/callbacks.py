@@ -41,7 +41,9 @@ class AlertCallbacks:
             retries = getattr(_task(context), "retries", None)
             # A person who clears a task raises max_tries. The try before may then have ended well.
             if (now.try_number or 1) > 1 and now.max_tries == retries:
-                self._report_retry(now.previous_try(), None)
+                before, history = now.previous_try(), AlertHistory()
+                if not _ended_with_an_alert(before, history):
+                    self._report_retry(before, None, history)
 
     def on_failure(self, context: Context) -> None:
         """For on_failure_callback."""
@@ -56,7 +58,7 @@ class AlertCallbacks:
     def on_retry(self, context: Context) -> None:
         """For on_retry_callback."""
         with self._guard():
-            self._report_retry(self._situation(context), context.get("exception"))
+            self._report_retry(self._situation(context), context.get("exception"), AlertHistory())
 
     def on_outage(self, context: Context, error: BaseException, decision: str) -> None:
         """For a try that waits for what does not answer: report the cause, once. decision: what happens next."""
@@ -163,12 +165,15 @@ class AlertCallbacks:
             alert = make_alert("failure", run, cause=causes.get(str(reason), f"Airflow reports {reason}"))
             self._send(alert, run, failure_key(run))
 
-    def _report_retry(self, where: Situation, error: BaseException | None) -> None:
-        history = AlertHistory()
-        if not history.add(where, deduplication.end_key(where)) or isinstance(error, Preempted):
-            return  # this try was reported before; or it saved its work and resumes, and nothing failed
-        key = deduplication.retry_key(where, cause_of(error))
-        self._send(make_alert("retry", where, error=error), where, key, history)
+    def _report_retry(self, where: Situation, error: BaseException | None, history: AlertHistory) -> None:
+        """Its end is on record once its letters are: what is killed in between is reported by the next try."""
+        end = deduplication.end_key(where)
+        if history.has(where, end):
+            return
+        if not isinstance(error, Preempted):  # that one saved its work and resumes, and nothing failed
+            key = deduplication.retry_key(where, cause_of(error))
+            self._send(make_alert("retry", where, error=error), where, key, history)
+        history.add(where, end)
 
     def _send(self, alert: Alert, where: Situation, key: str, history: AlertHistory | None = None) -> None:
         send_once(alert, where, key, self.alerts, history or AlertHistory())
@@ -182,6 +187,12 @@ class AlertCallbacks:
             yield
         except Exception:  # noqa: BLE001 - an alert that cannot be made must not fail a task, whatever the reason
             _log.exception("cannot make the alert about %s", self.pipeline)
+
+
+def _ended_with_an_alert(where: Situation, history: AlertHistory) -> bool:
+    """Whether the end of a try was reported by a process that was killed before it put the end on record."""
+    sent = history.alerts(where, (deduplication.RETRY,))
+    return any(alert.get("attempt") == where.attempt and not alert.get("waits_until") for alert in sent)
 
 
 def _task(context: Context) -> object:

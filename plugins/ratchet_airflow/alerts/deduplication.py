@@ -69,6 +69,10 @@ class AlertHistory:
         """Store an event without an alert. Whether it is new; False if some process has stored it before."""
         return self._ask(lambda: self.store.create(event_of(where, key), b"{}"), otherwise=True)
 
+    def has(self, where: Situation, key: str) -> bool:
+        """Whether some process has stored an event."""
+        return self._ask(lambda: self.store.head(event_of(where, key)) is not None, otherwise=False)
+
     def alerts(self, where: Situation, names: Sequence[str]) -> list[dict[str, str]]:
         """The alerts about a stage under these event names, of all its tries, oldest first."""
         return self._ask(lambda: self._alerts(where, names), otherwise=[])

@@ -81,6 +81,38 @@ def test_a_killed_try_is_reported_by_the_next_one(sent: list[tuple[str, str]]) -
     assert sent == [("retry", "1 of 3")]
 
 
+class _Killed(BaseException):
+    """Nothing of a process goes on after it, as after a kill."""
+
+
+@pytest.mark.parametrize(
+    ("name", "in_the_next_try"),
+    [("send_once", False), ("AlertHistory.add", False), ("AlertHistory.add", True)],
+    ids=["before the letters", "after the letters", "before the next try's own mark"],
+)
+def test_a_callback_that_is_killed_loses_no_alert(
+    name: str, in_the_next_try: bool, sent: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise _Killed
+
+    call, given = (callbacks().on_start, None) if in_the_next_try else (callbacks().on_retry, DOWN)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"ratchet_airflow.alerts.callbacks.{name}", killed)
+        with pytest.raises(_Killed):
+            call(context(given, try_number=2 if in_the_next_try else 1))
+    callbacks().on_start(context(None, try_number=2))
+    assert sent == [("retry", "1 of 3")]
+    callbacks().on_success(context(None, try_number=2))
+    assert sent[1:] == [("recovered", "2 of 3")]
+
+
+def test_a_try_that_waited_and_was_killed_then_is_reported_by_the_next(sent: list[tuple[str, str]]) -> None:
+    callbacks().on_outage(context(DOWN, handling=StageSettings()), DOWN, "it waits")
+    callbacks().on_start(context(None, try_number=2))
+    assert sent == [("retry", "1 of 3")] * 2
+
+
 def test_the_first_try_and_one_after_a_person_cleared_the_task_report_nothing(sent: list[tuple[str, str]]) -> None:
     callbacks().on_start(context(None))
     callbacks().on_start(context(None, try_number=2, max_tries=3))
