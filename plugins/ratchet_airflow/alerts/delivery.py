@@ -70,7 +70,7 @@ def send_once(alert: Alert, where: Situation, key: str, alerts: Alerts, history:
         return _keep(alert, event, content, letters)
     if is_new:
         record(alert)
-        _deliver(history, [letter for letter in posted if not letter.held])
+    _deliver(history, [letter for letter in posted if not letter.held])  # whoever claimed the event meanwhile
     return is_new
 
 

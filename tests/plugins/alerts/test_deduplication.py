@@ -1,5 +1,6 @@
 """Each event is reported once, even if several processes notice it."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from ratchet.contracts.errors import DataRejected, OutOfMemory, Preempted, Unavailable
 from ratchet.contracts.stages import StageSettings
 from ratchet.outbox.letter import Letter
+from ratchet.outbox.outbox import Outbox
 from ratchet.store.opening import open_store
 from ratchet_airflow.alerts.delivery import outbox_of, spool
 from tests.plugins.alerts.callback_context import NIGHT, callbacks, context
@@ -57,6 +59,20 @@ def test_of_many_that_notice_at_once_one_reports(sent: list[tuple[str, str]]) ->
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: callbacks().on_failure(context(DOWN, try_number=3)), range(16)))
     assert len(sent) == 1
+
+
+def test_a_process_sends_its_letter_if_another_claims_the_event_meanwhile(
+    sent: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Outbox.post
+
+    def slower(outbox: Outbox, event: str, content: bytes, letters: Sequence[Letter]) -> bool:
+        real(outbox, event, content, letters)
+        return False
+
+    monkeypatch.setattr(Outbox, "post", slower)
+    callbacks().on_failure(context(DOWN, try_number=3))
+    assert sent == [("failure", "3 of 3")]
 
 
 def test_a_cause_that_comes_again_is_silent_until_the_stage_is_given_up(sent: list[tuple[str, str]]) -> None:
