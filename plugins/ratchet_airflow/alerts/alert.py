@@ -80,9 +80,14 @@ class Alert:
         return "\n".join(f"{name}: {value}" for name, value in lines if value)
 
 
+def plain(text: str) -> str:
+    """Text without secrets, and without what UTF-8 cannot write, such as a part of a file's name that is not text."""
+    return mask(text).encode("utf-8", "replace").decode()
+
+
 def excerpt(lines: tuple[str, ...]) -> tuple[str, ...]:
     """The last lines of a log, short and without secrets."""
-    return tuple(mask(line.rstrip())[:_MAX_LINE] for line in lines[-MAX_LINES:])
+    return tuple(plain(line.rstrip())[:_MAX_LINE] for line in lines[-MAX_LINES:])
 
 
 def _block(lines: tuple[str, ...]) -> str:

@@ -99,12 +99,13 @@ def _keep(alert: Alert, event: str, content: bytes, letters: list[Letter]) -> bo
     away = [letter.model_copy(update={"cause": STORE}) if letter.cause else letter for letter in letters]
     try:
         is_new = spool().keep(event, content, away)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         _log.warning("alerts: cannot keep an alert in %s (%s); sending it", spool().folder, error)
-        is_new = True
+        record(alert)
         for letter in letters:
             for address in addresses(letter.receiver) or ():
                 Deadline(CALLBACK_S).call(partial(send, letter, address))
+        return True
     if is_new:
         record(alert)
     return is_new

@@ -6,7 +6,7 @@ from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.masking import mask
 from ratchet.outbox.causes import shared_cause as shared_cause_of
-from ratchet_airflow.alerts.alert import Alert, excerpt
+from ratchet_airflow.alerts.alert import Alert, excerpt, plain
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.retries import decision as retry_decision
 
@@ -41,11 +41,11 @@ def make_alert(
         date=where.date,
         run_id=where.run_id,
         attempt=where.attempt,
-        cause=mask(cause if cause is not None else cause_of(error)),
-        decision=mask(next_step(occasion, error, where) if decision is None else decision),
+        cause=plain(cause if cause is not None else cause_of(error)),
+        decision=plain(next_step(occasion, error, where) if decision is None else decision),
         last_lines=excerpt(tuple(str(line) for line in getattr(error, "last_lines", ()))),
-        details=tuple(map(mask, details)),
-        remedy=mask(remedy if remedy is not None else _remedy(occasion, error)),
+        details=tuple(map(plain, details)),
+        remedy=plain(remedy if remedy is not None else _remedy(occasion, error)),
         link=where.link,
         run_link=where.run_link,
         report=report,
@@ -58,7 +58,7 @@ def _shared(occasion: Occasion, where: Situation, error: BaseException | None, c
     if occasion in {"failure", "retry"} and cause is None:
         if error is None or not _is_away(error):
             return ""
-        return shared_cause_of(mask(cause_of(error)), pipeline=where.pipeline, store=mask(environment().store or ""))
+        return shared_cause_of(plain(cause_of(error)), pipeline=where.pipeline, store=mask(environment().store or ""))
     return occasion if occasion in {"late", "stuck", "missing"} else ""
 
 

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
+from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.errors import DataRejected, Preempted, RatchetError, Unavailable
+from ratchet_airflow.alerts.alert import Alert
+from ratchet_airflow.alerts.deduplication import AlertHistory
+from ratchet_airflow.alerts.delivery import send_once
+from ratchet_airflow.alerts.situation import Situation
 from tests.plugins.alerts.callback_context import LINK, RUN_LINK, callbacks, context
 from tests.plugins.alerts.mail import Mailbox
 from tests.plugins.webhook import Webhook
@@ -223,6 +228,29 @@ def test_a_log_that_cannot_be_written_stops_no_delivery(
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
     callbacks().on_failure(context(DataRejected("no rows")))
     assert len(hook.received) == 1
+
+
+def test_a_cause_that_is_not_text_is_sent_all_the_same(
+    hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
+    error = Unavailable("orders/caf\udce9.csv: does not answer", remedy="look at caf\udce9.csv")
+    error.last_lines = ("reads caf\udce9.csv",)  # type: ignore[attr-defined] # as above
+    callbacks().on_failure(context(error))
+    (received,) = hook.received
+    assert received["message"].count("caf?.csv") == 3
+    assert "caf?.csv" in log.read_text()
+
+
+def test_an_alert_that_no_file_can_hold_is_in_the_log(
+    hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
+    monkeypatch.delenv("RATCHET_STORE")
+    alert = Alert(occasion="failure", pipeline="p", stage="train", date="", run_id="r", cause="caf\udce9")
+    where = Situation(pipeline="p", run_id="r")
+    assert send_once(alert, where, "k", Alerts(to=("ml-ops",)), AlertHistory())
+    assert len(log.read_text().splitlines()) == 1
 
 
 def test_a_callback_without_a_context_fails_nothing(log: Path) -> None:
