@@ -14,6 +14,7 @@ from ratchet.contracts.collection import Policy
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.stages import STAGES, TRAININGS
 from ratchet.store.base import Entry, Store
+from ratchet.store.checkpoint_folder import ORIGIN
 
 _RUNS, _LOGS, _NIGHTS, _BUILDS = "records of runs", "logs of runs", "marks of dates", "marks of builds"
 
@@ -88,7 +89,7 @@ class Records:
                 self.findings.rest.append(Wholes(_NIGHTS, "its run is gone", entry, ()))
 
     def of_checkpoints(self, working: frozenset[str]) -> None:
-        """working: stages that run now, and may read any checkpoint."""
+        """working: stages that run now, and may read any checkpoint. One that begins later writes its origin again."""
         for stage in sorted(TRAININGS):
             listed = self.store.list(paths.checkpoints(self.pipeline, stage))
             kind = f"checkpoints of {stage}"
@@ -100,7 +101,9 @@ class Records:
                     self.findings.keep(kind, self.young, files)
                 else:
                     gone = f"its training has not gone on for {self.policy.grace} days"
-                    self.findings.checkpoints.append(Wholes(kind, gone, None, tuple(files)))
+                    origin = next((entry for entry in files if paths.last(entry.key) == ORIGIN), None)
+                    others = tuple(entry for entry in files if entry is not origin)
+                    self.findings.checkpoints.append(Wholes(kind, gone, origin, others))
 
     def of_builds(self, published: set[str]) -> None:
         """published: the prefixes of results that stay. The newest mark of a stage says what has changed since."""

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from typing_extensions import override
+
 from ratchet.contracts import paths
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.contracts.fingerprint import differences
@@ -20,7 +22,7 @@ from ratchet.store.base import Store
 from ratchet.store.documents import read_document
 from ratchet.store.lease import holder_of
 
-_ORIGIN = "origin.json"
+ORIGIN = "origin.json"
 _MOST_READ = 20
 """Folders that are looked at to say why a training begins with step 0."""
 _SHOWN = 3
@@ -93,6 +95,14 @@ class StoreCheckpointFolder(ReadFolder):
             self._begin_to_write()
             self._store.upload(path, f"{self._prefix}/{name}")
 
+    @override
+    def names(self) -> Iterable[str]:
+        """List all files; none of what a collection deletes, which begins with the origin.
+
+        The origin is written again before, so that a collection that saw it as old leaves the folder alone.
+        """
+        return super().names() if self._has_origin or self._renew_origin() else ()
+
     def remove(self, name: str) -> None:
         """Remove a file if it exists. Raises RatchetError if another attempt holds the lease."""
         self._check_lease()
@@ -111,7 +121,7 @@ class StoreCheckpointFolder(ReadFolder):
         request = self._request
         root = paths.checkpoints(request.spec.name, request.stage)
         origins = sorted(
-            (entry for entry in self._store.list(root) if paths.last(entry.key) == _ORIGIN),
+            (entry for entry in self._store.list(root) if paths.last(entry.key) == ORIGIN),
             key=lambda entry: entry.modified_ns,
             reverse=True,
         )
@@ -134,10 +144,23 @@ class StoreCheckpointFolder(ReadFolder):
     def _begin_to_write(self) -> None:
         self._check_lease()
         if not self._has_origin:
-            request = self._request
-            origin = CheckpointOrigin(run_id=request.run_id, data_date=request.data_date, parts=request.parts)
-            self._replace(_ORIGIN, origin.model_dump_json().encode())
+            self._replace(ORIGIN, self._origin())
             self._has_origin = True
+
+    def _renew_origin(self) -> bool:
+        """Whether there was one, and nobody deleted it meanwhile."""
+        key = f"{self._prefix}/{ORIGIN}"
+        entry = self._store.head(key)
+        if entry is None:
+            return False
+        self._check_lease()
+        self._has_origin = self._store.replace(key, self._origin(), expected=entry.etag)
+        return self._has_origin
+
+    def _origin(self) -> bytes:
+        request = self._request
+        origin = CheckpointOrigin(run_id=request.run_id, data_date=request.data_date, parts=request.parts)
+        return origin.model_dump_json().encode()
 
     def _check_lease(self) -> None:
         request = self._request
@@ -171,7 +194,7 @@ def delete_checkpoints(store: Store, pipeline: str, run_id: str, result: StageRe
 def _run_of(store: Store, folder: str) -> str | None:
     """The run that wrote a folder, if that is known."""
     try:
-        return read_document(store, f"{folder}/{_ORIGIN}", CheckpointOrigin).run_id
+        return read_document(store, f"{folder}/{ORIGIN}", CheckpointOrigin).run_id
     except (FileNotFoundError, CorruptArtifact, OtherRelease):
         return None
 

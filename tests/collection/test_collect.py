@@ -165,6 +165,28 @@ def test_a_checkpoint_stays_while_its_stage_may_run_and_parts_too(village: Villa
     village.check()
 
 
+def test_checkpoints_stay_of_a_training_that_begins_again_while_they_are_deleted(village: Village) -> None:
+    nights(village, 1)
+    village.crash(FIRST)
+    village.clock.days += 4
+    before = [entry.key for entry in village.store.list("checkpoints")]
+    origin = next(key for key in before if key.endswith("/origin.json"))
+
+    def begin_again() -> None:
+        """As `StoreCheckpointFolder.names` does."""
+        entry = village.store.head(origin)
+        assert entry is not None
+        assert village.store.replace(origin, b'{"again": 1}', expected=entry.etag)
+
+    with village.meanwhile(1, begin_again, "delete"):
+        found = village.collect()
+    assert [entry.key for entry in village.store.list("checkpoints")] == before
+    assert sum(each.objects for one in found for (kind, _), each in one.goes.items() if "checkpoints" in kind) == 0
+    village.clock.days += 4
+    assert "checkpoints of train" in kinds(village.collect())
+    assert list(village.store.list("checkpoints")) == []
+
+
 def test_files_of_an_attempt_under_way_stay_however_old_they_are(village: Village) -> None:
     nights(village, 1)
     village.crash(FIRST)

@@ -131,6 +131,7 @@ class Village:
         """An attempt leaves a file, and a checkpoint, and is never heard of again."""
         Transaction(self.store, paths.published(NAME, "train", digest(f"{day}".encode())), "dead").add_bytes("w", b"x")
         place = paths.checkpoints(NAME, "train", digest(b"key"), digest(f"{day}".encode()))
+        self.store.create(f"{place}/origin.json", b"{}")
         self.store.create(f"{place}/step-1.safetensors", b"weights")
         self.store.create(f"{place}/step-1.json", b"{}")
 

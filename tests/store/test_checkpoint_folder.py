@@ -68,6 +68,19 @@ def test_a_training_reads_the_folders_of_those_that_compute_the_same(store: Stor
     assert [name for name in other.names() if name.endswith(".json")] == ["origin.json", "step-0000000007.json"]
 
 
+def test_who_lists_its_checkpoints_writes_their_origin_again_and_reads_none_without_it(
+    store: Store, shop: Shop
+) -> None:
+    names = {*save(store, request(shop)).names()}
+    (seen,) = [entry for entry in store.list("checkpoints") if entry.key.endswith("/origin.json")]
+    assert {*folder_of(store, request(shop)).names()} == names
+    now = store.head(seen.key)
+    assert now is not None
+    assert now.modified_ns > seen.modified_ns  # a collection deletes it only as it saw it
+    store.delete(seen.key)
+    assert list(folder_of(store, request(shop)).names()) == []
+
+
 def test_a_published_training_leaves_none_of_its_run_and_keeps_those_of_another_run(store: Store, shop: Shop) -> None:
     mine = request(shop, accumulation="2")
     save(store, mine)
