@@ -1,0 +1,68 @@
+"""Alerts that are about no run, checkpoints that are read meanwhile, and a pipeline without a plan."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ratchet.contracts import paths
+from tests.collection.test_collect import kinds, nights
+from tests.collection.village import FIRST, NAME, POLICY, Village
+
+
+@pytest.fixture
+def village() -> Iterator[Village]:
+    with Village() as made:
+        yield made
+
+
+def test_alerts_that_are_about_no_run_stay_as_long_as_records_of_runs(village: Village) -> None:
+    """As of a DAG that is paused: without them, it would be reported again after each collection."""
+    about = [paths.alert(NAME, f"{of}-{NAME}", "event") for of in ("production", "night", "days")]
+    for key in about:
+        village.store.create(key, b"{}")
+    nights(village, 3)
+    village.clock.days += POLICY.runs - 4
+    village.collect()
+    assert {*about} <= {entry.key for entry in village.store.list(paths.alerts(NAME))}
+    village.clock.days += 2
+    village.collect()
+    assert not {*about} & {entry.key for entry in village.store.list(paths.alerts(NAME))}
+
+
+def test_checkpoints_stay_of_a_training_that_begins_again_while_they_are_deleted(village: Village) -> None:
+    nights(village, 1)
+    village.crash(FIRST)
+    village.clock.days += 4
+    before = [entry.key for entry in village.store.list("checkpoints")]
+    origin = next(key for key in before if key.endswith("/origin.json"))
+
+    def begin_again() -> None:
+        """As `StoreCheckpointFolder.names` does."""
+        entry = village.store.head(origin)
+        assert entry is not None
+        assert village.store.replace(origin, b'{"again": 1}', expected=entry.etag)
+
+    with village.meanwhile(1, begin_again, "delete"):
+        found = village.collect()
+    assert [entry.key for entry in village.store.list("checkpoints")] == before
+    assert sum(each.objects for one in found for (kind, _), each in one.goes.items() if "checkpoints" in kind) == 0
+    village.clock.days += 4
+    assert "checkpoints of train" in kinds(village.collect())
+    assert list(village.store.list("checkpoints")) == []
+
+
+def test_a_pipeline_of_which_only_a_mark_is_there_holds_up_no_other(village: Village) -> None:
+    """As where its first run could not be planned, and it was never tried again."""
+    village.store.create(paths.night("tried-once", FIRST, "a-run"), b"")
+    village.night(code="old")
+    nights(village, 2)
+    found = village.collect()
+    assert [one.unchecked or one.left for one in found] == ["", "", ""]
+    assert [entry.key for entry in village.store.list(paths.nights("tried-once"))] != []
+    village.clock.days += 60
+    nights(village, 3)
+    found = village.collect()
+    assert [one.unchecked or one.left for one in found] == ["", "", ""]
+    assert {"marks of dates", "bundles"} <= kinds(found)
+    assert [entry.key for entry in village.store.list(paths.nights("tried-once"))] == []
+    assert [one.pipeline for one in village.collect()] == [NAME, ""]
