@@ -24,7 +24,9 @@ _SETTLE_S = 1.0
 _OF_TASKS = (
     "ratchet_airflow.dag",
     "ratchet_airflow.folders",
+    "ratchet_airflow.container_trigger",
     "ratchet.runs.attempt",
+    "ratchet.runs.left_job",
     "ratchet.runs.leftovers",
     "ratchet.runs.stage_record",
     "ratchet.runs.planning",

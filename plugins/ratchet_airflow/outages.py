@@ -86,5 +86,8 @@ def _wait(task: Patient, context: Mapping[str, Any], error: BaseException) -> No
 def _waited(context: Mapping[str, Any]) -> float:
     """For how many seconds the task has waited since it was cleared last."""
     states = context.get("task_state_store")
-    of_tries, waited_s = (states.get(WAITED) if states is not None else None) or (None, 0.0)
+    found = states.get(WAITED) if states is not None else None
+    if found is None:
+        return 0.0
+    of_tries, waited_s = found
     return float(waited_s) if of_tries == context["ti"].max_tries else 0.0

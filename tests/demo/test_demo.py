@@ -20,7 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PIPELINE = "search-ranking"
 NIGHT = re.compile(r"^night of (\S+): (\w+)", re.MULTILINE)
 VERDICT = re.compile(r"^demo: (?:promote|reject|inconclusive): .*", re.MULTILINE)
-pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("demo")]
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.docker,
+    pytest.mark.heavy,
+    pytest.mark.xdist_group("demo"),
+    pytest.mark.timeout(1800),  # it shares its cores with other tests
+]
 
 
 class Demo:
@@ -52,7 +58,7 @@ class Demo:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=500,
+            timeout=900,
             check=False,
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
