@@ -177,6 +177,8 @@ def _message(outbox: Outbox, incident: Incident, *, over: bool) -> Letter:
 
 def _title(incident: Incident, *, over: bool) -> str:
     number = len(incident.members)
+    if not number:
+        return f"over: {incident.reason}"
     who = f"{number} pipeline{'' if number == 1 else 's'}"
     lacking = left(incident)
     how = "" if not over else f"{lacking} not recovered: " if lacking else "over: "
@@ -196,6 +198,8 @@ def _body(incident: Incident, *, over: bool) -> str:
         lines.append("What to do: remove the cause; what is to be tried again goes on by itself")
     elif counts["failure"] or counts["missing"]:
         lines.append("What to do: clear the runs that failed, or trigger those that did not start")
+    if not counts:
+        lines.append("Alerts that wait on the hosts of workers come with the next task there")
     if over and counts["retry"]:
         lines.append("Those that are to be tried again go on by themselves")
     return "\n".join(lines)

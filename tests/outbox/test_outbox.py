@@ -248,6 +248,17 @@ def test_an_incident_that_is_over_keeps_no_failure_from_being_said_at_once(tmp_p
     assert post.titles()[-1] == "c"
 
 
+def test_who_heard_that_the_store_was_away_hears_that_it_is_back_also_where_no_alert_waited(tmp_path: Path) -> None:
+    post, spool = Post("back", "one"), Spool(tmp_path)
+    spool.store_is_away({"oncall": ["one"]}, lambda *_: True, post.now)
+    post.now += timedelta(hours=6)
+    spool.store_is_back(post.outbox())
+    for _ in range(12):
+        post.watch(timedelta(minutes=5))
+    assert post.titles() == ["over: the store did not answer"]
+    assert post.bodies[-1].endswith("Alerts that wait on the hosts of workers come with the next task there")
+
+
 def test_one_of_a_kind_is_sent_at_once_and_so_is_what_becomes_of_it() -> None:
     post = Post("single", "one")
     post.write("retry", occasion="retry", cause="engine away")
