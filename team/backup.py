@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ratchet.contracts.errors import ConfigurationError
-from team import backup_copies, backup_folder
+from team import backup_copies, backup_folder, secret_files
 from team.backup_folder import alone, backups_of, check, now
 from team.backup_order import save_store
 from team.bucket_files import one_line, restore_bucket, save_bucket, set_aside
-from team.copy_places import copy_place, is_on_disk_of
+from team.copy_places import copy_place, is_on_disk_of, refuse_inside
 from team.ending import end_stages
 from team.sealed_copy import read_key
 from team.stack import Stack
@@ -44,6 +44,7 @@ def back_up(stack: Stack, console: Console) -> Path:
         place = key = None
         if settings.backups_to is not None:
             key = read_key(settings.backups_key)
+            refuse_inside(settings.backups_to, stack.home.parent)
             place = copy_place(f"{settings.backups_to.rstrip('/')}/{settings.project}", settings)
             place.names()  # one that does not answer is reported now, and not after hours
             if is_on_disk_of(settings.backups_to, backups):
@@ -52,7 +53,7 @@ def back_up(stack: Stack, console: Console) -> Path:
                     style="red",
                 )
         folder = _save(stack, backups, console)
-        _say_gone(console, backup_folder.prune(backups, settings.backups_keep), str(backups))
+        _say_gone(console, backup_folder.prune(backups, settings.backups_keep, but=folder.name), str(backups))
         if place is not None and key is not None:
             console.print(f"saved in {folder}; it is copied now")
             with _timer(console, f"copy to {place.address}"):
@@ -111,8 +112,12 @@ def find(stack: Stack, source: str, console: Console) -> Path:
         key = read_key(settings.backups_key)
         with alone(backups), _timer(console, f"fetching {source}"):
             folder = backup_copies.fetch(copy_place(parent, settings), name, backups, key)
-    check(folder, [*(f"{name}.dump" for name in _DATABASES), *(f"{bucket}.tar" for bucket in buckets(stack))])
+    _check(stack, folder)
     return folder
+
+
+def _check(stack: Stack, folder: Path) -> None:
+    check(folder, [*(f"{name}.dump" for name in _DATABASES), *(f"{bucket}.tar" for bucket in buckets(stack))])
 
 
 def restore(stack: Stack, folder: Path, console: Console) -> None:
@@ -126,12 +131,13 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
     aside = backups_of(stack) / f"aside-{now()}"
     _announce(stack, folder, aside, console)
     with alone(backups_of(stack)), one_line(s3_address(stack), str(stack.home)):
+        _check(stack, folder)  # again: a backup by cron may have deleted it since
         end_stages(stack, console, "restore")
         stack.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         _mark(stack).write_text(str(folder.absolute()), encoding="utf-8")
         stack.compose("down", "--remove-orphans")
         end_stages(stack, console, "restore")  # of a request that was on its way
-        _restore_secrets(stack, folder)
+        _restore_secrets(stack, folder, aside)
         with _timer(console, "starting the database and S3"):
             stack.compose("up", "--detach", "postgres", "s3")
             stack.wait_for("postgres", "s3")
@@ -165,7 +171,8 @@ def _restore_objects(
     restore_bucket(client, bucket, file)
 
 
-def _restore_secrets(stack: Stack, folder: Path) -> None:
+def _restore_secrets(stack: Stack, folder: Path, aside: Path) -> None:
+    """Those of the backup, and the files that this release makes of them. The present ones go aside."""
     unfinished = stack.secrets.with_name(".secrets")
     shutil.rmtree(unfinished, ignore_errors=True)
     shutil.copytree(folder / "secrets", unfinished)
@@ -173,8 +180,12 @@ def _restore_secrets(stack: Stack, folder: Path) -> None:
     for path in unfinished.iterdir():  # a copy by root belongs to root
         path.chmod(0o400)
         shutil.chown(path, stack.owner if path.name != "made.json" else unfinished.stat().st_uid)
-    shutil.rmtree(stack.secrets, ignore_errors=True)
+    if stack.secrets.is_dir():
+        aside.mkdir(exist_ok=True, mode=0o700)
+        shutil.copytree(stack.secrets, aside / "secrets")
+        shutil.rmtree(stack.secrets)
     unfinished.rename(stack.secrets)
+    secret_files.write(stack.secrets, stack.settings, stack.owner)
 
 
 def _restore_databases(stack: Stack, folder: Path, console: Console) -> None:

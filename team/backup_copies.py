@@ -38,8 +38,11 @@ def copy(place: CopyPlace, folder: Path, key: bytes) -> None:
 
 
 def prune(place: CopyPlace, keep: int) -> list[str]:
-    """Delete copies that are not whole, and all but the newest whole ones; the names of those that went."""
-    found = _copies(place)
+    """Delete copies that are not whole, and all but the newest whole ones; the names of those that went.
+
+    A folder with a file that is not sealed is no copy, and stays: a person put it there.
+    """
+    found = {name: files for name, files in _copies(place).items() if all(file.endswith(SUFFIX) for file in files)}
     newest = sorted((name for name, files in found.items() if _SEALED_MANIFEST in files), reverse=True)[:keep]
     gone = sorted(found.keys() - set(newest))
     for name in gone:
@@ -90,7 +93,9 @@ def _copies(place: CopyPlace) -> dict[str, list[str]]:
 
 def _put(place: CopyPlace, folder: Path, name: str, key: bytes) -> None:
     with (folder / name).open("rb") as source:
-        place.put(f"{folder.name}/{name}{SUFFIX}", seal(source, key, name), (folder / name).stat().st_size)
+        place.put(
+            f"{folder.name}/{name}{SUFFIX}", seal(source, key, f"{folder.name}/{name}"), (folder / name).stat().st_size
+        )
 
 
 def _verify(place: CopyPlace, backup: str, name: str, digest: str, key: bytes) -> None:
@@ -113,7 +118,7 @@ def _open(place: CopyPlace, backup: str, name: str, folder: Path, key: bytes) ->
 def _content(place: CopyPlace, backup: str, name: str, key: bytes) -> Iterator[bytes]:
     file = f"{backup}/{name}{SUFFIX}"
     with place.open(file) as source:
-        yield from unseal(source, key, name, f"{place.address}/{file}")
+        yield from unseal(source, key, f"{backup}/{name}", f"{place.address}/{file}")
 
 
 def _damaged(place: CopyPlace, backup: str, name: str) -> CorruptArtifact:

@@ -65,9 +65,9 @@ def whole(backups: Path) -> list[str]:
     return sorted(found, reverse=True)
 
 
-def prune(backups: Path, keep: int) -> list[str]:
-    """Delete all but the newest ones; the names of those that went."""
-    gone = whole(backups)[keep:]
+def prune(backups: Path, keep: int, *, but: str) -> list[str]:
+    """Delete all but the newest ones; the names of those that went. but: one that stays, whatever the clock said."""
+    gone = [name for name in whole(backups)[keep:] if name != but]
     for name in gone:
         left = (backups / name).rename(backups / f".{name}")
         shutil.rmtree(left)

@@ -169,12 +169,13 @@ def set_aside(
 ) -> tuple[int, int]:
     """Save what a backup does not have, or has otherwise, in a new file; then delete what it does not have.
 
-    belongs: the keys that this is about. (how many were saved, how many of them deleted.) After a kill it can be called
-    again, with another place: nothing is deleted before it is on the disk.
+    belongs: the keys of which only those of the backup may be there; others stay. (how many were saved, how many of
+    them deleted.) After a kill it can be called again, with another place: nothing is deleted before it is on the disk.
     """
     make_bucket(client, bucket)
     kept = _etags(file)
-    other = [each for each in listed(client, bucket) if belongs(each.key) and not _same(each, kept)]
+    found = listed(client, bucket)
+    other = [each for each in found if (belongs(each.key) or each.key in kept) and not _same(each, kept)]
     if not other:
         return 0, 0
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

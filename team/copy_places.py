@@ -135,6 +135,14 @@ def is_on_disk_of(address: str, folder: Path) -> bool:
     return not address.startswith("s3://") and Path(address).expanduser().stat().st_dev == folder.stat().st_dev
 
 
+def refuse_inside(address: str, home: Path) -> None:
+    """Raises ConfigurationError for a place in the folder of the stacks and their backups."""
+    if not address.startswith("s3://") and Path(address).expanduser().resolve().is_relative_to(home.resolve()):
+        raise ConfigurationError(
+            f"RATCHET_BACKUPS_TO: {address} lies in {home}, where the backups are", remedy="name another place"
+        )
+
+
 def _client(settings: Settings) -> "S3Client":
     import botocore.session
     from boto3.session import Session

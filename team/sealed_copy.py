@@ -1,8 +1,8 @@
 """Files sealed with a key: encrypted, and nothing of them can change, move or be cut unnoticed.
 
-Each file has a key of its own, derived (HKDF-SHA256) from the key file, a random salt and the file's name. Its content
-is a sequence of chunks of AES-256-GCM; the nonce is the chunk's number and whether it is the last one. It is the
-construction of `age`: https://age-encryption.org/v1.
+Each file has a key of its own, derived (HKDF-SHA256) from the key file, a random salt and the names of the file and its
+backup. Its content is a sequence of chunks of AES-256-GCM; the nonce is the chunk's number and whether it is the last
+one. It is the construction of `age`: https://age-encryption.org/v1.
 """
 
 import io

@@ -91,6 +91,9 @@ class ApproveOperator(ApprovalOperator):
         register, answers = plan.spec.register_, self._answers(plan)
         person: Mapping[str, Any] | None = event.get("responded_by_user")
         by, yes = str(person["name"]) if person else "", event.get("chosen_options") == [self.APPROVE]
+        if yes and not self._lacking(plan, answers, evaluation):
+            _drop_answer(context)  # recorded by a try that was killed before it could drop it
+            return super().execute_complete(context, event)
         ours = not register.approvers or by in register.approvers or not (by or yes)
         reason = "" if ours else f"{by or 'nobody'} is not in register.approvers ({', '.join(register.approvers)})"
         if yes and not reason:

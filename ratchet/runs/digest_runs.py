@@ -22,8 +22,9 @@ State = Literal["failed", "withheld", "promoted", "inconclusive", "rejected", "w
 STATES: tuple[State, ...] = get_args(State)
 """How a run is, the worst first."""
 Runs = Sequence[tuple[IndexedRun, State]]
-MEMORY = timedelta(days=7)
-"""For so long after its start a run is looked at: it may end, or end otherwise, after a digest has named it."""
+MEMORY = timedelta(days=8)
+"""For so long after its start a run is looked at: it may end, or end otherwise, after a digest has named it. A question
+waits for seven days."""
 _MOST_RUNS = 3
 """Runs of a pipeline that are named one by one."""
 _LONGEST = 200

@@ -232,6 +232,27 @@ def test_an_answer_that_comes_while_the_store_is_away_is_recorded_later_and_nobo
     assert set(asked.states.kept) == {WAITED}
 
 
+def test_an_answer_that_was_recorded_and_not_dropped_counts_and_nobody_is_asked_again(
+    question: Callable[..., Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = question()
+    with monkeypatch.context() as killed, pytest.raises(AirflowRescheduleException):
+        asked_away(killed, asked)
+    assert asked.lines == ["yes of ada at 2026-11-21 02:40 UTC"]
+    assert asked.ask() is None
+    assert asked.lines == ["yes of ada at 2026-11-21 02:40 UTC"]
+
+
+def asked_away(killed: pytest.MonkeyPatch, asked: Question) -> None:
+    """Ada says yes; what Airflow keeps for the task cannot be changed once that is recorded."""
+
+    def away(_: str) -> None:
+        raise ConnectionError("Airflow's server does not answer")
+
+    killed.setattr(asked.states, "delete", away)
+    asked.answer("ada")
+
+
 def test_a_clear_drops_an_answer_that_was_never_recorded(
     question: Callable[..., Question], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,7 +100,7 @@ def ended_by(attempt: Attempt, *, earlier: str | None = None) -> Outcome:
 
 def test_two_followers_in_turn_and_then_the_attempt_go_on_and_nothing_is_lost(made: Trainings) -> None:
     said: list[str] = []
-    work = left(made, plan_of(made, "left", 1, epochs=2), said)
+    work = left(made, plan_of(made, "left", 1), said)
     (container,) = containers(made)
     assert followed(made, work, said, until_ticks=len(ticks(said)) + 3).text == "it was left"
     assert containers(made) == [container]
@@ -115,7 +115,7 @@ def test_two_followers_in_turn_and_then_the_attempt_go_on_and_nothing_is_lost(ma
     stored = made.store.read(outcome.log).decode().splitlines()
     assert ticks(stored) == ticks(said)
     assert ticks(list(outcome.last_lines)) != []
-    assert outcome.seconds > len(ticks(said)) * 0.2
+    assert outcome.seconds > len(ticks(said)) * 0.1  # of 0.2 s each; between two followers nobody counts
 
 
 def test_a_job_past_its_time_is_handed_back_and_ended_by_its_attempt(

@@ -9,7 +9,7 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
 from team.backup_copies import copy, fetch, prune
 from team.backup_folder import write_manifest
-from team.copy_places import Bucket, CopyPlace, Folder, copy_place, is_on_disk_of
+from team.copy_places import Bucket, CopyPlace, Folder, copy_place, is_on_disk_of, refuse_inside
 from team.sealed_copy import read_key, seal, unseal
 from team.settings import Settings
 from tests.s3 import S3Server
@@ -117,8 +117,33 @@ def test_a_file_of_another_backup_is_noticed(tmp_path: Path, backups: Path) -> N
     sealed = "empty.tar.sealed"
     (tmp_path / "shop" / NAME / sealed).write_bytes((tmp_path / "shop" / later.name / sealed).read_bytes())
     (tmp_path / "host").mkdir()
-    with pytest.raises(CorruptArtifact, match=f"{NAME}/{sealed} is not what was copied there"):
+    with pytest.raises(CorruptArtifact, match=f"{NAME}/{sealed} is damaged"):
         fetch(place, NAME, tmp_path / "host", KEY)
+
+
+def test_an_older_copy_under_a_newer_name_does_not_open(tmp_path: Path, backups: Path) -> None:
+    copy(Folder(tmp_path / "shop"), backups / NAME, KEY)
+    later = "2026-11-28T120000Z"
+    (tmp_path / "shop" / NAME).rename(tmp_path / "shop" / later)
+    (tmp_path / "host").mkdir()
+    with pytest.raises(CorruptArtifact, match=rf"{later}/manifest\.json\.sealed is damaged"):
+        fetch(Folder(tmp_path / "shop"), later, tmp_path / "host", KEY)
+
+
+def test_a_backup_in_clear_at_the_place_of_copies_is_left_alone(tmp_path: Path, backups: Path) -> None:
+    there = files(backups)
+    assert prune(Folder(backups), 1) == []
+    assert files(backups) == there
+
+
+def test_a_place_among_the_backups_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "team" / "backups").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "team" / "backups")
+    for place in (tmp_path / "team" / "backups", tmp_path / "link"):
+        with pytest.raises(ConfigurationError, match=r"RATCHET_BACKUPS_TO: .* lies in .*, where the backups are"):
+            refuse_inside(str(place), tmp_path / "team")
+    refuse_inside(str(tmp_path / "disk"), tmp_path / "team")
+    refuse_inside("s3://bucket/team", tmp_path / "team")
 
 
 def test_another_key_is_reported_as_that(place: CopyPlace, backups: Path, tmp_path: Path) -> None:

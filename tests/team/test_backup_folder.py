@@ -25,12 +25,18 @@ def test_the_newest_backups_stay_and_nothing_else_is_deleted(tmp_path: Path) -> 
     names = [made(tmp_path, hours) for hours in (30, 20, 10)]
     (tmp_path / f"aside-{names[0]}").mkdir()
     (tmp_path / "2020-01-01T000000Z").mkdir()  # without a manifest: somebody else's
-    assert prune(tmp_path, 2) == [names[0]]
-    assert prune(tmp_path, 2) == []
+    assert prune(tmp_path, 2, but=names[2]) == [names[0]]
+    assert prune(tmp_path, 2, but=names[2]) == []
     assert whole(tmp_path) == [names[2], names[1]]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         ["2020-01-01T000000Z", names[1], names[2], f"aside-{names[0]}"]
     )
+
+
+def test_one_that_was_just_made_stays_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    older, newer = made(tmp_path, 20), made(tmp_path, 10)
+    assert prune(tmp_path, 1, but=older) == []
+    assert whole(tmp_path) == [newer, older]
 
 
 def test_only_one_works_at_a_time_and_removes_what_a_killed_one_left(tmp_path: Path) -> None:

@@ -415,6 +415,7 @@ def tagged(dump: str, model: str) -> int:
     )
 
 
+@pytest.mark.timeout(1800)
 def test_a_backup_comes_back_over_a_stack_that_works_and_its_copy_after_all_was_lost_under_compose_v2_too(
     stack: TeamStack, compose_v2: Path | None, tmp_path: Path
 ) -> None:
@@ -464,7 +465,6 @@ def over_a_stack_that_works(stack: TeamStack, folder: Path, kept: dict[str, str]
     stack.until_training(EXAMPLES[0])
     said = io.StringIO()
     restore(stack.seen, folder, Console(file=said, soft_wrap=True))
-    assert re.search(r"restore: \d+ running stages save their work and end", said.getvalue())
     assert stack.stages() == []
     assert digests(stack).keys() - kept.keys() == {"sources/since/then.txt"}
     assert digests(stack).items() >= kept.items()
@@ -478,4 +478,6 @@ def over_a_stack_that_works(stack: TeamStack, folder: Path, kept: dict[str, str]
 
 
 def digests(stack: TeamStack) -> dict[str, str]:
-    return {name: sha256(content).hexdigest() for name, content in stack.objects()}
+    """Of what is in the buckets, but for alerts, which the watch changes at any time."""
+    alerts = ("ratchet/outbox/", "ratchet/alerts/")
+    return {name: sha256(content).hexdigest() for name, content in stack.objects() if not name.startswith(alerts)}

@@ -22,7 +22,7 @@ from ratchet.outbox.letter import LIMIT, TAKEN, Letter
 from ratchet.outbox.outbox import Clock, Outbox, utc
 from ratchet.outbox.spool import Spool
 from ratchet.store.base import Store
-from ratchet_airflow.alerts.alert import Alert
+from ratchet_airflow.alerts.alert import Alert, plain
 from ratchet_airflow.alerts.deduplication import CALLBACK_S, AlertHistory, event_of
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.run_id import installation
@@ -162,7 +162,7 @@ def is_wanted(alerts: Alerts, occasion: Occasion) -> bool:
 
 def record(alert: Alert) -> None:
     """Log the alert, and append it as a JSON line to the log of alerts."""
-    _log.warning("ALERT %s: %s", alert.title, alert.cause)
+    _log.warning("ALERT %s: %s", plain(alert.title), plain(alert.cause))
     _append({"title": alert.title, **asdict(alert)})
 
 

@@ -52,6 +52,7 @@ class _Pipeline:
     to: tuple[str, ...]
     runs: Runs
     waits: tuple[Sequence[str], ...]
+    is_read: bool = True
 
 
 def scan_digest(store: Store, read_dags: Callable[[], Dags], runs: Sequence[Run], now: datetime | None = None) -> int:
@@ -90,7 +91,7 @@ def _look(store: Store, dags: Dags, runs: Sequence[Run], now: datetime, one: Wat
         if isinstance(error, Unavailable) and not isinstance(error, OtherRelease):
             raise  # the next scan tries again
         unread = f"{spec.name}: cannot be read: {in_one_line(str(error))}"
-        return _Pipeline(name=spec.name, to=spec.alerts.to, runs=(), waits=(asked, [unread], []))
+        return _Pipeline(name=spec.name, to=spec.alerts.to, runs=(), waits=(asked, [unread], []), is_read=False)
     return _Pipeline(name=spec.name, to=spec.alerts.to, runs=recent, waits=(asked, days, nights))
 
 
@@ -99,7 +100,16 @@ def _post(
 ) -> bool:
     before, told = _last(store, receiver, time, due)
     team = [one for one in found if receiver in one.to]
-    ran = [what_ran(store, one.name, one.runs, since=before, told=told.runs.get(one.name, {})) for one in team]
+    ran = [
+        what_ran(
+            store,
+            one.name,
+            one.runs,
+            since=before if one.name in told.runs or not told.runs else now - MEMORY,  # the last could not read it
+            told=told.runs.get(one.name, {}),
+        )
+        for one in team
+    ]
     names = {one.name for one in team}
     lost = [text for name, to, text in waits.lost_alerts(store, before) if name in names or to == receiver]
     made = Digest(
@@ -121,7 +131,7 @@ def _post(
         made=start,
         due=start + TAKEN,
     )
-    known = Told(runs={one.name: {run.run_id: state for run, state in one.runs} for one in team})
+    known = Told(runs={one.name: {run.run_id: state for run, state in one.runs} for one in team if one.is_read})
     return post_message(letter, known.model_dump_json().encode(), AlertHistory())
 
 

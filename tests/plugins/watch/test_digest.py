@@ -301,6 +301,10 @@ def test_a_pipeline_that_cannot_be_read_hides_no_other(
     assert hook.received[0]["title"] == "Ratchet: 1 ran, 1 waits for you"
     (line,) = (line for line in hook.received[0]["message"].splitlines() if "torn: cannot be read: " in line)
     assert why in line
+    ran(store, tmp_path, "torn", *judged("reject", "register"))
+    store.delete(paths.day_record("torn", DAY, 1, "refuse", ROWS))
+    assert scan(store, now=NOW + timedelta(days=1)) == 1  # what the last one could not read is in the next one
+    assert hook.received[1]["title"] == "Ratchet: 1 ran"
 
 
 def test_while_the_store_does_not_answer_none_is_made(
