@@ -79,7 +79,7 @@ def test_an_image_that_only_gone_runs_name_goes_and_the_others_stay_each_with_wh
 
 def test_the_image_of_the_next_run_stays(stage_image: str) -> None:
     (mine,) = (image for image in StageImages().known() if stage_image in image.names)
-    assert mine.in_use.endswith(" names it")
+    assert mine.in_use.endswith((" names it", "a container of it"))  # of another test, at the same time
 
 
 def test_an_image_that_got_a_container_since_it_was_seen_stays(

@@ -135,5 +135,5 @@ def test_many_dates_are_counts_and_the_worst_of_them(store: Store) -> None:
 
 
 def test_a_run_of_long_ago_is_not_looked_at(store: Store) -> None:
-    ran(store, "r", *judged("reject", "register"), hours=24 * 7)
+    ran(store, "r", *judged("reject", "register"), hours=24 * 8)
     assert recent_runs(store, "small", NOW) == []
