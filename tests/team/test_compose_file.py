@@ -46,7 +46,7 @@ def test_a_service_has_few_rights_and_a_limit(service: str) -> None:
     assert said["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in said["security_opt"]
     assert said["read_only"] is True
-    assert re.fullmatch(r"\d+[mg]", said["mem_limit"])
+    assert re.fullmatch(r"\d+[mg]|\$\{RATCHET_WORKER_MEMORY:-\d+m\}", said["mem_limit"])
     assert said["pids_limit"] > 0
     assert {"max-size", "max-file"} <= set(said["logging"]["options"])
     assert not {"privileged", "network_mode", "pid", "ipc", "devices", "userns_mode"} & set(said)
