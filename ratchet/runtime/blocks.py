@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Generic, TypeVar
 
-from ratchet.contracts import paths
+from ratchet.contracts import paths, writing_rights
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.fingerprint import digest, digest_of
 from ratchet.contracts.reproduction import PART as REPRODUCTION
 from ratchet.store.base import Store
 
-SUMS, FITTED = KINDS = ("validate.sums", "features.sums")
+SUMS, FITTED = KINDS = (writing_rights.SUMS["validate"], writing_rights.SUMS["features"])
 """The kinds of sums. They hold values of rows, so a purge deletes them."""
 _THREADS = 8
 _REBUILD = "rebuild"

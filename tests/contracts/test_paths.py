@@ -14,6 +14,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import REGULAR, STAGES, TRAININGS, Stage
 from ratchet.contracts.writing_rights import writable_by
+from ratchet.runtime.blocks import KINDS
 
 STORE = Path(__file__).resolve().parents[1] / "stores" / "ff9b446" / "store.tar.xz"
 NO_STAGES = {"bundles", "builds", "nights", "mlflow"}
@@ -107,6 +108,13 @@ def test_each_file_of_a_real_store_may_be_written_by_the_one_stage_that_wrote_it
         "checkpoints": TRAININGS,
         "ledger": {"register"},
         **{place: set() for place in NO_STAGES},
+    }
+
+
+def test_sums_of_days_are_written_by_the_stage_that_adds_them_up() -> None:
+    assert {kind: writers(paths.published("p", kind, "0a")) for kind in KINDS} == {
+        "validate.sums": ["validate"],
+        "features.sums": ["features"],
     }
 
 
