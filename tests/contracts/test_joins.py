@@ -10,7 +10,10 @@ from ratchet.contracts.errors import PipelineInvalid
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.further_source import days_looked_at, further, join_identity, main_columns, time_column
 from ratchet.contracts.loading import loads
-from ratchet.contracts.request import names_another_source
+from ratchet.contracts.request import FurtherDays, SourceDay, names_another_source
+from ratchet.runs.requests import compose
+from ratchet.store.memory import MemoryStore
+from tests.runs.test_requests import plan
 from tests.world import SPEC
 
 DAY = date(2026, 11, 20)
@@ -185,3 +188,12 @@ def test_a_file_without_joins_has_the_digest_that_it_had_before_there_were_joins
 def test_another_join_for_one_run_is_another_source() -> None:
     assert names_another_source(["joins.users.within"])
     assert not names_another_source(["train.epochs"])
+
+
+def test_a_further_source_whose_days_are_all_as_then_is_not_read() -> None:
+    spec = loads(written())
+    nothing = FurtherDays(root="/further", days=(SourceDay(day=DAY, files=()),))
+    now = compose(MemoryStore("joins"), plan(spec=spec, joins={"users": nothing}), "ingest", {}, "a")
+    then = now.model_copy(update={"as_of": "then"})
+    assert [name for name, *_ in now.sources_read] == ["", "users"]
+    assert [name for name, *_ in then.sources_read] == [""]
