@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ratchet.contracts import paths
 from ratchet.contracts.stages import Stage
 
-SUMS: Mapping[Stage, str] = {"validate": "validate.sums", "features": "features.sums"}
+SUM_PARTS: Mapping[Stage, str] = {"validate": "validate.sums", "features": "features.sums"}
 """The part under which a stage publishes sums of days; see ratchet.runtime.blocks."""
 
 
@@ -26,8 +26,8 @@ def _day_places(stage: Stage) -> tuple[str, str]:
 
 _PLACES: Mapping[Stage, tuple[str, ...]] = {
     "ingest": (*_day_places("ingest"), "tables"),
-    "validate": (*_day_places("validate"), f"published/*/{SUMS['validate']}"),
-    "features": (*_day_places("features"), f"published/*/{SUMS['features']}"),
+    "validate": (*_day_places("validate"), f"published/*/{SUM_PARTS['validate']}"),
+    "features": (*_day_places("features"), f"published/*/{SUM_PARTS['features']}"),
     "train": ("checkpoints",),
     "refit": ("checkpoints",),
     "register": ("ledger", "versions"),

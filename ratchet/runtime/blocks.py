@@ -23,7 +23,7 @@ from ratchet.contracts.fingerprint import digest, digest_of
 from ratchet.contracts.reproduction import PART as REPRODUCTION
 from ratchet.store.base import Store
 
-SUMS, FITTED = KINDS = (writing_rights.SUMS["validate"], writing_rights.SUMS["features"])
+SUMS, FITTED = KINDS = (writing_rights.SUM_PARTS["validate"], writing_rights.SUM_PARTS["features"])
 """The kinds of sums. They hold values of rows, so a purge deletes them."""
 _THREADS = 8
 _REBUILD = "rebuild"
