@@ -206,7 +206,8 @@ class Loop:
             self._ranks.heartbeat.step(state.step)
             state.seconds += watch.lap()
             if self._log_due.is_due():
-                self._losses.flush(state, self._optimizer.layers)  # to read large tables would take a tenth of the time
+                self._losses.ask(state.step, self._optimizer.layers)  # large tables would take a tenth of the time
+            if self._losses.take(state):
                 self._progress.log_step(state, self._vitals.fields(state))
             if state.step < end and (shared.stop or self._to_save):  # at the end the evaluation comes first
                 self._flush_losses()

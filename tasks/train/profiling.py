@@ -39,6 +39,8 @@ _CALLS = (
     (OTHERS, "_ranks.exchange"),
     (CHECKPOINT, "_checkpointer.wait_for_copy"),
     (CHECKPOINT, "_save"),
+    ("logging", "_losses.ask"),
+    ("logging", "_losses.take"),
     ("logging", "_losses.flush"),
     ("logging", "_vitals.fields"),
     ("logging", "_progress.log_step"),
