@@ -15,7 +15,7 @@ from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import TRAININGS, Stage, StageSettings
 from ratchet_airflow.links import links_of
-from ratchet_airflow.outages import USUAL, OnOutage, reschedule, waits_for_outages
+from ratchet_airflow.outages import USUAL, OnOutage, goes_on, reschedule, waits_for_outages
 from ratchet_airflow.plans import find_plan
 from ratchet_airflow.progress import fields_of, level_of, line_of
 
@@ -105,7 +105,11 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         runner, how = planned_runner(plan.pins.image)
         self.log.info("%s of %s for %s; %s", self.stage, self.pipeline, plan.data_date, how)
         store = open_store(plan.store)
-        with StageRecord(store, plan, self.stage, no_end=(AirflowRescheduleException, TaskDeferred)) as record:
+        with StageRecord(
+            store, plan, self.stage,
+            no_end=(AirflowRescheduleException, TaskDeferred), first=context["ti"].try_number == 1,
+            again=lambda error: goes_on(self, context, error),
+        ) as record:  # fmt: skip
             name = _attempt_name(context)
             settled: Outcome | Work | None = None
             if begun is not None:
@@ -137,6 +141,10 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             left = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
             record.last_lines, record.log = left
             outcome = record.end(settled)
+        return self._value(store, plan, outcome)
+
+    def _value(self, store: "Store", plan: RunPlan, outcome: Outcome) -> str:
+        """What Airflow keeps of an outcome. Raises AirflowSkipException where nothing was to do."""
         if outcome.state == "skipped" and self.stage == "refit":
             self.log.info("nothing to do: %s", outcome.because)
             return ""

@@ -107,5 +107,6 @@ def _one_line(cause: str) -> str:
 def _cells(line: RunLine, *, bounds: bool) -> tuple[str, ...]:
     gain = "" if line.gain is None else interval(line.gain) if bounds else percent(line.gain.value, signed=True)
     would = "yes, and did" if line.promoted else "yes" if line.would_promote else "no"
+    would = "waits for approval" if line.asks else would
     version = f"{line.version} (in production)" if line.live else line.version
     return f"{line.day}", line.kind, line.standing, gain, would, version

@@ -54,6 +54,7 @@ def _lines(outcome: Outcome, store: Store) -> Iterator[str]:
     """How a stage ended, in a line; below it a line for each further reason, and the log of a stage that failed."""
     state = "reused" if outcome.cached else {"done": "rebuilt"}.get(outcome.state, outcome.state)
     first, *more = outcome.because.splitlines() or [""]
+    first = f"tried again by itself: {first}" if outcome.again else first
     yield f"{outcome.stage:<9} {state:<8} {outcome.seconds:7.1f} s  {first}".rstrip()
     yield from (f"{_INDENT}{line}" for line in more)
     if outcome.stage == "train" and outcome.result and (begun := summaries.trained(outcome.result).warm_start):

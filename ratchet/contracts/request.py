@@ -276,6 +276,9 @@ class Outcome(Document):
     last_lines: tuple[str, ...] = Field((), description="The last lines of its log, if a container or a process ran.")
     damaged: bool = Field(default=False, description="Whether it failed on damaged bytes in the store.")
     other_code: bool = Field(default=False, description="Whether it failed as its image has other code than the plan.")
+    again: bool = Field(
+        default=False, description="Of a stage that failed: whether it waits to be tried again by itself, or is."
+    )
     log: str | None = Field(None, description="The key of the log of the last container or process, if it is stored.")
     result: StageResult | None = None
 

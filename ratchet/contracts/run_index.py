@@ -32,6 +32,7 @@ class IndexedRun(Document):
     digest: str = Field("", description="The model's digest.")
     cause: str = ""
     cached: bool = False
+    asks: bool = Field(default=False, description="Whether it waits for a person to approve its candidate.")
     against: str = Field("", description="What it was measured against; empty for a constant scorer.")
     chain: str = Field("", description="Of a backfill that is judged along its own winners.")
 

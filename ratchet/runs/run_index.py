@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from ratchet.contracts import paths, summaries
+from ratchet.contracts import paths
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.judgements import Interval
 from ratchet.contracts.request import RunKind, RunPlan
 from ratchet.contracts.run_index import IndexedLedger, IndexedRun, RunIndex, Standing, planned
 from ratchet.runs.history import plan_of
-from ratchet.runs.outcomes import outcomes
+from ratchet.runs.run_state import read_run
 from ratchet.store.base import Entry, Store
 from ratchet.store.documents import read_document
 from ratchet.store.ledger import Record, champion_of
@@ -48,7 +48,8 @@ class RunLine:
 
     would_promote: whether the verdict is promote, even if the run was not allowed to move production. promoted: whether
     the ledger has a promotion of its model. live: whether its model is in production now. against: what it was measured
-    against; empty for a constant scorer. chain: of a backfill that is judged along its own winners.
+    against; empty for a constant scorer. chain: of a backfill that is judged along its own winners. asks: whether it
+    waits for a person to approve its candidate.
     """
 
     day: date
@@ -64,6 +65,7 @@ class RunLine:
     live: bool = False
     against: str = ""
     chain: str = ""
+    asks: bool = False
 
 
 def nights(store: Store, pipeline: str, kind: RunKind | None = None) -> list[RunLine]:
@@ -137,31 +139,6 @@ def rebuilt(store: Store, pipeline: str) -> RunIndex:
         found = newest.with_runs(*pool.map(lambda run: _now(store, pipeline, run), newest.runs))
     models = {run.model for run in found.runs} - {""}
     return found.model_copy(update={"ledgers": {model: ledger_of(store, model, None) for model in sorted(models)}})
-
-
-def read_run(store: Store, plan: RunPlan) -> IndexedRun:
-    """The line of a run, from its plan and the outcomes of its stages."""
-    ended = outcomes(store, plan.spec.name, plan.run_id)
-    failed = [outcome for outcome in ended.values() if outcome.state == "failed"]
-    evaluated, registered = ended.get("evaluate"), ended.get("register")
-    judged = summaries.judgement(evaluated.result) if evaluated and evaluated.result else None
-    made = summaries.registration(registered.result) if registered and registered.result else None
-    trained = ended["train"].result if "train" in ended else None
-    cause = f"{failed[0].stage}: {failed[0].because}" if failed else judged.explanation if judged else ""
-    changes = {
-        "ended": bool(failed) or plan.spec.sequence[-1] in ended,
-        "standing": "failed" if failed else judged.verdict if judged else "unfinished",
-        "gain": judged.gain if judged else None,
-        "would_promote": judged is not None and judged.verdict == "promote",
-        "model": made.model if made else "",
-        "version": made.version if made else "",
-        "digest": summaries.trained(trained).digest if trained else "",
-        "cause": cause,
-        "against": judged.baseline.title if judged and judged.baseline else "",
-        "cached": set(ended) == set(plan.spec.sequence)
-        and all(one.cached for one in ended.values() if one.stage != "report"),
-    }
-    return planned(plan).model_copy(update=changes)
 
 
 def ledger_of(store: Store, model: str, known: IndexedLedger | None) -> IndexedLedger:
@@ -284,6 +261,7 @@ def _write(store: Store, pipeline: str, change: Callable[[RunIndex], RunIndex]) 
 def _line(run: IndexedRun, ledger: IndexedLedger) -> RunLine:
     return RunLine(
         **run.model_dump(include={"day", "run_id", "kind", "standing", "would_promote", "version", "cause", "cached"}),
+        asks=run.asks,
         gain=run.gain,
         against=run.against,
         chain=run.chain,

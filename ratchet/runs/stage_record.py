@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -15,7 +16,7 @@ from ratchet.production.shadow import judges_in_shadow, keep_winner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.day_records import JUDGES, record_day
 from ratchet.runs.history import first_judged, plan_of
-from ratchet.runs.outcomes import outcomes
+from ratchet.runs.outcomes import outcome_of_stage, outcomes
 from ratchet.runs.run_index import note_again, note_end
 from ratchet.store.base import Store
 from ratchet.store.checkpoint_folder import delete_checkpoints
@@ -30,12 +31,21 @@ class StageRecord:
     """Records what `end` is given, or the error that leaves its block, over the record of an earlier try.
 
     Not recorded: an interruption, and what is of `no_end`, with which an orchestrator calls the same try again later.
+    first: False for a later try, also after a clear. again: whether the orchestrator tries the stage again by itself
+    after an error. Neither at work nor before such a try a run has failed.
     attempt: the attempt that computes the stage, if one does. Its last lines and its log are recorded too, its
     container is removed then, and nothing is recorded once another attempt has taken it over.
     """
 
     def __init__(
-        self, store: Store, plan: RunPlan, stage: Stage, *, no_end: tuple[type[BaseException], ...] = ()
+        self,
+        store: Store,
+        plan: RunPlan,
+        stage: Stage,
+        *,
+        no_end: tuple[type[BaseException], ...] = (),
+        first: bool = True,
+        again: Callable[[BaseException], bool] = lambda _: False,
     ) -> None:
         self.attempt: Attempt | None = None
         self.last_lines: tuple[str, ...] = ()
@@ -43,11 +53,19 @@ class StageRecord:
         self.log: str | None = None
         """The key of that log."""
         self._store, self._plan, self._stage = store, plan, stage
-        self._no_end = (*_INTERRUPTIONS, *no_end)
+        self._no_end, self._first, self._again = (*_INTERRUPTIONS, *no_end), first, again
         self._began = time.monotonic()
 
     def __enter__(self) -> Self:
+        if not self._first:
+            self._begin_again()
         return self
+
+    def _begin_again(self) -> None:
+        """A stage that has failed is at work again: from here on its run is none that failed."""
+        failed = outcome_of_stage(self._store, self._plan.spec.name, self._plan.run_id, self._stage)
+        if failed is not None and failed.state == "failed" and not failed.again:
+            self._keep(failed.model_copy(update={"again": True}))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -69,6 +87,7 @@ class StageRecord:
                     because=_cause(error),
                     damaged=isinstance(error, CorruptArtifact),
                     other_code=isinstance(error, OtherCode),
+                    again=self._again(error),
                 ),
                 judged=isinstance(error, DataRejected),
             )
@@ -99,16 +118,19 @@ class StageRecord:
             if judged:
                 self._record_day(outcome)
             self._record_winner(outcome)
-            key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)
-            entry = self._store.head(key)
-            if entry is not None:
-                note_again(self._store, self._plan)
-            data = outcome.model_dump_json(by_alias=True).encode()
-            self._store.replace(key, data, expected=entry.etag if entry else None)
-            self._delete_checkpoints(outcome)
-            if entry is not None or outcome.state == "failed" or outcome.stage == self._plan.spec.sequence[-1]:
-                note_end(self._store, self._plan)
+            self._keep(outcome)
         return outcome
+
+    def _keep(self, outcome: Outcome) -> None:
+        key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)
+        entry = self._store.head(key)
+        if entry is not None:
+            note_again(self._store, self._plan)
+        data = outcome.model_dump_json(by_alias=True).encode()
+        self._store.replace(key, data, expected=entry.etag if entry else None)
+        self._delete_checkpoints(outcome)
+        if entry is not None or outcome.state == "failed" or outcome.stage == self._plan.spec.sequence[-1]:
+            note_end(self._store, self._plan)
 
     def _delete_checkpoints(self, outcome: Outcome) -> None:
         """What cannot be deleted stays: the result is there, and is recorded."""

@@ -86,6 +86,21 @@ def test_nights_in_a_pipe_has_one_line_for_each_run_with_the_whole_reason(
     assert total == "1 date; failed 1"
 
 
+def test_a_stage_that_is_tried_again_by_itself_is_no_failure(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    key = paths.outcome("search-ranking", "r1", "validate")
+    away = Outcome(stage="validate", state="failed", because="the engine is away", again=True)
+    entry = open_store(store).head(key)
+    assert entry is not None
+    open_store(store).replace(key, away.model_dump_json(by_alias=True).encode(), expected=entry.etag)
+    assert main(["nights", "search-ranking", "--store", store]) == 0
+    _, line, total = capsys.readouterr().out.splitlines()
+    assert line.split("  ")[2] == "unfinished"
+    assert line.endswith("validate is tried again by itself: the engine is away")
+    assert total == "1 date; unfinished 1"
+    assert main(["why", "search-ranking/r1", "--store", store]) == 0
+    assert "failed       0.0 s  tried again by itself: the engine is away" in capsys.readouterr().out
+
+
 def test_why_lists_further_reasons_below_the_first(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "search-ranking/r1", "--store", store]) == 0
     first, *more = capsys.readouterr().out.splitlines()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ratchet.contracts.errors import ConfigurationError, DataRejected, Preempted
+from ratchet.contracts.errors import ConfigurationError, DataRejected, Preempted, Unavailable
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.runs.outcomes import outcomes
@@ -21,6 +21,7 @@ from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Waiter, new_lease
 from ratchet.store.opening import open_store
 from ratchet_airflow.operators import StageOperator
+from ratchet_airflow.outages import WAITED, goes_on
 from tests.runs.recorded import keep
 from tests.runs.test_requests import JUDGED, outcome
 from tests.waiting import until
@@ -135,7 +136,25 @@ def test_a_failure_is_raised_as_it_is_and_recorded(tmp_path: Path, monkeypatch: 
     made = plan_in(tmp_path, monkeypatch, days=2)
     with pytest.raises(DataRejected, match="2026-03-18"):
         task().execute(context(States()))
-    assert recorded(open_store(made.store)).state == "failed"
+    ended = recorded(open_store(made.store))
+    assert (ended.state, ended.again) == ("failed", False)
+
+
+def test_what_airflow_tries_again_is_recorded_as_such_until_its_last_try(plan: RunPlan, store: Store) -> None:
+    for number, again in ((1, True), (2, False)):
+        with pytest.raises(KeyError):  # its upstream stage has no result; a bug has one retry
+            task("validate").execute(context(None, try_number=number))
+        assert recorded(store, "validate").again is again
+
+
+def test_an_outage_is_no_failure_until_its_limit_and_the_retries_are_over(plan: RunPlan) -> None:
+    away, states, last = Unavailable("the engine is away"), States(), {"try_number": 3}
+    assert goes_on(task(), context(None), away)
+    assert not goes_on(task(), context(None, **last), away)
+    assert goes_on(task(), context(states, **last), away)
+    states.set(WAITED, [2, task().handling.outage_s])
+    assert not goes_on(task(), context(states, **last), away)
+    assert goes_on(task(), context(states), away)
 
 
 def test_the_name_of_an_earlier_try_is_used_until_a_clear_raises_max_tries(plan: RunPlan) -> None:

@@ -37,10 +37,17 @@ def test_every_date_has_a_line_with_verdict_gain_version_and_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("would", "did", "shown"), [(True, True, "yes"), (True, False, "would have"), (False, False, "no")]
+    ("would", "did", "asks", "shown"),
+    [
+        (True, True, False, "yes"),
+        (True, False, False, "would have"),
+        (False, False, False, "no"),
+        (True, False, True, "waits for approval"),
+    ],
 )
-def test_a_line_says_whether_production_moved_or_would_have(would: bool, did: bool, shown: str) -> None:
-    assert f'<td class="nowrap">{shown}</td>' in page("shop", [night(16, would_promote=would, promoted=did)])
+def test_a_line_says_whether_production_moved_or_would_have(would: bool, did: bool, asks: bool, shown: str) -> None:
+    found = page("shop", [night(16, would_promote=would, promoted=did, asks=asks)])
+    assert f'<td class="nowrap">{shown}</td>' in found
 
 
 def test_all_gains_have_one_axis() -> None:

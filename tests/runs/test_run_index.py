@@ -5,16 +5,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.registration import Registration
-from ratchet.contracts.request import Outcome, RunKind, RunPlan
+from ratchet.contracts.request import Outcome, Promotion, RunKind, RunPlan
 from ratchet.contracts.run_index import RunIndex, planned
 from ratchet.contracts.stages import REGULAR
+from ratchet.runs.answers import record_answer
 from ratchet.runs.run_index import RunLine, nights, note_end, note_plan, rebuilt
 from ratchet.runs.stage_record import StageRecord
 from ratchet.store.base import Store
@@ -225,6 +226,50 @@ def test_a_run_that_failed_writes_its_line_at_once(store: MemoryStore) -> None:
     with StageRecord(store, made, "ingest") as record:
         record.end(OUTCOMES["ingest"])
     assert line_of(store).standing == "unfinished"
+
+
+def test_a_run_has_not_failed_while_a_stage_of_it_is_tried_again_by_itself(store: MemoryStore) -> None:
+    made = ran(store, "r")
+    with pytest.raises(Unavailable), StageRecord(store, made, "ingest", again=lambda _: True):
+        raise Unavailable("the source is away")
+    cause = "ingest is tried again by itself: the source is away"
+    assert (line_of(store).standing, line_of(store).cause) == ("unfinished", cause)
+    assert not stored(store).runs[0].ended
+    for one in whole():  # Airflow gave up without a record of the stage, such as after a kill
+        if one.stage != "ingest":
+            keep(store, made, one)
+    assert (line_of(store).standing, line_of(store).cause) == ("failed", "ingest: the source is away")
+
+
+def test_a_run_that_a_person_has_cleared_is_at_work_from_the_begin_of_the_stage(store: MemoryStore) -> None:
+    made = ran(store, "r", *whole())
+    with pytest.raises(Unavailable), StageRecord(store, made, "train"):
+        raise Unavailable("the engine is away")
+    assert line_of(store).standing == "failed"
+    with StageRecord(store, made, "train", first=False) as record:
+        assert line_of(store).standing == "promote"  # as on record, while the stage is at work
+        assert line_of(store).cause == "train is tried again by itself: the engine is away"
+        record.end(OUTCOMES["train"])
+    assert (line_of(store).standing, line_of(store).cause) == ("promote", "better by 2 %")
+
+
+def test_a_candidate_that_nobody_has_answered_for_waits(store: MemoryStore) -> None:
+    made = ran(store, "r", *whole()[:5], promotion=Promotion(mode="approve"))
+    asked = OUTCOMES["evaluate"].result
+    assert asked is not None
+    assert line_of(store).asks
+    said: list[tuple[Literal["yes", "no"], str]] = [("no", ""), ("yes", "ada")]
+    for answer, by in said:
+        record_answer(store, made, answer, by=by, at=OLD, text="", evaluation=asked.content)
+        assert not line_of(store).asks
+    two = made.spec.register_.model_copy(update={"approvals": 2})
+    spec = made.spec.model_copy(update={"register_": two})
+    second = ran(store, "s", *whole()[:5], promotion=Promotion(mode="approve"), spec=spec)
+    for by, asks in (("ada", True), ("bob", False)):
+        record_answer(store, second, "yes", by=by, at=OLD, text="", evaluation=asked.content)
+        assert line_of(store).asks is asks
+    keep(store, made, registered(promoted=True))
+    assert not line_of(store).asks
 
 
 def test_a_kill_between_a_new_record_and_its_line_shows_the_record(
