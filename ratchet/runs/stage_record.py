@@ -112,7 +112,7 @@ class StageRecord:
         log = (self.attempt.log if self.attempt else None) or self.log
         left_s = self.attempt.left_s if self.attempt else 0.0
         seconds = round(time.monotonic() - self._began + left_s, 3)
-        said = {"because": mask(outcome.because), "last_lines": tuple(map(mask, lines))}
+        said = {"because": _plain(outcome.because), "last_lines": tuple(map(_plain, lines))}
         outcome = outcome.model_copy(update={"seconds": seconds, "log": log, **said})
         if self.attempt is None or not self.attempt.lost:
             if judged:
@@ -168,6 +168,11 @@ class StageRecord:
         plan = self._plan
         first = first_judged(self._store, plan.spec.name, plan.data_date) if plan.as_of == "then" else None
         return first is not None and first.run_id != plan.run_id
+
+
+def _plain(text: str) -> str:
+    """Without secrets, and without lone surrogates, such as from the name of a file: JSON has none."""
+    return mask(text).encode("utf-8", "replace").decode()
 
 
 def _cause(error: BaseException) -> str:

@@ -178,6 +178,12 @@ def _matching(listing: Iterable[Entry], pattern: str) -> Iterator[Entry]:
 
 
 def _file(source: FilesSource, root: str, entry: Entry) -> SourceFile:
+    """A file as a plan and a snapshot name it. Both are UTF-8, and a name of a POSIX file system may be any bytes."""
+    if (shown := os.fsencode(entry.key).decode("utf-8", "backslashreplace")) != entry.key:
+        raise ConfigurationError(
+            f"source.uri: {unquote(root.removeprefix('file://'))}/{shown}: the name of this file is not UTF-8",
+            remedy="have it delivered under a name in UTF-8, such as one of ASCII letters alone",
+        )
     return SourceFile(key=entry.key, bytes=entry.bytes, identity=identity(source, root, entry))
 
 

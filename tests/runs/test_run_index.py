@@ -231,14 +231,14 @@ def test_a_run_that_failed_writes_its_line_at_once(store: MemoryStore) -> None:
 def test_a_run_has_not_failed_while_a_stage_of_it_is_tried_again_by_itself(store: MemoryStore) -> None:
     made = ran(store, "r")
     with pytest.raises(Unavailable), StageRecord(store, made, "ingest", again=lambda _: True):
-        raise Unavailable("the source is away")
-    cause = "ingest is tried again by itself: the source is away"
+        raise Unavailable("the source is away: caf\udce9.csv")
+    cause = "ingest is tried again by itself: the source is away: caf?.csv"
     assert (line_of(store).standing, line_of(store).cause) == ("unfinished", cause)
     assert not stored(store).runs[0].ended
     for one in whole():  # Airflow gave up without a record of the stage, such as after a kill
         if one.stage != "ingest":
             keep(store, made, one)
-    assert (line_of(store).standing, line_of(store).cause) == ("failed", "ingest: the source is away")
+    assert (line_of(store).standing, line_of(store).cause) == ("failed", "ingest: the source is away: caf?.csv")
 
 
 def test_a_run_that_a_person_has_cleared_is_at_work_from_the_begin_of_the_stage(store: MemoryStore) -> None:

@@ -1,3 +1,4 @@
+import os
 import re
 from datetime import date
 from pathlib import Path
@@ -38,6 +39,19 @@ def test_days_are_listed_with_their_files_and_a_day_without_any_is_empty(tmp_pat
     assert [day.day for day in days] == [D1, D2, D3]
     assert [file.key for file in days[0].files] == [f"date={D1}/a.parquet", f"date={D1}/b.parquet"]
     assert days[1].files == days[2].files == ()
+
+
+def test_a_file_whose_name_is_not_utf_8_is_refused_with_its_place_if_it_is_of_a_day(tmp_path: Path) -> None:
+    put(tmp_path, f"{D1}-a.csv")
+    (tmp_path / os.fsdecode(b"2026-11-18-caf\xe9.csv")).touch()
+    with pytest.raises(ConfigurationError) as refused:
+        list_days(files(f"{tmp_path}/{{date}}*.csv"), [D1])
+    assert refused.value.cause == (
+        f"source.uri: {tmp_path}/2026-11-18-caf\\xe9.csv: the name of this file is not UTF-8"
+    )
+    assert "UTF-8" in refused.value.remedy
+    _, (day,) = list_days(files(f"{tmp_path}/{{date}}-a.csv"), [D1])
+    assert [file.key for file in day.files] == [f"{D1}-a.csv"]
 
 
 def test_a_relative_uri_starts_at_the_folder_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
