@@ -1,4 +1,4 @@
-"""Nights that never started: each is reported once, with why and what to do.
+"""Nights that never started: each is reported once, with why and what to do, and those in a row together.
 
 A pipeline's file says when a night is due, and the store and Airflow which ones there are. That needs no run and no
 event of Airflow: so a broken file, a paused DAG, a scheduler that was away at the tick, and a run that holds the next
@@ -9,10 +9,11 @@ reported by nobody, or when one is reported twice.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 from ratchet.contracts.loading import FILE
@@ -34,8 +35,12 @@ _STAGE = "night"
 _SHARED = "missing"
 """The cause of every night that is missing because nothing was scheduled: one message for all pipelines."""
 
-_started: dict[tuple[str, str], date] = {}
-"""The newest due night of each pipeline that was found to have started, so that the next scans list nothing."""
+_MOST_BACK = 14
+"""Due nights that are looked at, from the newest one back to one that has started."""
+
+_started: dict[tuple[str, str], tuple[date, "Missing | None"]] = {}
+"""The newest due night of each pipeline that was found to have started, and what is missing before it, so that the next
+scans list nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +64,23 @@ class Watched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A night that has not started. last: the newest date that has a run."""
+    """A night that has not started. before: those right before it that have not either. last: the newest with a run."""
 
     day: date
     reason: Reason
     last: date | None
+    before: tuple[date, ...] = ()
+
+    @property
+    def dates(self) -> str:
+        """The date, or the first and the last."""
+        return f"{self.before[0]} to {self.day}" if self.before else f"{self.day}"
 
 
 def scan_missing_nights(
     store: Store, dags: Mapping[str, AirflowDag], runs: Sequence[Run], now: datetime | None = None
 ) -> int:
-    """Report the newest due night of every pipeline that has not started and was not reported. The number of alerts."""
+    """Report the nights of every pipeline that are due, have not started and were not reported. How many alerts."""
     moment, sent = now or datetime.now(UTC), 0
     for one in watched(store):
         with Guard(f"cannot look for missing nights of {one.spec.name}"):
@@ -94,18 +105,30 @@ def watched(store: Store) -> Iterator[Watched]:
 
 def due_night(spec: PipelineSpec, now: datetime) -> date | None:
     """The data date of the newest night that should have started by now; None without a schedule."""
+    return next((day for _, day in _due(spec, now)), None)
+
+
+def _due(spec: PipelineSpec, now: datetime) -> Iterator[tuple[datetime, date]]:
+    """The nights that should have started by now, each with its tick, the newest first."""
     if spec.schedule is None:
-        return None
+        return
     timetable = DayBeforeTimetable(spec.schedule.cron, spec.schedule.timezone)
     tick = timetable.last_before(now - timedelta(seconds=spec.alerts.start_by))
-    return timetable.data_date(tick)
+    while True:
+        yield tick, timetable.data_date(tick)
+        tick = timetable.last_before(tick - timedelta(microseconds=1))
 
 
 def why_missing(
-    spec: PipelineSpec, day: date, broken: str | None, dag: AirflowDag | None, runs: Sequence[Run]
+    spec: PipelineSpec,
+    day: date,
+    broken: str | None,
+    dag: AirflowDag | None,
+    runs: Sequence[Run],
+    before: Sequence[date] = (),
 ) -> Reason:
     """Why a night has not started, from what Airflow says now. broken: what is wrong with the pipeline's file."""
-    again = f"then trigger the DAG {spec.name} in Airflow with the date {day}"
+    again = f"then trigger the DAG {spec.name} in Airflow with {_dates((*before, day))}"
     if broken is not None:
         remedy = f"correct it until `ratchet check` passes; {again}"
         return Reason(cause=f"its file is not valid: {broken}", remedy=remedy)
@@ -139,25 +162,64 @@ def _not_scheduled(spec: PipelineSpec, day: date, runs: Sequence[Run], again: st
 def missing_night(
     store: Store, one: Watched, dags: Mapping[str, AirflowDag], runs: Sequence[Run], now: datetime
 ) -> Missing | None:
-    """The newest due night of a pipeline, if it has not started."""
-    spec = one.spec
-    day = due_night(spec, now)
-    place = (store.uri, spec.name)
-    if day is None or _started.get(place) == day:
+    """The newest due night of a pipeline if it has not started, else the one before it; with those before in a row."""
+    spec, due = one.spec, _due(one.spec, now)
+    newest = next(due, None)
+    if newest is None:
         return None
-    days = days_of(store, spec.name)
-    dag = dags.get(spec.name)
-    if day in days or (dag is not None and f"{day}" in dag.started):
-        _started[place] = day
-        return None
+    day, place = newest[1], (store.uri, spec.name)
+    known = _started.get(place)
+    if known is not None and known[0] == day:
+        return known[1]
+    days, dag = days_of(store, spec.name), dags.get(spec.name)
+    started = {*map(str, days), *(dag.started if dag is not None else ())}
+    last = max(days, default=None)
+    if f"{day}" in started:
+        row = _row(one, due, started)
+        missing = Missing(day=row[-1], reason=_left_out(spec, row), last=last, before=row[:-1]) if row else None
+        _started[place] = (day, missing)
+        return missing
     if not days and _is_new(one.folder, spec, now):
         return None
-    return Missing(day=day, reason=why_missing(spec, day, one.broken, dag, runs), last=max(days, default=None))
+    before = () if dag is not None and dag.paused else _row(one, due, started)
+    return Missing(day=day, reason=why_missing(spec, day, one.broken, dag, runs, before), last=last, before=before)
+
+
+def _row(one: Watched, due: Iterator[tuple[datetime, date]], started: Collection[str]) -> tuple[date, ...]:
+    """The next of the due nights, back to one that has started, oldest first.
+
+    Nobody expects those before the first run, or before the file was written, nor those of a pause, which was reported.
+    """
+    written, first, found = _written(one.folder), min(started, default="9"), []
+    for tick, day in islice(due, _MOST_BACK):
+        if f"{day}" in started or f"{day}" < first or tick < written:
+            break
+        found.append(day)
+    row = sorted(set(found))
+    if not row:
+        return ()
+    said = AlertHistory().alerts(_situation(one.spec, ""), ("paused",))
+    paused = min((alert["date"] for alert in said if alert["date"] >= f"{row[0]}"), default="9")
+    return tuple(day for day in row if f"{day}" < paused)
+
+
+def _left_out(spec: PipelineSpec, row: Sequence[date]) -> Reason:
+    """Why nights have no run although a later one has."""
+    cause = "it has no run, and a later night has: the scheduler, the DAG or its file was not there at its time"
+    return Reason(cause=cause, remedy=f"trigger the DAG {spec.name} in Airflow with {_dates(row)}", shared=_SHARED)
+
+
+def _dates(row: Sequence[date]) -> str:
+    return f"each of the dates {', '.join(map(str, row))}" if len(row) > 1 else f"the date {row[0]}"
+
+
+def _situation(spec: PipelineSpec, dates: str) -> Situation:
+    return Situation(pipeline=spec.name, run_id=f"night-{spec.name}", stage=_STAGE, date=dates)
 
 
 def _report(spec: PipelineSpec, missing: Missing) -> bool:
     reason, day = missing.reason, missing.day
-    where = Situation(pipeline=spec.name, run_id=f"night-{spec.name}", stage=_STAGE, date=f"{day}")
+    where = _situation(spec, missing.dates)
     if reason.paused is not None:
         key = event_key(where, "paused", reason.paused.paused_at or missing.last)
         alert = make_alert("paused", where, cause=reason.cause, remedy=reason.remedy)
@@ -169,11 +231,11 @@ def _report(spec: PipelineSpec, missing: Missing) -> bool:
 
 def _is_new(folder: Path, spec: PipelineSpec, now: datetime) -> bool:
     """Whether a pipeline without any night was written after its tick: nobody expects that night."""
-    written = datetime.fromtimestamp((folder / FILE).stat().st_mtime, UTC)
-    if spec.schedule is None:
-        return True
-    timetable = DayBeforeTimetable(spec.schedule.cron, spec.schedule.timezone)
-    return written > timetable.last_before(now - timedelta(seconds=spec.alerts.start_by))
+    return any(tick < _written(folder) for tick, _ in islice(_due(spec, now), 1))
+
+
+def _written(folder: Path) -> datetime:
+    return datetime.fromtimestamp((folder / FILE).stat().st_mtime, UTC)
 
 
 def _name(folder: Path) -> str:

@@ -65,6 +65,36 @@ def test_a_night_without_a_run_is_reported_once_and_not_too_soon(store: Store, f
     assert alert["remedy"] == f"check the scheduler; then trigger the DAG small in Airflow with the date {NIGHT}"
 
 
+def test_nights_in_a_row_that_did_not_start_are_one_alert_with_their_dates(store: Store, folder: Path) -> None:
+    os.utime(folder / "pipeline.yaml", (0, 0))
+    second, third = NIGHT + timedelta(days=1), NIGHT + timedelta(days=2)
+    late = DUE + timedelta(days=1)
+    assert [scan_missing_nights(store, {"small": HERE}, [], late) for _ in range(2)] == [1, 0]
+    (alert,) = said(folder)
+    assert alert["title"] == f"small {NIGHT} to {second}: night has not started"
+    assert alert["remedy"].endswith(f"in Airflow with each of the dates {NIGHT}, {second}")
+    started = {"small": AirflowDag(dag_id="small", started=frozenset({f"{third}"}))}
+    assert scan_missing_nights(store, started, [], late + timedelta(days=1)) == 0  # both were reported
+
+
+def test_a_night_that_was_left_out_before_one_that_started_is_reported_once(store: Store, folder: Path) -> None:
+    os.utime(folder / "pipeline.yaml", (0, 0))
+    keep_plan(store, plan(run_id="run-3", data_date=NIGHT + timedelta(days=1), store=store.uri))
+    late = DUE + timedelta(days=1)
+    assert [scan_missing_nights(store, {"small": HERE}, [], late) for _ in range(2)] == [1, 0]
+    (alert,) = said(folder)
+    assert alert["title"] == f"small {NIGHT}: night has not started"
+    assert alert["cause"].startswith("it has no run, and a later night has")
+
+
+def test_the_nights_of_a_pause_are_not_missing_when_it_has_ended(store: Store, folder: Path) -> None:
+    os.utime(folder / "pipeline.yaml", (0, 0))
+    pause = AirflowDag(dag_id="small", paused=True, paused_at=TICK)
+    sent = [scan_missing_nights(store, {"small": pause}, [], DUE + timedelta(days=night)) for night in range(3)]
+    started = {"small": AirflowDag(dag_id="small", started=frozenset({f"{NIGHT + timedelta(days=3)}"}))}
+    assert (sent, scan_missing_nights(store, started, [], DUE + timedelta(days=3))) == ([1, 0, 0], 0)
+
+
 def test_a_night_that_started_is_not_missing_whoever_started_it(store: Store, folder: Path) -> None:
     started = {"small": AirflowDag(dag_id="small", started=frozenset({f"{NIGHT}"}))}
     assert scan_missing_nights(store, started, [], DUE) == 0
