@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from benchmarks.alert_receiver import AWAY, THERE, CountedStore, Kill, Receiver
+from benchmarks.killed_calls import CountedStore, Kill
 from benchmarks.measure import Result
 from ratchet.contracts import paths
 from ratchet.contracts.alerts import Alerts
@@ -24,6 +24,7 @@ from ratchet.outbox.letter import TAKEN, Letter
 from ratchet.outbox.outbox import Outbox
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
+from tests.plugins.webhook import AWAY, THERE, Webhook
 
 _EVERY = timedelta(minutes=5)
 _AWAY_ROUNDS = 6  # of five minutes
@@ -60,7 +61,7 @@ def run(*, full: bool) -> Result:
 
 def kills(count: int) -> tuple[int, int, int]:
     """How many of so many alerts were lost, how many came twice, and how many processes were killed."""
-    with TemporaryDirectory() as folder, Receiver().listening() as receiver:
+    with TemporaryDirectory() as folder, Webhook().listening() as receiver:
         store, now = FileStore(Path(folder)), datetime.now(UTC)
         killed, point = 0, 0
         import_module("apprise").Apprise().add(receiver.url)  # it loads its plugins once, not in each process
@@ -141,7 +142,7 @@ def _in_a_process(do: Callable[[], object]) -> bool:
     return False
 
 
-def _outbox(store: Store, receiver: Receiver, now: datetime, killed: Kill) -> Outbox:
+def _outbox(store: Store, receiver: Webhook, now: datetime, killed: Kill) -> Outbox:
     from ratchet_airflow.alerts.delivery import send
 
     def counted(letter: Letter, address: str) -> bool:
@@ -212,9 +213,9 @@ class _Clock:
 
 
 @contextmanager
-def _installation() -> Iterator[tuple[Receiver, Path, _Clock]]:
+def _installation() -> Iterator[tuple[Webhook, Path, _Clock]]:
     """A store, its receiver, and a clock."""
-    with TemporaryDirectory() as folder, Receiver().listening() as receiver:
+    with TemporaryDirectory() as folder, Webhook().listening() as receiver:
         store, pipelines = Path(folder) / "store", Path(folder) / "pipelines"
         store.mkdir()
         made = {

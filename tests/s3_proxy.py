@@ -2,8 +2,9 @@
 
 import http.client
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
@@ -28,8 +29,18 @@ class Requests:
 
 
 @contextmanager
-def s3_proxy(upstream: str, address: str = "127.0.0.1", *, drops: Collection[str] = ()) -> Iterator[Requests]:
-    """The proxy, at a free port of an address, before the server at `upstream`. drops: headers that it leaves out."""
+def s3_proxy(
+    upstream: str,
+    address: str = "127.0.0.1",
+    *,
+    drops: Collection[str] = (),
+    refusal: Callable[[Message], bytes] = lambda _: b"",
+) -> Iterator[Requests]:
+    """The proxy, at a free port of an address, before the server at `upstream`.
+
+    drops: headers that it leaves out. refusal: by the headers of a request, what it answers with status 400; empty for
+    a request that it passes on.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -38,6 +49,13 @@ def s3_proxy(upstream: str, address: str = "127.0.0.1", *, drops: Collection[str
         def _pass_on(self) -> None:
             self.asked.note(self.command, self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if refused := refusal(self.headers):
+                self.send_response_only(400)
+                self.send_header("Content-Length", str(len(refused)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(refused)
+                return
             server = http.client.HTTPConnection(urlsplit(upstream).netloc, timeout=60)
             try:
                 sent = {name: value for name, value in self.headers.items() if name.lower() not in {*_HOP, *drops}}
@@ -62,7 +80,7 @@ def s3_proxy(upstream: str, address: str = "127.0.0.1", *, drops: Collection[str
 
     with ThreadingHTTPServer((address, 0), Handler) as server:
         Handler.asked = Requests(f"http://{address}:{server.server_port}")
-        serving = threading.Thread(target=server.serve_forever)
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         serving.start()
         try:
             yield Handler.asked

@@ -1,20 +1,28 @@
-"""A real HTTP server on loopback that keeps what is posted to it."""
+"""A real HTTP server on loopback that keeps what is posted to it. The benchmark of alerts sends to it too."""
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+THERE, AWAY = 200, 503
+"""What it answers."""
+
 
 class Webhook:
-    """url: where to post, as Apprise writes it. received: the JSON bodies so far. asked: paths. status: its answer."""
+    """url: where to post, as Apprise writes it. status: its answer; AWAY is away. received: the JSON bodies so far.
+
+    titles: of those that it took. asked: the paths that were read.
+    """
 
     def __init__(self) -> None:
         self.received: list[dict[str, Any]] = []
+        self.titles: Counter[str] = Counter()
         self.asked: list[str] = []
-        self.status = 200
+        self.status = THERE
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"json://127.0.0.1:{self._server.server_port}"
 
@@ -23,8 +31,10 @@ class Webhook:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                hook.received.append(json.loads(body))
+                message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                hook.received.append(message)
+                if hook.status == THERE:
+                    hook.titles[str(message.get("title"))] += 1
                 self.send_response(hook.status)
                 self.end_headers()
 
