@@ -17,6 +17,7 @@ from ratchet.contracts.errors import OtherCode
 from ratchet.contracts.fingerprint import canonical, digest_of, leaf
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.stages import STAGES, Stage
+from ratchet.runtime.code import Modules
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
 
@@ -25,7 +26,8 @@ _RECORDED: TypeAdapter[dict[str, dict[str, str]]] = TypeAdapter(dict[str, dict[s
 
 def installed_code(store: Store | None) -> dict[Stage, str]:
     """The digest of each stage's code that is installed here. store: gets what these digests are of, if given."""
-    parts = {stage: stage_code(stage) for stage in STAGES}
+    read: Modules = {}
+    parts = {stage: stage_code(stage, read) for stage in STAGES}
     code = {stage: digest_of(modules) for stage, modules in parts.items()}
     if store is not None:
         store.create(paths.release(digest_of(code)), canonical(parts))

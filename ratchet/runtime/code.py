@@ -14,15 +14,27 @@ _IMPORT = re.compile(
 _COMMENT = re.compile("#.*")
 
 
-def code_parts(module: str) -> dict[str, str]:
-    """`{"code.tasks.train.loop": sha256, ...}` for one of our modules and all our modules that it needs."""
+Modules = dict[str, tuple[str, tuple[str, ...]] | None]
+"""The digest of each module that was read, and what it imports; None for a name that is no module of ours."""
+
+
+def code_parts(module: str, read: Modules | None = None) -> dict[str, str]:
+    """`{"code.tasks.train.loop": sha256, ...}` for one of our modules and all our modules that it needs.
+
+    read: what was read for another module just now, to which this adds. It is for one call: files may change.
+    """
+    read = {} if read is None else read
     found: dict[str, str] = {}
-    waiting = [module]
+    seen, waiting = {module}, [module]
     while waiting:
         name = waiting.pop()
-        if f"code.{name}" not in found and (source := _source(name)) is not None:
-            found[f"code.{name}"] = digest(source)
-            waiting += imports(source)
+        if name not in read:
+            source = _source(name)
+            read[name] = None if source is None else (digest(source), imports(source))
+        if (known := read[name]) is not None:
+            found[f"code.{name}"], needed = known
+            waiting += (new := set(needed) - seen)
+            seen |= new
     return dict(sorted(found.items()))
 
 

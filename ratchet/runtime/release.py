@@ -17,7 +17,7 @@ from typing import Any
 from ratchet.checkout import ROOT, STAGE_LOCK
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import STAGES, Stage, stage_module
-from ratchet.runtime.code import code_parts
+from ratchet.runtime.code import Modules, code_parts
 
 FILE = "release.json"
 _RECORD = Path(__file__).resolve().parents[1] / FILE
@@ -30,13 +30,13 @@ DECISIVE = frozenset(
 )
 
 
-def stage_code(stage: Stage) -> dict[str, str]:
+def stage_code(stage: Stage, read: Modules | None = None) -> dict[str, str]:
     """`{"code.tasks.train.loop": sha256, ...}`: the modules of a stage, and those of the library that it needs.
 
-    Raises ConfigurationError if neither the record nor the stage's files are here.
+    read: as for `code_parts`. Raises ConfigurationError if neither the record nor the stage's files are here.
     """
     if not _RECORD.is_file():
-        if parts := code_parts(stage_module(stage)):
+        if parts := code_parts(stage_module(stage), read):
             return parts
         raise _incomplete(f"the code of the stage {stage}")
     found: dict[str, str] = _record()["code"][stage]

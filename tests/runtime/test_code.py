@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.stages import STAGES, Stage, section, stage_module
-from ratchet.runtime.code import code_parts, imports
+from ratchet.runtime.code import Modules, code_parts, imports
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = sorted(path for package in ("ratchet", "tasks") for path in (ROOT / package).rglob("*.py"))
@@ -53,3 +53,9 @@ def test_a_stage_s_parts_are_itself_and_what_it_needs_and_no_other_stage(stage: 
     assert "code.ratchet.contracts.errors" in parts
     others = tuple(f"code.tasks.{other}." for other in STAGES if other != section(stage))
     assert not [name for name in parts if name.startswith(others)]
+
+
+def test_a_module_that_was_read_for_another_stage_is_not_read_again_and_the_parts_are_the_same() -> None:
+    read: Modules = {}
+    assert all(code_parts(stage_module(stage), read) == code_parts(stage_module(stage)) for stage in STAGES)
+    assert read.keys() >= {"tasks.train.loop", "tasks.report.page", "ratchet.contracts.errors"}
