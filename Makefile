@@ -36,8 +36,10 @@ test-stack: images  ## Run the tests of the team set-up, which they start
 serve: images  ## Start Airflow and MLflow for your own pipelines (RATCHET_DATA, RATCHET_STORE)
 	@PYTHONPATH=plugins $(PYTHON) -m local serve
 
-soak: environment  ## Run 10,000 steps of the state machine over production (minutes; the suite has 500)
+soak: environment  ## Run the tests of many steps or draws with many more of them, such as 10,000 over production (minutes)
 	@RATCHET_PRODUCTION_STEPS=10000 $(PYTHON) -m pytest -q -n 0 tests/production/test_machine.py -k everything_that
+	@RATCHET_STEPS=1000 RATCHET_TRAININGS=10000 $(PYTHON) -m pytest -q -n 0 --timeout 1800 \
+		tests/runs/test_data_machine.py tests/collection/test_machine.py tests/train/test_epochs.py
 
 bench: images  ## Run all benchmarks; for one: .venv/bin/python -m benchmarks NAME
 	@PYTHONPATH=plugins $(PYTHON) -m benchmarks

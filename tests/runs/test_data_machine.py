@@ -43,7 +43,7 @@ WINDOW = 4
 KEY = "ada@example.org"
 COLUMNS = {**SPEC["columns"], "user": {"role": "categorical", "type": "string"}}
 DAYS = [LAST - timedelta(days=back) for back in range(6, -1, -1)]
-EXAMPLES = int(os.environ.get("RATCHET_STEPS", "300")) // 20
+EXAMPLES = int(os.environ.get("RATCHET_STEPS", "100")) // 20
 any_day = st.sampled_from(DAYS)
 
 
