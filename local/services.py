@@ -5,13 +5,13 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from local import ports
 from local.supervision import processes, state
 from local.supervision.service import Service
 from local.supervision.supervisor import STOP_S, end_orphans
@@ -19,6 +19,7 @@ from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import Unavailable
 from ratchet.runners.devices import host_devices
 from ratchet.runners.engine import engine_available
+from ratchet_airflow.pools import POOLS, given_pools
 
 _READY_S = 180
 _LOCK_S = 30
@@ -174,6 +175,7 @@ class Services:
             variable("installation"): self.installation,
             **_runner(),
             # The same for each server, whatever it sees of the machine.
+            variable("pools_given"): self._pools_given(),
             variable("pool_cpu"): os.environ.get(variable("pool_cpu")) or str(os.cpu_count() or 1),
             variable("pool_gpu"): os.environ.get(variable("pool_gpu")) or str(len(host_devices().names) or 1),
             "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -200,6 +202,12 @@ class Services:
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.airflow_home / "logs"),
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         }
+
+    @staticmethod
+    def _pools_given() -> str:
+        """The pools whose slots the caller has set. The supervisor keeps what it was started with."""
+        passed_on = os.environ.get(variable("pools_given"))
+        return given_pools({name: os.environ.get(variable(name)) for name in POOLS}) if passed_on is None else passed_on
 
     def addresses(self) -> tuple[str, ...]:
         """Lines for a person: the addresses of the servers and the store, and the login."""
@@ -236,6 +244,13 @@ class Services:
                 health=f"{self.airflow_url}/api/v2/version",
                 after="migrate",
             ),
+            Service(
+                name="pools",
+                command=(sys.executable, "-m", "local.make_pools", str(self.home)),
+                environment=environment,
+                once=True,
+                after="api-server",
+            ),
             # The API server reads the logs of this machine itself, so no other process has to serve them.
             Service(
                 name="scheduler",
@@ -261,15 +276,8 @@ class Services:
         return self.home / name
 
     def _ports(self) -> dict[str, int]:
-        """The ports, which are chosen once for each home: the preferred ones if they are free."""
-        file = self._state("ports.json")
-        if not file.is_file():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(
-                json.dumps({name: _free_port(port) for name, port in self._preferred_ports.items()}), encoding="utf-8"
-            )
-        found: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))
-        return found
+        """The ports, which are chosen once for each home."""
+        return ports.chosen(self._state("ports.json"), self._preferred_ports)
 
     def _password_file(self) -> Path:
         file = self.airflow_home / "simple_auth_manager_passwords.json.generated"
@@ -278,15 +286,3 @@ class Services:
             file.touch(mode=0o600)
             file.write_text(json.dumps({self.user: secrets.token_urlsafe(12)}), encoding="utf-8")
         return file
-
-
-def _free_port(wanted: int) -> int:
-    """The wanted port if it is free, else any free one."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise Unavailable("no free port on 127.0.0.1", remedy="end a process that listens there")

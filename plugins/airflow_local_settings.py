@@ -3,15 +3,10 @@
 Where the wheel is installed Airflow finds them by their entry point (`ratchet_airflow.policy`), and would call both.
 """
 
-import gc
 from importlib.metadata import entry_points
 from typing import Any
 
 from ratchet_airflow.pools import yield_to_nights
-
-# Each Airflow process makes hundreds of thousands of permanent objects while it starts. The default threshold would
-# spend a fifth of that time on garbage collection.
-gc.set_threshold(50_000)
 
 __all__: list[str] = []
 """What Airflow takes from here. Without the list it would take everything, also what is imported."""

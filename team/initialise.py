@@ -4,10 +4,12 @@ Waits for the database, the broker and S3; migrates Airflow's and MLflow's datab
 first user of Airflow, and the user of MLflow that stages log in as. Runs in a container of the Airflow image.
 """
 
+import json
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from configparser import ConfigParser
@@ -45,7 +47,7 @@ def main() -> int:
             with _step("MLflow's database and its user"):
                 _mlflow()
         with _step("Airflow's database"):
-            subprocess.run(["airflow", "db", "migrate"], check=True, stdout=subprocess.DEVNULL)  # noqa: S607 - the image's
+            _run("airflow", "db", "migrate")
         with _step("Airflow's pools and first user"):
             _airflow()
     except RatchetError as error:
@@ -154,14 +156,33 @@ def _mlflow() -> None:
         store.create_user(user, password)
 
 
+def _pools() -> None:
+    """Make Airflow's pools by its command line, since its server is not there yet."""
+    from ratchet_airflow import pools
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "pools.json"
+        _run("airflow", "pools", "export", str(file))
+        there = json.loads(file.read_text(encoding="utf-8"))
+        changed = {
+            pool.name: {"slots": pool.slots, "description": pool.description, "include_deferred": True}
+            for pool in pools.to_write({name: int(each["slots"]) for name, each in there.items()})
+        }
+        if changed:
+            file.write_text(json.dumps(changed), encoding="utf-8")
+            _run("airflow", "pools", "import", str(file))
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
 def _airflow() -> None:
     from airflow.providers.fab.auth_manager.cli_commands.utils import (
         get_application_builder,
     )
 
-    from ratchet_airflow import pools
-
-    pools.update_pools()
+    _pools()
     password = (_SECRETS / "airflow-admin-password").read_text(encoding="utf-8")
     with get_application_builder() as builder:
         manager = builder.sm

@@ -17,9 +17,11 @@ from typing import IO, Any
 import docker
 from docker.errors import APIError, NotFound
 
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.runners.engine import answers, connect
+from ratchet_airflow.pools import given_pools
 from team import secret_files
 from team.settings import Settings
 
@@ -114,6 +116,7 @@ class Stack:
             **kept,
             **self.settings.variables(),
             **self._images,
+            variable("pools_given"): given_pools(self.settings.model_dump()),
             "RATCHET_UID": str(self.owner),
             "RATCHET_SECRETS": str(self.secrets),
             "RATCHET_SECRETS_DIGEST": secret_files.digest(self.secrets),

@@ -14,7 +14,6 @@ from importlib import import_module
 from airflow.listeners import hookimpl
 
 from ratchet.contracts.environment import environment
-from ratchet_airflow.pools import update_pools
 from ratchet_airflow.watch.guard import Guard
 from ratchet_airflow.watch.heartbeat import EVERY_S
 from ratchet_airflow.watch.watch_process import WatchProcess
@@ -41,12 +40,11 @@ _due = threading.Event()
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """In a scheduler: make the pools, start to watch, and load what its tasks need before it forks them.
+    """In a scheduler: start to watch, and load what its tasks need before it forks them.
 
     A task's process, forked from it, has another component.
     """
     if type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
-        update_pools()
         threading.Thread(target=_watch, name="ratchet-watch", daemon=True).start()
         load_for_tasks()  # last, since nothing else depends on it
 

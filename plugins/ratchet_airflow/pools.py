@@ -1,9 +1,9 @@
 """Pools: how many cores and GPUs all runs may use at the same time.
 
-Ratchet creates them, so that no task waits for a pool that does not exist. A slot of `ratchet_cpu` and of
-`ratchet_backfill` is a core, a slot of `ratchet_gpu` a device: a stage takes as many as its resources say. Devices that
-RATCHET_POOL_BACKFILL_GPU sets aside are slots of `ratchet_backfill_gpu` and not of `ratchet_gpu`: a device is promised
-once, or a stage would find it taken.
+The set-up creates them (`local.make_pools`, `team.initialise`), since a task waits for a pool that does not exist. A
+slot of `ratchet_cpu` and of `ratchet_backfill` is a core, a slot of `ratchet_gpu` a device: a stage takes as many as
+its resources say. Devices that RATCHET_POOL_BACKFILL_GPU sets aside are slots of `ratchet_backfill_gpu` and not of
+`ratchet_gpu`: a device is promised once, or a stage would find it taken.
 """
 
 import math
@@ -17,6 +17,8 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import Resources
 
 CPU, GPU, BACKFILL, BACKFILL_GPU = "ratchet_cpu", "ratchet_gpu", "ratchet_backfill", "ratchet_backfill_gpu"
+POOLS = {"pool_cpu": CPU, "pool_gpu": GPU, "pool_backfill": BACKFILL, "pool_backfill_gpu": BACKFILL_GPU}
+"""The pools by the settings of their slots."""
 GPU_QUEUE = "gpu"
 USUAL_CORES, USUAL_GPUS = 4, 1
 """Slots where no setting says how many. `make serve` and `make up` set the cores and devices of their host."""
@@ -82,12 +84,22 @@ def yield_to_nights(task_instance: Any, dag_run: Any) -> None:
         task_instance.priority_weight = max(1, task_instance.priority_weight // NIGHTLY_WEIGHT)
 
 
-def update_pools() -> None:
-    """Create or update Airflow's pools. Needs Airflow's database, so only the scheduler and the set-up may call it."""
-    from airflow.models.pool import Pool as Row
+def to_write(there: Mapping[str, int]) -> list[Pool]:
+    """The pools that a set-up writes: those that are missing, and those whose slots a person has set otherwise.
 
-    for pool in pools().values():
-        Row.create_or_update_pool(pool.name, pool.slots, pool.description, include_deferred=True)
+    there: the slots of Airflow's pools by name. What an admin has edited stays, unless a setting names that pool.
+    """
+    given = environment().pools_given
+    return [
+        pool
+        for pool in pools().values()
+        if pool.name not in there or (pool.name in given and there[pool.name] != pool.slots)
+    ]
+
+
+def given_pools(settings: Mapping[str, object]) -> str:
+    """The pools whose slots a person has set, with commas: for RATCHET_POOLS_GIVEN. settings: values by field."""
+    return ",".join(pool for field, pool in POOLS.items() if settings.get(field))
 
 
 def _listed_devices() -> int:

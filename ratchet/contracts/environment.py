@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ratchet.contracts.collection import Policy, parse_policy
 from ratchet.contracts.digest_time import DigestTime, parse_digest
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.contracts.quantities import Memory
+from ratchet.contracts.quantities import Memory, Slots
 from ratchet.contracts.setting_values import InstallationName, Names, Places, SecretAddress, VariableNames, WebAddress
 
 PREFIX = "RATCHET_"
@@ -29,9 +29,6 @@ INTERNAL = "Ratchet sets it for the processes that it starts; no person does."
 """Marks the fields that are no settings of a person."""
 _PYDANTIC = "Value error, "
 """With this pydantic begins the message of a ValueError."""
-
-
-Slots = Annotated[int | None, Field(gt=0, examples=["4"])]
 
 
 class Environment(BaseModel):
@@ -132,10 +129,7 @@ class Environment(BaseModel):
         None, description="The file to which each alert is appended. Default: alerts.jsonl in $AIRFLOW_HOME."
     )
     watch_seconds: float = Field(
-        300,
-        gt=0,
-        examples=["300"],
-        description="Seconds between two checks for runs that are late or stuck. Default: 300.",
+        300, gt=0, examples=["300"], description="Seconds between two checks for late or stuck runs. Default: 300."
     )
     heartbeat_url: SecretAddress = Field(
         None,
@@ -214,6 +208,7 @@ class Environment(BaseModel):
         description="The same for S3 alone; it comes first. Default: AWS_ENDPOINT_URL.",
     )
 
+    pools_given: Annotated[Names, INTERNAL] = Field((), description="The pools whose slots a person has set.")
     request: Annotated[Path | None, INTERNAL] = Field(None, description="The file with the request of the stage.")
     secrets: Annotated[Path | None, INTERNAL] = Field(None, description="The folder with the secrets of the stage.")
     gpu_devices: Annotated[str | None, INTERNAL] = Field(

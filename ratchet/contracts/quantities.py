@@ -4,7 +4,7 @@ import math
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _BYTES = {"t": 1 << 40, "g": 1 << 30, "m": 1 << 20, "k": 1 << 10, "b": 1}
@@ -124,6 +124,7 @@ Duration = Annotated[
     PlainSerializer(show_duration, return_type=str),
     WithJsonSchema({"type": "string", "examples": ["1h30m"]}),
 ]
+Slots = Annotated[int | None, Field(gt=0, examples=["4"])]
 Memory = Annotated[
     int,
     BeforeValidator(parse_memory),

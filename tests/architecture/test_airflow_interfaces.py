@@ -35,10 +35,6 @@ LEFT = {
         "airflow.triggers.base",
     ): "the base of all triggers, also of those of providers; the SDK of Airflow 3.3 has none",
     (
-        "plugins/ratchet_airflow/pools.py",
-        "airflow.models.pool",
-    ): "the scheduler makes the pools at its start; they are to be made once, by the set-up, over the REST API",
-    (
         "plugins/ratchet_airflow/policy.py",
         "airflow.settings",
     ): "the scheduler calls a policy of an entry point only where this hook is no no-op (Airflow 3.3)",

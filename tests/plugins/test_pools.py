@@ -1,4 +1,4 @@
-"""Pools: who may use how much at once. That Airflow makes them is seen in tests/airflow."""
+"""Pools: who may use how much at once. That the set-up makes them is seen in tests/airflow."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import Resources
 from ratchet_airflow import pools
-from ratchet_airflow.pools import BACKFILL, BACKFILL_GPU, CPU, GPU, share, yield_to_nights
+from ratchet_airflow.pools import BACKFILL, BACKFILL_GPU, CPU, GPU, given_pools, share, yield_to_nights
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +96,12 @@ def test_the_slots_follow_from_settings_and_not_from_the_host_that_parses(monkey
             ({name: pool.slots for name, pool in pools.pools().items()}, share(Resources(cpus=8))["pool_slots"])
         )
     assert seen == [({CPU: 4, GPU: 1, BACKFILL: 4}, 4)] * 2
+
+
+def test_the_set_up_makes_what_is_missing_and_leaves_what_an_admin_edited(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {pool.name for pool in pools.to_write({})} == {CPU, GPU, BACKFILL}
+    edited = {CPU: 32, GPU: 7, BACKFILL: 1, "default_pool": 128}
+    assert pools.to_write(edited) == []
+    monkeypatch.setenv("RATCHET_POOLS_GIVEN", given_pools({"pool_cpu": "4", "pool_gpu": None, "pool_backfill": ""}))
+    assert {pool.name: pool.slots for pool in pools.to_write(edited)} == {CPU: 4}
+    assert pools.to_write({**edited, CPU: 4}) == []
