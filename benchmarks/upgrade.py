@@ -41,7 +41,8 @@ _MODULE = "ratchet/contracts/result.py"
 """Each stage needs it."""
 _NEXT = "# the next release"
 _IN_IMAGE = f"/opt/ratchet/lib/python3.11/site-packages/{_MODULE}"
-_DAY = date(2026, 3, 20)
+_DAY, _DAYS = date(2026, 3, 20), 10
+"""Enough rows that the model is promoted: register would have nothing to do otherwise."""
 _AT_ONCE = 2
 _PATIENCE_S = 600.0
 _BEFORE_WORK = ("attempt", "replanned", "lease")
@@ -72,10 +73,14 @@ WAYS = (
 
 @dataclass(kw_only=True)
 class Ended:
-    """How a run ended. states: of its stages; codes: of the tries that failed; upgrades: what its plan records."""
+    """How a run ended. states: of its stages; codes: of the tries that failed; upgrades: what its plan records.
+
+    begun: whether the stage began in whose middle the release came.
+    """
 
     way: Upgrade
     stage: Stage
+    begun: bool
     states: dict[str, str]
     codes: list[int] = field(default_factory=list)
     upgrades: tuple[str, ...] = ()
@@ -84,12 +89,14 @@ class Ended:
     @property
     def well(self) -> bool:
         """Whether each stage has ended well, none failed as wrongly configured on its way, and the plan says so."""
-        green = self.worker == 0 and set(self.states.values()) <= {"done", "skipped"}
+        green = self.begun and self.worker == 0 and set(self.states.values()) <= {"done", "skipped"}
         is_over = self.stage == list(self.states)[-1] and not self.way.killed
         due = self.way.image != "kept" and not is_over
         return green and ExitCode.BAD_CONFIGURATION not in self.codes and due == bool(self.upgrades)
 
     def __str__(self) -> str:
+        if not self.begun:
+            return f"{self.stage}: {self.way}: the stage did not begin, {self.states}"
         how = "green" if self.well else f"failed: worker {self.worker}, tries {self.codes}, {self.states}"
         return f"{self.stage}: {self.way}: {how}{', planned again' if self.upgrades else ''}"
 
@@ -128,7 +135,7 @@ def upgraded(count: int) -> list[Ended]:
         home = Path(folder)
         home.chmod(0o755)
         with patch.dict(os.environ, {variable("data"): str(home / "data"), variable("store"): str(home)}):
-            for _ in clicks.write(home / "data", days=4, rows_per_day=300, end=_DAY, seed=0):
+            for _ in clicks.write(home / "data", days=_DAYS, rows_per_day=2000, end=_DAY, seed=0):
                 pass
             made = [_Run(home / f"{number}", number, image_of) for number in range(count)]
             with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -173,7 +180,7 @@ class _Run:
         worker = self._worker(self.new)
         for _ in self._said(worker):
             pass
-        return self._ended(worker.wait(_PATIENCE_S) if begun else ExitCode.BUG)
+        return self._ended(worker.wait(_PATIENCE_S), begun=begun)
 
     def _worker(self, image: str) -> subprocess.Popen[str]:
         here = {
@@ -195,7 +202,7 @@ class _Run:
                 self.codes.append(said["code"])
             yield said
 
-    def _ended(self, code: int) -> Ended:
+    def _ended(self, code: int, *, begun: bool) -> Ended:
         store, name = open_store(self.plan.store), self.plan.spec.name
         plan, found = plan_of(store, name, self.plan.run_id), outcomes(store, name, self.plan.run_id)
         assert plan is not None
@@ -203,12 +210,19 @@ class _Run:
             stage: found[stage].state if stage in found else "none" for stage in plan.spec.sequence
         }
         lines = tuple(one.line for one in plan.upgrades)
-        return Ended(way=self.way, stage=self.stage, states=states, codes=self.codes, upgrades=lines, worker=code)
+        return Ended(
+            way=self.way, stage=self.stage, begun=begun, states=states, codes=self.codes, upgrades=lines, worker=code
+        )
 
 
 def _plan(store: Path, image: str | None) -> RunPlan:
     folder = PIPELINES / "search-ranking"
-    small = {"source.window_days": 4, "train.epochs": 1, "validate.volume": None}
+    small: dict[str, Any] = {
+        "source.window_days": _DAYS,
+        "train.epochs": 2,
+        "validate.volume": None,
+        "validate.expectations": [],
+    }
     spec = load(folder, small)
     return make_plan(
         folder=folder, spec=spec, data_date=_DAY, run_id="r", kind="local", store_uri=store.as_uri(), image=image
