@@ -10,9 +10,9 @@ COPY tasks/ /opt/ratchet/ours/tasks/
 COPY team/ /opt/ratchet/ours/team/
 COPY docker/stage.txt /opt/ratchet/ours/docker/stage.txt
 COPY docker/ratchet docker/with-secrets /opt/ratchet/bin/
-COPY dags/ /opt/airflow/dags/
+COPY dags/*.py /opt/airflow/dags/
 COPY plugins/ /opt/airflow/plugins/
-# Any user of group 0 may write to /opt/airflow and /opt/airflow/logs, so that a container can run as the owner of the
+# Any user of group 0 may write to these folders, which volumes are mounted on, so that a container can run as the owner of the
 # secrets. Without airflow.cfg Airflow would write one, with keys in it, at the first start. So there is an empty one.
 RUN chmod 0755 /opt/ratchet/bin/ratchet /opt/ratchet/bin/with-secrets \
     && echo /opt/ratchet/ours >/opt/ratchet/lib/python3.11/site-packages/ratchet.pth \
@@ -20,8 +20,9 @@ RUN chmod 0755 /opt/ratchet/bin/ratchet /opt/ratchet/bin/with-secrets \
     && mkdir -p /opt/airflow/logs \
     && touch /opt/airflow/airflow.cfg \
     && echo 'ratchet:x:10001:0:Ratchet:/opt/airflow:/usr/sbin/nologin' >>/etc/passwd \
-    && chown 10001:0 /opt/airflow /opt/airflow/logs \
-    && chmod 2775 /opt/airflow /opt/airflow/logs
+    && mkdir /srv/pipelines \
+    && chown 10001:0 /opt/airflow /opt/airflow/logs /srv/pipelines \
+    && chmod 2775 /opt/airflow /opt/airflow/logs /srv/pipelines
 ENV AIRFLOW_HOME=/opt/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/airflow/dags \
     AIRFLOW__CORE__PLUGINS_FOLDER=/opt/airflow/plugins \

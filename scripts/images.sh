@@ -77,7 +77,7 @@ if [[ $what == stage ]]; then
     sources=(docker/stage.Dockerfile docker/ratchet ratchet tasks)
 else
     lock=docker/airflow.txt
-    sources=(docker/airflow.Dockerfile docker/ratchet docker/with-secrets docker/stage.txt dags plugins ratchet tasks team)
+    sources=(docker/airflow.Dockerfile docker/ratchet docker/with-secrets docker/stage.txt dags/*.py plugins ratchet tasks team)
 fi
 dependencies_tag=ratchet-$what-base:$variant-$(
     { echo "$base_tag" && cat docker/packages.sh docker/dependencies.Dockerfile "$lock"; } | digest

@@ -16,7 +16,8 @@ from ratchet.runners.devices import host_devices
 from team import backup, preflight, secret_files
 from team.backup_folder import backups_of, describe_last
 from team.ending import end_stages
-from team.settings import Settings, read
+from team.settings import Settings
+from team.settings_file import read
 from team.stack import Member, Stack
 
 _WELL_S = 420
@@ -198,6 +199,8 @@ def _addresses(stack: Stack, console: Console) -> None:
     console.print(
         f"Airflow  http://127.0.0.1:{settings.airflow_port}   {admin}, password in {secrets}/airflow-admin-password"
     )
+    branch = f" ({settings.pipelines_branch or 'its usual branch'})" if settings.has_git else ""
+    console.print(f"pipelines from {settings.pipelines if settings.has_git else settings.pipelines_folder}{branch}")
     if settings.mlflow_url:
         console.print(f"MLflow   {settings.mlflow_url}")
     else:

@@ -1,7 +1,8 @@
 """`python -m team.initialise`: the stack's first step, safe to run again.
 
 Waits for the database, the broker and S3; migrates Airflow's and MLflow's databases; makes the buckets, the pools, the
-first user of Airflow, and the user of MLflow that stages log in as. Runs in a container of the Airflow image.
+first user of Airflow, and the user of MLflow that stages log in as; and waits for the first pipelines from git.
+Runs in a container of the Airflow image.
 """
 
 import json
@@ -50,6 +51,8 @@ def main() -> int:
             _run("airflow", "db", "migrate")
         with _step("Airflow's pools and first user"):
             _airflow()
+        with _step("waiting for the pipelines"):
+            _wait_for_pipelines(Path(os.environ["RATCHET_PIPELINES"]))
     except RatchetError as error:
         print(f"init: {error}", file=sys.stderr)
         return int(error.code)
@@ -107,6 +110,15 @@ def _wait_for(url: str) -> None:
             time.sleep(1)
         else:
             return
+
+
+def _wait_for_pipelines(folder: Path) -> None:
+    """Wait for the first fetch from git. Later ones change the folder while all services run."""
+    until = time.monotonic() + _PATIENCE_S
+    while not folder.is_dir():
+        if time.monotonic() > until:
+            raise Unavailable("no pipelines were fetched", remedy="run `make logs SERVICE=pipelines`")
+        time.sleep(1)
 
 
 def _buckets() -> None:

@@ -13,6 +13,7 @@ import docker
 
 from ratchet.contracts.diagnosis import problems as problems_of
 from ratchet.contracts.errors import ConfigurationError, RatchetError
+from ratchet.contracts.labels import STAGE_USER
 from ratchet.runners.diagnosis import diagnose_engine, diagnose_engine_host
 from ratchet.runners.engine import connect
 from ratchet.store.diagnosis import SKEW_S, local_time
@@ -27,7 +28,7 @@ _HERE = ("127.0.0.1", "::1", "localhost")
 
 def problems(root: Path, home: Path, settings: Settings) -> list[str]:
     """Every problem that would stop the stack; an empty list if there is none. Nothing is changed."""
-    found = [*_engine(), *_compose(), *_folder(home), *_clock(root)]
+    found = [*_engine(), *_compose(), *_folder(home), *_pipelines(root, settings), *_clock(root)]
     if not found:  # the rest asks the engine
         with connect() as api:
             found = [*_database(api, home, settings), *_ports(api, settings)]
@@ -56,6 +57,30 @@ def _folder(home: Path) -> Iterator[str]:
     secrets = home / "secrets"
     if secrets.is_dir() and (secrets.stat().st_mode & 0o077 or secrets.stat().st_uid != os.getuid()):
         yield f"{secrets} is readable by others or belongs to another user; `chmod 700` it, and run this as its owner"
+
+
+def _pipelines(root: Path, settings: Settings) -> Iterator[str]:
+    """Whether the services see the pipelines of a folder: they have another user, and nothing else of the host."""
+    if settings.has_git:
+        return
+    folder = root / settings.pipelines_folder
+    if not folder.is_dir():
+        yield f"RATCHET_PIPELINES: there is no folder {folder}; create it, or mount its disk"
+        return
+    owner = os.getuid() or STAGE_USER
+    for path in (folder, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))):
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            yield f"RATCHET_PIPELINES: {path} leads out of {folder}, where the services see nothing; replace the link"
+        elif not _readable_by(owner, path):
+            yield f"RATCHET_PIPELINES: the services may not read {path}; run `chmod -R a+rX {folder}`"
+            return
+
+
+def _readable_by(user: int, path: Path) -> bool:
+    """Whether a user of group 0 may read a file, or list a folder."""
+    found, wanted = path.stat(), 0o5 if path.is_dir() else 0o4
+    shift = 6 if found.st_uid == user else 3 if found.st_gid == 0 else 0
+    return found.st_mode >> shift & wanted == wanted
 
 
 def _clock(root: Path) -> Iterator[str]:

@@ -34,9 +34,9 @@ _IDENTITIES = ("admin", "orchestrator", "reader", "mlflow", *(f"ratchet-{stage}"
 """The users of S3; `_may` has their rights."""
 WORKERS = (
     "AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API__SECRET_KEY",
-    "RATCHET_INSTALLATION", "s3-worker", "mlflow-credentials",
+    "RATCHET_INSTALLATION", "s3-worker", "mlflow-credentials", "pipelines-credentials",
 )  # fmt: skip
-"""The files that a worker needs. No key that signs tokens is among them; the name of its Airflow follows from that."""
+"""The files that a host needs which only works. No key that signs tokens is among them, but the name of its Airflow."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 32
 
@@ -87,9 +87,12 @@ def hand_out(folder: Path, target: Path, settings: Settings) -> None:
         "RATCHET_STORE": settings.store,
         "RATCHET_DATA": settings.data,
         "RATCHET_HEARTBEAT_TIMEOUT": settings.heartbeat_timeout,
+        "RATCHET_PIPELINES": settings.pipelines,
+        "RATCHET_PIPELINES_BRANCH": settings.pipelines_branch,
+        "RATCHET_PIPELINES_SUBFOLDER": settings.pipelines_subfolder,
     }
     lines = ["# Add RATCHET_LISTEN, the address of the worker's host, and save this file as .env there."]
-    lines += [f"{name}={value}" for name, value in shared.items()]
+    lines += [f"{name}={value}" for name, value in shared.items() if value is not None]
     (target / "env").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
@@ -141,6 +144,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
         ),
         "mlflow-admin-password": made["mlflow-admin"],
         "source-variables": "",
+        "pipelines-credentials": "",
         **_s3(made, settings),
     }
     if settings.s3_credentials is not None:
@@ -148,6 +152,9 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
         files |= {name: given for name in files if name.startswith("s3-")}
     if settings.mlflow_credentials is not None:
         files["mlflow-credentials"] = _given(settings.mlflow_credentials, "RATCHET_MLFLOW_CREDENTIALS")
+    if settings.pipelines_credentials is not None:
+        given = _given(settings.pipelines_credentials, "RATCHET_PIPELINES_CREDENTIALS")
+        files["pipelines-credentials"] = _login(given, settings.pipelines_credentials)
     if settings.source_credentials is not None:
         given = _given(settings.source_credentials, "RATCHET_SOURCE_CREDENTIALS")
         files["source-variables"] = shell_lines(given, settings)
@@ -259,6 +266,17 @@ def _given(file: Path, setting: str) -> str:
         raise ConfigurationError(
             f"{setting}: {file} cannot be read: {error.strerror}", remedy="name a file that you may read"
         ) from error
+
+
+def _login(given: str, file: Path) -> str:
+    """A line USER:TOKEN."""
+    user, colon, token = given.strip().partition(":")
+    if not (user and colon and token) or len(given.split()) != 1:
+        raise ConfigurationError(
+            f"RATCHET_PIPELINES_CREDENTIALS: {file} is not one line USER:TOKEN",
+            remedy="write one; the user is x-access-token at GitHub and oauth2 at GitLab",
+        )
+    return given.strip()
 
 
 def _write(file: Path, content: str, owner: int) -> None:

@@ -1,23 +1,16 @@
 """The settings of the team set-up: the keys of .env, each with a default."""
 
-import difflib
-import os
-from collections.abc import Mapping
-from io import StringIO
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from dotenv.parser import parse_stream
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from ratchet.contracts.collection import parse_policy
 from ratchet.contracts.digest_time import parse_digest
 from ratchet.contracts.environment import variable
-from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.quantities import parse_memory
-from team.env_lines import line_of
 
 _SCHEMES = {
     "database_url": ("postgresql", "postgres"),
@@ -25,14 +18,16 @@ _SCHEMES = {
     "mlflow_url": ("http", "https"),
     "backups_endpoint": ("http", "https"),
 }
-_PREFIX = "value error, "
-"""Pydantic puts this before the message of a validator."""
 _OF_CONTAINERS = (
     "store", "data", "source_variables", "gpus", "cache_limit", "operators", "gc",
     "heartbeat_url", "digest", "public_airflow_url", "public_mlflow_url",
     "pool_cpu", "pool_gpu", "pool_backfill", "pool_backfill_gpu",
 )  # fmt: skip
 """Settings that containers read under the same names."""
+_WORKER_MIB, _TASK_MIB = 1024, 256
+"""Memory of a worker, and of each of its tasks. A task that follows a container was measured at 151 MiB."""
+_LEAST_PARALLEL = 32
+"""Tasks that Airflow runs at once, also where few workers are said to be here: others may be on other hosts."""
 BACKUPS = "backups"
 """The folder of backups, beside those of the installations."""
 
@@ -65,6 +60,10 @@ class Settings(BaseModel):
     source_variables: str | None = Field(None, pattern=r"^[A-Za-z_]\w*\*?(,\s*[A-Za-z_]\w*\*?)*$")
     source_credentials: Path | None = None
     artifacts: str = Field("s3://mlflow", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
+    pipelines: str | None = Field(None, pattern=r"^(https?://[^\s/@?#]+/[^\s@?#]+|[/~].*)$")
+    pipelines_branch: str | None = Field(None, pattern=r"^[^\s-]\S*$")
+    pipelines_subfolder: str | None = Field(None, pattern=r"^[^/\s][^\s]*$")
+    pipelines_credentials: Path | None = None
     gpus: str | None = None
     operators: str | None = Field(None, pattern=r"^[^,\s][^,]*(,[^,]+)*$")
     gc: str | None = None
@@ -161,6 +160,12 @@ class Settings(BaseModel):
                 "RATCHET_BACKUPS_TO: copies are sealed, since they have every secret; set RATCHET_BACKUPS_KEY to a "
                 "key file: `openssl rand -hex 32 > FILE` makes one"
             )
+        of_git = {"BRANCH": self.pipelines_branch, "SUBFOLDER": self.pipelines_subfolder}
+        of_git |= {"CREDENTIALS": self.pipelines_credentials and str(self.pipelines_credentials)}
+        if not self.has_git and (said := [f"RATCHET_PIPELINES_{name}" for name, value in of_git.items() if value]):
+            raise ValueError(
+                f"{', '.join(said)}: only with the https:// address of a git repository in RATCHET_PIPELINES"
+            )
         if self.main_host is not None and self.listen is None:
             raise ValueError(
                 "RATCHET_LISTEN: with RATCHET_MAIN_HOST, set the address under which that host reaches this one"
@@ -170,6 +175,16 @@ class Settings(BaseModel):
                 "RATCHET_GPU_WORKERS: with RATCHET_MAIN_HOST there is one worker here, which takes every device"
             )
         return self
+
+    @property
+    def has_git(self) -> bool:
+        """Whether the pipelines come from a git repository, and not from a folder of the host."""
+        return (self.pipelines or "").startswith("http")
+
+    @property
+    def pipelines_folder(self) -> str:
+        """The folder with the pipelines on the host; relative to the checkout, if it is the checkout's own."""
+        return str(Path(self.pipelines).expanduser()) if self.pipelines and not self.has_git else "./dags/pipelines"
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -209,6 +224,11 @@ class Settings(BaseModel):
             variable("endpoint_url"): self.s3_endpoint or self._on_main_host(self.s3_port),
             variable("tracking_uri"): self.mlflow_url or self._on_main_host(self.mlflow_port),
             "COMPOSE_PROJECT_NAME": self.project,
+            "RATCHET_PIPELINES_FROM": "pipelines" if self.has_git else self.pipelines_folder,
+            "RATCHET_PIPELINES_AT": "/srv/pipelines/current" if self.has_git else "/srv/pipelines",
+            "RATCHET_PIPELINES_URL": self.pipelines if self.has_git else None,
+            "RATCHET_PIPELINES_BRANCH": self.pipelines_branch,
+            "RATCHET_PIPELINES_SUBFOLDER": self.pipelines_subfolder,
             "RATCHET_AIRFLOW_PORT": self.airflow_port,
             "RATCHET_MLFLOW_PORT": self.mlflow_port,
             "RATCHET_S3_PORT": self.s3_port,
@@ -235,65 +255,3 @@ class Settings(BaseModel):
 
     def _on_main_host(self, port: int) -> str | None:
         return f"http://{self.main_host}:{port}" if self.main_host else None
-
-
-def read(file: Path, environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of an .env file, if it exists; those of the environment override them.
-
-    Raises ConfigurationError with every unknown key, bad line and bad value at once, each with its line.
-    """
-    found, places, problems = _parse(file)
-    for name, key in _KEYS.items():
-        if environment.get(name):
-            found[key], places[key] = environment[name], "environment"
-    try:
-        settings = Settings.model_validate({key: value for key, value in found.items() if value})
-    except ValidationError as error:
-        for each in error.errors():
-            message = each["msg"][:1].lower() + each["msg"][1:]
-            if not each["loc"]:  # of several keys, which it names
-                problems.append(message.removeprefix(_PREFIX))
-                continue
-            key = str(each["loc"][0])
-            value = "" if key in _SECRET else f" {found[key]!r}:"
-            problems.append(f"{places[key]}: RATCHET_{key.upper()}:{value} {message.removeprefix(_PREFIX)}")
-    if problems:
-        raise ConfigurationError("; ".join(problems), remedy="correct .env; docs/team.md has every key")
-    return settings
-
-
-def _parse(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
-    """Values and places by the name of the setting, and the problems."""
-    found: dict[str, str] = {}
-    places: dict[str, str] = {}
-    problems: list[str] = []
-    try:
-        text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"{file} cannot be read: {error}", remedy="make it a UTF-8 text that you may read"
-        ) from error
-    for binding in parse_stream(StringIO(text)):
-        place, name, value = f"{file.name}:{line_of(binding.original)}", binding.key, binding.value
-        if name is None and not binding.error:  # a comment
-            continue
-        if name is None or value is None:
-            problems.append(f"{place}: not NAME=VALUE")
-        elif name not in _KEYS:
-            near = difflib.get_close_matches(name, _KEYS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; allowed: {', '.join(sorted(_KEYS))}"
-            problems.append(f"{place}: {name}: unknown key{hint}")
-        elif _KEYS[name] in found:
-            problems.append(f"{place}: {name}: a second time; the first is {places[_KEYS[name]]}")
-        else:
-            found[_KEYS[name]], places[_KEYS[name]] = value, place
-    return found, places, problems
-
-
-_WORKER_MIB, _TASK_MIB = 1024, 256
-"""Memory of a worker, and of each of its tasks. A task that follows a container was measured at 151 MiB."""
-_LEAST_PARALLEL = 32
-"""Tasks that Airflow runs at once, also where few workers are said to be here: others may be on other hosts."""
-_SECRET = frozenset({"database_url"})
-"""Their values may hold a password, so no error shows them."""
-_KEYS = {f"RATCHET_{name.upper()}": name for name in Settings.model_fields}

@@ -170,13 +170,14 @@ class Stack:
         """Have Compose start every service, and remove those that no longer exist."""
         words = ["up", "--detach", "--remove-orphans"]
         if self.settings.main_host:
-            return self.begin(*words, "--no-deps", *WORKING)
+            return self.begin(*words, "--no-deps", *WORKING, *(["pipelines"] if self.settings.has_git else []))
         return self.begin(*words, *self.scale())
 
     def scale(self) -> list[str]:
         """The number of each service that may differ from one."""
         counts = {"worker": self.settings.workers, "worker-gpu": self.settings.gpu_workers}
         counts |= dict.fromkeys(self.settings.elsewhere, 0)
+        counts["pipelines"] = int(self.settings.has_git)
         return [word for service, count in counts.items() for word in ("--scale", f"{service}={count}")]
 
     def members(self) -> list[Member]:

@@ -34,6 +34,8 @@ def read(pipelines: Path) -> tuple[list[PipelineFolder], list[PipelineInvalid]]:
     """Every valid pipeline in order of its folder's name, and the errors of the others."""
     found: dict[str, PipelineFolder] = {}
     broken: list[PipelineInvalid] = []
+    if not pipelines.is_dir():
+        broken.append(_missing(pipelines))
     for file in sorted(pipelines.glob(f"*/{FILE}")):
         try:
             with _as_problem_of(file):
@@ -115,6 +117,11 @@ def _as_problem_of(file: Path) -> Iterator[None]:
     except Exception as error:
         message = f"cannot make a DAG of it: {type(error).__name__}: {error}"
         raise PipelineInvalid([Problem(where=str(file), key="", message=message)]) from error
+
+
+def _missing(pipelines: Path) -> PipelineInvalid:
+    message = "the folder of the pipelines is not there"
+    return PipelineInvalid([Problem(where=str(pipelines), key="", message=message, allowed="a folder; mount its disk")])
 
 
 def _duplicate(file: Path, name: str, by: Path) -> PipelineInvalid:

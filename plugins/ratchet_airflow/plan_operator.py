@@ -49,7 +49,8 @@ class PlanOperator(BaseOperator):
         here = settings.read()
         asked = context["params"]
         changed = form.overrides(asked)
-        spec = load(self.folder, changed)
+        folder = self.folder.resolve()  # of pipelines from git: one commit, also where the next one comes meanwhile
+        spec = load(folder, changed)
         day = data_date(context, self.timezone)
         kind = run_kind(context)
         promotion = form.promotion(asked, kind, day, spec.register_.promote)
@@ -57,7 +58,7 @@ class PlanOperator(BaseOperator):
         runner, how = choose_runner(environment().runner, patient=True)
         image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
         plan = make_plan(
-            folder=self.folder,
+            folder=folder,
             spec=spec,
             data_date=day,
             run_id=store_run_id(context["run_id"]),

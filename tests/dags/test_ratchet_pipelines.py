@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from team.git_pipelines import CURRENT, update
 from tests.dags.pipelines import write, write_text
 from tests.heavy_modules import HEAVY
+from tests.team.repository import Repository
 from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("dags")  # one imports Airflow for all
@@ -195,6 +197,31 @@ def test_broken_pipelines_are_one_error_with_every_problem_and_harm_no_other(pip
     assert "did you mean files?" in text
     assert "torn/pipeline.yaml" in text
     assert "search-ranking already has the name 'search-ranking'" in text
+
+
+def test_a_folder_that_is_not_there_is_reported(pipelines: Path, parse: Parser) -> None:
+    found = parse(pipelines / "absent")
+    assert list(found["dags"]) == list(OF_RATCHET)
+    assert "absent: the folder of the pipelines is not there" in found["errors"]["broken_pipelines.py"]
+
+
+def test_a_commit_adds_changes_and_breaks_pipelines_without_a_restart(tmp_path: Path, parse: Parser) -> None:
+    repository = Repository(tmp_path / "repository")
+    source, place = repository.source(subfolder="models"), tmp_path / "place"
+    place.mkdir()
+    good(repository.folder / "models")
+    repository.commit()
+    update(source, place)
+    assert list(parse(place / CURRENT)["dags"]) == ["other-ranking", *OF_RATCHET, "search-ranking"]
+    write(repository.folder / "models", "third-ranking")
+    write(repository.folder / "models", "search-ranking", cron="0 4 * * *")
+    write_text(repository.folder / "models", "other-ranking", "name: [")
+    repository.commit()
+    update(source, place)
+    found = parse(place / CURRENT)
+    assert list(found["dags"]) == [*OF_RATCHET, "search-ranking", "third-ranking"]
+    assert "0 4 * * *" in str(found["dags"]["search-ranking"]["dag"]["timetable"])
+    assert "other-ranking/pipeline.yaml" in found["errors"]["broken_pipelines.py"]
 
 
 def test_times_that_airflow_cannot_keep_break_no_other_pipeline(pipelines: Path, parse: Parser) -> None:

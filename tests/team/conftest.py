@@ -66,7 +66,7 @@ def compose_v2(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder with the compose file and nothing else."""
-    (tmp_path / "checkout").mkdir()
+    (tmp_path / "checkout" / "dags" / "pipelines").mkdir(parents=True)
     (tmp_path / "checkout" / "docker-compose.yaml").write_bytes((ROOT / "docker-compose.yaml").read_bytes())
     return tmp_path / "checkout"
 

@@ -27,7 +27,7 @@ from ratchet.contracts.labels import Label
 from ratchet.samples import clicks, payments
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
-from team.settings import read
+from team.settings_file import read
 from team.stack import Stack
 from tests.waiting import until
 
@@ -75,6 +75,12 @@ class TeamStack:
     def use_settings(self, **settings: str) -> None:
         """From now on, with these settings, too."""
         self._settings |= settings
+
+    def use_pipelines(self, folder: Path) -> Path:
+        """From now on, with the pipelines in a new folder below this one."""
+        self.pipelines = folder / "pipelines"
+        self.use_settings(RATCHET_PIPELINES=str(self.pipelines))
+        return self.pipelines
 
     @property
     def seen(self) -> Stack:

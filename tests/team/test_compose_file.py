@@ -75,10 +75,12 @@ def test_only_the_filter_has_the_engines_socket() -> None:
     assert "ports" not in SERVICES["engine"]
 
 
-def test_apart_from_the_socket_nothing_of_the_host_is_mounted() -> None:
+def test_apart_from_the_socket_and_the_pipelines_nothing_of_the_host_is_mounted() -> None:
     mounted = {volume.split(":")[0] for each in SERVICES.values() for volume in each.get("volumes", [])}
     assert {name for name in mounted if not name.startswith("$")} <= set(DOCUMENT["volumes"])
-    assert {name for name in mounted if name.startswith("$")} == {"${RATCHET_ENGINE_SOCKET"}
+    assert {name for name in mounted if name.startswith("$")} == {"${RATCHET_ENGINE_SOCKET", "${RATCHET_PIPELINES_FROM"}
+    of_pipelines = [volume for each in SERVICES.values() for volume in each.get("volumes", []) if "PIPELINES" in volume]
+    assert {volume.partition("}")[2] for volume in of_pipelines} == {":/srv/pipelines:ro"}
 
 
 def test_stages_meet_s3_and_mlflow_alone() -> None:
@@ -108,6 +110,8 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     assert holders["source-variables"] == {"worker"}  # the queue of `gpu` has trainings alone
     assert secrets_of("worker") == secrets_of("worker-gpu") | {"source-variables"}
     assert secrets_of("engine") == set()
+    assert holders["pipelines-credentials"] == {"pipelines"}
+    assert secrets_of("pipelines") == {"pipelines-credentials"}
     for worker in ("worker", "worker-gpu"):  # code that breaks out of a task does not hold the databases
         assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY"} & secrets_of(worker)
         assert "AIRFLOW__API_AUTH__JWT_SECRET" not in secrets_of(worker)  # nor makes it tokens of people
@@ -130,7 +134,8 @@ def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:
         s3_endpoint="https://s3.example", s3_credentials="c", mlflow_url="https://m.example", listen="10.0.0.2",
         main_host="10.0.0.1", source_variables="SHOP_*", operators="ada,ben", gc="weekly", digest="07:30",
         heartbeat_url="https://ping.example/x", public_airflow_url="https://a.example/b",
-        public_mlflow_url="https://m.example",
+        public_mlflow_url="https://m.example", pipelines="https://git.example/p.git", pipelines_branch="live",
+        pipelines_subfolder="a/b",
     )  # fmt: skip
     text = "".join(file.read_text(encoding="utf-8") for file in (FILE, *LAID_OVER))
     text = re.sub(r"(?m)^\s*#.*$", "", text).replace("$$", "")
@@ -220,5 +225,38 @@ def test_on_a_host_that_only_works_the_worker_asks_the_main_host_and_shows_its_l
     assert services["engine"]["environment"]["ENGINE_FILTER_NETWORKS"] == "ratchet_open"
 
 
+def ends_of(volume: str | dict[str, str]) -> tuple[str, str]:
+    """Where a volume is, and where it is seen; Compose 1 and 2 write it differently."""
+    if isinstance(volume, str):
+        source, target, *_ = volume.split(":")
+        return source, target
+    return volume["source"], volume["target"]
+
+
+def test_whoever_parses_or_runs_tasks_sees_the_same_pipelines_of_a_folder_or_of_git() -> None:
+    def seen(**settings: Any) -> dict[str, set[str]]:
+        services = config(stack(**settings))["services"]
+        mounted = {
+            name: {source for source, target in map(ends_of, said.get("volumes", [])) if target == "/srv/pipelines"}
+            for name, said in services.items()
+            if "RATCHET_PIPELINES" in said.get("environment", {})
+        }
+        assert {"dag-processor", "scheduler", "triggerer", "worker", "worker-gpu"} <= set(mounted)
+        (places,) = {frozenset(places) for places in mounted.values()}
+        (inside,) = {services[name]["environment"]["RATCHET_PIPELINES"] for name in mounted}
+        return {inside: set(places)}
+
+    assert seen() == {"/srv/pipelines": {str(ROOT / "dags" / "pipelines")}}
+    assert seen(pipelines="/data/models") == {"/srv/pipelines": {"/data/models"}}
+    of_git = {"pipelines": "https://git.example/p.git", "pipelines_branch": "live"}
+    assert seen(**of_git) == {"/srv/pipelines/current": {"pipelines"}}
+    assert seen(main_host="10.0.0.1", listen="10.0.0.2", **of_git) == seen(**of_git)
+    assert stack().scale()[-1] == "pipelines=0"
+    assert stack(**of_git).scale()[-1] == "pipelines=1"
+    fetching = config(stack(**of_git))["services"]["pipelines"]
+    assert fetching["environment"]["PIPELINES_URL"] == "https://git.example/p.git"
+    assert ends_of(*fetching["volumes"]) == ("pipelines", "/srv/pipelines")
+
+
 def test_what_is_handed_to_another_host_is_what_its_worker_is_given() -> None:
-    assert set(secret_files.WORKERS) == secrets_of("worker-gpu")
+    assert set(secret_files.WORKERS) == secrets_of("worker-gpu") | secrets_of("pipelines")

@@ -119,7 +119,7 @@ def test_up_tells_what_is_in_the_way_before_it_makes_anything(
     assert run("up") == 64
     (line,) = said(capsys)
     assert line.startswith("up: the Docker engine does not answer")
-    assert sorted(path.name for path in checkout.iterdir()) == [".env", "docker-compose.yaml"]
+    assert sorted(path.name for path in checkout.iterdir()) == [".env", "dags", "docker-compose.yaml"]
 
 
 @pytest.mark.docker
@@ -228,7 +228,7 @@ def test_a_restore_of_no_backup_ends_with_one_line_before_anything_is_built(
     assert run("restore", str(tmp_path / "absent")) == 64
     (line,) = said(capsys)
     assert line.startswith(f"restore: {tmp_path}/absent is not a backup")
-    assert sorted(path.name for path in checkout.iterdir()) == [".env", "docker-compose.yaml"]
+    assert sorted(path.name for path in checkout.iterdir()) == [".env", "dags", "docker-compose.yaml"]
 
 
 @pytest.mark.docker

@@ -145,6 +145,25 @@ def test_a_clock_that_is_a_little_behind_is_no_problem(checkout: Path) -> None:
     assert list(preflight._clock(checkout)) == []
 
 
+def test_pipelines_that_the_services_could_not_see_are_reported(tmp_path: Path, checkout: Path) -> None:
+    here = Settings(pipelines=str(tmp_path / "models"))
+    only(list(preflight._pipelines(checkout, here)), f"no folder {tmp_path}/models", "mount its disk")
+    shop = tmp_path / "models" / "shop"
+    shop.mkdir(parents=True)
+    (shop / "pipeline.yaml").write_text("name: shop\n")
+    (tmp_path / "models" / "same").symlink_to("shop")
+    for path in (tmp_path / "models", shop):
+        path.chmod(0o755)
+    assert list(preflight._pipelines(checkout, here)) == []
+    if os.getuid() == 0:  # the services are of another user then
+        (shop / "pipeline.yaml").chmod(0o600)
+        only(list(preflight._pipelines(checkout, here)), "/pipeline.yaml", "chmod -R a+rX")
+        (shop / "pipeline.yaml").chmod(0o644)
+    (tmp_path / "models" / "other").symlink_to(checkout)
+    only(list(preflight._pipelines(checkout, here)), "models/other", "replace the link")
+    assert list(preflight._pipelines(checkout, Settings(pipelines="https://git.example/m.git"))) == []
+
+
 @pytest.mark.parametrize("mode", [0o755, 0o750, 0o701])
 def test_secrets_that_are_open_to_others_are_reported_and_left(
     checkout: Path, stack: Stack, silent: None, mode: int

@@ -17,7 +17,8 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import STAGES
 from ratchet_airflow.run_id import installation
 from team import secret_files
-from team.settings import Settings, read
+from team.settings import Settings
+from team.settings_file import read
 
 OTHER = 10001
 ODD = "p@ss:w/or?d #%41$HOME&+ü"
@@ -294,6 +295,21 @@ def test_another_host_is_handed_what_its_worker_needs_and_nothing_more(folder: P
     (tmp_path / "env").write_text(found["env"] + "RATCHET_LISTEN=10.0.0.2\n")
     there = read(tmp_path / "env", {})
     assert (there.main_host, there.redis_port, there.project, there.listen) == ("10.0.0.1", 16379, "shop", "10.0.0.2")
+
+
+def test_a_worker_elsewhere_follows_the_same_branch_with_the_same_log_in(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "login").write_text("oauth2:glpat-1\n")
+    of_git = {"pipelines": "https://git.example/m.git", "pipelines_branch": "live", "pipelines_subfolder": "a"}
+    settings = Settings(listen="10.0.0.1", pipelines_credentials=tmp_path / "login", **of_git)
+    assert written(folder, settings)["pipelines-credentials"] == "oauth2:glpat-1"
+    secret_files.hand_out(folder, tmp_path / "out", settings)
+    (tmp_path / "env").write_text((tmp_path / "out" / "env").read_text() + "RATCHET_LISTEN=10.0.0.2\n")
+    there = read(tmp_path / "env", {})
+    assert {name: getattr(there, name) for name in of_git} == of_git
+    assert (tmp_path / "out" / "pipelines-credentials").read_text() == "oauth2:glpat-1"
+    (tmp_path / "login").write_text("glpat-1\n")
+    with pytest.raises(ConfigurationError, match="not one line USER:TOKEN"):
+        written(folder, settings)
 
 
 def test_nothing_is_handed_out_that_could_not_be_used(folder: Path, tmp_path: Path) -> None:

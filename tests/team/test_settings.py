@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.errors import ConfigurationError
-from team.settings import Settings, read
+from team.settings import Settings
+from team.settings_file import read
 
 POSTGRES = "postgresql://ratchet:secret@db.example:5432/"
 
@@ -120,6 +121,21 @@ def test_two_services_cannot_have_one_port(file: Path) -> None:
     said = refused(file, "RATCHET_AIRFLOW_PORT=5000\n")
     assert "RATCHET_AIRFLOW_PORT, RATCHET_MLFLOW_PORT and RATCHET_S3_PORT" in said
     assert "5000, 5000, 8333" in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RATCHET_PIPELINES=pipelines", "RATCHET_PIPELINES=git@git.example:team/models.git",
+        "RATCHET_PIPELINES=https://ada:token@git.example/models.git",
+        "RATCHET_PIPELINES=https://git.example/m.git\nRATCHET_PIPELINES_SUBFOLDER=/a",
+        "RATCHET_PIPELINES_BRANCH=live", "RATCHET_PIPELINES=/srv/models\nRATCHET_PIPELINES_CREDENTIALS=/a/file",
+    ],
+)  # fmt: skip
+def test_pipelines_are_a_whole_path_or_an_address_without_a_log_in_and_only_git_has_branches(
+    file: Path, line: str
+) -> None:
+    assert "RATCHET_PIPELINES" in refused(file, f"{line}\n")
 
 
 @pytest.mark.parametrize("line", ["RATCHET_S3_ENDPOINT=https://s3.example", "RATCHET_S3_CREDENTIALS=/a/file"])

@@ -46,6 +46,7 @@ pytestmark = [
     pytest.mark.xdist_group("stack"),
     pytest.mark.timeout(900),
 ]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ("search-ranking", "payments-fraud")
 TOKEN = secrets.token_hex(16)
 """In the address that alerts are sent to."""
@@ -109,6 +110,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TeamStack]:
     if not (shutil.which("docker-compose") or shutil.which("docker")):
         pytest.skip("Docker Compose is not installed")
     found = TeamStack(f"ratchet-test-{secrets.token_hex(3)}")
+    shutil.copytree(ROOT / "dags" / "pipelines", found.use_pipelines(tmp_path_factory.mktemp("stack")))
     try:
         found.team("up", seconds=900)
         found.upload_samples(tmp_path_factory.mktemp("samples"))
@@ -160,6 +162,13 @@ def test_people_have_to_log_in(stack: TeamStack) -> None:
     assert stack.api.call("GET", "/dags")["total_entries"] >= len(EXAMPLES)
 
 
+def test_a_pipeline_can_be_added_while_the_stack_runs(stack: TeamStack) -> None:
+    made = stack.pipelines / "late-ranking"
+    shutil.copytree(stack.pipelines / EXAMPLES[0], made)
+    file = made / "pipeline.yaml"
+    file.write_text(file.read_text().replace(f"name: {EXAMPLES[0]}", "name: late-ranking"))
+
+
 def test_a_viewer_looks_and_an_operator_starts_runs(stack: TeamStack) -> None:
     run = {"logical_date": None, "conf": {"date": LAST.isoformat()}}
     path = f"/dags/{EXAMPLES[0]}/dagRuns"
@@ -180,6 +189,7 @@ def test_a_night_of_each_example_runs_green_in_containers_beside_the_stack(stack
     assert list(training.attrs["NetworkSettings"]["Networks"]) == [f"{stack.project}_stages"]
     assert (settings["Binds"], settings["Privileged"], settings["ReadonlyRootfs"]) == (None, False, True)
     assert {mount["Type"] for mount in training.attrs["Mounts"]} == {"volume"}
+    assert stack.api.call("GET", "/dags/late-ranking")["is_stale"] is False  # it was added while the stack ran
     for name, run_id in runs.items():
         states = stack.ended(name, run_id)
         assert set(states.values()) == {"success"}, (name, states)

@@ -1,0 +1,254 @@
+"""The service `pipelines`: it has the pipelines of a git repository in a folder, and follows a branch.
+
+Each commit is a folder of its own, `versions/COMMIT`, and `current` is a link to the newest. So a program that follows
+the link once reads one commit. Whether git answers matters only for what is new: what was fetched stays.
+
+A change here violates the promise of the project when one plan can be made of two commits, or when a commit goes away
+while a plan is made of it.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from urllib3 import BaseHTTPResponse, PoolManager
+from urllib3.exceptions import HTTPError
+
+from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+
+if TYPE_CHECKING:
+    from dulwich.client import GitClient
+    from dulwich.objects import ObjectID
+    from dulwich.repo import Repo
+
+PLACE = Path("/srv/pipelines")
+"""The volume, in each container."""
+CURRENT = "current"
+_VERSIONS, _ASKED = "versions", ".asked"
+_LOGIN = Path("/run/secrets/pipelines-credentials")
+_EVERY_S = 30
+_SILENT_S = 600
+"""After this time without an answer of git the service is unhealthy."""
+_KEPT_S = 3600
+"""So long a commit stays after the next one has come: a plan reads its folder."""
+_ANSWERS_S = 60
+_FILE, _PROGRAM = 0o100644, 0o100755
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A branch of a git repository, without a name the one that it has as its usual, and a folder in it.
+
+    login: USER:TOKEN, where the repository asks for it.
+    """
+
+    url: str
+    branch: str = ""
+    subfolder: str = ""
+    login: str = field(default="", repr=False)
+
+
+def update(source: Source, place: Path) -> str | None:
+    """Ask for the newest commit, and have it in the folder; its name, if it was another one before.
+
+    Raises ConfigurationError if the repository, branch or subfolder does not exist, or wants another log-in, and
+    Unavailable if git does not answer. Then the folder is as before.
+    """
+    from dulwich.client import HTTPUnauthorized
+    from dulwich.errors import GitProtocolError, NotGitRepository
+
+    try:
+        with _client(source) as (client, path):
+            commit = _newest(client, path, source)
+            version = place / _VERSIONS / commit.decode()
+            changes = _current(place) != version
+            if changes and not version.is_dir():
+                _fetch(client, path, commit, source, version, place)
+        if changes:
+            _switch(place, version)
+    except HTTPUnauthorized as error:
+        raise ConfigurationError(
+            f"{source.url} wants a log-in, or another one",
+            remedy="name a file with USER:TOKEN in RATCHET_PIPELINES_CREDENTIALS; then `make up`",
+        ) from error
+    except NotGitRepository as error:
+        raise ConfigurationError(
+            f"{source.url} is no git repository, or one that this log-in may not see",
+            remedy="correct RATCHET_PIPELINES or RATCHET_PIPELINES_CREDENTIALS; then `make up`",
+        ) from error
+    except (GitProtocolError, HTTPError, OSError) as error:
+        raise Unavailable(
+            f"{source.url} cannot be fetched: {error}", remedy="nothing, if it passes; the pipelines stay as they are"
+        ) from error
+    _prune(place)
+    (place / _ASKED).touch()
+    return version.name if changes else None
+
+
+class _Pool(PoolManager):
+    """dulwich leaves the connection of a refused request open."""
+
+    def urlopen(self, *words: Any, **more: Any) -> BaseHTTPResponse:
+        """See urllib3."""
+        answer = super().urlopen(*words, **more)
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            answer.drain_conn()
+        return answer
+
+
+@contextmanager
+def _client(source: Source) -> "Iterator[tuple[GitClient, str]]":
+    from dulwich.client import get_transport_and_path
+
+    user, _, token = source.login.strip().partition(":")
+    with _Pool(timeout=_ANSWERS_S, retries=False) as pool:
+        yield get_transport_and_path(
+            source.url, username=user or None, password=token or None, pool_manager=pool, quiet=True
+        )
+
+
+def _newest(client: "GitClient", path: str, source: Source) -> "ObjectID":
+    refs = client.get_refs(path.encode()).refs
+    wanted = f"refs/heads/{source.branch}" if source.branch else "HEAD"
+    found = refs.get(wanted.encode())  # type: ignore[call-overload]
+    if found is None:
+        heads = sorted(name.decode().removeprefix("refs/heads/") for name in refs if name.startswith(b"refs/heads/"))
+        raise ConfigurationError(
+            f"{source.url} has no branch {source.branch or 'that is its usual one'}",
+            remedy=f"set RATCHET_PIPELINES_BRANCH to one of {', '.join(heads)}" if heads else "commit something to it",
+        )
+    commit: ObjectID = found
+    return commit
+
+
+def _fetch(client: "GitClient", path: str, commit: "ObjectID", source: Source, version: Path, place: Path) -> None:
+    """Write the files of a commit into a folder that is there at once, or not at all."""
+    from dulwich.repo import Repo
+
+    version.parent.mkdir(exist_ok=True)
+    for left in place.glob(".new-*"):  # by a process that was killed
+        shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(dir=place, prefix=".new-") as folder:
+        with Repo.init_bare(f"{folder}/repository", mkdir=True) as repository:
+            client.fetch(path.encode(), repository, determine_wants=lambda *_, **__: [commit], depth=1)
+            written = Path(folder) / "files"
+            written.mkdir()
+            _write(repository, commit, source, written, _current(place))
+        os.sync()
+        written.rename(version)
+
+
+def _write(repository: "Repo", commit: "ObjectID", source: Source, target: Path, before: Path | None) -> None:
+    """The files of a commit. One that is as before keeps its time: by that a new pipeline is told from an old one."""
+    left_out = []
+    for name, mode, content in _files(repository, commit, source):
+        path = PurePosixPath(name)
+        if mode not in {_FILE, _PROGRAM} or {"..", ".git"} & set(path.parts) or path.is_absolute():
+            left_out.append(name)
+            continue
+        file = target / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        old = before / path if before is not None else None
+        if old is not None and old.is_file() and old.read_bytes() == content:
+            os.link(old, file)
+        else:
+            file.write_bytes(content)
+    if left_out:
+        print(f"pipelines: left out, since only plain files are read: {', '.join(left_out)}", flush=True)
+
+
+def _files(repository: "Repo", commit: "ObjectID", source: Source) -> Iterator[tuple[str, int, bytes]]:
+    """The path, mode and content of each file in the subfolder."""
+    from dulwich.object_store import iter_tree_contents
+    from dulwich.objects import Blob, Commit, Tree
+
+    found = repository[commit]
+    assert isinstance(found, Commit)
+    tree = found.tree
+    if source.subfolder:
+        above = repository[tree]
+        assert isinstance(above, Tree)
+        try:
+            _, tree = above.lookup_path(repository.__getitem__, source.subfolder.strip("/").encode())
+            missing = not isinstance(repository[tree], Tree)
+        except KeyError:
+            missing = True
+        if missing:
+            raise ConfigurationError(
+                f"{source.url} has no folder {source.subfolder} at {commit.decode()[:12]}",
+                remedy="correct RATCHET_PIPELINES_SUBFOLDER; then `make up`",
+            )
+    for entry in iter_tree_contents(repository.object_store, tree):
+        blob = repository[entry.sha] if entry.mode in {_FILE, _PROGRAM} else None
+        yield entry.path.decode(errors="replace"), entry.mode, blob.data if isinstance(blob, Blob) else b""
+
+
+def _current(place: Path) -> Path | None:
+    """The folder of the commit that is read now."""
+    with suppress(FileNotFoundError):
+        return place / (place / CURRENT).readlink()
+    return None
+
+
+def _switch(place: Path, version: Path) -> None:
+    before = _current(place)
+    link = place / ".new-link"
+    link.unlink(missing_ok=True)
+    link.symlink_to(version.relative_to(place))
+    link.rename(place / CURRENT)
+    if before is not None and before.is_dir():
+        os.utime(before)  # from now on it counts as old
+
+
+def _prune(place: Path) -> None:
+    """Delete the commits that were replaced long ago."""
+    current = _current(place)
+    for version in (place / _VERSIONS).iterdir():
+        if version != current and version.stat().st_mtime < time.time() - _KEPT_S:
+            shutil.rmtree(version)
+
+
+def healthy(place: Path) -> str | None:
+    """Why the service is not well, if it is not."""
+    if not (place / CURRENT).is_dir():
+        return "nothing was fetched yet"
+    silent = time.time() - (place / _ASKED).stat().st_mtime
+    return f"git has not answered for {silent:.0f} s" if silent > _SILENT_S else None
+
+
+def main() -> int:
+    """Follow the repository for ever; with the word `healthy`, say whether that goes well."""
+    if sys.argv[1:] == ["healthy"]:
+        ill = healthy(PLACE)
+        print(ill or "healthy")
+        return 1 if ill else 0
+    source = Source(
+        url=os.environ["PIPELINES_URL"],
+        branch=os.environ.get("PIPELINES_BRANCH", ""),
+        subfolder=os.environ.get("PIPELINES_SUBFOLDER", ""),
+        login=_LOGIN.read_text(encoding="utf-8") if _LOGIN.is_file() else "",
+    )
+    said = ""
+    while True:
+        try:
+            commit = update(source, PLACE)
+            line = f"pipelines: at {commit[:12]} of {source.url}" if commit else ""
+            said = "" if commit is None else line
+        except RatchetError as error:
+            line = f"pipelines: {error}"
+            line, said = ("" if line == said else line), line
+        if line:
+            print(line, flush=True)
+        time.sleep(_EVERY_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""The pipelines of a git repository: a branch is followed, and what was fetched stays when git is away."""
+
+import os
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import pytest
+from dulwich.repo import Repo
+from dulwich.server import BackendRepo, DictBackend
+from dulwich.web import make_wsgi_chain
+
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from team.git_pipelines import CURRENT, Source, healthy, update
+from tests.team.repository import Repository
+
+LOGIN = "deploy:t0ken"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repository")
+    made.commit(pipelines__shop__pipeline_yaml="name: shop\n", pipelines__shop__features_py="# one\n", README="read\n")
+    return made
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "place").mkdir()
+    return tmp_path / "place"
+
+
+def read(place: Path) -> dict[str, str]:
+    current = place / CURRENT
+    return {str(file.relative_to(current)): file.read_text() for file in current.rglob("*") if file.is_file()}
+
+
+def test_the_newest_commit_of_a_branch_is_there_and_a_subfolder_alone_if_one_is_named(
+    repository: Repository, place: Path
+) -> None:
+    first = repository.git("rev-parse", "HEAD")
+    assert healthy(place) == "nothing was fetched yet"
+    assert update(repository.source(), place) == first
+    assert read(place) == {"README": "read\n", "pipelines/shop/features.py": "# one\n", "pipelines/shop/pipeline.yaml": "name: shop\n"}  # fmt: skip
+    assert healthy(place) is None
+    assert update(repository.source(), place) is None
+    repository.git("checkout", "--quiet", "-b", "next")
+    second = repository.commit(pipelines__shop__features_py="# two\n")
+    repository.git("checkout", "--quiet", "main")
+    assert update(repository.source(), place) is None  # HEAD is main
+    assert update(repository.source(branch="next", subfolder="pipelines"), place) == second
+    assert read(place) == {"shop/features.py": "# two\n", "shop/pipeline.yaml": "name: shop\n"}
+
+
+def test_who_follows_the_link_once_reads_one_commit_which_stays_for_an_hour(
+    repository: Repository, place: Path
+) -> None:
+    source = repository.source(subfolder="pipelines")
+    update(source, place)
+    planning = (place / CURRENT).resolve()
+    written = (planning / "shop" / "pipeline.yaml").stat().st_mtime_ns
+    repository.commit(pipelines__shop__features_py="# two\n")
+    update(source, place)
+    assert (planning / "shop" / "features.py").read_text() == "# one\n"
+    assert (place / CURRENT / "shop" / "features.py").read_text() == "# two\n"
+    # A pipeline whose file is as before is not new.
+    assert (place / CURRENT / "shop" / "pipeline.yaml").stat().st_mtime_ns == written
+    os.utime(planning, times=(time.time() - 3700,) * 2)
+    update(source, place)
+    assert not planning.exists()
+    assert read(place)["shop/features.py"] == "# two\n"
+
+
+def test_a_history_that_was_written_anew_is_followed_too(repository: Repository, place: Path) -> None:
+    first = repository.git("rev-parse", "HEAD")
+    repository.commit(README="two\n")
+    update(repository.source(), place)
+    repository.git("reset", "--quiet", "--hard", first)
+    assert update(repository.source(), place) == first
+    assert read(place)["README"] == "read\n"
+
+
+def test_while_git_is_away_the_pipelines_stay_and_the_service_is_unhealthy_after_ten_minutes(
+    repository: Repository, place: Path
+) -> None:
+    update(repository.source(), place)
+    before = read(place)
+    with pytest.raises(Unavailable, match="cannot be fetched"):
+        update(Source(url="http://127.0.0.1:9/x.git"), place)
+    assert read(place) == before
+    assert healthy(place) is None
+    os.utime(place / ".asked", times=(time.time() - 601,) * 2)
+    assert "has not answered for 601 s" in str(healthy(place))
+
+
+def test_what_does_not_exist_is_said_with_what_does(repository: Repository, place: Path) -> None:
+    repository.git("branch", "staging")
+    with pytest.raises(ConfigurationError, match=r"no branch nxt.*main, staging"):
+        update(repository.source(branch="nxt"), place)
+    with pytest.raises(ConfigurationError, match="no folder pipelnes"):
+        update(repository.source(subfolder="pipelnes"), place)
+    with pytest.raises(ConfigurationError, match="no folder README"):
+        update(repository.source(subfolder="README"), place)
+    with pytest.raises(ConfigurationError, match="no git repository"):
+        update(Source(url=f"file://{place}"), place)
+    assert not (place / CURRENT).exists()
+    update(repository.source(), place)
+    assert [path.name for path in place.iterdir() if path.name.startswith(".new")] == []
+
+
+def test_links_are_left_out_since_they_can_lead_anywhere(
+    repository: Repository, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repository.folder / "pipelines" / "secret").symlink_to("/etc/passwd")
+    repository.commit()
+    update(repository.source(), place)
+    assert "pipelines/secret" not in read(place)
+    assert "left out" in capsys.readouterr().out
+
+
+@pytest.fixture
+def served(repository: Repository) -> Iterator[str]:
+    """The repository over HTTP, for those who log in."""
+    opened = Repo(str(repository.folder))
+    backend: dict[str, BackendRepo] = {"/shop.git": opened}
+    chain = make_wsgi_chain(DictBackend(backend))
+    wanted = f"Basic {b64encode(LOGIN.encode()).decode()}"
+
+    def guarded(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ.get("HTTP_AUTHORIZATION") != wanted:
+            start("401 Unauthorized", [("WWW-Authenticate", "Basic"), ("Content-Length", "0")])
+            return [b""]
+        answer: Iterable[bytes] = chain(environ, start)
+        return answer
+
+    class Quiet(WSGIRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with make_server("127.0.0.1", 0, guarded, handler_class=Quiet) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/shop.git"
+        server.shutdown()
+    opened.close()
+
+
+def test_a_repository_over_http_is_read_with_its_log_in_alone(repository: Repository, served: str, place: Path) -> None:
+    for login in ("", "deploy:wrong"):
+        with pytest.raises(ConfigurationError, match="wants a log-in") as caught:
+            update(Source(url=served, login=login), place)
+        assert "wrong" not in str(caught.value)
+    source = Source(url=served, login=f"{LOGIN}\n", subfolder="pipelines")
+    assert "t0ken" not in repr(source)
+    assert update(source, place) == repository.git("rev-parse", "HEAD")
+    assert read(place)["shop/features.py"] == "# one\n"
+    second = repository.commit(pipelines__shop__features_py="# two\n")
+    assert update(source, place) == second
