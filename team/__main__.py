@@ -1,6 +1,7 @@
 """The team set-up: the verbs of `make up`, `down`, `ps`, `logs`, `backup` and `restore`."""
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from ratchet.runners.devices import host_devices
 from team import backup, preflight, secret_files
 from team.backup_folder import backups_of, describe_last
 from team.ending import end_stages
+from team.s3_rights import iam_policies
 from team.settings import Settings
 from team.settings_file import read
 from team.stack import Member, Stack
@@ -47,6 +49,10 @@ def main() -> int:
         "worker-files", help="write the files that a worker on another host needs into a new folder"
     )
     worker.add_argument("folder", type=Path)
+    policies = verbs.add_parser(
+        "policies", help="write an IAM policy for each user of an S3 elsewhere, and what to do with it"
+    )
+    policies.add_argument("folder", type=Path)
     verbs.add_parser("files", help="make the secrets only, to run docker-compose.yaml by hand")
     options = parser.parse_args()
     console = Console(highlight=False, soft_wrap=True)
@@ -96,8 +102,10 @@ def _restore(settings: Settings, source: str, console: Console) -> int:
 
 
 def _files(stack: Stack, options: argparse.Namespace, console: Console) -> None:
-    """Write secrets: those of this stack, or the part that a worker on another host needs."""
-    if options.verb == "worker-files":
+    """Write secrets: those of this stack, or the part that a worker on another host needs; or policies of S3."""
+    if options.verb == "policies":
+        _policies(stack.settings, options.folder, console)
+    elif options.verb == "worker-files":
         secret_files.hand_out(stack.secrets, options.folder, stack.settings)
         console.print(
             f"copy {options.folder}/* to {stack.secrets.relative_to(ROOT)} on the other host; see docs/team.md"
@@ -105,6 +113,14 @@ def _files(stack: Stack, options: argparse.Namespace, console: Console) -> None:
     else:
         secret_files.write(stack.secrets, stack.settings, stack.owner)
         console.print(f"the secrets are in {stack.secrets}")
+
+
+def _policies(settings: Settings, folder: Path, console: Console) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, policy in iam_policies(settings).items():
+        (folder / f"{name}.json").write_text(json.dumps(policy, indent=2) + "\n", encoding="utf-8")
+        console.print(f"{folder / name}.json")
+    console.print("attach each to a user of its name; write their keys under these names into RATCHET_S3_CREDENTIALS")
 
 
 def _report_problems(settings: Settings, console: Console) -> bool:

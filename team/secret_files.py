@@ -18,9 +18,9 @@ from urllib.parse import quote, unquote, urlsplit
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import fingerprint
 from ratchet.contracts.setting_values import installation_of
-from ratchet.contracts.stages import STAGES, Stage
-from ratchet.contracts.writing_rights import writable_by
+from team import s3_logins
 from team.certificate import self_signed
+from team.s3_rights import IDENTITIES, seaweed_actions
 from team.settings import Settings
 from team.source_variables import shell_lines
 
@@ -30,8 +30,6 @@ _GENERATED = (
     "postgres", "airflow-database", "mlflow-database", "redis", "airflow-admin", "mlflow-admin", "mlflow-stages",
     "jwt", "session", "mlflow-session",
 )  # fmt: skip
-_IDENTITIES = ("admin", "orchestrator", "reader", "mlflow", *(f"ratchet-{stage}" for stage in STAGES))
-"""The users of S3; `_may` has their rights."""
 WORKERS = (
     "AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API__SECRET_KEY",
     "RATCHET_INSTALLATION", "s3-worker", "mlflow-credentials", "pipelines-credentials",
@@ -149,7 +147,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
     }
     if settings.s3_credentials is not None:
         given = _given(settings.s3_credentials, "RATCHET_S3_CREDENTIALS")
-        files |= {name: given for name in files if name.startswith("s3-")}
+        files |= s3_logins.of_elsewhere(given, str(settings.s3_credentials))
     if settings.mlflow_credentials is not None:
         files["mlflow-credentials"] = _given(settings.mlflow_credentials, "RATCHET_MLFLOW_CREDENTIALS")
     if settings.pipelines_credentials is not None:
@@ -178,7 +176,7 @@ def _secrets(folder: Path) -> dict[str, str]:
             f"{file} is damaged: {error}", remedy="take it from a backup: `make restore`"
         ) from error
     missing = {
-        name: _random_word() for name in (*_GENERATED, *(f"s3-{name}" for name in _IDENTITIES)) if name not in found
+        name: _random_word() for name in (*_GENERATED, *(f"s3-{name}" for name in IDENTITIES)) if name not in found
     }
     if "s3-certificate" not in found:
         certificate, key = self_signed("s3")
@@ -206,48 +204,16 @@ def _database(given: str | None, name: str, password: str, *, driver: str) -> st
     return f"{driver}://{login}{'@' if login else ''}{host}:{parts.port or 5432}/{name}{query}"
 
 
-def _may(settings: Settings) -> dict[str, list[str]]:
-    """The rights of each user of S3, in SeaweedFS's terms."""
-    store, artifacts = (urlsplit(each).netloc for each in (settings.store, settings.artifacts))
-    reads = [f"Read:{store}", f"List:{store}"]
-    sources = [f"{right}:{bucket}" for bucket in settings.source_buckets for right in ("Read", "List")]
-
-    def of(stage: Stage) -> list[str]:
-        writes = [f"Write:{store}/{pattern}" for pattern in writable_by(stage)]
-        return [*reads, *(sources if stage == "ingest" else []), *writes]
-
-    return {
-        "admin": ["Admin", "Read", "Write", "List", "Tagging"],
-        "orchestrator": [*reads, f"Write:{store}", *sources],
-        "reader": reads,
-        "mlflow": [f"Read:{artifacts}", f"List:{artifacts}", f"Write:{artifacts}"],
-        **{f"ratchet-{stage}": of(stage) for stage in STAGES},
-    }
-
-
 def _s3(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
     identities = [
         {"name": name, "credentials": [{"accessKey": name, "secretKey": made[f"s3-{name}"]}], "actions": actions}
-        for name, actions in _may(settings).items()
+        for name, actions in seaweed_actions(settings).items()
     ]
-
-    def credentials(default: str, *more: str) -> str:
-        profiles = {"default": default, **{name: name for name in more}}
-        return "\n".join(
-            f"[{profile}]\naws_access_key_id = {name}\naws_secret_access_key = {made[f's3-{name}']}"
-            for profile, name in profiles.items()
-        )
-
-    stages = [f"ratchet-{stage}" for stage in STAGES]
     return {
         "s3.json": json.dumps({"identities": identities}, indent=1),
         "s3.crt": made["s3-certificate"],
         "s3.key": made["s3-key"],
-        "s3-admin": credentials("admin"),
-        "s3-orchestrator": credentials("orchestrator"),
-        "s3-reader": credentials("reader"),
-        "s3-mlflow": credentials("mlflow"),
-        "s3-worker": credentials("orchestrator", *stages),
+        **s3_logins.of_the_stack({name: made[f"s3-{name}"] for name in IDENTITIES}),
     }
 
 

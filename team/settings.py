@@ -160,8 +160,8 @@ class Settings(BaseModel):
                 "RATCHET_BACKUPS_TO: copies are sealed, since they have every secret; set RATCHET_BACKUPS_KEY to a "
                 "key file: `openssl rand -hex 32 > FILE` makes one"
             )
-        of_git = {"BRANCH": self.pipelines_branch, "SUBFOLDER": self.pipelines_subfolder}
-        of_git |= {"CREDENTIALS": self.pipelines_credentials and str(self.pipelines_credentials)}
+        of_git: dict[str, object] = {"BRANCH": self.pipelines_branch, "SUBFOLDER": self.pipelines_subfolder}
+        of_git |= {"CREDENTIALS": self.pipelines_credentials}
         if not self.has_git and (said := [f"RATCHET_PIPELINES_{name}" for name, value in of_git.items() if value]):
             raise ValueError(
                 f"{', '.join(said)}: only with the https:// address of a git repository in RATCHET_PIPELINES"

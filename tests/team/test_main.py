@@ -1,5 +1,6 @@
 """`python -m team`: what each verb says and ends with where no whole stack is needed."""
 
+import json
 import os
 import socket
 import subprocess
@@ -141,6 +142,13 @@ def test_files_makes_the_secrets_alone(run: Run, stack: Stack, capsys: pytest.Ca
     assert run("files") == 0
     assert said(capsys) == [f"the secrets are in {stack.secrets}"]
     assert (stack.secrets / "s3.json").is_file()
+
+
+def test_policies_are_a_file_for_each_user_of_s3(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("policies", str(tmp_path / "out")) == 0
+    made = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "out").iterdir()}
+    assert {"admin", "mlflow", "orchestrator", "ratchet-train", "reader"} <= set(made)
+    assert "RATCHET_S3_CREDENTIALS" in said(capsys)[-1]
 
 
 @pytest.mark.docker

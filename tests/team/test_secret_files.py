@@ -254,7 +254,7 @@ def test_given_credentials_stand_in_for_ours(folder: Path, tmp_path: Path) -> No
     files = written(folder, settings)
     handed_out = [name for name in files if name.startswith("s3-")]
     assert len(handed_out) == 5
-    assert {files[name] for name in handed_out} == {s3.read_text()}
+    assert {files[name].rstrip() for name in handed_out} == {s3.read_text().rstrip()}
     assert files["mlflow-credentials"] == mlflow.read_text()
 
 
