@@ -18,6 +18,7 @@ from ratchet.runners.diagnosis import diagnose_engine, diagnose_engine_host
 from ratchet.runners.engine import connect
 from ratchet.store.diagnosis import SKEW_S, local_time
 from team import stack
+from team.cpu_limits import too_many
 from team.settings import Settings
 
 _ANSWERS_S = 5
@@ -29,6 +30,7 @@ _HERE = ("127.0.0.1", "::1", "localhost")
 def problems(root: Path, home: Path, settings: Settings) -> list[str]:
     """Every problem that would stop the stack; an empty list if there is none. Nothing is changed."""
     found = [*_engine(), *_compose(), *_folder(home), *_pipelines(root, settings), *_clock(root)]
+    found += too_many(settings, os.cpu_count() or 1)
     if not found:  # the rest asks the engine
         with connect() as api:
             found = [*_database(api, home, settings), *_ports(api, settings)]

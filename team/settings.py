@@ -51,6 +51,8 @@ class Settings(BaseModel):
     workers: int = Field(1, ge=0, le=64)
     gpu_workers: int = Field(1, ge=0, le=64)
     worker_tasks: int = Field(8, ge=1, le=256)
+    worker_cpus: float | None = Field(None, ge=0.1)
+    service_cpus: float | None = Field(None, ge=0.1)
     heartbeat_timeout: int = Field(60, ge=10)
     store: str = Field("s3://ratchet", pattern=r"^s3://[a-z0-9.-]{3,63}$")
     data: str = Field("s3://sources", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")

@@ -23,6 +23,7 @@ from ratchet.contracts.labels import STAGE_USER, Label
 from ratchet.runners.engine import answers, connect
 from ratchet_airflow.pools import given_pools
 from team import secret_files
+from team.cpu_limits import cpu_limits
 from team.settings import Settings
 
 """The label by which the engine's filter marks the stage containers of a stack."""
@@ -115,6 +116,7 @@ class Stack:
         return {
             **kept,
             **self.settings.variables(),
+            **cpu_limits(self.settings, os.cpu_count() or 1),
             **self._images,
             variable("pools_given"): given_pools(self.settings.model_dump()),
             "RATCHET_UID": str(self.owner),

@@ -12,6 +12,7 @@ import yaml
 
 from ratchet.contracts.errors import ConfigurationError
 from team import secret_files
+from team.cpu_limits import cpu_limits, too_many
 from team.engine_filter.policy import PREFIX
 from team.engine_filter.policy import Policy as Filter
 from team.settings import Settings
@@ -48,6 +49,7 @@ def test_a_service_has_few_rights_and_a_limit(service: str) -> None:
     assert said["read_only"] is True
     assert re.fullmatch(r"\d+[mg]|\$\{RATCHET_WORKER_MEMORY:-\d+m\}", said["mem_limit"])
     assert said["pids_limit"] > 0
+    assert said["cpus"] == f"${{RATCHET_{'WORKER' if service.startswith('worker') else 'SERVICE'}_CPUS:-0}}"
     assert {"max-size", "max-file"} <= set(said["logging"]["options"])
     assert not {"privileged", "network_mode", "pid", "ipc", "devices", "userns_mode"} & set(said)
     leaves_root = {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}  # what an entry point needs for that
@@ -193,6 +195,22 @@ def test_what_stages_may_have_arrives_at_the_filter() -> None:
     assert (permits.max_pids, permits.max_containers) == (9000, 9)
     assert permits.networks == (worker["environment"]["RATCHET_STAGE_NETWORK"],) == ("shop_open",)
     assert "/run/user/1/docker.sock" in str(engine["volumes"])
+
+
+def test_cores_follow_from_the_tasks_and_the_host_unless_settings_say_otherwise() -> None:
+    def limits(cores: int, **settings: Any) -> tuple[float, float]:
+        found = cpu_limits(Settings(**settings), cores)
+        return float(found["RATCHET_WORKER_CPUS"]), float(found["RATCHET_SERVICE_CPUS"])
+
+    assert limits(2) == (1.5, 1.5)  # so that something is left for the others
+    assert limits(64) == (3, 2)
+    assert limits(64, worker_tasks=200) == (48, 2)
+    assert limits(64, worker_tasks=200, worker_cpus=6.5, service_cpus=1) == (6.5, 1)
+    (line,) = too_many(Settings(worker_cpus=3, service_cpus=2), 2)
+    assert line.startswith("RATCHET_WORKER_CPUS: 3 is more than the 2 cores")
+    services = config(stack(worker_cpus=0.5, service_cpus=0.25))["services"]
+    assert {name for name, said in services.items() if float(said["cpus"]) == 0.5} == {"worker", "worker-gpu"}
+    assert {float(said["cpus"]) for said in services.values()} == {0.5, 0.25}
 
 
 def test_for_other_hosts_what_their_workers_need_listens_on_one_address_more() -> None:
