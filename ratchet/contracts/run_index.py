@@ -9,6 +9,8 @@ from ratchet.contracts.judgements import Interval
 from ratchet.contracts.request import RunKind, RunPlan
 from ratchet.contracts.result import Sha256
 
+FORM = 1
+"""1: the digest of a run is that of the model that it ships, and no longer always that of the measured one."""
 Standing = str
 """promote, reject or inconclusive; `failed` or `unfinished` where a run has no verdict."""
 
@@ -29,7 +31,7 @@ class IndexedRun(Document):
     would_promote: bool = Field(default=False, description="Whether the verdict is promote, whatever the run may do.")
     model: str = Field("", description="The name that the candidate is registered by, if it is.")
     version: str = ""
-    digest: str = Field("", description="The model's digest.")
+    digest: str = Field("", description="Of the model that it ships: of the refit, where there is one.")
     cause: str = ""
     cached: bool = False
     asks: bool = Field(default=False, description="Whether it waits for a person to approve its candidate.")
@@ -53,8 +55,12 @@ class IndexedLedger(Document):
 
 
 class RunIndex(Document):
-    """The newest run of each date and kind, oldest date first, and the ledgers of their models."""
+    """The newest run of each date and kind, oldest date first, and the ledgers of their models.
 
+    form: FORM of the release that made it. One of an older form is made again from the runs.
+    """
+
+    form: int = 0
     runs: tuple[IndexedRun, ...] = ()
     ledgers: dict[str, IndexedLedger] = Field(default_factory=dict)
 

@@ -88,8 +88,8 @@ def _state(store: Store, pipeline: str, run: IndexedRun, ledger: IndexedLedger) 
         return "still running"
     if run.would_promote and run.kind == "backfill":
         return "would promote"
-    if run.would_promote:
-        made = _registered(store, pipeline, run)  # the ledger names a refit by another digest than the index
+    if run.standing == "promote":
+        made = _registered(store, pipeline, run) if run.would_promote else None  # its refit is refused
         return "promoted" if made is not None and made.promoted else "withheld"
     return "rejected" if run.standing == "reject" else "inconclusive"
 
@@ -124,6 +124,8 @@ def _why_withheld(store: Store, pipeline: str, run: IndexedRun) -> str:
     made = _registered(store, pipeline, run)
     if made is not None:
         return f"version {made.version}: {made.withheld}"
+    if not run.would_promote:
+        return run.cause  # a refused refit
     try:
         given = answers(store, pipeline, run.run_id)
     except (CorruptArtifact, OtherRelease) as error:

@@ -24,7 +24,7 @@ from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.judgements import Interval
 from ratchet.contracts.request import RunKind, RunPlan
-from ratchet.contracts.run_index import IndexedLedger, IndexedRun, RunIndex, Standing, planned
+from ratchet.contracts.run_index import FORM, IndexedLedger, IndexedRun, RunIndex, Standing, planned
 from ratchet.runs.history import plan_of
 from ratchet.runs.run_state import read_run
 from ratchet.store.base import Entry, Store
@@ -135,7 +135,7 @@ def rebuilt(store: Store, pipeline: str) -> RunIndex:
     marks = list(store.list(paths.nights(pipeline)))
     with ThreadPoolExecutor(_READERS) as pool:
         runs = [run for run in pool.map(lambda mark: _planned(store, pipeline, mark), marks) if run is not None]
-        newest = RunIndex().with_runs(*sorted(runs, key=lambda run: run.created))
+        newest = RunIndex(form=FORM).with_runs(*sorted(runs, key=lambda run: run.created))
         found = newest.with_runs(*pool.map(lambda run: _now(store, pipeline, run), newest.runs))
     models = {run.model for run in found.runs} - {""}
     return found.model_copy(update={"ledgers": {model: ledger_of(store, model, None) for model in sorted(models)}})
@@ -229,9 +229,10 @@ def _unreadable(error: RatchetError) -> dict[str, Any]:
 
 def _read(store: Store, pipeline: str) -> RunIndex | None:
     try:
-        return read_document(store, paths.run_index(pipeline), RunIndex)
+        index = read_document(store, paths.run_index(pipeline), RunIndex)
     except (FileNotFoundError, CorruptArtifact):
         return None
+    return index if index.form >= FORM else None
 
 
 def _write(store: Store, pipeline: str, change: Callable[[RunIndex], RunIndex]) -> None:

@@ -19,16 +19,18 @@ def read_run(store: Store, plan: RunPlan) -> IndexedRun:
     evaluated, registered = ended.get("evaluate"), ended.get("register")
     judged = summaries.judgement(evaluated.result) if evaluated and evaluated.result else None
     made = summaries.registration(registered.result) if registered and registered.result else None
-    trained = ended["train"].result if "train" in ended else None
+    trained = next((found.result for stage in ("refit", "train") if (found := ended.get(stage)) and found.result), None)
+    shipped = summaries.trained(trained) if trained else None
+    refused = shipped.refit.refused if shipped and shipped.refit else ""
     changes = {
         "ended": over,
         "standing": "failed" if failed else judged.verdict if judged else "unfinished",
         "gain": judged.gain if judged else None,
-        "would_promote": judged is not None and judged.verdict == "promote",
+        "would_promote": judged is not None and judged.verdict == "promote" and not refused,
         "model": made.model if made else "",
         "version": made.version if made else "",
-        "digest": summaries.trained(trained).digest if trained else "",
-        "cause": _cause(failed, stopped) or (judged.explanation if judged else ""),
+        "digest": shipped.digest if shipped else "",
+        "cause": _cause(failed, stopped) or "; ".join(filter(None, (refused, judged.explanation if judged else ""))),
         "against": judged.baseline.title if judged and judged.baseline else "",
         "cached": set(ended) == set(plan.spec.sequence)
         and all(one.cached for one in ended.values() if one.stage != "report"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from ratchet.tracking.mlflow import Tracker
-from ratchet.tracking.registry import FINGERPRINT, SCORING
+from ratchet.tracking.registry import DIGEST, FINGERPRINT, SCORING
 
 
 def version_of(
@@ -17,21 +17,22 @@ def version_of(
     description: str,
     upload: Callable[[str], str],
 ) -> str:
-    """The version of a training and the code that scores it, made if it is not there. However many ask, there is one.
+    """The version of a model and the code that scores it, made if it is not there. However many ask, there is one.
 
-    fingerprint: the training's. scoring: the name of the package; a training that was evaluated again by other code is
-    another version, for a version is served as it was evaluated.
+    So has a model that was trained again and is the same to the bit. fingerprint: the training's. tags: with the
+    model's digest. scoring: the name of the package; a model that was evaluated again by other code is another version,
+    for a version is served as it was evaluated.
     upload: puts the model's files into the run and returns their URI; called only if they are needed. Of two that made
     one at the same moment, the older stays, and each takes away only what it made itself.
     """
-    identity = {FINGERPRINT: fingerprint, SCORING: scoring}
+    identity = {DIGEST: tags[DIGEST], SCORING: scoring}
     found = _versions(tracker, model, identity)
     if found:
         return found[0]
     source = upload(run)
     _ensure(tracker, model)
     made = tracker.client.create_model_version(
-        model, source, run_id=run, tags={**identity, **tags}, description=description
+        model, source, run_id=run, tags={FINGERPRINT: fingerprint, **identity, **tags}, description=description
     ).version
     first = _versions(tracker, model, identity)[0]
     if str(made) != first:

@@ -53,7 +53,7 @@ def settle(store: Store, request: StageRequest, candidate: Candidate) -> Settlem
     for _ in range(_TRIES):
         now = standing(store, request.spec.model_name)
         if now.live is not None and now.live.model_digest == candidate.trained.digest:
-            return Settlement(live=now.live)
+            return Settlement(live=now.live, withheld=_other_code(now.live, candidate))
         if withheld := _withheld(now, request, candidate):
             return Settlement(live=now.live, withheld=withheld)
         try:
@@ -75,6 +75,13 @@ def _withheld(now: Standing, request: StageRequest, candidate: Candidate) -> str
         return f"{what}: {by_hand(request.spec.model_name, candidate.version)}"
     measured = candidate.judged.baseline.digest if candidate.judged.baseline else None
     return "" if (now.live.model_digest if now.live else None) == measured else _reason(now.live)
+
+
+def _other_code(live: Record, candidate: Candidate) -> str:
+    """Why a version is not in production although its model is: production scores with the code of its evaluation."""
+    if not live.scoring or live.scoring == candidate.scoring:
+        return ""
+    return f"production has the same model as version {live.version}, with the code by which that was evaluated"
 
 
 def by_hand(model: str, version: str) -> str:

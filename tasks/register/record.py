@@ -23,8 +23,8 @@ def record_version(ctx: StageContext, tracker: Tracker, *, version: str, mlflow_
     record = collect(ctx, version=version, mlflow_run=mlflow_run)
     path = ctx.scratch / _NAME
     path.write_bytes(keep_record(ctx.store, record))
-    source = tracker.client.get_model_version(record.model, version).source
-    tracker.client.log_artifact(mlflow_run, str(path), source.rpartition("/artifacts/")[2])
+    made = tracker.client.get_model_version(record.model, version)  # perhaps by an earlier run
+    tracker.client.log_artifact(made.run_id, str(path), made.source.rpartition("/artifacts/")[2])
 
 
 def collect(ctx: StageContext, *, version: str, mlflow_run: str) -> VersionRecord:

@@ -106,6 +106,31 @@ def test_a_training_that_is_evaluated_by_other_code_is_another_version_and_the_f
     assert len({key.partition("/artifacts/ratchet_scoring_")[0] for key in files}) == 2
 
 
+def test_a_model_that_is_trained_again_to_the_bit_is_the_version_that_it_was(shop: Shop) -> None:
+    night(shop, shop.train(1.0))
+    held = replace(shop, promotion=Promotion(mode="never", reason="not now"))
+    again = held.train(1.0, trained_on=(4, 3, 2))  # another training
+    _, evaluated = held.evaluate(again)
+    done = register(held, again, evaluated, "again")
+    assert (done.version, done.promoted, done.withheld) == ("1", True, "")
+    assert len(client(shop).search_model_versions("name = 'shop'")) == 1
+    assert len(records(shop.store, "shop")) == 1
+
+
+def test_the_model_in_production_with_other_code_is_another_version_that_is_not_in_production(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = shop.train(1.0)
+    night(shop, training)
+    other = other_scoring(shop.folder / "other")
+    monkeypatch.setattr(evaluate, "pack", lambda: other)
+    _, evaluated = shop.finish(shop.evaluation(training).model_copy(update={"fingerprint": "0" * 64}))
+    done = register(shop, training, evaluated, "again")
+    assert (done.version, done.promoted) == ("2", False)
+    assert done.withheld.startswith("production has the same model as version 1, with the code by which")
+    assert str(client(shop).get_model_version_by_alias("shop", "champion").version) == "1"
+
+
 def test_a_better_model_takes_over_and_the_alias_with_it(shop: Shop) -> None:
     night(shop, shop.train(0.3, 1.0))
     done = night(shop, shop.train(1.0))

@@ -13,7 +13,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome, Promotion, RunKind, RunPlan
-from ratchet.contracts.run_index import RunIndex, planned
+from ratchet.contracts.run_index import FORM, RunIndex, planned
 from ratchet.contracts.stages import REGULAR
 from ratchet.runs.answers import record_answer
 from ratchet.runs.run_index import RunLine, nights, note_end, note_plan, rebuilt
@@ -23,7 +23,7 @@ from ratchet.store.file import FileStore
 from ratchet.store.ledger import append
 from ratchet.store.memory import MemoryStore
 from tests.runs.recorded import keep, keep_plan
-from tests.runs.test_requests import CONTENT, DAY, JUDGED, OUTCOMES, outcome, plan
+from tests.runs.test_requests import CONTENT, DAY, JUDGED, OUTCOMES, TRAINED, outcome, plan
 from tests.store.test_ledger import change
 from tests.store_calls import counted_calls
 
@@ -209,7 +209,7 @@ def test_many_killed_runs_cost_the_next_plan_a_bounded_number_of_calls(
         ran(store, f"r{back}", data_date=DAY - timedelta(days=back), created=OLD if back % 2 else datetime.now(UTC))
         for back in range(40)
     ]
-    lines = RunIndex().with_runs(*map(planned, runs))
+    lines = RunIndex(form=FORM).with_runs(*map(planned, runs))
     store.create(paths.run_index("small"), lines.model_dump_json().encode())
     following = ran(store, "next", data_date=DAY + timedelta(days=1))
     with counted_calls(monkeypatch) as calls:
@@ -251,6 +251,35 @@ def test_a_run_that_a_person_has_cleared_is_at_work_from_the_begin_of_the_stage(
         assert line_of(store).cause == "train is tried again by itself: the engine is away"
         record.end(OUTCOMES["train"])
     assert (line_of(store).standing, line_of(store).cause) == ("promote", "better by 2 %")
+
+
+def test_of_a_refit_the_line_says_whether_that_is_in_production(store: MemoryStore) -> None:
+    of = {"of": CONTENT, "loss": 0.4, "measured_loss": 0.5, "metric": "auc", "score": 0.9, "measured_score": 0.8}
+    made = {**TRAINED, "digest": "e" * 64, "refit": of}
+    ran(store, "r", *whole(), outcome("refit", content="e" * 64, summary=made))
+    append(store, change("7", 20, model="small", model_digest=CONTENT), after=0)
+    assert (line_of(store).promoted, line_of(store).live) == (False, False)
+    append(store, change("8", 20, model="small", model_digest="e" * 64), after=1)
+    assert (line_of(store).promoted, line_of(store).live) == (True, True)
+
+
+def test_a_run_whose_refit_is_refused_would_promote_nothing_and_says_why(store: MemoryStore) -> None:
+    of = {"of": CONTENT, "loss": 9, "measured_loss": 0.5, "metric": "auc", "score": 0.9, "measured_score": 0.8}
+    refused = {**TRAINED, "digest": "e" * 64, "refit": {**of, "refused": "refit-diverged: the training loss is 9"}}
+    ended = [one for one in whole() if one.stage != "register"]
+    ran(store, "r", *ended, outcome("refit", content="e" * 64, summary=refused))
+    line = line_of(store)
+    assert (line.standing, line.would_promote) == ("promote", False)
+    assert line.cause == "refit-diverged: the training loss is 9; better by 2 %"
+
+
+def test_an_index_of_an_earlier_form_is_made_again_from_the_runs(store: MemoryStore) -> None:
+    made = ran(store, "r", *whole())
+    old = planned(made).model_copy(update={"ended": True, "standing": "reject"})
+    store.create(paths.run_index("small"), RunIndex().with_runs(old).model_dump_json(exclude_defaults=True).encode())
+    assert line_of(store).standing == "promote"
+    note_end(store, made)
+    assert stored(store).form == FORM
 
 
 def test_a_candidate_that_nobody_has_answered_for_waits(store: MemoryStore) -> None:

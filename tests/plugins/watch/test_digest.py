@@ -18,7 +18,7 @@ from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.judgements import Interval
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome
-from ratchet.contracts.run_index import IndexedRun, RunIndex
+from ratchet.contracts.run_index import FORM, IndexedRun, RunIndex
 from ratchet.outbox.letter import TAKEN, Letter
 from ratchet.outbox.outbox import utc
 from ratchet.runs.day_records import admit, refuse
@@ -354,7 +354,7 @@ def test_200_pipelines_cost_a_few_requests_each_however_many_nights_they_have(
             )
             for back in range(100)
         ]
-        index = RunIndex().with_runs(*runs)
+        index = RunIndex(form=FORM).with_runs(*runs)
         store.create(paths.run_index(name), index.model_dump_json(exclude_defaults=True).encode())
     with counted_calls(monkeypatch) as calls:
         assert scan(store) == 1
