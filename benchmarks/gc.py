@@ -50,7 +50,7 @@ def run(*, full: bool) -> Result:
     store, clock = MemoryStore("benchmark-gc"), _Clock()
     names = [f"pipeline-{number}" for number in range(20 if full else 2)]
     seconds, calls, seen, gone = 0.0, 0, 0, 0
-    with patch("ratchet.store.memory.time", clock), patch("ratchet.collection.collector.time", clock):
+    with patch("ratchet.store.memory.time", clock):
         for number in range(_DAYS):
             for name in names:
                 _night(store, name, today + timedelta(days=number), number=number)

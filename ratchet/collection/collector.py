@@ -8,7 +8,6 @@ A change here violates the promise of the project when something is deleted that
 when a kill leaves a manifest that names a file which is gone.
 """
 
-import time
 from collections.abc import Collection, Iterator
 
 from ratchet.collection.beside import collect_images, collect_trainings
@@ -36,7 +35,8 @@ class Collector:
     def __init__(self, store: Store, tracking_uri: str | None, policy: Policy, *, apply: bool) -> None:
         self._store, self._policy, self._apply = store, policy, apply
         self._tracking_uri = tracking_uri
-        self._now_ns = 0 if apply else time.time_ns()  # by the store's clock, once a lease was written
+        self._now_ns = 0
+        """By the store's clock."""
         self._plans = Named()
         """What the plans of all pipelines name of what these share."""
 
@@ -48,6 +48,7 @@ class Collector:
                 f"{self._store.uri} has no run of {', '.join(unknown)}",
                 remedy=f"check --store, or name one of: {', '.join(known) or 'none'}",
             )
+        self._now_ns = self._store.now_ns()
         planned = {entry.key for entry in self._store.list(paths.FIRST[2])}
         roots = read_roots(self._store, self._tracking_uri)
         blocked = self._blocked(roots, known)

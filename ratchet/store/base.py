@@ -75,6 +75,10 @@ class Store(Protocol):
         """Delete a file; with `expected`, only if that is its etag. Returns whether it was deleted."""
         ...
 
+    def now_ns(self) -> int:
+        """What the store's clock shows, by which it dates what is written. No reader sees that it was asked."""
+        ...
+
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
         """Delete the unfinished files of crashed writers below a folder. Returns how many it deleted."""
         ...

@@ -161,16 +161,24 @@ class FileStore(Store):
             return True
 
     @override
+    def now_ns(self) -> int:
+        """The file system's, which may be another host's; this host's where the folder cannot be written to."""
+        if self._root.is_dir():
+            with suppress(OSError), _temporary_file(self._root / "now", lambda _: None) as made:
+                return made.stat().st_mtime_ns
+        return time.time_ns()
+
+    @override
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
-        swept = 0
+        swept, before_ns = 0, self.now_ns() - older_than_s * 1e9
         with store_errors(top):
             for name in walk(top):
                 path = top / name
                 if TEMPORARY.fullmatch(path.name):
                     with suppress(FileNotFoundError):
-                        if time.time() - path.stat().st_mtime >= older_than_s:
+                        if path.stat().st_mtime_ns <= before_ns:
                             path.rmdir() if path.is_dir() else path.unlink()
                             swept += 1
         return swept

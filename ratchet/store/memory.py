@@ -100,6 +100,10 @@ class MemoryStore(Store):
             return True
 
     @override
+    def now_ns(self) -> int:
+        return time.time_ns()
+
+    @override
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
         check_prefix(prefix)
         return 0

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 
@@ -130,10 +131,17 @@ class S3Store(Store):
         return True
 
     @override
+    def now_ns(self) -> int:
+        """In whole seconds: the date of an answer."""
+        with self._store_errors():
+            answer = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
+        return _nanoseconds(parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]))
+
+    @override
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
         """Aborts unfinished multipart uploads."""
         folder = self._prefix + check_prefix(prefix)
-        before = datetime.now(UTC) - timedelta(seconds=older_than_s)
+        before = datetime.fromtimestamp(self.now_ns() / 1e9, UTC) - timedelta(seconds=older_than_s)
         swept = 0
         with self._store_errors():
             pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=folder)

@@ -60,8 +60,7 @@ class Clock:
         self._patches = ExitStack()
         for module in ("ratchet.store.renewal", "ratchet.store.publishing"):
             self._patches.enter_context(patch(f"{module}.datetime", Moved))
-        for module in ("ratchet.store.memory", "ratchet.collection.collector"):
-            self._patches.enter_context(patch(f"{module}.time", moved))
+        self._patches.enter_context(patch("ratchet.store.memory.time", moved))  # a collection goes by the store's clock
 
     def stop(self) -> None:
         self._patches.close()

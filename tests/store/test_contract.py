@@ -25,6 +25,16 @@ def test_a_created_file_can_be_read(store: Store) -> None:
     assert store.read("a/b.json") == b"\x00one\n"
 
 
+def test_the_clock_of_a_store_is_the_one_that_dates_its_files_and_asking_leaves_nothing(store: Store) -> None:
+    before = store.now_ns()
+    assert keys(store) == []
+    assert store.create("a", b"1")
+    entry = store.head("a")
+    assert entry is not None
+    second = 10**9  # S3 counts whole ones
+    assert before // second * second <= entry.modified_ns <= store.now_ns() + second
+
+
 def test_an_empty_file_is_a_file(store: Store) -> None:
     assert store.create("empty", b"")
     assert store.read("empty") == b""
