@@ -1,7 +1,6 @@
-"""The servers of the embedded set-up, on loopback and on SQLite: MLflow and the four servers of Airflow."""
+"""The servers of the embedded set-up, on loopback and on SQLite: MLflow, the four servers of Airflow, and the watch."""
 
 import contextlib
-import json
 import os
 import secrets
 import signal
@@ -11,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from local import ports
+from local import passwords, ports
 from local.supervision import processes, state
 from local.supervision.service import Service
 from local.supervision.supervisor import STOP_S, end_orphans
@@ -73,7 +72,7 @@ class Services:
         self._data = data or str(self.data)
         self.store = store or str(home / "store")
         self.airflow_home = home / "airflow"
-        self.user = "admin"
+        self.user = passwords.ADMIN
         self._started: subprocess.Popen[bytes] | None = None
         self._start_time = datetime.min.replace(tzinfo=UTC)
 
@@ -149,8 +148,13 @@ class Services:
     @property
     def password(self) -> str:
         """The password of the Airflow user."""
-        found: dict[str, str] = json.loads(self._password_file().read_text(encoding="utf-8"))
-        return found[self.user]
+        return passwords.password(self._password_file(), self.user)
+
+    @property
+    def watch_address(self) -> str:
+        """Airflow's server, with the user and the password of the watch."""
+        password = passwords.password(self._password_file(), passwords.WATCH)
+        return self.airflow_url.replace("://", f"://{passwords.WATCH}:{password}@")
 
     @property
     def installation(self) -> str:
@@ -191,7 +195,7 @@ class Services:
             _IDLE: os.environ.get(_IDLE, "0.1"),
             **{name: os.environ.get(name, usual) for name, usual in _PATIENCE.items()},
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.airflow_url}/execution/",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.user}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": passwords.USERS,
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._password_file()),
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(self._ports()["airflow"]),
@@ -227,6 +231,7 @@ class Services:
             "--artifacts-destination", str(self.home / "mlflow-artifacts"), "--serve-artifacts",
         )  # fmt: skip
         airflow = str(binaries / "airflow")
+        with_watch = {**environment, variable("airflow_api"): self.watch_address}
         return (
             Service(name="migrate", command=(airflow, "db", "migrate"), environment=environment, once=True),
             Service(
@@ -239,7 +244,7 @@ class Services:
             Service(
                 name="api-server",
                 command=(airflow, "api-server"),
-                environment=environment,
+                environment=with_watch,
                 address=self.airflow_url,
                 health=f"{self.airflow_url}/api/v2/version",
                 after="migrate",
@@ -265,6 +270,12 @@ class Services:
                 environment=environment,
                 after="api-server",
             ),
+            Service(
+                name="watch",
+                command=(sys.executable, "-m", "ratchet_airflow.watch"),
+                environment=with_watch,
+                after="api-server",
+            ),
         )
 
     def _known(self) -> state.Servers | None:
@@ -281,8 +292,5 @@ class Services:
 
     def _password_file(self) -> Path:
         file = self.airflow_home / "simple_auth_manager_passwords.json.generated"
-        if not file.is_file():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.touch(mode=0o600)
-            file.write_text(json.dumps({self.user: secrets.token_urlsafe(12)}), encoding="utf-8")
+        passwords.prepare(file)
         return file

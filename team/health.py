@@ -7,9 +7,11 @@ import json
 import os
 import socket
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from pathlib import Path
 
 ADDRESSES: Mapping[str, str] = {
     "api-server": "http://127.0.0.1:8080/api/v2/version",
@@ -21,13 +23,17 @@ ADDRESSES: Mapping[str, str] = {
 """The address that reports each component; for the last two, the API server's report about them."""
 _OF_THE_API_SERVER = {"dag-processor": "dag_processor", "triggerer": "triggerer"}
 _TIMEOUT_S = 8
+_ALIVE = Path("/opt/airflow/logs/watch-alive")
+_ROUND_S = 330
+"""The watch touches its file after each round, and ends by itself in one that takes longer than 300 s."""
 
 
 def main(arguments: list[str], addresses: Mapping[str, str] = ADDRESSES) -> int:
     """Print what is wrong, if anything."""
     component = " ".join(arguments)
     try:
-        wrong = _worker() if component == "worker" else _wrong(component, addresses[component])
+        own = {"worker": _worker, "watch": _watch}.get(component)
+        wrong = own() if own is not None else _wrong(component, addresses[component])
     except (OSError, ValueError, LookupError) as error:
         wrong = f"{type(error).__name__}: {error}"
     if wrong:
@@ -56,6 +62,12 @@ def _worker() -> str | None:
     app = Celery(broker=os.environ["AIRFLOW__CELERY__BROKER_URL"])
     name = f"celery@{socket.gethostname()}"
     return None if app.control.ping(destination=[name], timeout=_TIMEOUT_S / 2) else f"{name} does not answer"
+
+
+def _watch(file: Path = _ALIVE) -> str | None:
+    """What is wrong with the watch, by the file that it touches."""
+    age = time.time() - file.stat().st_mtime
+    return None if age < _ROUND_S else f"its last round ended {age:.0f} s ago"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """`python -m team.initialise`: the stack's first step, safe to run again.
 
 Waits for the database, the broker and S3; migrates Airflow's and MLflow's databases; makes the buckets, the pools, the
-first user of Airflow, and the user of MLflow that stages log in as; and waits for the first pipelines from git.
+first user of Airflow and that of the watch, and the user of MLflow that stages log in as; waits for pipelines from git.
 Runs in a container of the Airflow image.
 """
 
@@ -17,13 +17,16 @@ from configparser import ConfigParser
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from ratchet.contracts.errors import RatchetError, Unavailable
-from team.secret_files import ADMIN
+from team.secret_files import ADMIN, WATCH
 
 _SECRETS = Path("/run/secrets")
 _PATIENCE_S = 180
+_READER, _READS = "Ratchet watch", ("DAGs", "DAG Runs", "Task Instances", "Audit Logs")
+"""The role of the watch in Airflow, and all that it may read."""
 _OWN_DATABASE, _OWN_MLFLOW = "postgres", "mlflow"
 """The hosts of the stack's own servers."""
 
@@ -49,7 +52,7 @@ def main() -> int:
                 _mlflow()
         with _step("Airflow's database"):
             _run("airflow", "db", "migrate")
-        with _step("Airflow's pools and first user"):
+        with _step("Airflow's pools, first user and watch"):
             _airflow()
         with _step("waiting for the pipelines"):
             _wait_for_pipelines(Path(os.environ["RATCHET_PIPELINES"]))
@@ -196,13 +199,22 @@ def _airflow() -> None:
 
     _pools()
     password = (_SECRETS / "airflow-admin-password").read_text(encoding="utf-8")
+    of_watch = urlsplit(os.environ["RATCHET_AIRFLOW_API"]).password or ""
     with get_application_builder() as builder:
         manager = builder.sm
         if manager.find_user(ADMIN) is None:
-            role = manager.find_role("Admin")
-            made = manager.add_user(ADMIN, "Ratchet", "Admin", "admin@localhost", role, password)
-            if not made:
-                raise Unavailable("cannot create Airflow's first user", remedy="read the log above")
+            _add(manager, ADMIN, "Admin", manager.find_role("Admin"), password)
+        manager.bulk_sync_roles([{"role": _READER, "perms": [("can_read", each) for each in _READS]}])
+        user = manager.find_user(WATCH)
+        if user is not None and not manager.check_password(WATCH, of_watch):
+            manager.reset_password(user.id, of_watch)  # the secrets are others, as after a restore
+        elif user is None:
+            _add(manager, WATCH, "Watch", manager.find_role(_READER), of_watch)
+
+
+def _add(manager: Any, name: str, last_name: str, role: Any, password: str) -> None:
+    if not role or not manager.add_user(name, "Ratchet", last_name, f"{name}@localhost", role, password):
+        raise Unavailable(f"cannot create Airflow's user {name}", remedy="read the log above")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from io import StringIO
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
+from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.fingerprint import fingerprint
 from ratchet.contracts.setting_values import installation_of
@@ -24,11 +25,11 @@ from team.s3_rights import IDENTITIES, seaweed_actions
 from team.settings import Settings
 from team.source_variables import shell_lines
 
-ADMIN = "admin"
-"""The first user, of Airflow and of MLflow."""
+ADMIN, WATCH = "admin", "ratchet-watch"
+"""The first user, of Airflow and of MLflow; the user of Airflow that the watch logs in as."""
 _GENERATED = (
-    "postgres", "airflow-database", "mlflow-database", "redis", "airflow-admin", "mlflow-admin", "mlflow-stages",
-    "jwt", "session", "mlflow-session",
+    "postgres", "airflow-database", "mlflow-database", "redis", "airflow-admin", "airflow-watch", "mlflow-admin",
+    "mlflow-stages", "jwt", "session", "mlflow-session",
 )  # fmt: skip
 WORKERS = (
     "AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API__SECRET_KEY",
@@ -116,6 +117,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
     files = {
         "postgres-password": made["postgres"],
         "airflow-admin-password": made["airflow-admin"],
+        variable("airflow_api"): f"http://{WATCH}:{made['airflow-watch']}@api-server:8080",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": airflow,
         "AIRFLOW__CORE__FERNET_KEY": made["fernet"],
         "AIRFLOW__API_AUTH__JWT_SECRET": made["jwt"],

@@ -1,4 +1,4 @@
-"""The pages of stages on Airflow's server, for users who may read the pipeline's DAG.
+"""The pages of stages on Airflow's server, for users who may read the pipeline's DAG, and what the watch asks for.
 
 Every Airflow process, each task too, imports the plugins. So the app is built at its first request.
 """
@@ -24,6 +24,8 @@ def _app() -> Any:
     from airflow.api_fastapi.core_api.security import requires_access_dag
     from fastapi import Depends, FastAPI, HTTPException
     from fastapi.responses import HTMLResponse, PlainTextResponse
+
+    from ratchet_airflow import receivers
 
     api = FastAPI(title="Ratchet", openapi_url=None)
 
@@ -65,6 +67,7 @@ def _app() -> Any:
     def nights(dag_id: str) -> HTMLResponse:
         return HTMLResponse(_nights(dag_id), headers={"Content-Security-Policy": _INERT})
 
+    receivers.add_route(api)
     return api
 
 

@@ -66,6 +66,10 @@ class DayBeforeTimetable(CronPartitionTimetable):
                 )
             day += timedelta(days=1)
 
+    def count_days(self, first: datetime, last: datetime) -> int:
+        """The number of runs that a backfill of this range has."""
+        return sum(1 for _ in self.iter_partition_dagrun_infos(earliest=first, latest=last))
+
     def _day(self, moment: datetime) -> date:
         return pendulum.instance(moment).in_timezone(self._timezone).date()
 

@@ -131,6 +131,13 @@ class Environment(BaseModel):
     watch_seconds: float = Field(
         300, gt=0, examples=["300"], description="Seconds between two checks for late or stuck runs. Default: 300."
     )
+    airflow_api: SecretAddress = Field(
+        None,
+        repr=False,
+        examples=["http://ratchet-watch:PASSWORD@localhost:8080"],
+        description="Airflow's server as the watch asks it, with a user who may read, and the password; the same for "
+        "Airflow's server itself. A secret. Default: none.",
+    )
     heartbeat_url: SecretAddress = Field(
         None,
         repr=False,  # who knows it can keep the alarm silent

@@ -123,7 +123,7 @@ def _receivers(specs: list[PipelineSpec]) -> Iterator[Diagnosis]:
 def _outside(airflow_url: str | None) -> Iterator[Diagnosis]:
     """What people who are not at this host see of alerts. Nothing here is wrong; it may be too little."""
     here = environment()
-    silence = "silence alarms outside" if here.heartbeat_url else "if the scheduler's host dies, nobody hears of it"
+    silence = "silence alarms outside" if here.heartbeat_url else "if the watch's host dies, nobody hears of it"
     text = silence if here.heartbeat_url else f"{silence}; {variable('heartbeat_url')} alarms then"
     yield Diagnosis(name="alerts", well=True, text=text)
     link = here.public_airflow_url or airflow_url

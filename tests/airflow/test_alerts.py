@@ -3,16 +3,18 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import patch
 
-import psutil
 import pytest
 
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.labels import Label
-from ratchet_airflow.watch.watch_process import WatchProcess
+from ratchet_airflow.alerts import delivery
+from ratchet_airflow.watch.airflow_server import AirflowServer
+from ratchet_airflow.watch.scan import Scanner
 from tests.airflow.conftest import day, messages, pipeline_file
 from tests.airflow.installation import Installation
 from tests.airflow.shared import PIPELINE
@@ -59,12 +61,17 @@ def oncall(airflow: Installation, webhook: Webhook) -> None:
 
 
 @pytest.fixture(scope="module")
-def look_again(airflow: Installation) -> Iterator[Look]:
-    """One more scan of a watch, which must find nothing that was not reported."""
-    with airflow._environment():
-        watch = WatchProcess({**airflow.services.environment(), "_AIRFLOW_PROCESS_CONTEXT": "server"})
-    yield watch.scan
-    watch.end()
+def look_again(airflow: Installation) -> Look:
+    """One more scan, by another watch than that of the set-up; it must find nothing that was not reported."""
+    server = AirflowServer(airflow.services.watch_address)
+    scanner = Scanner(server)
+
+    def look() -> bool:
+        asks = patch.object(delivery, "_asks", [server.receiver])
+        with airflow._environment(), patch.dict(os.environ, airflow.services.environment()), asks:
+            return scanner.scan()
+
+    return look
 
 
 def test_a_task_killed_without_a_word_is_reported_once(
@@ -77,16 +84,18 @@ def test_a_task_killed_without_a_word_is_reported_once(
         task = airflow.api.tasks(name, run_id)["features"]
         return task["pid"] if task["state"] == "running" else None
 
-    os.kill(airflow.until(process), signal.SIGKILL)
+    pid = airflow.until(process)
+    watch = airflow.server("watch")
+    assert watch.process is not None
+    os.kill(watch.process.pid, signal.SIGKILL)  # the supervisor starts another, which finds what happens now
+    os.kill(pid, signal.SIGKILL)
     states = airflow.wait(name, run_id)
     assert (states["run"], states["features"], states["train"]) == ("failed", "failed", "upstream_failed")
     alerts = airflow.until(lambda: messages(webhook, "killed 20", "features"))
     look_again()
     airflow.until(lambda: callback_was_called(airflow, name, run_id))
     (only,) = messages(webhook, "killed 20", "features")
-    for process in watches(airflow):
-        with suppress(psutil.NoSuchProcess):
-            process.kill()  # the scheduler starts another for the next test's failure
+    airflow.running("watch", restarts=watch.restarts + 1)
     assert only == alerts[0]
     assert only["title"].endswith("features failed")
     assert "Cause: the process ended without reporting a cause" in only["message"]
@@ -170,15 +179,6 @@ def add(airflow: Installation, name: str, features: str, *, retries: int) -> str
     assert f"retries: {retries}" in text
     airflow.add(name, text, {"features.py": features})
     return name
-
-
-def watches(airflow: Installation) -> list[psutil.Process]:
-    """The watches that the scheduler has started."""
-    scheduler = airflow.server("scheduler").process
-    assert scheduler is not None
-    below = psutil.Process(scheduler.pid).children(recursive=True)
-    running = psutil.process_iter(["cmdline"])  # passes over those that end meanwhile
-    return [each for each in running if each in below and "ratchet_airflow.watch.scan" in (each.info["cmdline"] or [])]
 
 
 def callback_was_called(airflow: Installation, name: str, run_id: str) -> bool:

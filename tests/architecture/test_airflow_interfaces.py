@@ -19,13 +19,8 @@ PUBLIC = (
     "airflow.plugins_manager",
     "airflow.providers.standard.operators",
 )
-_WATCH = "the watch beside the scheduler reads runs from Airflow's database; it is to ask the REST API"
 _SETTINGS = "the deployment's settings outside of a task, where the SDK's own reader is none"
 LEFT = {
-    ("plugins/ratchet_airflow/watch/airflow_runs.py", "airflow.models"): _WATCH,
-    ("plugins/ratchet_airflow/watch/airflow_runs.py", "airflow.models.backfill"): _WATCH,
-    ("plugins/ratchet_airflow/watch/airflow_runs.py", "airflow.utils.session"): _WATCH,
-    ("plugins/ratchet_airflow/watch/airflow_runs.py", "airflow.jobs.job"): _WATCH,
     ("plugins/ratchet_airflow/public_links.py", "airflow.configuration"): _SETTINGS,
     ("plugins/ratchet_airflow/alerts/by_hand.py", "airflow.configuration"): _SETTINGS,
     ("plugins/ratchet_airflow/approval.py", "airflow.configuration"): _SETTINGS,

@@ -1,15 +1,12 @@
-"""What the scheduler loads for its tasks, and what the watch looks at."""
+"""What the scheduler loads for its tasks."""
 
 import ast
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
-import pytest
-
-from ratchet_airflow import listener, operators
+from ratchet_airflow import operators
 
 
 def test_what_a_task_imports_late_is_loaded_before_the_scheduler_forks() -> None:
@@ -21,10 +18,3 @@ def test_what_a_task_imports_late_is_loaded_before_the_scheduler_forks() -> None
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=found)
     assert late
     assert late <= {*done.stdout.split()}
-
-
-@pytest.mark.parametrize(("backfill", "due"), [(None, False), (3, True)])
-def test_the_end_of_a_backfills_run_asks_for_a_scan(backfill: int | None, *, due: bool) -> None:
-    listener._due.clear()
-    listener.on_dag_run_success(SimpleNamespace(backfill_id=backfill), "")
-    assert listener._due.is_set() is due

@@ -15,6 +15,7 @@ import tarfile
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,13 @@ from docker.models.containers import Container
 from rich.console import Console
 
 from local.airflow_api import AirflowApi
-from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import Label
 from ratchet.production.hold import hold
 from ratchet.production.reconcile import reconcile
 from ratchet.production.release import release
+from ratchet_airflow.watch.airflow_server import AirflowServer
+from ratchet_airflow.watch.look import Look
 from team.backup import restore
 from team.backup_order import save_store
 from tests.s3_faults import faulty
@@ -182,6 +185,18 @@ def test_a_viewer_looks_and_an_operator_starts_runs(stack: TeamStack) -> None:
     stack.api.call("DELETE", f"{path}/{started.replace('+', '%2B')}")
 
 
+def test_the_watch_reads_runs_over_the_api_and_nothing_else(stack: TeamStack) -> None:
+    server = watch_server(stack)
+    look = Look(server)
+    assert set(EXAMPLES) <= set(look.dags({}))
+    assert look.runs(ended_within=timedelta(hours=1)) is not None
+    assert server.get("/eventLogs", dag_id=EXAMPLES[0], limit=1)["event_logs"] is not None
+    assert look.scheduler_is_alive()
+    for path in ("/connections", "/variables", "/pools"):
+        with pytest.raises(ConfigurationError, match="403"):
+            server.get(path)
+
+
 def test_a_night_of_each_example_runs_green_in_containers_beside_the_stack(stack: TeamStack) -> None:
     runs = {name: stack.trigger(name) for name in EXAMPLES}
     training = stack.until_training(EXAMPLES[0])
@@ -280,6 +295,7 @@ def test_the_address_for_alerts_receives_the_alert_about_a_run_that_failed(stack
     name = f"{stack.project}-hook"
     address = {"connection_id": "ratchet_alerts_fraud-ops", "conn_type": "generic"}
     stack.api.call("POST", "/connections", {**address, "password": f"json://{name}:8080/{TOKEN}"})
+    assert watch_server(stack).receiver("fraud-ops") == f"json://{name}:8080/{TOKEN}"  # so the watch could send it, too
     hook = stack.engine.containers.run(
         stage_image,
         entrypoint=["python3", "-c", HOOK],
@@ -491,3 +507,9 @@ def digests(stack: TeamStack) -> dict[str, str]:
     """Of what is in the buckets, but for alerts, which the watch changes at any time."""
     alerts = ("ratchet/outbox/", "ratchet/alerts/")
     return {name: sha256(content).hexdigest() for name, content in stack.objects() if not name.startswith(alerts)}
+
+
+def watch_server(stack: TeamStack) -> AirflowServer:
+    """Airflow's server as the watch asks it."""
+    place = f"127.0.0.1:{stack.ports['airflow']}"
+    return AirflowServer(stack.secret("RATCHET_AIRFLOW_API").replace("api-server:8080", place))

@@ -1,6 +1,6 @@
 """Each event is reported once, even if several processes notice it.
 
-A callback in the worker, the same callback in the DAG processor, and the watch beside the scheduler may all notice one
+A callback in the worker, the same callback in the DAG processor, and the watch may all notice one
 failure. The process that creates the event's file in the store reports it; the others find the file and do nothing.
 """
 

@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial
@@ -203,8 +203,8 @@ def addresses(name: str) -> list[str] | None:
     An empty list if the variable is empty: nobody is to be sent anything. None if neither is there.
     """
     given = alert_urls(name)
-    if given is None and (connection := _connection(f"ratchet_alerts_{name}")):
-        given = connection.split()
+    if given is None and (found := connection(name)):
+        given = found.split()
     if not given:
         variable, connection_id = alert_variable(name), f"ratchet_alerts_{name}"
         _log.warning(
@@ -241,11 +241,22 @@ class _Silence:
 _silence = _Silence(_TALKATIVE)
 
 
-def _connection(connection_id: str) -> str | None:
+_asks: list[Callable[[str], str | None]] = []
+
+
+def ask_airflow(receiver: Callable[[str], str | None]) -> None:
+    """For a process that is no part of Airflow: ask this for the addresses of a receiver that has a connection."""
+    _asks[:] = [receiver]
+
+
+def connection(name: str) -> str | None:
+    """The addresses of a receiver that Airflow's connections have."""
+    if _asks:
+        return _asks[0](name)
     from airflow.sdk import Connection
 
     try:
-        found: str | None = Connection.get(connection_id).password
+        found: str | None = Connection.get(f"ratchet_alerts_{name}").password
     except Exception:  # noqa: BLE001 - no such connection, or no server to ask; there is no address either way
         return None
     return found

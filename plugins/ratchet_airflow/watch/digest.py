@@ -7,7 +7,7 @@ A change here violates the promise of the project when two watches send one dige
 watch runs, or when a run has ended within a week of its start and no digest says how.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from ratchet_airflow.public_links import airflow_url
 from ratchet_airflow.run_id import installation
 from ratchet_airflow.watch import waits
 from ratchet_airflow.watch.airflow_runs import AirflowDag, Run
-from ratchet_airflow.watch.missing_nights import Watched, watched
+from ratchet_airflow.watch.missing_nights import ReadDags, Watched, awaited_since, watched
 
 _OCCASION = "digest"
 _LIMIT_S = 30.0
@@ -55,7 +55,7 @@ class _Pipeline:
     is_read: bool = True
 
 
-def scan_digest(store: Store, read_dags: Callable[[], Dags], runs: Sequence[Run], now: datetime | None = None) -> int:
+def scan_digest(store: Store, read_dags: ReadDags, runs: Sequence[Run], now: datetime | None = None) -> int:
     """Send the digests that are due and were not sent. How many. runs: those of Airflow that are active."""
     time, moment = environment().digest, now or datetime.now(UTC)
     due = time.due(moment) if time is not None else None
@@ -67,15 +67,16 @@ def scan_digest(store: Store, read_dags: Callable[[], Dags], runs: Sequence[Run]
 
 
 def _send(
-    store: Store, time: DigestTime, due: DigestDay, read_dags: Callable[[], Dags], runs: Sequence[Run], now: datetime
+    store: Store, time: DigestTime, due: DigestDay, read_dags: ReadDags, runs: Sequence[Run], now: datetime
 ) -> int:
     everything = list(watched(store))
     to = sorted({name for one in everything for name in one.spec.alerts.to})
     to = [name for name in to if store.head(outbox_paths.digest(installation(), name, due.day)) is None]
     if not to:
         return 0
+    dags = read_dags(awaited_since(store, everything, now))
     with ThreadPoolExecutor(_READERS) as pool:
-        found = list(pool.map(partial(_look, store, read_dags(), runs, now), everything))
+        found = list(pool.map(partial(_look, store, dags, runs, now), everything))
     return sum(_post(store, receiver, time, due, found, now) for receiver in to)
 
 

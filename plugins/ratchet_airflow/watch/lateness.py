@@ -27,6 +27,14 @@ def late_by(run: Run, spec: PipelineSpec, now: datetime) -> timedelta | None:
     return over if over > timedelta(0) else None
 
 
+def may_be_due(run: Run, spec: PipelineSpec, now: datetime) -> bool:
+    """Whether it may be late or stuck, or has failed, by what is known without its tasks: so they have to be read."""
+    if run.state == "failed" or late_by(run, spec, now) is not None:
+        return True
+    least = min((_allowance(spec, stage) for stage in spec.sequence), default=timedelta(0))
+    return run.state == "running" and now - (run.started or run.queued) > _FACTOR * least + _SLACK
+
+
 def stuck_since(run: Run, spec: PipelineSpec, now: datetime) -> datetime | None:
     """When a task of the run last changed, if that is longer ago than its tasks may take. None: it is not stuck."""
     unfinished = [task for task in run.tasks if not task.done]

@@ -9,7 +9,7 @@ reported by nobody, or when one is reported twice.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -35,6 +35,8 @@ _STAGE = "night"
 _SHARED = "missing"
 """The cause of every night that is missing because nothing was scheduled: one message for all pipelines."""
 
+ReadDags = Callable[[Mapping[str, datetime]], Mapping[str, AirflowDag]]
+"""Asks Airflow for the DAGs, and for the runs of some of them that were due after a moment each."""
 _MOST_BACK = 14
 """Due nights that are looked at, from the newest one back to one that has started."""
 
@@ -78,15 +80,44 @@ class Missing:
 
 
 def scan_missing_nights(
-    store: Store, dags: Mapping[str, AirflowDag], runs: Sequence[Run], now: datetime | None = None
+    store: Store, read_dags: ReadDags | None, runs: Sequence[Run], now: datetime | None = None
 ) -> int:
-    """Report the nights of every pipeline that are due, have not started and were not reported. How many alerts."""
+    """Report the nights of every pipeline that are due, have not started and were not reported. How many alerts.
+
+    read_dags: None while Airflow's server does not answer.
+    """
     moment, sent = now or datetime.now(UTC), 0
-    for one in watched(store):
+    everything = list(watched(store))
+    since = awaited_since(store, everything, moment) if read_dags is not None else {}
+    dags = (read_dags(since) if since else {}) if read_dags is not None else None
+    for one in everything:
         with Guard(f"cannot look for missing nights of {one.spec.name}"):
             missing = missing_night(store, one, dags, runs, moment)
             sent += missing is not None and _report(one.spec, missing)
     return sent
+
+
+def awaited_since(store: Store, everything: Sequence[Watched], now: datetime) -> dict[str, datetime]:
+    """The pipelines of which the store does not tell whether each due night has started; since when runs may tell."""
+    found = {}
+    for one in everything:
+        with Guard(f"cannot look for missing nights of {one.spec.name}"):
+            moment = _unknown_since(store, one, now)
+            if moment is not None:
+                found[one.spec.name] = moment
+    return found
+
+
+def _unknown_since(store: Store, one: Watched, now: datetime) -> datetime | None:
+    due = [day for _, day in islice(_due(one.spec, now), _MOST_BACK + 1)]
+    known = _started.get((store.uri, one.spec.name))
+    if not due or (known is not None and known[0] == due[0]):
+        return None
+    days = days_of(store, one.spec.name)
+    first = max(due[-1], min(days, default=due[-1]))
+    if due[0] in days and (len(due) == 1 or due[1] in days or due[1] < first):
+        return None
+    return datetime(first.year, first.month, first.day, tzinfo=UTC)  # before any run of that day, in each time zone
 
 
 def watched(store: Store) -> Iterator[Watched]:
@@ -160,7 +191,7 @@ def _not_scheduled(spec: PipelineSpec, day: date, runs: Sequence[Run], again: st
 
 
 def missing_night(
-    store: Store, one: Watched, dags: Mapping[str, AirflowDag], runs: Sequence[Run], now: datetime
+    store: Store, one: Watched, dags: Mapping[str, AirflowDag] | None, runs: Sequence[Run], now: datetime
 ) -> Missing | None:
     """The newest due night of a pipeline if it has not started, else the one before it; with those before in a row."""
     spec, due = one.spec, _due(one.spec, now)
@@ -171,9 +202,11 @@ def missing_night(
     known = _started.get(place)
     if known is not None and known[0] == day:
         return known[1]
-    days, dag = days_of(store, spec.name), dags.get(spec.name)
+    days, dag = days_of(store, spec.name), dags.get(spec.name) if dags is not None else None
     started = {*map(str, days), *(dag.started if dag is not None else ())}
     last = max(days, default=None)
+    if dags is None and f"{day}" in started:
+        return None  # what is missing before it, Airflow has to tell
     if f"{day}" in started:
         row = _row(one, due, started)
         missing = Missing(day=row[-1], reason=_left_out(spec, row), last=last, before=row[:-1]) if row else None
@@ -182,7 +215,12 @@ def missing_night(
     if not days and _is_new(one.folder, spec, now):
         return None
     before = () if dag is not None and dag.paused else _row(one, due, started)
-    return Missing(day=day, reason=why_missing(spec, day, one.broken, dag, runs, before), last=last, before=before)
+    if dags is None and one.broken is None:
+        remedy = f"start it, or read its log; then trigger the DAG {spec.name} in Airflow with {_dates((*before, day))}"
+        reason = Reason(cause="Airflow's server does not answer, so no task can start", remedy=remedy, shared=_SHARED)
+    else:
+        reason = why_missing(spec, day, one.broken, dag, runs, before)
+    return Missing(day=day, reason=reason, last=last, before=before)
 
 
 def _row(one: Watched, due: Iterator[tuple[datetime, date]], started: Collection[str]) -> tuple[date, ...]:

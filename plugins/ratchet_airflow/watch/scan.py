@@ -1,16 +1,19 @@
-"""The watch beside the scheduler: it finds in Airflow's database what no callback reports, and sends it once.
+"""A scan of the watch: it finds in Airflow and in the store what no callback reports, and sends it once.
 
 It reports failed tasks whose process was killed, runs that are late or stuck, nights that never started, the end of
 each backfill, changes of production by hand, which it finds in the ledgers, decisions about days, and a night of
 `ratchet run` that asks for a person. Once a day it makes the digest of each receiver. Before all that it delivers what
-waits in the outbox. The scheduler's listener starts it (`python -m ratchet_airflow.watch.scan`) and asks for each scan.
+waits in the outbox.
 """
 
-import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import show_duration
 from ratchet.outbox.deadline import Deadline
@@ -26,65 +29,107 @@ from ratchet_airflow.alerts.situation import Situation, episode_of
 from ratchet_airflow.links import page_of
 from ratchet_airflow.plans import find_plan
 from ratchet_airflow.shares import is_share
+from ratchet_airflow.timetable import DayBeforeTimetable
 from ratchet_airflow.watch import waiting
-from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, Task, read_dags, read_runs, scheduler_is_alive
+from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, Task
+from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.backfill_summary import summarise
 from ratchet_airflow.watch.decided_days import scan_decided_days
 from ratchet_airflow.watch.digest import scan_digest
 from ratchet_airflow.watch.guard import Guard
 from ratchet_airflow.watch.heartbeat import beat
-from ratchet_airflow.watch.lateness import late_by, stuck_since
+from ratchet_airflow.watch.lateness import late_by, may_be_due, stuck_since
 from ratchet_airflow.watch.local_nights import scan_local_nights
+from ratchet_airflow.watch.look import Look
 from ratchet_airflow.watch.missing_nights import scan_missing_nights
 from ratchet_airflow.watch.production import scan_ledgers
-from ratchet_airflow.watch.watch_process import serve
 
+_log = masked_logger("ratchet.alerts")
 _KEEP = timedelta(hours=1)
 """How long after its end a run is scanned, beside the time since the last scan that looked at all runs."""
 _FIRST = timedelta(days=1)
-"""The same for the first scan: the store, or the watch itself, may have been away."""
+"""The same for the first scan: the store, Airflow's server, or the watch itself may have been away."""
 _OPEN_S, _DELIVER_S = 40.0, 40.0
-"""Seconds to post what this host has kept, and to send what waits; together less than a scan may take."""
+"""Seconds to post what this host has kept, and to send what waits; together less than a round may take."""
+_AWAY_S = 300.0
+"""A restart of Airflow's server takes less; after that, nights that are due are missing for want of it."""
 _IDLE = 12
 """While no run is active, one scan of so many looks for what people did at a command line."""
-_rounds = count()
-_scanned: dict[str, datetime] = {}
-"""By store, when the last scan began that looked at all runs."""
 
 
-def scan(now: datetime | None = None) -> bool:
-    """Report all that is due. Whether a run is active. now: in UTC; the clock's by default."""
-    store = waiting.open_outbox(Deadline(_OPEN_S))
-    if store is None:
-        return True  # nothing can be claimed until it answers, and people were alerted to that
-    waiting.deliver(store, Deadline(_DELIVER_S))  # first, so that no number of runs and no fault holds it
-    moment = now or datetime.now(UTC)
-    last = _scanned.get(store.uri)
-    runs: list[Run] = []
-    backfills: list[Backfill] = []
-    with Guard("cannot read the runs from Airflow's database") as reading:
-        runs, backfills = read_runs(ended_within=_FIRST if last is None else _KEEP + max(moment - last, timedelta(0)))
-    for run in runs:
-        with Guard(f"cannot make the alerts of {run.dag_id} {run.run_id}"):
-            scan_run(run, moment)
-    for backfill in backfills:
-        with Guard(f"cannot make the summary of backfill {backfill.number} of {backfill.dag_id}"):
-            _scan_backfill(backfill)
-    with Guard("cannot look for missing nights"):
-        if not reading.failed:
-            scan_missing_nights(store, read_dags(), runs, now)
-    if not reading.failed:
-        _scanned[store.uri] = moment
-    with Guard("cannot make the digest"):
-        if not reading.failed:
-            scan_digest(store, read_dags, runs, now)
-    active = reading.failed or any(run.state not in ENDED for run in runs)
-    with Guard("cannot send the heartbeat"):
-        if not reading.failed:
-            beat(outbox_of(store), datetime.now(UTC), scheduler=scheduler_is_alive())
-    if active or next(_rounds) % _IDLE == 0:
-        _scan_what_people_did(store)
-    return active
+class Scanner:
+    """Scans, and what it remembers between two scans."""
+
+    def __init__(self, server: AirflowServer) -> None:
+        self._server = server
+        self._rounds = count()
+        self._scanned: datetime | None = None
+        self._away_since: float | None = None
+        self._summarised: set[str] = set()
+
+    def scan(self, now: datetime | None = None) -> bool:
+        """Report all that is due. Whether a run is active. now: in UTC; the clock's by default."""
+        store = waiting.open_outbox(Deadline(_OPEN_S))
+        if store is None:
+            return True  # nothing can be claimed until it answers, and people were alerted to that
+        waiting.deliver(store, Deadline(_DELIVER_S))  # first, so that no number of runs and no fault holds it
+        moment = now or datetime.now(UTC)
+        look = Look(self._server)
+        read = self._read(look, moment)
+        if read is None:
+            active = True
+            if self._away_since is not None and time.monotonic() - self._away_since > _AWAY_S:
+                with Guard("cannot look for missing nights"):
+                    scan_missing_nights(store, None, [], now)
+        else:
+            active = self._report(store, look, *read, moment)
+            self._scanned = moment
+        if active or next(self._rounds) % _IDLE == 0:
+            _scan_what_people_did(store)
+        return active
+
+    def _read(self, look: Look, now: datetime) -> tuple[list[Run], list[Backfill]] | None:
+        """The runs; None while Airflow's server does not answer, which is said once."""
+        last = self._scanned
+        try:
+            found = look.runs(ended_within=_FIRST if last is None else _KEEP + max(now - last, timedelta(0)))
+        except RatchetError as error:
+            if self._away_since is None:
+                _log.warning("cannot read the runs from Airflow; it is asked again until it answers: %s", error)
+                self._away_since = time.monotonic()
+            return None
+        if self._away_since is not None:
+            _log.warning("Airflow answers again")
+        self._away_since = None
+        return found
+
+    def _report(self, store: Store, look: Look, runs: list[Run], backfills: list[Backfill], now: datetime) -> bool:
+        """Report all that these runs, and the nights that have none, give reason for. Whether a run is active."""
+        for run in runs:
+            with Guard(f"cannot make the alerts of {run.dag_id} {run.run_id}"):
+                scan_run(run, now, look.tasks)
+        for backfill in backfills:
+            with Guard(f"cannot make the summary of backfill {backfill.number} of {backfill.dag_id}"):
+                self._scan_backfill(backfill, look)
+        with Guard("cannot look for missing nights"):
+            scan_missing_nights(store, look.dags, runs, now)
+        with Guard("cannot make the digest"):
+            scan_digest(store, look.dags, runs, now)
+        with Guard("cannot send the heartbeat"):
+            beat(outbox_of(store), datetime.now(UTC), scheduler=look.scheduler_is_alive())
+        return any(run.state not in ENDED for run in runs)
+
+    def _scan_backfill(self, backfill: Backfill, look: Look) -> None:
+        ends = f"{backfill.dag_id} {backfill.number} {[(run.run_id, run.ended) for run in backfill.runs]}"
+        if not backfill.ended or ends in self._summarised:
+            return
+        spec, _ = _spec(backfill.runs[-1])
+        runs = tuple(replace(run, tasks=look.tasks(run)) if run.state == "failed" else run for run in backfill.runs)
+        whole = replace(backfill, runs=runs, left_out=_left_out(backfill, spec))
+        history = AlertHistory()
+        where, key, alert = summarise(whole, open_store(settings.read().store), history)
+        send_once(alert, where, key, spec.alerts, history)
+        self._summarised.add(ends)
 
 
 def _scan_what_people_did(store: Store) -> None:
@@ -95,9 +140,12 @@ def _scan_what_people_did(store: Store) -> None:
         scan_local_nights(store)
 
 
-def scan_run(run: Run, now: datetime) -> int:
-    """Report what is due about one run. The number of alerts."""
+def scan_run(run: Run, now: datetime, tasks: Callable[[Run], tuple[Task, ...]]) -> int:
+    """Report what is due about one run. The number of alerts. tasks: reads its tasks, if they matter."""
     spec, date = _spec(run)
+    if not may_be_due(run, spec, now):
+        return 0
+    run = replace(run, tasks=tasks(run))
     history = AlertHistory()
     whole = Situation(
         pipeline=run.dag_id,
@@ -150,13 +198,12 @@ def _failure(run: Run, task: Task, whole: Situation) -> _Due:
     return make_alert("failure", where, report=_report(run)), where, failure_key(where)
 
 
-def _scan_backfill(backfill: Backfill) -> None:
-    if not backfill.ended:
-        return
-    spec, _ = _spec(backfill.runs[-1])
-    history = AlertHistory()
-    where, key, alert = summarise(backfill, open_store(settings.read().store), history)
-    send_once(alert, where, key, spec.alerts, history)
+def _left_out(backfill: Backfill, spec: PipelineSpec) -> int:
+    """The dates for which it made no run, since they had one."""
+    if spec.schedule is None or backfill.first is None or backfill.last is None:
+        return 0
+    timetable = DayBeforeTimetable(spec.schedule.cron, spec.schedule.timezone)
+    return max(0, timetable.count_days(backfill.first, backfill.last) - len(backfill.runs))
 
 
 def _spec(run: Run) -> tuple[PipelineSpec, str]:
@@ -184,8 +231,3 @@ def _report(run: Run) -> str:
 def _activity(run: Run) -> str:
     tasks = [f"{task.task_id} is {task.state}" for task in run.tasks if task.state and not task.done]
     return ", ".join(tasks) or f"the run is {run.state}"
-
-
-if __name__ == "__main__":
-    os.nice(10)  # the runs come first
-    serve(scan)

@@ -68,7 +68,7 @@ def _say(receiver: str, address: str, why: str, waits: int, now: datetime) -> bo
         pipeline=STORE,
         occasion="store",
         title="the store does not answer: no stage can run",
-        body=f"Cause: {why}\nAlerts that wait on the scheduler's host: {waits}\n"
+        body=f"Cause: {why}\nAlerts that wait on this host: {waits}\n"
         "What to do: bring the store back; what waits is sent then, in one summary",
         kind="failure",
         made=now,

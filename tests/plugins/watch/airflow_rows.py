@@ -1,4 +1,4 @@
-"""Runs and tasks as Airflow's database has them, for tests."""
+"""Runs and tasks as Airflow has them, for tests."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -28,9 +28,11 @@ from ratchet.store.opening import open_store
 from ratchet.store.sealed import seal
 from ratchet_airflow.alerts.delivery import outbox_of
 from ratchet_airflow.watch import digest
-from ratchet_airflow.watch import scan as watch_scan
-from ratchet_airflow.watch.airflow_runs import AirflowDag, Backfill, Run
+from ratchet_airflow.watch.airflow_runs import AirflowDag, Run
+from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.digest import scan_digest
+from ratchet_airflow.watch.scan import Scanner
+from tests.plugins.watch.airflow_api import AirflowApi, dag
 from tests.plugins.watch.airflow_rows import run as airflow_run
 from tests.plugins.watch.airflow_rows import task
 from tests.plugins.webhook import Webhook
@@ -90,7 +92,7 @@ def ran(store: Store, tmp_path: Path, name: str, *ended: Outcome, day: date = DA
 
 
 def scan(store: Store, *runs: Run, now: datetime = NOW, **dags: AirflowDag) -> int:
-    return scan_digest(store, lambda: {dag.dag_id: dag for dag in dags.values()}, runs, now)
+    return scan_digest(store, lambda _: {dag.dag_id: dag for dag in dags.values()}, runs, now)
 
 
 def next_scan_delivers(store: Store, after: timedelta = TAKEN) -> int:
@@ -324,20 +326,15 @@ def test_while_the_store_does_not_answer_none_is_made(
     assert [body["title"] for body in hook.received] == ["Ratchet: 1 ran"]
 
 
-def test_the_watch_makes_it_in_its_scan_once_it_has_read_the_runs(
-    store: Store, tmp_path: Path, hook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lost(**_: object) -> tuple[list[Run], list[Backfill]]:
-        raise ConnectionError("the database of Airflow is away")
-
+def test_the_watch_makes_it_in_its_scan_once_it_has_read_the_runs(store: Store, tmp_path: Path, hook: Webhook) -> None:
     pipeline(tmp_path, "small")
-    monkeypatch.setattr(watch_scan, "read_dags", dict)
-    monkeypatch.setattr(watch_scan, "read_runs", lost)
-    watch_scan.scan(NOW)
+    scanner = Scanner(AirflowServer("http://watch:x@127.0.0.1:9"))
+    scanner.scan(NOW)
     assert hook.received == []
-    monkeypatch.setattr(watch_scan, "read_runs", lambda **_: ([], []))
-    watch_scan.scan(NOW)
-    assert [body["title"] for body in hook.received] == ["Ratchet: nothing ran"]
+    with AirflowApi(dags=[dag("small")]).listening() as api:
+        scanner._server = AirflowServer(api.address)
+        scanner.scan(NOW)
+    assert "Ratchet: nothing ran" in [body["title"] for body in hook.received]
 
 
 def test_200_pipelines_cost_a_few_requests_each_however_many_nights_they_have(

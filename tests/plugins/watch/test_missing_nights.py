@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from ratchet.contracts.loading import load
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow.watch.airflow_runs import AirflowDag
-from ratchet_airflow.watch.missing_nights import due_night, scan_missing_nights, why_missing
+from ratchet_airflow.watch.missing_nights import ReadDags, due_night, scan_missing_nights, why_missing
 from tests.plugins.watch.airflow_rows import run, task
 from tests.runs.recorded import keep_plan
 from tests.runs.test_requests import DAY, SPEC, plan
@@ -50,6 +51,11 @@ def store(folder: Path, tmp_path: Path) -> Store:
     return made
 
 
+def known(dags: Mapping[str, AirflowDag]) -> ReadDags:
+    """What Airflow answers."""
+    return lambda _: dags
+
+
 def said(folder: Path) -> list[dict[str, str]]:
     log = folder.parents[1] / "alerts.jsonl"
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
@@ -57,8 +63,8 @@ def said(folder: Path) -> list[dict[str, str]]:
 
 def test_a_night_without_a_run_is_reported_once_and_not_too_soon(store: Store, folder: Path) -> None:
     dags = {"small": HERE}
-    assert scan_missing_nights(store, dags, [], TICK + timedelta(minutes=29)) == 0
-    assert [scan_missing_nights(store, dags, [], DUE) for _ in range(2)] == [1, 0]
+    assert scan_missing_nights(store, known(dags), [], TICK + timedelta(minutes=29)) == 0
+    assert [scan_missing_nights(store, known(dags), [], DUE) for _ in range(2)] == [1, 0]
     (alert,) = said(folder)
     assert alert["title"] == f"small {NIGHT}: night has not started"
     assert alert["cause"].startswith("Airflow made no run of it")
@@ -69,19 +75,19 @@ def test_nights_in_a_row_that_did_not_start_are_one_alert_with_their_dates(store
     os.utime(folder / "pipeline.yaml", (0, 0))
     second, third = NIGHT + timedelta(days=1), NIGHT + timedelta(days=2)
     late = DUE + timedelta(days=1)
-    assert [scan_missing_nights(store, {"small": HERE}, [], late) for _ in range(2)] == [1, 0]
+    assert [scan_missing_nights(store, known({"small": HERE}), [], late) for _ in range(2)] == [1, 0]
     (alert,) = said(folder)
     assert alert["title"] == f"small {NIGHT} to {second}: night has not started"
     assert alert["remedy"].endswith(f"in Airflow with each of the dates {NIGHT}, {second}")
     started = {"small": AirflowDag(dag_id="small", started=frozenset({f"{third}"}))}
-    assert scan_missing_nights(store, started, [], late + timedelta(days=1)) == 0  # both were reported
+    assert scan_missing_nights(store, known(started), [], late + timedelta(days=1)) == 0  # both were reported
 
 
 def test_a_night_that_was_left_out_before_one_that_started_is_reported_once(store: Store, folder: Path) -> None:
     os.utime(folder / "pipeline.yaml", (0, 0))
     keep_plan(store, plan(run_id="run-3", data_date=NIGHT + timedelta(days=1), store=store.uri))
     late = DUE + timedelta(days=1)
-    assert [scan_missing_nights(store, {"small": HERE}, [], late) for _ in range(2)] == [1, 0]
+    assert [scan_missing_nights(store, known({"small": HERE}), [], late) for _ in range(2)] == [1, 0]
     (alert,) = said(folder)
     assert alert["title"] == f"small {NIGHT}: night has not started"
     assert alert["cause"].startswith("it has no run, and a later night has")
@@ -90,33 +96,41 @@ def test_a_night_that_was_left_out_before_one_that_started_is_reported_once(stor
 def test_the_nights_of_a_pause_are_not_missing_when_it_has_ended(store: Store, folder: Path) -> None:
     os.utime(folder / "pipeline.yaml", (0, 0))
     pause = AirflowDag(dag_id="small", paused=True, paused_at=TICK)
-    sent = [scan_missing_nights(store, {"small": pause}, [], DUE + timedelta(days=night)) for night in range(3)]
+    sent = [scan_missing_nights(store, known({"small": pause}), [], DUE + timedelta(days=night)) for night in range(3)]
     started = {"small": AirflowDag(dag_id="small", started=frozenset({f"{NIGHT + timedelta(days=3)}"}))}
-    assert (sent, scan_missing_nights(store, started, [], DUE + timedelta(days=3))) == ([1, 0, 0], 0)
+    assert (sent, scan_missing_nights(store, known(started), [], DUE + timedelta(days=3))) == ([1, 0, 0], 0)
 
 
 def test_a_night_that_started_is_not_missing_whoever_started_it(store: Store, folder: Path) -> None:
     started = {"small": AirflowDag(dag_id="small", started=frozenset({f"{NIGHT}"}))}
-    assert scan_missing_nights(store, started, [], DUE) == 0
+    assert scan_missing_nights(store, known(started), [], DUE) == 0
     keep_plan(store, plan(run_id="run-2", kind="local", data_date=NIGHT, store=store.uri))
-    assert scan_missing_nights(store, {}, [], DUE) == 0
+    assert scan_missing_nights(store, known({}), [], DUE) == 0
+
+
+def test_while_airflow_does_not_answer_the_store_says_what_is_missing(store: Store, folder: Path) -> None:
+    assert [scan_missing_nights(store, None, [], DUE) for _ in range(2)] == [1, 0]
+    (alert,) = said(folder)
+    assert alert["cause"] == "Airflow's server does not answer, so no task can start"
+    keep_plan(store, plan(run_id="run-2", data_date=NIGHT + timedelta(days=1), store=store.uri))
+    assert scan_missing_nights(store, None, [], DUE + timedelta(days=1)) == 0
 
 
 def test_a_pause_is_said_once_with_who_and_not_each_night(store: Store, folder: Path) -> None:
     pause = AirflowDag(dag_id="small", paused=True, paused_at=TICK, paused_by="Ada")
-    sent = [scan_missing_nights(store, {"small": pause}, [], DUE + timedelta(days=night)) for night in range(4)]
+    sent = [scan_missing_nights(store, known({"small": pause}), [], DUE + timedelta(days=night)) for night in range(4)]
     assert sent == [1, 0, 0, 0]
     (alert,) = said(folder)
     assert alert["occasion"] == "paused"
     assert f"paused by Ada since {TICK:%Y-%m-%d %H:%M} UTC" in alert["cause"]
     again = AirflowDag(dag_id="small", paused=True, paused_at=TICK + timedelta(days=9))
-    assert scan_missing_nights(store, {"small": again}, [], DUE + timedelta(days=9)) == 1
+    assert scan_missing_nights(store, known({"small": again}), [], DUE + timedelta(days=9)) == 1
 
 
 def test_a_broken_file_is_reported_to_those_whom_the_last_plan_names(store: Store, folder: Path) -> None:
     file = folder / "pipeline.yaml"
     file.write_text(file.read_text().replace("train:", "trian:"))
-    assert [scan_missing_nights(store, {"small": HERE}, [], DUE) for _ in range(2)] == [1, 0]
+    assert [scan_missing_nights(store, known({"small": HERE}), [], DUE) for _ in range(2)] == [1, 0]
     (alert,) = said(folder)
     assert "its file is not valid" in alert["cause"]
     assert "train: is missing" in alert["cause"]
@@ -126,9 +140,9 @@ def test_a_pipeline_that_was_written_after_its_tick_misses_no_night(folder: Path
     empty = open_store(str(tmp_path / "empty"))
     empty.prepare()
     os.utime(folder / "pipeline.yaml", (DUE.timestamp(),) * 2)
-    assert scan_missing_nights(empty, {"small": HERE}, [], DUE) == 0
+    assert scan_missing_nights(empty, known({"small": HERE}), [], DUE) == 0
     os.utime(folder / "pipeline.yaml", (TICK.timestamp() - 1,) * 2)
-    assert scan_missing_nights(empty, {"small": HERE}, [], DUE) == 1
+    assert scan_missing_nights(empty, known({"small": HERE}), [], DUE) == 1
 
 
 def test_the_reason_is_the_one_that_a_person_can_remove(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""One scan of the watch, over the rows of Airflow's database."""
+"""One scan of the watch, over what Airflow's server says."""
 
 import json
 from dataclasses import replace
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet_airflow.watch.airflow_runs import Run, Task
 from ratchet_airflow.watch.scan import scan_run
 from tests.plugins.watch.airflow_rows import QUEUED, run, task
 
@@ -20,9 +21,16 @@ def test_the_watch_reports_each_once_with_or_without_a_plan(tmp_path: Path, monk
     monkeypatch.setenv("RATCHET_ALERTS_MLOPS", "")
     stuck = replace(run(task("ingest", "running")), run_id="r1", file=str(ROOT / "dags" / "ratchet_pipelines.py"))
     failed = replace(stuck, run_id="r2", state="failed", ended=QUEUED, tasks=(task("ingest", "failed"),))
-    later = QUEUED + timedelta(hours=5)
-    assert [scan_run(stuck, later), scan_run(failed, later)] == [2, 1]
-    assert [scan_run(stuck, later), scan_run(failed, later)] == [0, 0]
+    later, asked = QUEUED + timedelta(hours=5), list[str]()
+
+    def read(one: Run) -> tuple[Task, ...]:
+        asked.append(one.run_id)
+        return one.tasks
+
+    assert scan_run(stuck, QUEUED + timedelta(minutes=20), read) == 0
+    assert asked == []  # nothing that its tasks say would matter yet
+    assert [scan_run(stuck, later, read), scan_run(failed, later, read)] == [2, 1]
+    assert [scan_run(stuck, later, read), scan_run(failed, later, read)] == [0, 0]
     late, still, silent = map(json.loads, log.read_text().splitlines())
     assert late["title"] == "search-ranking 2026-11-20: run is late"
     assert late["cause"] == "the run is 1h past its limit of 4h (schedule.finish_by)"

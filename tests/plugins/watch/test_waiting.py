@@ -20,7 +20,10 @@ from ratchet_airflow.alerts.message import make_alert
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.watch import waiting
 from ratchet_airflow.watch.airflow_runs import Backfill, Run
-from ratchet_airflow.watch.scan import scan
+from ratchet_airflow.watch.airflow_server import AirflowServer
+from ratchet_airflow.watch.look import Look
+from ratchet_airflow.watch.scan import Scanner
+from tests.plugins.watch.airflow_api import AirflowApi
 from tests.plugins.webhook import Webhook
 from tests.store_calls import counted_calls
 
@@ -119,10 +122,9 @@ def test_many_letters_are_read_once_before_the_first_is_sent_and_at_least_one_is
     assert reads[0] <= 40 + 1  # what is taken may be read once more
 
 
-def test_what_waits_is_sent_before_the_runs_are_read(hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(**_: object) -> None:
-        raise ConnectionError("the database of Airflow is away")
-
+def test_what_waits_is_sent_although_airflow_does_not_answer_which_is_said_once(
+    hook: Webhook, caplog: pytest.LogCaptureFixture
+) -> None:
     now = datetime.now(UTC)
     store = open_store(settings.read().store)
     letter = Letter(
@@ -137,30 +139,49 @@ def test_what_waits_is_sent_before_the_runs_are_read(hook: Webhook, monkeypatch:
         due=now,
     )
     assert outbox_of(store).post(letter.event, b"{}", [letter])
-    monkeypatch.setattr("ratchet_airflow.watch.scan.read_runs", lost)
-    assert scan()  # the watch goes on, and does not take silence for rest
+    scanner = Scanner(AirflowServer("http://watch:x@127.0.0.1:9"))
+    assert scanner.scan()  # the watch goes on, and does not take silence for rest
+    assert scanner.scan()
     assert [body["title"] for body in hook.received] == ["a"]
+    assert caplog.text.count("cannot read the runs from Airflow") == 1
+    with AirflowApi().listening() as api:
+        scanner._server = AirflowServer(api.address)
+        assert not scanner.scan()
+    assert caplog.text.count("Airflow answers again") == 1
+
+
+def test_a_night_that_is_due_while_airflow_does_not_answer_for_long_is_missing(
+    hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanner, now = Scanner(AirflowServer("http://watch:x@127.0.0.1:9")), datetime.now(UTC) + timedelta(days=2)
+    scanner.scan(now)
+    assert hook.received == []  # it may only be restarting
+    monkeypatch.setattr("ratchet_airflow.watch.scan._AWAY_S", -1)
+    scanner.scan(now)
+    assert {"Airflow's server does not answer" in body["message"] for body in hook.received} == {True}
 
 
 def test_what_ended_while_the_store_was_away_is_looked_at_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[timedelta] = []
 
-    def nothing(*, ended_within: timedelta) -> tuple[list[Run], list[Backfill]]:
+    def nothing(_: Look, *, ended_within: timedelta) -> tuple[list[Run], list[Backfill]]:
         asked.append(ended_within)
         return [], []
 
     def away(_: str) -> Store:
         raise Unavailable("the store does not answer")
 
-    monkeypatch.setattr("ratchet_airflow.watch.scan.read_runs", nothing)
+    monkeypatch.setattr(Look, "runs", nothing)
     began = datetime(2026, 11, 21, 2, tzinfo=UTC)
-    scan(began)
-    scan(began + timedelta(minutes=5))
-    with monkeypatch.context() as outage:
-        outage.setattr(waiting, "open_store", away)
-        for hours in range(1, 4):
-            assert scan(began + timedelta(hours=hours))
-    scan(began + timedelta(hours=4))
+    with AirflowApi().listening() as api:
+        scanner = Scanner(AirflowServer(api.address))
+        scanner.scan(began)
+        scanner.scan(began + timedelta(minutes=5))
+        with monkeypatch.context() as outage:
+            outage.setattr(waiting, "open_store", away)
+            for hours in range(1, 4):
+                assert scanner.scan(began + timedelta(hours=hours))
+        scanner.scan(began + timedelta(hours=4))
     hour = timedelta(hours=1)
     assert asked == [timedelta(days=1), hour + timedelta(minutes=5), 5 * hour - timedelta(minutes=5)]
 

@@ -1,0 +1,125 @@
+"""Airflow's server as the watch asks it: its public REST API, as the user whom RATCHET_AIRFLOW_API names."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+import requests
+
+from ratchet.contracts.environment import variable
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.masking import masked_logger
+from ratchet_airflow.pages import PREFIX
+
+_ANSWER_S = 30.0
+"""Seconds for an answer."""
+_PAGE = 100
+"""The most rows that Airflow gives at once."""
+_log = masked_logger("ratchet.alerts")
+Row = dict[str, Any]
+
+
+class AirflowServer:
+    """A client, logged in at its first request. address: the server's, with the user and the password."""
+
+    def __init__(self, address: str) -> None:
+        parts = urlsplit(address)
+        self._user, self._password = unquote(parts.username or ""), unquote(parts.password or "")
+        host = parts.netloc.rpartition("@")[2]
+        self.url = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        self._session = requests.Session()
+        self._session.trust_env = False  # no proxy, and no other password from a file
+        self._token = ""
+        self._addresses: dict[str, str] = {}
+
+    def get(self, path: str, **query: Any) -> Row:
+        """What a path below /api/v2 answers. Raises Unavailable while the server is away."""
+        found: Row = self._ask("GET", path, params={name: _plain(value) for name, value in query.items()})
+        return found
+
+    def pages(self, path: str, name: str, **query: Any) -> Iterator[Row]:
+        """Every row of a list, read in pages."""
+        yield from self._pages(name, lambda offset: self.get(path, **query, limit=_PAGE, offset=offset))
+
+    def find(self, path: str, name: str, **body: Any) -> Iterator[Row]:
+        """The same of a list that is asked for by POST, since names of many DAGs are too long for an address."""
+        asked = {key: _plain(value) for key, value in body.items()}
+
+        def page(offset: int) -> Row:
+            found: Row = self._ask("POST", path, json={**asked, "page_limit": _PAGE, "page_offset": offset})
+            return found
+
+        yield from self._pages(name, page)
+
+    def receiver(self, name: str) -> str | None:
+        """The addresses in Airflow's connection of a receiver of alerts. While the server is away: the last known."""
+        place = f"{self.url}{PREFIX}/receivers/{quote(name, safe='')}"
+        try:
+            answer = self._session.get(place, auth=(self._user, self._password), timeout=_ANSWER_S)
+        except requests.RequestException:
+            return self._addresses.get(name)
+        if answer.ok:
+            self._addresses[name] = str(answer.json()["addresses"])
+        elif answer.status_code == HTTPStatus.NOT_FOUND:
+            self._addresses.pop(name, None)
+        else:
+            same = f"set {variable('airflow_api')} to the same value there"
+            _log.warning("Airflow's server does not tell the address of %s (%d): %s", name, answer.status_code, same)
+        return self._addresses.get(name)
+
+    def _pages(self, name: str, page: Any) -> Iterator[Row]:
+        offset, total = 0, 1
+        while offset < total:
+            found = page(offset)
+            yield from found[name]
+            offset, total = offset + _PAGE, found["total_entries"]
+
+    def _ask(self, method: str, path: str, **given: Any) -> Any:
+        for fresh in (False, True):
+            if fresh or not self._token:
+                self._log_in()
+            head = {"Authorization": f"Bearer {self._token}"}
+            answer = self._send(method, f"/api/v2{path}", headers=head, **given)
+            if answer.status_code != HTTPStatus.UNAUTHORIZED:  # else the token has expired
+                break
+        if answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise ConfigurationError(
+                f"Airflow does not let {self._user} read {path} ({answer.status_code})",
+                remedy="give the user a role that may read DAGs, runs, task instances and audit logs, such as Viewer",
+            )
+        return _read(answer, f"{method} {path}")
+
+    def _log_in(self) -> None:
+        answer = self._send("POST", "/auth/token", json={"username": self._user, "password": self._password})
+        if answer.status_code == HTTPStatus.UNAUTHORIZED:
+            raise ConfigurationError(
+                f"Airflow does not know {self._user}, or the password is another one",
+                remedy=f"create the user, and correct {variable('airflow_api')}",
+            )
+        self._token = _read(answer, "POST /auth/token")["access_token"]
+
+    def _send(self, method: str, path: str, **given: Any) -> requests.Response:
+        try:
+            return self._session.request(method, f"{self.url}{path}", timeout=_ANSWER_S, **given)
+        except requests.RequestException as error:
+            raise Unavailable(
+                f"Airflow's server does not answer at {self.url}: {type(error).__name__}",
+                remedy="start it, or read its log",
+            ) from error
+
+
+def _read(answer: requests.Response, asked: str) -> Any:
+    try:
+        if answer.ok:
+            return answer.json()
+    except ValueError:
+        pass
+    raise Unavailable(
+        f"Airflow answers {answer.status_code} to {asked}: {answer.text[:200]}", remedy="read the log of its server"
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value

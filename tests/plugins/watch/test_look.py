@@ -1,0 +1,129 @@
+"""What the watch reads over Airflow's REST API, and with how many requests. A real Airflow is in tests/airflow."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet_airflow.watch.airflow_server import AirflowServer
+from ratchet_airflow.watch.look import Look, ended_runs
+from tests.plugins.watch.airflow_api import NOW, AirflowApi, dag, run, task
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def api() -> Iterator[AirflowApi]:
+    with AirflowApi().listening() as listening:
+        yield listening
+
+
+def test_200_pipelines_that_run_are_a_few_requests_and_no_tasks(api: AirflowApi) -> None:
+    names = [f"p{number:03d}" for number in range(200)]
+    api.dags = [dag(name) for name in names]
+    api.runs = [run(name, "scheduled__1", "running", NOW - HOUR) for name in names]
+    api.runs += [run(name, "scheduled__0", "success", NOW - 24 * HOUR) for name in names]
+    look = Look(AirflowServer(api.address))
+    runs, backfills = look.runs(ended_within=HOUR)
+    assert (len(runs), backfills, {one.state for one in runs}) == (200, [], {"running"})
+    assert set(look.dags({})) == set(names)
+    assert len(api.asked) <= 6
+
+
+def test_a_run_has_its_times_and_its_tasks_when_they_are_asked_for(api: AirflowApi) -> None:
+    api.dags = [dag("p"), dag("other")]
+    api.runs = [
+        run("p", "scheduled__2026-11-21T02:00:00+00:00", "failed", NOW - HOUR / 2, partition_key="2026-11-20"),
+        run("p", "asks", "running", NOW - HOUR),
+    ]
+    api.tasks = {
+        api.runs[0]["dag_run_id"]: [task("plan", "success", NOW - HOUR / 2), task("train", "failed", NOW - HOUR / 4)],
+        "asks": [task("approve", "awaiting_input", NOW)],
+    }
+    look = Look(AirflowServer(api.address))
+    (asks, failed), _ = look.runs(ended_within=HOUR)
+    assert (failed.partition, failed.started, failed.tasks) == ("2026-11-20", NOW - HOUR / 2, ())
+    assert failed.ended == NOW - HOUR / 2 + timedelta(minutes=5)
+    assert [(one.task_id, one.state, one.changed) for one in look.tasks(failed)] == [
+        ("plan", "success", NOW - HOUR / 2),
+        ("train", "failed", NOW - HOUR / 4),
+    ]
+    assert asks.question.endswith("/tasks/approve/required_actions")
+
+
+def test_a_run_belongs_to_the_newest_backfill_that_was_there_when_it_was_queued(api: AirflowApi) -> None:
+    def backfill(number: int, ago: timedelta, first: str, last: str) -> dict[str, object]:
+        dates = {"from_date": f"{first}T00:00:00Z", "to_date": f"{last}T00:00:00Z"}
+        return {"id": number, "dag_id": "p", "created_at": (NOW - ago).isoformat(), **dates}
+
+    api.dags = [dag("p")]
+    api.backfills = [
+        backfill(1, 9 * HOUR, "2026-11-01", "2026-11-02"),
+        backfill(2, 2 * HOUR, "2026-11-10", "2026-11-12"),
+    ]
+    days = {"2026-11-01": 8 * HOUR, "2026-11-10": HOUR, "2026-11-11": HOUR}
+    api.runs = [
+        run("p", f"backfill__{day}", "success", NOW - ago, partition_key=day, run_type="backfill")
+        for day, ago in days.items()
+    ]
+    api.runs.append(run("p", "cleared", "failed", NOW - HOUR, partition_key="2026-11-02", run_type="backfill"))
+    runs, (first, second) = Look(AirflowServer(api.address)).runs(ended_within=2 * HOUR)
+    assert {one.run_id: one.backfill for one in runs} == {
+        "backfill__2026-11-10": 2, "backfill__2026-11-11": 2, "cleared": 1,
+    }  # fmt: skip
+    assert [one.partition for one in first.runs] == ["2026-11-01", "2026-11-02"]  # also what ended long ago
+    assert [one.partition for one in second.runs] == ["2026-11-10", "2026-11-11"]
+
+
+def test_a_pause_is_asked_for_once_and_a_started_run_only_since_it_was_due(api: AirflowApi) -> None:
+    api.dags = [dag("p", is_paused=True), dag("q", is_stale=True)]
+    api.logs = [{"dag_id": "p", "when": NOW.isoformat(), "owner": "Ada", "event": "patch_dag"}]
+    api.runs = [
+        run("q", "old", "success", NOW - 48 * HOUR, partition_key="2026-11-19"),
+        run("q", "new", "failed", NOW - HOUR, partition_key="2026-11-20"),
+        run("q", "waits", "queued", NOW - HOUR, partition_key="2026-11-21"),
+    ]
+    server = AirflowServer(api.address)
+    for _ in range(2):
+        found = Look(server).dags({"q": NOW - 2 * HOUR, "gone": NOW})
+    assert (found["p"].paused_at, found["p"].paused_by, found["q"].stale) == (NOW, "Ada", True)
+    assert found["q"].started == {"2026-11-20"}
+    assert sum("eventLogs" in asked for asked in api.asked) == 1
+    api.dags[0]["is_paused"] = False
+    assert Look(server).dags({})["p"].paused_at is None
+
+
+def test_only_what_may_be_an_alert_is_news(api: AirflowApi) -> None:
+    now = NOW - timedelta(minutes=5)  # ends five minutes later
+    api.runs = [
+        run("p", "failed", "failed", now),
+        run("p", "fine", "success", now),
+        run("p", "date", "success", now, run_type="backfill"),
+        run("p", "before", "failed", now - HOUR),
+    ]
+    assert {name for _, name, _ in ended_runs(AirflowServer(api.address))} == {"failed", "date"}
+
+
+def test_a_token_that_has_expired_is_made_again_and_a_server_that_is_away_is_named(api: AirflowApi) -> None:
+    server = AirflowServer(api.address)
+    assert Look(server).scheduler_is_alive()
+    api.tokens, api.scheduler = set(), "unhealthy"
+    assert not Look(server).scheduler_is_alive()
+    with pytest.raises(ConfigurationError, match="does not know ratchet-watch, or the password is another one"):
+        Look(AirflowServer(api.address.replace("sesame", "x"))).scheduler_is_alive()
+    away = AirflowServer("http://ratchet-watch:sesame-canary@127.0.0.1:9/base")
+    with pytest.raises(Unavailable, match=r"does not answer at http://127\.0\.0\.1:9/base: ") as raised:
+        Look(away).scheduler_is_alive()
+    assert "canary" not in str(raised.value)
+
+
+def test_addresses_are_those_of_airflow_and_stay_known_while_it_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    api = AirflowApi(receivers={"ops": "json://127.0.0.1:1"})
+    with api.listening():
+        server = AirflowServer(api.address)
+        assert [server.receiver("ops"), server.receiver("nobody")] == ["json://127.0.0.1:1", None]
+    assert [server.receiver("ops"), server.receiver("nobody")] == ["json://127.0.0.1:1", None]
+    with AirflowApi().listening() as other:
+        server.url = other.url
+        assert server.receiver("ops") is None  # somebody has removed the connection
