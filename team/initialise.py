@@ -131,7 +131,9 @@ def _buckets() -> None:
 
     client = boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
     until = time.monotonic() + _PATIENCE_S
-    named = [urlsplit(os.environ[name]) for name in ("RATCHET_STORE", "RATCHET_DATA", "RATCHET_ARTIFACTS")]
+    named = [
+        urlsplit(os.environ[name]) for name in ("RATCHET_STORE", "RATCHET_DATA", "RATCHET_ARTIFACTS", "RATCHET_LOGS")
+    ]
     for bucket in (place.netloc for place in named if place.scheme == "s3"):
         while True:
             try:

@@ -33,14 +33,17 @@ def rights(settings: Settings) -> dict[str, Rights]:
     """The rights of each user but the first, who may do all."""
     store, artifacts = (urlsplit(each).netloc for each in (settings.store, settings.artifacts))
     with_sources = tuple(dict.fromkeys((store, *settings.source_buckets)))
+    logs = (urlsplit(settings.logs_place).netloc,) if settings.logs_place else ()
 
     def of(stage: Stage) -> Rights:
         writes = tuple(f"{store}/{pattern}" for pattern in writable_by(stage))
         return Rights(reads=with_sources if stage == "ingest" else (store,), writes=writes)
 
     return {
-        "orchestrator": Rights(reads=with_sources, writes=(store,)),
-        "reader": Rights(reads=(store,)),
+        "orchestrator": Rights(
+            reads=tuple(dict.fromkeys((*with_sources, *logs))), writes=tuple(dict.fromkeys((store, *logs)))
+        ),
+        "reader": Rights(reads=tuple(dict.fromkeys((store, *logs)))),
         "mlflow": Rights(reads=(artifacts,), writes=(artifacts,)),
         **{f"ratchet-{stage}": of(stage) for stage in STAGES},
     }
@@ -63,7 +66,8 @@ def seaweed_actions(settings: Settings) -> dict[str, list[str]]:
 def iam_policies(settings: Settings) -> dict[str, dict[str, Any]]:
     """The rights as IAM policies, and what the copies of backups need, if they go to a bucket."""
     made = {name: _policy(may) for name, may in rights(settings).items()}
-    buckets = dict.fromkeys(urlsplit(place).netloc for place in (settings.store, settings.data, settings.artifacts))
+    places = (settings.store, settings.data, settings.artifacts, settings.logs_place)
+    buckets = dict.fromkeys(urlsplit(place).netloc for place in places if place)
     of_init = [*_LISTS, "s3:CreateBucket"]
     made["admin"] = _document([_allow("Buckets", of_init, list(buckets))])
     if (settings.backups_to or "").startswith("s3://"):

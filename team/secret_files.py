@@ -33,7 +33,7 @@ _GENERATED = (
 )  # fmt: skip
 WORKERS = (
     "AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API__SECRET_KEY",
-    "RATCHET_INSTALLATION", "s3-worker", "mlflow-credentials", "pipelines-credentials",
+    "RATCHET_INSTALLATION", "s3-worker", "s3-orchestrator", "mlflow-credentials", "pipelines-credentials",
 )  # fmt: skip
 """The files that a host needs which only works. No key that signs tokens is among them, but the name of its Airflow."""
 _LETTERS = string.ascii_letters + string.digits
@@ -85,6 +85,8 @@ def hand_out(folder: Path, target: Path, settings: Settings) -> None:
         "RATCHET_S3_REGION": settings.s3_region,
         "RATCHET_STORE": settings.store,
         "RATCHET_DATA": settings.data,
+        "RATCHET_LOGS": settings.logs_place,
+        "RATCHET_LOGS_KEEP_DAYS": settings.logs_keep_days,
         "RATCHET_HEARTBEAT_TIMEOUT": settings.heartbeat_timeout,
         "RATCHET_PIPELINES": settings.pipelines,
         "RATCHET_PIPELINES_BRANCH": settings.pipelines_branch,

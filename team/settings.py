@@ -66,6 +66,9 @@ class Settings(BaseModel):
     pipelines_branch: str | None = Field(None, pattern=r"^[^\s-]\S*$")
     pipelines_subfolder: str | None = Field(None, pattern=r"^[^/\s][^\s]*$")
     pipelines_credentials: Path | None = None
+    logs: str | None = Field(None, pattern=r"^s3://[a-z0-9.-]{3,63}(/[^\s]*)?$")
+    logs_keep_days: int = Field(30, ge=1)
+    container_logs: str = Field("20m", pattern=r"^[1-9][0-9]*[kmg]$")
     gpus: str | None = None
     operators: str | None = Field(None, pattern=r"^[^,\s][^,]*(,[^,]+)*$")
     gc: str | None = None
@@ -189,6 +192,11 @@ class Settings(BaseModel):
         return str(Path(self.pipelines).expanduser()) if self.pipelines and not self.has_git else "./dags/pipelines"
 
     @property
+    def logs_place(self) -> str | None:
+        """Where the logs of tasks go. At an S3 elsewhere nobody has chosen a bucket for them."""
+        return self.logs or (None if self.s3_endpoint else "s3://logs")
+
+    @property
     def source_names(self) -> tuple[str, ...]:
         """The further variables that an sql source may read."""
         return tuple(name.strip() for name in (self.source_variables or "").split(",") if name.strip())
@@ -239,6 +247,9 @@ class Settings(BaseModel):
             "RATCHET_PARALLELISM": max(_LEAST_PARALLEL, (self.workers + self.gpu_workers) * self.worker_tasks),
             "RATCHET_HEARTBEAT_TIMEOUT": self.heartbeat_timeout,
             "RATCHET_ARTIFACTS": self.artifacts,
+            "RATCHET_LOGS": self.logs_place or "",
+            "RATCHET_LOGS_KEEP_DAYS": self.logs_keep_days,
+            "RATCHET_CONTAINER_LOGS": self.container_logs,
             "RATCHET_STAGE_MAX_MEMORY": self.stage_max_memory,
             "RATCHET_STAGE_MAX_SHM": self.stage_max_shm,
             "RATCHET_STAGE_MAX_CPUS": self.stage_max_cpus,

@@ -137,7 +137,7 @@ def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:
         main_host="10.0.0.1", source_variables="SHOP_*", operators="ada,ben", gc="weekly", digest="07:30",
         heartbeat_url="https://ping.example/x", public_airflow_url="https://a.example/b",
         public_mlflow_url="https://m.example", pipelines="https://git.example/p.git", pipelines_branch="live",
-        pipelines_subfolder="a/b",
+        pipelines_subfolder="a/b", logs="s3://shop-logs",
     )  # fmt: skip
     text = "".join(file.read_text(encoding="utf-8") for file in (FILE, *LAID_OVER))
     text = re.sub(r"(?m)^\s*#.*$", "", text).replace("$$", "")
@@ -213,6 +213,22 @@ def test_cores_follow_from_the_tasks_and_the_host_unless_settings_say_otherwise(
     assert {float(said["cpus"]) for said in services.values()} == {0.5, 0.25}
 
 
+def test_logs_of_every_host_go_to_one_bucket_which_an_s3_elsewhere_has_only_if_it_is_named() -> None:
+    def places(**settings: Any) -> set[str]:
+        services = config(stack(**settings))["services"]
+        assert services["logs"]["environment"]["RATCHET_LOGS_KEEP_DAYS"] == "7"
+        assert {said["logging"]["options"]["max-size"] for said in services.values()} == {"5m"}
+        names = ("logs", "worker", "worker-gpu", "triggerer", "api-server", "init")
+        return {services[name]["environment"]["RATCHET_LOGS"] for name in names}
+
+    kept = {"logs_keep_days": 7, "container_logs": "5m"}
+    elsewhere = {"s3_endpoint": "https://s3.example", "s3_credentials": "c", **kept}
+    assert places(**kept) == {"s3://logs"}
+    assert places(**elsewhere) == {""}
+    assert places(**elsewhere, logs="s3://shop-logs/airflow") == {"s3://shop-logs/airflow"}
+    assert places(main_host="10.0.0.1", listen="10.0.0.2", **kept) == {"s3://logs"}
+
+
 def test_for_other_hosts_what_their_workers_need_listens_on_one_address_more() -> None:
     services = config(stack(listen="10.0.0.1", redis_port=16379))["services"]
     open_there = {name for name, said in services.items() if "10.0.0.1" in str(said.get("ports"))}
@@ -277,4 +293,4 @@ def test_whoever_parses_or_runs_tasks_sees_the_same_pipelines_of_a_folder_or_of_
 
 
 def test_what_is_handed_to_another_host_is_what_its_worker_is_given() -> None:
-    assert set(secret_files.WORKERS) == secrets_of("worker-gpu") | secrets_of("pipelines")
+    assert set(secret_files.WORKERS) == secrets_of("worker-gpu") | secrets_of("pipelines") | secrets_of("logs")

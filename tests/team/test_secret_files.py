@@ -226,7 +226,7 @@ def test_only_ingest_reads_the_sources_and_no_stage_writes_outside_its_prefixes(
 def test_who_may_do_what_follows_the_names_of_the_buckets(folder: Path) -> None:
     settings = Settings(store="s3://shop", data="s3://lake/raw/shop", artifacts="s3://models/mlflow")
     known = identities(written(folder, settings))
-    assert known["reader"]["actions"] == ["Read:shop", "List:shop"]
+    assert known["reader"]["actions"] == ["Read:shop", "List:shop", "Read:logs", "List:logs"]
     assert {"Read:shop", "Read:lake", "Write:shop/tables/*"} <= set(known["ratchet-ingest"]["actions"])
     assert known["mlflow"]["actions"] == ["Read:models", "List:models", "Write:models"]
 

@@ -1,0 +1,86 @@
+"""Logs of tasks: in a bucket, whatever host they are of, for as long as the settings say."""
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from team.log_retention import expire_files, expire_objects
+from tests.s3 import S3Server
+from tests.team.buckets import contents, stored
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+LOG = "dag_id=shop/run_id=r/task_id=train/attempt=1.log"
+DAY_S = 24 * 3600
+
+
+@pytest.fixture
+def bucket(client: "S3Client", s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    name = f"logs-{time.time_ns()}"
+    client.create_bucket(Bucket=name)
+    return name
+
+
+@pytest.mark.airflow
+def test_airflow_puts_a_log_there_and_shows_it_with_that_of_the_triggerer(
+    bucket: str, client: "S3Client", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RATCHET_LOGS", f"s3://{bucket}/tasks")
+    monkeypatch.setenv("AIRFLOW__LOGGING__BASE_LOG_FOLDER", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW__LOGGING__LOGGING_CONFIG_CLASS", "team.task_logs.LOGGING_CONFIG")
+    from airflow.configuration import conf
+    from airflow.sdk._shared.logging.factory import resolve_remote_task_log
+    from airflow.sdk._shared.module_loading import import_string
+    from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
+
+    # As Airflow finds it, in a worker and in the API server.
+    logs, _ = resolve_remote_task_log(
+        conf=conf, providers_manager=ProvidersManagerTaskRuntime(), import_string=import_string
+    )
+    there: Any = logs
+    assert type(there).__name__ == "BucketLogs"
+    file = tmp_path / LOG
+    file.parent.mkdir(parents=True)
+    file.write_text("one\n")
+    there.upload(LOG, None)
+    file.write_text("one\ntwo\n")  # the task went on, on the same host
+    there.upload(LOG, None)
+    file.write_text("three\n")  # and on another one
+    there.upload(LOG, None)
+    file.with_name("attempt=1.log.trigger.7.log").write_text("waited\n")
+    there.upload(f"{LOG}.trigger.7.log", None)
+    places, streams = there.stream(LOG, None)
+    assert places == [f"s3://{bucket}/tasks/{LOG}", f"s3://{bucket}/tasks/{LOG}.trigger.7.log"]
+    assert [list(lines) for lines in streams] == [["one", "two", "three"], ["waited"]]
+    assert there.read(LOG, None)[1] == ["one\ntwo\nthree", "waited"]
+    capsys.readouterr()
+    there.upload("absent.log", None)  # a task that has logged nothing is no failure
+    assert "absent.log stays on this host" in capsys.readouterr().out
+    assert set(contents(client, bucket)) == {f"tasks/{LOG}", f"tasks/{LOG}.trigger.7.log"}
+
+
+def test_old_logs_go_here_and_there_and_everything_else_stays(bucket: str, client: "S3Client", tmp_path: Path) -> None:
+    old, now = time.time() - 31 * DAY_S, time.time()
+    for name in ("dag_id=a/attempt=1.log", "dag_id=b/attempt=1.log", "dag_id=b/attempt=2.log", "alerts.jsonl"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("x")
+        if "attempt=2" not in name:
+            os.utime(file, (old, old))
+    os.utime(tmp_path / "dag_id=a", (old, old))
+    assert expire_files(tmp_path, now - 30 * DAY_S) == 2
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"dag_id=b/attempt=2.log", "alerts.jsonl"}
+    os.utime(tmp_path / "dag_id=a", (old, old))  # its time was that of the deletion
+    expire_files(tmp_path, now - 30 * DAY_S)
+    assert not (tmp_path / "dag_id=a").exists()
+    stored(client, bucket, {"tasks/a.log": b"x", "tasks/a.json": b"x", "other/b.log": b"x"})
+    assert expire_objects(client, f"s3://{bucket}/tasks", now - 30 * DAY_S) == 0
+    assert expire_objects(client, f"s3://{bucket}/tasks", now + 60) == 1
+    assert set(contents(client, bucket)) == {"tasks/a.json", "other/b.log"}
