@@ -87,14 +87,22 @@ install() {
         >"$out" 2>&1 </dev/null || none "apt-get could not install docker.io (log: $out; last: $(tail -n 1 "$out"))"
 }
 
+close_all() { # every file that this process has open, but for the standard ones
+    local fd
+    for fd in /proc/"$BASHPID"/fd/*; do
+        fd=${fd##*/}
+        ((fd <= 2)) || eval "exec $fd>&-"
+    done
+}
+
 start() {
     command -v dockerd >/dev/null || install
     answers && return 0 # a package may have started its service
     [[ $(id -u) == 0 ]] || none "no Docker engine answers, and only root can start one"
     remove_stale_pids
     say "starting dockerd in the background (log: $log)"
-    # The engine must not inherit the lock, or it would hold the lock as long as it runs.
-    setsid dockerd --log-level=warn >"$log" 2>&1 </dev/null 9>&- &
+    # The engine must not inherit our lock, nor that of a caller (`flock FILE make engine`): it would hold it as it runs.
+    { close_all; exec setsid dockerd --log-level=warn; } >"$log" 2>&1 </dev/null &
     local pid=$!
     echo "$pid $(started_at "$pid")" >"$pidfile"
     disown

@@ -10,7 +10,9 @@ import pytest
 _SCRIPT = Path(__file__).parents[2] / "scripts/engine.sh"
 
 
-def _engine(checkout: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+def _engine(
+    checkout: Path, *arguments: str, inherited: tuple[int, ...] = (), **environment: str
+) -> "subprocess.CompletedProcess[str]":
     scripts = checkout / "scripts"
     scripts.mkdir(exist_ok=True)
     shutil.copy(_SCRIPT, scripts)
@@ -19,6 +21,7 @@ def _engine(checkout: Path, *arguments: str, **environment: str) -> "subprocess.
         capture_output=True,
         text=True,
         check=False,
+        pass_fds=inherited,
         env={**os.environ, **environment},
     )
 
@@ -120,3 +123,26 @@ def test_what_a_killed_engine_noted_of_itself_does_not_keep_a_new_one_from_start
         assert bystander.poll() is None
         bystander.kill()
     dead.wait()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root starts an engine")
+def test_an_engine_that_is_started_holds_no_lock_of_its_callers(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in {"dockerd": f'readlink /proc/"$$"/fd/* >{tmp_path}/open', "docker": "exit 1"}.items():
+        (programs / name).write_text(f"#!/bin/bash\n{text}\n")
+        (programs / name).chmod(0o755)
+    with (tmp_path / "lock").open("w") as lock:  # as that of `flock FILE make engine`
+        ended = _engine(
+            tmp_path,
+            inherited=(lock.fileno(),),
+            PATH=f"{programs}:{os.environ['PATH']}",
+            DOCKER_HOST="",
+            RATCHET_ENGINE_RUN=str(tmp_path),
+        )
+    assert "dockerd exited during its start" in ended.stdout
+    held = (tmp_path / "open").read_text().splitlines()
+    assert str(tmp_path / "lock") not in held
+    assert not any(
+        path.startswith(f"{tmp_path}/.ratchet/engine/") and not path.endswith("dockerd.log") for path in held
+    )
