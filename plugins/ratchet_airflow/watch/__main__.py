@@ -28,7 +28,7 @@ from ratchet_airflow.watch.scan import Scanner
 _POLL_S = 5.0
 """How often it asks whether a run has failed, or one of a backfill has ended."""
 _LIMIT_S = 300
-"""A round that takes longer hangs: the process ends, and whoever started it starts it again."""
+"""A round that takes longer hangs: the process ends, and what supervises it starts it again."""
 _log = masked_logger("ratchet.alerts")
 
 
