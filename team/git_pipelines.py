@@ -147,7 +147,7 @@ def _fetch(client: "GitClient", path: str, commit: "ObjectID", source: Source, v
 
 
 def _write(repository: "Repo", commit: "ObjectID", source: Source, target: Path, before: Path | None) -> None:
-    """The files of a commit. One that is as before keeps its time: by that a new pipeline is told from an old one."""
+    """The files of a commit. One that is as before keeps its time, by which a new pipeline is known."""
     left_out = []
     for name, mode, content in _files(repository, commit, source):
         path = PurePosixPath(name)

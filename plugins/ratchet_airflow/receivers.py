@@ -1,6 +1,6 @@
-"""What Airflow's server tells the watch, which has no database: the addresses in a receiver's connection.
+"""What Airflow's server gives the watch, which has no database: the addresses in a receiver's connection.
 
-Airflow's own API shows no password of a connection. Whoever asks here has to know RATCHET_AIRFLOW_API, which only the
+Airflow's own API shows no password of a connection. A request has to know RATCHET_AIRFLOW_API, which only the
 server and the watch have.
 """
 
