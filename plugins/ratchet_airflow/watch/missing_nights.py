@@ -212,7 +212,7 @@ def missing_night(
         missing = Missing(day=row[-1], reason=_left_out(spec, row), last=last, before=row[:-1]) if row else None
         _started[place] = (day, missing)
         return missing
-    if not days and _is_new(one.folder, spec, now):
+    if not any(one_day <= day for one_day in days) and _is_new(one.folder, spec, now):
         return None
     before = () if dag is not None and dag.paused else _row(one, due, started)
     if dags is None and one.broken is None:

@@ -141,6 +141,8 @@ def test_a_pipeline_that_was_written_after_its_tick_misses_no_night(folder: Path
     empty.prepare()
     os.utime(folder / "pipeline.yaml", (DUE.timestamp(),) * 2)
     assert scan_missing_nights(empty, known({"small": HERE}), [], DUE) == 0
+    keep_plan(empty, plan(run_id="run-1", data_date=NIGHT + timedelta(days=1), store=empty.uri))
+    assert scan_missing_nights(empty, known({"small": HERE}), [], DUE) == 0  # its first run came at once
     os.utime(folder / "pipeline.yaml", (TICK.timestamp() - 1,) * 2)
     assert scan_missing_nights(empty, known({"small": HERE}), [], DUE) == 1
 
