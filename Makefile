@@ -57,8 +57,8 @@ ps: environment  ## Show the state of each container of the team set-up, and the
 logs: environment  ## Show the logs of the team set-up; SERVICE=worker shows those of one service
 	@$(PYTHON) -m team logs $(SERVICE)
 
-backup: environment  ## Save databases, buckets and secrets of the team set-up in a new folder, and copy it off this host
-	@$(PYTHON) -m team backup
+backup: environment  ## Save databases, buckets and secrets of the team set-up, and copy them off this host; SOURCES=1: all sources
+	@$(PYTHON) -m team backup $(if $(SOURCES),--sources)
 
 restore: environment  ## Restore what `make backup` saved: FROM=FOLDER, or s3://BUCKET/PREFIX/TIME
 	@$(PYTHON) -m team restore $(FROM)

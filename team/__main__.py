@@ -37,9 +37,10 @@ def main() -> int:
     logs = verbs.add_parser("logs", help="the logs of the services")
     logs.add_argument("services", nargs="*", metavar="SERVICE")
     logs.add_argument("--follow", action="store_true")
-    verbs.add_parser(
+    save = verbs.add_parser(
         "backup", help="save databases, buckets and secrets in a new folder, and a sealed copy at RATCHET_BACKUPS_TO"
     )
+    save.add_argument("--sources", action="store_true", help="also the further buckets of RATCHET_SOURCE_ROOTS")
     restore = verbs.add_parser(
         "restore",
         help="end stages and services, replace databases, buckets and secrets by those of a backup, and start again",
@@ -88,7 +89,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             follow = ["--follow"] if options.follow else []
             stack.compose("logs", "--tail=200", *follow, *options.services, quiet=False)
         case "backup":
-            console.print(f"backup: {backup.back_up(stack, console)}")
+            console.print(f"backup: {backup.back_up(stack, console, sources=options.sources)}")
         case _:
             _files(stack, options, console)
     return 0

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError, Unavailable
 from team import backup_copies, backup_folder, secret_files
 from team.backup_folder import alone, backups_of, check, now
 from team.backup_order import save_store
 from team.bucket_files import one_line, restore_bucket, save_bucket, set_aside
 from team.copy_places import copy_place, is_on_disk_of, refuse_inside
+from team.durable import rename, sync, sync_all
 from team.ending import end_stages
 from team.sealed_copy import read_key
 from team.stack import Stack
-from team.stack_buckets import buckets, owner, s3_address, s3_client
+from team.stack_buckets import buckets, further_sources, owner, s3_address, s3_client
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -35,8 +36,12 @@ if TYPE_CHECKING:
 _DATABASES = ("airflow", "mlflow")
 
 
-def back_up(stack: Stack, console: Console) -> Path:
-    """Back up a running stack into a new folder, copy it off this host if there is a place, and delete old backups."""
+def back_up(stack: Stack, console: Console, *, sources: bool = False) -> Path:
+    """Back up a running stack into a new folder, copy it off this host if there is a place, and delete old backups.
+
+    sources: also the further buckets of RATCHET_SOURCE_ROOTS. Raises ConfigurationError, after all else, if the copy is
+    on the disk of the backup.
+    """
     settings, backups = stack.settings, backups_of(stack)
     _own_only(stack)
     refuse_half_restored(stack)
@@ -47,12 +52,7 @@ def back_up(stack: Stack, console: Console) -> Path:
             refuse_inside(settings.backups_to, stack.home.parent)
             place = copy_place(f"{settings.backups_to.rstrip('/')}/{settings.project}", settings)
             place.names()  # one that does not answer is reported now, and not after hours
-            if is_on_disk_of(settings.backups_to, backups):
-                console.print(
-                    f"backup: {settings.backups_to} is on the disk of the backups and is lost with it; mount another",
-                    style="red",
-                )
-        folder = _save(stack, backups, console)
+        folder = _save(stack, backups, console, sources=sources)
         _say_gone(console, backup_folder.prune(backups, settings.backups_keep, but=folder.name), str(backups))
         if place is not None and key is not None:
             console.print(f"saved in {folder}; it is copied now")
@@ -61,28 +61,37 @@ def back_up(stack: Stack, console: Console) -> Path:
                 backup_copies.copy(place, folder, key)
             backup_folder.note_copy(backups, folder.name, str(settings.backups_to))
             _say_gone(console, backup_copies.prune(place, settings.backups_keep), place.address)
+            _refuse_same_disk(str(settings.backups_to), backups, folder)
     return folder
 
 
-def _save(stack: Stack, backups: Path, console: Console) -> Path:
+def _refuse_same_disk(place: str, backups: Path, folder: Path) -> None:
+    """Raises ConfigurationError if the copy is lost with the backup: no disk may be mounted there."""
+    if is_on_disk_of(place, backups):
+        raise ConfigurationError(
+            f"{place} is on the disk of the backups and is lost with it; {folder} and its copy are whole",
+            remedy="mount another disk there, or name another place in RATCHET_BACKUPS_TO",
+        )
+
+
+def _save(stack: Stack, backups: Path, console: Console, *, sources: bool) -> Path:
     """A new folder, named by the time and readable by its owner only."""
     place = backups / now()
     unfinished = place.with_name(f".{place.name}")
     unfinished.mkdir(mode=0o700)
     try:
         with one_line(s3_address(stack), str(unfinished)):
-            _save_all(stack, unfinished, console)
+            _save_all(stack, unfinished, console, sources=sources)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    unfinished.rename(place)
-    return place
+    return rename(unfinished, place)
 
 
-def _save_all(stack: Stack, folder: Path, console: Console) -> None:
+def _save_all(stack: Stack, folder: Path, console: Console, *, sources: bool) -> None:
     def dump(name: str) -> None:
-        with _timer(console, f"database {name}"), (folder / f"{name}.dump").open("wb") as out:
-            stack.compose("exec", "-T", "postgres", "pg_dump", "-U", "postgres", "-Fc", "--create", name, stdout=out)
+        with _timer(console, f"database {name}"):
+            _dump(stack, name, folder / f"{name}.dump")
 
     dump("airflow")
     client = s3_client(stack)
@@ -95,7 +104,7 @@ def _save_all(stack: Stack, folder: Path, console: Console) -> None:
             lambda: dump("mlflow"),
             beside=lambda key: owner(stack, store, key) != "store",
         )
-    for bucket in others:
+    for bucket in (*others, *(further_sources(stack) if sources else ())):
         with _timer(console, f"bucket {bucket}"):
             save_bucket(client, bucket, folder / f"{bucket}.tar")
     shutil.copytree(stack.secrets, folder / "secrets")
@@ -141,12 +150,17 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
         with _timer(console, "starting the database and S3"):
             stack.compose("up", "--detach", "postgres", "s3")
             stack.wait_for("postgres", "s3")
-        _restore_databases(stack, folder, console)
+        _restore_databases(stack, folder, aside, console)
         client = s3_client(stack)
-        for bucket in buckets(stack):
+        for bucket in _buckets_of(stack, folder):
             with _timer(console, f"bucket {bucket}"):
                 _restore_objects(stack, client, bucket, folder, aside, console)
         _mark(stack).unlink()
+
+
+def _buckets_of(stack: Stack, folder: Path) -> list[str]:
+    """The buckets of a backup; those of further sources only if it has them."""
+    return [*buckets(stack), *(each for each in further_sources(stack) if (folder / f"{each}.tar").is_file())]
 
 
 def _announce(stack: Stack, folder: Path, aside: Path, console: Console) -> None:
@@ -184,18 +198,47 @@ def _restore_secrets(stack: Stack, folder: Path, aside: Path) -> None:
         aside.mkdir(exist_ok=True, mode=0o700)
         shutil.copytree(stack.secrets, aside / "secrets")
         shutil.rmtree(stack.secrets)
-    unfinished.rename(stack.secrets)
+    sync_all(unfinished)
+    rename(unfinished, stack.secrets)
     secret_files.write(stack.secrets, stack.settings, stack.owner)
 
 
-def _restore_databases(stack: Stack, folder: Path, console: Console) -> None:
+def _restore_databases(stack: Stack, folder: Path, aside: Path, console: Console) -> None:
     _roles(stack)
+    _set_databases_aside(stack, aside, console)
     for name in _DATABASES:
         with _timer(console, f"database {name}"), (folder / f"{name}.dump").open("rb") as dump:
             stack.compose(
                 "exec", "-T", "postgres", "pg_restore", "-U", "postgres", "-d", "postgres",
                 "--clean", "--if-exists", "--create", "--exit-on-error", stdin=dump,
             )  # fmt: skip
+
+
+def _set_databases_aside(stack: Stack, aside: Path, console: Console) -> None:
+    """Save the databases that are there. Raises Unavailable if one cannot be saved; then it is not replaced."""
+    with tempfile.TemporaryFile() as out:
+        asked = "SELECT datname FROM pg_database"
+        stack.compose("exec", "-T", "postgres", "psql", "-U", "postgres", "-Atc", asked, stdout=out)
+        out.seek(0)
+        there = out.read().decode().split()
+    for name in (each for each in _DATABASES if each in there):
+        aside.mkdir(exist_ok=True, mode=0o700)
+        file = aside / f"{name}.dump"
+        try:
+            _dump(stack, name, file)
+        except Unavailable as error:
+            file.unlink(missing_ok=True)
+            raise Unavailable(
+                f"the database {name} that is there cannot be saved: {error.cause}",
+                remedy="free space if the disk is full, move its volume away if it is damaged, and run again",
+            ) from error
+        sync(file)
+        console.print(f"database {name} as it was is in {file} now")
+
+
+def _dump(stack: Stack, name: str, file: Path) -> None:
+    with file.open("wb") as out:
+        stack.compose("exec", "-T", "postgres", "pg_dump", "-U", "postgres", "-Fc", "--create", name, stdout=out)
 
 
 def _roles(stack: Stack) -> None:

@@ -6,6 +6,7 @@ A name with a dot is what a killed backup has left: the next one removes it, sin
 import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
+from team.durable import sync, sync_all
 from team.settings import BACKUPS
 from team.stack import Stack
 
@@ -105,8 +107,13 @@ def _age(name: str) -> timedelta:
 
 
 def write_manifest(folder: Path) -> None:
-    """Finish a backup: note the digest of each file."""
-    (folder / MANIFEST).write_text(json.dumps(digests(folder), indent=1), encoding="utf-8")
+    """Finish a backup: note the digest of each file, when all of them are on the disk."""
+    sync_all(folder)
+    with (folder / MANIFEST).open("w", encoding="utf-8") as out:
+        out.write(json.dumps(digests(folder), indent=1))
+        out.flush()
+        os.fsync(out.fileno())
+    sync(folder)
 
 
 def digests(folder: Path) -> dict[str, str]:

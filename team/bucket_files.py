@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ratchet.contracts.errors import ConfigurationError, Unavailable
+from team.durable import rename
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -22,6 +23,7 @@ _METADATA, _ETAG = "RATCHET.metadata", "RATCHET.etag"
 _LARGEST_PUT = 5 << 30
 """S3's own limit."""
 _READERS = 8
+_BLOCK = 1 << 20
 _SMALL = 8 << 20
 """Objects up to this size are read ahead, as many as there are readers, and one more: so memory is bounded."""
 _SETTINGS = frozenset({"NoSuchBucket", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "403", "404"})
@@ -175,14 +177,16 @@ def set_aside(
     make_bucket(client, bucket)
     kept = _etags(file)
     found = listed(client, bucket)
-    other = [each for each in found if (belongs(each.key) or each.key in kept) and not _same(each, kept)]
+    wanted = [each for each in found if belongs(each.key) or each.key in kept]
+    with tarfile.open(file) as tar:
+        other = [each for each in wanted if not _same(client, bucket, each, kept, tar)]
     if not other:
         return 0, 0
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     unfinished = place.with_name(f".{place.name}")
     with new_tar(unfinished) as tar:
         save(client, bucket, other, tar)
-    unfinished.rename(place)
+    rename(unfinished, place)
     gone = [each.key for each in other if each.key not in kept]
     with ThreadPoolExecutor(_READERS) as pool:
         for _ in pool.map(lambda key: client.delete_object(Bucket=bucket, Key=key), gone):
@@ -196,12 +200,30 @@ def _etags(file: Path) -> dict[str, tuple[str, int]]:
         return {entry.name: (entry.pax_headers.get(_ETAG, ""), entry.size) for entry in tar}
 
 
-def _same(found: Listed, kept: Mapping[str, tuple[str, int]]) -> bool:
-    """Whether the backup has an object as it is. The ETag of one in several parts changes with a restore."""
+def _same(
+    client: "S3Client", bucket: str, found: Listed, kept: Mapping[str, tuple[str, int]], tar: tarfile.TarFile
+) -> bool:
+    """Whether the backup has an object as it is.
+
+    The ETag of an object in several parts changes with a restore, so both are read. So they are for a backup of before,
+    which has no ETags.
+    """
     if found.key not in kept:
         return False
     etag, size = kept[found.key]
-    return found.size == size and (etag in {"", found.etag} or "-" in etag + found.etag)
+    if found.size != size or (etag != found.etag and etag and "-" not in etag + found.etag):
+        return False
+    return etag == found.etag or _same_content(client, bucket, found.key, tar)
+
+
+def _same_content(client: "S3Client", bucket: str, key: str, tar: tarfile.TarFile) -> bool:
+    one, other = tar.extractfile(key), get(client, bucket, key)
+    if one is None or other is None:
+        return False
+    while block := one.read(_BLOCK):
+        if other.body.read(len(block)) != block:
+            return False
+    return True
 
 
 @contextmanager

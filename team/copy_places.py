@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from ratchet.contracts.errors import ConfigurationError
 from team.bucket_files import get, listed, one_line
+from team.durable import rename
 from team.settings import Settings
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Folder:
                     out.write(block)
                 out.flush()
                 os.fsync(out.fileno())
-            unfinished.rename(path)
+            rename(unfinished, path)
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:

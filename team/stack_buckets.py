@@ -39,6 +39,11 @@ def buckets(stack: Stack) -> list[str]:
     return list(dict.fromkeys(bucket for bucket, _ in _places(stack).values()))
 
 
+def further_sources(stack: Stack) -> list[str]:
+    """The buckets of RATCHET_SOURCE_ROOTS that nothing else is in."""
+    return [bucket for bucket in stack.settings.source_buckets if bucket not in buckets(stack)]
+
+
 def owner(stack: Stack, bucket: str, key: str) -> Owner:
     """Whose object it is, by the longest prefix of the settings. What is in none of them is somebody's data."""
     fitting: list[tuple[int, Owner]] = [

@@ -15,7 +15,7 @@ from team.backup_folder import backups_of, check, digests, whole
 from team.copy_places import copy_place
 from team.settings import Settings
 from team.stack import Stack
-from team.stack_buckets import buckets, owner
+from team.stack_buckets import buckets, further_sources, owner
 from tests.s3 import S3Server
 
 CONSOLE = Console(file=io.StringIO())
@@ -146,6 +146,21 @@ def test_a_place_for_copies_that_is_not_there_ends_a_backup_before_anything_is_s
     with pytest.raises(ConfigurationError, match="disk is not there; to do: mount the disk"):
         backup.back_up(stack, CONSOLE)
     assert whole(backups_of(stack)) == []
+
+
+def test_a_copy_on_the_disk_of_the_backups_ends_a_backup_with_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"is lost with it.*are whole; to do: mount another disk") as caught:
+        backup._refuse_same_disk(str(tmp_path), tmp_path, tmp_path / NAME)
+    assert caught.value.code == 64
+    backup._refuse_same_disk("/dev/shm", tmp_path, tmp_path / NAME)
+
+
+def test_further_sources_are_restored_if_the_backup_has_them(checkout: Path, tmp_path: Path) -> None:
+    stack = Stack(checkout, Settings(source_roots="s3://lake/raw, s3://sources, s3://erp"), {})
+    assert further_sources(stack) == ["lake", "erp"]
+    assert backup._buckets_of(stack, tmp_path) == buckets(stack)
+    (tmp_path / "erp.tar").touch()
+    assert backup._buckets_of(stack, tmp_path) == [*buckets(stack), "erp"]
 
 
 @pytest.mark.parametrize("form", ["folder", "bucket"])

@@ -1,5 +1,6 @@
 """Buckets come back as they were, and what a backup does not have is set aside."""
 
+import io
 import tarfile
 import uuid
 from pathlib import Path
@@ -92,6 +93,21 @@ def test_a_bucket_that_is_as_in_the_backup_is_left(client: "S3Client", bucket: s
     restore_bucket(client, bucket, tmp_path / "b.tar")
     assert set_aside(client, bucket, tmp_path / "b.tar", tmp_path / "aside" / "b.tar") == (0, 0)
     assert not (tmp_path / "aside").exists()
+
+
+def test_objects_in_several_parts_are_compared_by_their_content(
+    client: "S3Client", bucket: str, tmp_path: Path
+) -> None:
+    size = 9 << 20
+    for key in ("same", "other"):
+        client.upload_fileobj(io.BytesIO(b"a" * size), bucket, key)
+    assert "-" in client.head_object(Bucket=bucket, Key="same")["ETag"]
+    save_bucket(client, bucket, tmp_path / "b.tar")
+    restore_bucket(client, bucket, tmp_path / "b.tar")  # in one part each, so with another ETag
+    client.upload_fileobj(io.BytesIO(b"a" * (size - 1) + b"b"), bucket, "other")
+    assert set_aside(client, bucket, tmp_path / "b.tar", tmp_path / "aside" / "b.tar") == (1, 0)
+    with tarfile.open(tmp_path / "aside" / "b.tar") as tar:
+        assert tar.getnames() == ["other"]
 
 
 @pytest.mark.parametrize("killed_at", ["saving", "deleting", "restoring"])

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from base64 import b64encode
 from collections.abc import Iterator
@@ -441,20 +442,26 @@ def tagged(dump: str, model: str) -> int:
     )
 
 
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A disk that is not that of the backups."""
+    with tempfile.TemporaryDirectory(prefix="ratchet-test-", dir="/dev/shm") as name:
+        yield Path(name)
+
+
 @pytest.mark.timeout(1800)
 def test_a_backup_comes_back_over_a_stack_that_works_and_its_copy_after_all_was_lost_under_compose_v2_too(
-    stack: TeamStack, compose_v2: Path | None, tmp_path: Path
+    stack: TeamStack, compose_v2: Path | None, disk: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "key").write_text("ab" * 32)
-    (tmp_path / "disk").mkdir()
-    stack.use_settings(RATCHET_BACKUPS_TO=str(tmp_path / "disk"), RATCHET_BACKUPS_KEY=str(tmp_path / "key"))
+    stack.use_settings(RATCHET_BACKUPS_TO=str(disk), RATCHET_BACKUPS_KEY=str(tmp_path / "key"))
     before = {name: len(stack.api.runs(name)) for name in EXAMPLES}
     kept, scores = digests(stack), scored(stack, tmp_path)
     assert {name.partition("/")[0] for name in kept} == set(BUCKETS)
     folder = Path(stack.team("backup").strip().splitlines()[-1].removeprefix("backup: "))
     assert (folder.stat().st_mode & 0o777, folder.parent.name) == (0o700, stack.project)
-    assert f"last backup: {folder.name}, 0 h ago, copied to {tmp_path}/disk" in stack.team("ps")
-    lying = {str(path): path.read_bytes() for path in (tmp_path / "disk").rglob("*") if path.is_file()}
+    assert f"last backup: {folder.name}, 0 h ago, copied to {disk}" in stack.team("ps")
+    lying = {str(path): path.read_bytes() for path in disk.rglob("*") if path.is_file()}
     assert len(lying) > 10
     assert stack.leaks(lying) == []
 
@@ -468,7 +475,7 @@ def test_a_backup_comes_back_over_a_stack_that_works_and_its_copy_after_all_was_
     shutil.rmtree(folder)
     if compose_v2 is not None:
         stack.use(compose_v2)
-    stack.team("restore", f"{tmp_path}/disk/{stack.project}/{folder.name}", seconds=900)
+    stack.team("restore", f"{disk}/{stack.project}/{folder.name}", seconds=900)
     assert {name: len(stack.api.runs(name)) for name in EXAMPLES} == before
     assert digests(stack) == kept
     assert scored(stack, tmp_path) == scores
@@ -496,6 +503,8 @@ def over_a_stack_that_works(stack: TeamStack, folder: Path, kept: dict[str, str]
     assert digests(stack).items() >= kept.items()
     (place,) = folder.parent.glob("aside-*/ratchet.tar")
     assert str(place) in said.getvalue()
+    for name in ("airflow", "mlflow"):
+        assert (place.parent / f"{name}.dump").read_bytes().startswith(b"PGDMP")
     with tarfile.open(place) as tar:
         aside = set(tar.getnames())
     assert f"ledger/{EXAMPLES[0]}/{newest:08d}.json" in aside
