@@ -37,6 +37,7 @@ NAMES = (
     "join",
     "night",
     "gc",
+    "gc-s3",
     "upgrade",
     "corruptions",
     "suggestions",

@@ -47,13 +47,13 @@ train: {{objective: binary}}
 def run(*, full: bool) -> Result:
     """A year of one pipeline, or of 20."""
     today = datetime.now(UTC).date()
-    store, clock = MemoryStore("benchmark-gc"), _Clock()
+    store, clock = MemoryStore("benchmark-gc"), Clock()
     names = [f"pipeline-{number}" for number in range(20 if full else 2)]
     seconds, calls, seen, gone = 0.0, 0, 0, 0
     with patch("ratchet.store.memory.time", clock):
         for number in range(_DAYS):
             for name in names:
-                _night(store, name, today + timedelta(days=number), number=number)
+                make_night(store, name, today + timedelta(days=number), number=number)
             clock.days += 1
             if number % _WEEK == _WEEK - 1 or number == _DAYS - 1:
                 objects = sum(1 for _ in store.list())
@@ -82,7 +82,8 @@ def run(*, full: bool) -> Result:
     )
 
 
-def _night(store: MemoryStore, name: str, day: date, *, number: int) -> None:
+def make_night(store: MemoryStore, name: str, day: date, *, number: int) -> None:
+    """The results and records of a night. number: how many were before it."""
     run_id = f"scheduled__{day}"
     store.create(paths.night(name, day, run_id), b"")
     packed = f"{name} {number // 30}".encode()  # a new version of the pipeline each month
@@ -137,12 +138,13 @@ def _end(store: MemoryStore, name: str, run_id: str, found: PublishedResult) -> 
     store.create(paths.outcome(name, run_id, found.result.stage), data)
 
 
-class _Clock:
+class Clock:
     """The clock of the store and of the collection: real time, and so many days more."""
 
     days = 0
 
     def time_ns(self) -> int:
+        """As `time.time_ns`."""
         return time.time_ns() + self.days * 86_400 * 10**9
 
 

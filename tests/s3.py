@@ -5,6 +5,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,13 @@ class S3Server(NamedTuple):
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """The server, with one empty bucket."""
-    log = tmp_path_factory.mktemp("s3") / "log"
+    with s3_running(tmp_path_factory.mktemp("s3") / "log") as server:
+        yield server
+
+
+@contextmanager
+def s3_running(log: Path) -> Iterator[S3Server]:
+    """The same for a block. log: what the server prints."""
     with log.open("wb") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-W", "ignore", str(_SERVER), _BUCKET],

@@ -47,10 +47,7 @@ def _delete(store: Store, one: Wholes) -> Wholes:
 
 def _delete_entry(store: Store, seen: Entry) -> bool:
     """Delete a file that is as it was seen. A bucket's etag is of the bytes alone, so the time counts too."""
-    now = store.head(seen.key)
-    if now is None or (now.etag, now.modified_ns) != (seen.etag, seen.modified_ns):
-        return False
-    return store.delete(seen.key, expected=seen.etag)
+    return store.delete(seen.key, expected=seen.etag, written_ns=seen.modified_ns)
 
 
 def _batches(wholes: Iterable[Wholes]) -> Iterator[list[Wholes]]:

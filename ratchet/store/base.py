@@ -71,8 +71,11 @@ class Store(Protocol):
         """The entry of a file; None if it does not exist. Does not read the file."""
         ...
 
-    def delete(self, key: str, *, expected: str | None = None) -> bool:
-        """Delete a file; with `expected`, only if that is its etag. Returns whether it was deleted."""
+    def delete(self, key: str, *, expected: str | None = None, written_ns: int | None = None) -> bool:
+        """Delete a file. Returns whether it was deleted.
+
+        expected: only if that is its etag. written_ns: only if it was written then; some etags are of the bytes alone.
+        """
         ...
 
     def now_ns(self) -> int:

@@ -140,14 +140,18 @@ class FileStore(Store):
             return _entry(key, path)
 
     @override
-    def delete(self, key: str, *, expected: str | None = None) -> bool:
+    def delete(self, key: str, *, expected: str | None = None, written_ns: int | None = None) -> bool:
         """Deletes folders that become empty too."""
         path = self._path(key)
         with store_errors(path):
             try:
                 with lock_folder(path.parent) as folder:
                     found = _entry(key, path)
-                    if found is None or expected not in {None, found.etag}:
+                    if (
+                        found is None
+                        or expected not in {None, found.etag}
+                        or written_ns not in {None, found.modified_ns}
+                    ):
                         return False
                     path.unlink()
                     os.fsync(folder)

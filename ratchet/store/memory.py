@@ -91,10 +91,10 @@ class MemoryStore(Store):
         return Entry(key, len(file.data), file.etag, file.modified_ns) if file else None
 
     @override
-    def delete(self, key: str, *, expected: str | None = None) -> bool:
+    def delete(self, key: str, *, expected: str | None = None, written_ns: int | None = None) -> bool:
         with self._space.lock:
-            etag = self._etag(key)
-            if etag is None or expected not in {None, etag}:
+            found = self._space.files.get(check_key(key))
+            if found is None or expected not in {None, found.etag} or written_ns not in {None, found.modified_ns}:
                 return False
             del self._space.files[key]
             return True

@@ -115,9 +115,9 @@ class S3Store(Store):
         return Entry(key, found["ContentLength"], found["ETag"], _nanoseconds(found["LastModified"]))
 
     @override
-    def delete(self, key: str, *, expected: str | None = None) -> bool:
+    def delete(self, key: str, *, expected: str | None = None, written_ns: int | None = None) -> bool:
         found = self.head(key)
-        if found is None or expected not in {None, found.etag}:
+        if found is None or expected not in {None, found.etag} or written_ns not in {None, found.modified_ns}:
             return False
         delete = partial(self._client.delete_object, Bucket=self._bucket, Key=self._name(key))
         with self._store_errors(key):

@@ -86,9 +86,9 @@ class WatchedStore(MemoryStore):
         return super().replace(key, data, expected=expected)
 
     @override
-    def delete(self, key: str, *, expected: str | None = None) -> bool:
+    def delete(self, key: str, *, expected: str | None = None, written_ns: int | None = None) -> bool:
         self.before("delete", key)
-        return super().delete(key, expected=expected)
+        return super().delete(key, expected=expected, written_ns=written_ns)
 
 
 class Village:

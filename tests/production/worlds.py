@@ -87,9 +87,9 @@ class _CrashingMemoryStore(MemoryStore):
         with self.calls.around():
             return super().replace(key, data, expected=expected)
 
-    def delete(self, key: str, *, expected: str | None = None) -> bool:
+    def delete(self, key: str, *, expected: str | None = None, written_ns: int | None = None) -> bool:
         with self.calls.around():
-            return super().delete(key, expected=expected)
+            return super().delete(key, expected=expected, written_ns=written_ns)
 
 
 class _CrashingMemoryRegistry(MemoryRegistry):
@@ -152,9 +152,9 @@ class _CrashingFileStore(FileStore):
         with self.calls.around():
             return super().replace(key, data, expected=expected)
 
-    def delete(self, key: str, *, expected: str | None = None) -> bool:
+    def delete(self, key: str, *, expected: str | None = None, written_ns: int | None = None) -> bool:
         with self.calls.around():
-            return super().delete(key, expected=expected)
+            return super().delete(key, expected=expected, written_ns=written_ns)
 
 
 class SqliteWorld:

@@ -35,6 +35,15 @@ def test_the_clock_of_a_store_is_the_one_that_dates_its_files_and_asking_leaves_
     assert before // second * second <= entry.modified_ns <= store.now_ns() + second
 
 
+def test_a_file_is_deleted_only_if_it_was_written_when_it_was_seen(store: Store) -> None:
+    assert store.create("a", b"1")
+    seen = store.head("a")
+    assert seen is not None
+    assert not store.delete("a", expected=seen.etag, written_ns=seen.modified_ns - 10**9)
+    assert store.delete("a", expected=seen.etag, written_ns=seen.modified_ns)
+    assert store.head("a") is None
+
+
 def test_an_empty_file_is_a_file(store: Store) -> None:
     assert store.create("empty", b"")
     assert store.read("empty") == b""
