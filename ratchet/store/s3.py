@@ -141,7 +141,8 @@ class S3Store(Store):
     def sweep(self, prefix: str = "", *, older_than_s: float) -> int:
         """Aborts unfinished multipart uploads."""
         folder = self._prefix + check_prefix(prefix)
-        before = datetime.fromtimestamp(self.now_ns() / 1e9, UTC) - timedelta(seconds=older_than_s)
+        over = datetime.fromtimestamp(self.now_ns() // 10**9 + 1, UTC)  # of the second that the clock shows
+        before = over - timedelta(seconds=older_than_s)
         swept = 0
         with self._store_errors():
             pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=folder)
