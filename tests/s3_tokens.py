@@ -5,18 +5,16 @@ from contextlib import contextmanager
 from email.message import Message
 from pathlib import Path
 
-from tests.s3_proxy import s3_proxy
+from tests.s3_proxy import Refusal, s3_proxy
 
-_REFUSED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+EXPIRED: Refusal = (400, b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>")
 
 
 class Tokens:
     """endpoint: of the proxy. refused: how many requests had an old token."""
 
-    endpoint: str
-
     def __init__(self, file: Path) -> None:
-        self.refused = 0
+        self.endpoint, self.refused = "", 0
         self._file, self._number, self._valid = file, 0, set[str]()
         self.renew()
 
@@ -33,17 +31,21 @@ class Tokens:
         new.replace(self._file)
         return token
 
-    def refusal(self, headers: Message) -> bytes:
-        """What S3 answers to a request with these headers; empty if it serves it."""
+    def expire(self) -> None:
+        """No token is valid until the next one."""
+        self._valid = set()
+
+    def refuse(self, _method: str, _path: str, headers: "Message[str, str]") -> Refusal | None:
+        """The answer to a request with an old token."""
         valid = headers.get("x-amz-security-token") in self._valid
         self.refused += not valid
-        return b"" if valid else _REFUSED
+        return None if valid else EXPIRED
 
 
 @contextmanager
 def s3_with_tokens(upstream: str, file: Path) -> Iterator[Tokens]:
     """The proxy before the server at `upstream`; `file` has the valid token."""
     tokens = Tokens(file)
-    with s3_proxy(upstream, refusal=tokens.refusal) as asked:
-        tokens.endpoint = asked.endpoint
+    with s3_proxy(upstream, refuse=tokens.refuse) as proxy:
+        tokens.endpoint = proxy.endpoint
         yield tokens

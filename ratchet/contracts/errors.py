@@ -8,6 +8,7 @@ RatchetError                 exit code, cause, remedy
 |   +-- SourceChanged        69: the source changed after the run was planned; the next try plans its days again
 |   +-- OtherCode            69: the code is not that of the plan; the next try plans the rest of the run again
 |   +-- OtherRelease         69: a stored document that this release cannot read
+|   +-- NoAnswer             69: a store, a registry or a source is away, or has no keys: waited for wherever it is met
 |   +-- Interrupted          69: a stage that ran ended so, or was stopped or killed; its tries are counted
 +-- JobGone                  69: the container or the process of a stage no longer exists
 +-- CorruptArtifact          70: bytes do not match their digest
@@ -77,10 +78,17 @@ class OtherCode(Unavailable):
     """The code that a stage met is not that of its run's plan. The next try plans the rest of the run again."""
 
 
-class Interrupted(Unavailable):
-    """A stage that ran ended with 69, was stopped at its time limit, or was killed. So its tries are counted.
+class NoAnswer(Unavailable):
+    """A store, a registry or a source did not answer, or the keys for it are absent or have expired.
 
-    It cost work, and own code may end so for ever. Where an outage goes on, the next try meets it before it begins.
+    It passes without a change of the run. So it is waited for by time, also where a stage met it in its middle.
+    """
+
+
+class Interrupted(Unavailable):
+    """A stage that ran ended with 69 for another reason than NoAnswer, was stopped at its time limit, or was killed.
+
+    So its tries are counted: it cost work, and own code may end so for ever.
     """
 
 

@@ -7,6 +7,7 @@ from ratchet.contracts.errors import (
     CorruptArtifact,
     DataRejected,
     Interrupted,
+    NoAnswer,
     OtherCode,
     OutOfMemory,
     Preempted,
@@ -24,6 +25,8 @@ _TERMINATED = 128 + signal.SIGTERM
 _ERRORS: dict[ExitCode, type[RatchetError]] = {
     error.code: error for error in (ConfigurationError, DataRejected, Interrupted, Preempted, OutOfMemory)
 }
+_MARKS: dict[str, type[RatchetError]] = {"damaged": CorruptArtifact, "other_code": OtherCode, "no_answer": NoAnswer}
+"""What the failure that a stage logs says beside its code."""
 
 
 def failure_of(request: StageRequest, ended: JobEnd) -> RatchetError | None:
@@ -54,7 +57,7 @@ def _failure(request: StageRequest, ended: JobEnd) -> RatchetError:
     messages = (parse(line).message for line in reversed(ended.tail))
     last = next((message for message in messages if message.strip()), "")
     cause = said.get("cause") or f"{stage}: {known.cause}" + (f" ({last[:200]})" if last else "")
-    marked = CorruptArtifact if said.get("damaged") else OtherCode if said.get("other_code") else None
+    marked = next((kind for mark, kind in _MARKS.items() if said.get(mark)), None)
     kind = marked or _ERRORS.get(code, RatchetError)
     return kind(str(cause), remedy=str(said.get("remedy") or known.remedy))
 

@@ -5,10 +5,11 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.request import SourceDay, SourceFile
 from ratchet.contracts.source_uri import join, parse
+from ratchet.runtime.delta_errors import one_line
 from ratchet.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def delta_options(root: str) -> dict[str, str]:
 def open_table(root: str, version: int | None = None) -> "DeltaTable":
     """Open a source's Delta table. version: the newest if None.
 
-    Raises ConfigurationError if the table does not exist or has features that ingest cannot read, and Unavailable.
+    Raises ConfigurationError if the table does not exist or has features that ingest cannot read, and NoAnswer.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
@@ -61,7 +62,7 @@ def open_table(root: str, version: int | None = None) -> "DeltaTable":
                 f"source.uri: the Delta table {root} has no version {version}",
                 remedy="set source.version to a version that the table still has, or leave it out",
             ) from error
-        raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
+        raise NoAnswer(f"source.uri: the Delta table {root} cannot be read: {one_line(error)}") from error
     return table
 
 
@@ -100,7 +101,7 @@ def delta_days(root: str, date_column: str, days: Sequence[date], version: int |
         partitioned = date_column in table.metadata().partition_columns and not merged
         actions = table.get_add_actions(flatten=True) if partitioned else None
     except (DeltaError, OSError) as error:
-        raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
+        raise NoAnswer(f"source.uri: the Delta table {root} cannot be read: {one_line(error)}") from error
     if date_column not in columns:
         raise ConfigurationError(
             f"source.date_column: {date_column} is not a column of the table", remedy=f"use one of {', '.join(columns)}"

@@ -11,7 +11,7 @@ import traceback
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-from ratchet.contracts.errors import CorruptArtifact, OtherCode, RatchetError
+from ratchet.contracts.errors import CorruptArtifact, NoAnswer, OtherCode, RatchetError
 from ratchet.contracts.exits import MEANINGS, ExitCode
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -62,6 +62,8 @@ class StageLog:
             fields["damaged"] = True
         if isinstance(error, OtherCode):
             fields["other_code"] = True
+        if isinstance(error, NoAnswer):
+            fields["no_answer"] = True
         if code is ExitCode.BUG:
             fields["traceback"] = "".join(traceback.format_exception(error))
         self.event("failure", f"{cause}; to do: {remedy}" if remedy else cause, level="error", **fields)

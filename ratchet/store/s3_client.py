@@ -28,7 +28,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError
 from ratchet.store.bucket_service import service_of
 from ratchet.store.renewed_keys import RenewedKeys, follow_keys
 
@@ -167,15 +167,15 @@ class Connection:
                 or status in _LATER
                 or code in _TRANSIENT | _RENEWABLE.keys() | _MENDED
             ):
-                return Unavailable(f"{where}: answered {code}: {message}", remedy=_RENEWABLE.get(code))
+                return NoAnswer(f"{where}: answered {code}: {message}", remedy=_RENEWABLE.get(code))
             if code in _UNKNOWN_KEYS and self._keys_are_fresh():
-                return Unavailable(f"{where}: answered {code}: {message}", remedy=_RENEW)
+                return NoAnswer(f"{where}: answered {code}: {message}", remedy=_RENEW)
             return ConfigurationError(
                 f"{where}: refused with {code}: {message}",
                 remedy="check the AWS credentials, the region, and the rights to get, put, delete and list",
             )
         if isinstance(error, (*CUT, Boto3Error)):
-            return Unavailable(f"{where}: does not answer: {error}")
+            return NoAnswer(f"{where}: does not answer: {error}")
         return ConfigurationError(f"{where}: {error}", remedy="correct the AWS settings")
 
     def _keys_are_fresh(self) -> bool:
@@ -199,20 +199,20 @@ class Connection:
 
 @contextmanager
 def key_errors(where: str) -> Iterator[None]:
-    """Raise Unavailable where the source of the keys has none at the moment, or has only expired ones."""
+    """Raise NoAnswer where the source of the keys has none at the moment, or has only expired ones."""
     try:
         yield
     except _NO_KEYS as error:
-        raise Unavailable(f"{where}: there are no credentials: {error}", remedy=GIVE_KEYS) from error
+        raise NoAnswer(f"{where}: there are no credentials: {error}", remedy=GIVE_KEYS) from error
     except RuntimeError as error:
         if "refreshed credentials" not in str(error):  # botocore's, for a source that still has the old ones
             raise
-        raise Unavailable(f"{where}: {error}", remedy=_RENEW) from error
+        raise NoAnswer(f"{where}: {error}", remedy=_RENEW) from error
 
 
 @contextmanager
 def loading_errors(where: str) -> Iterator[None]:
-    """Raise Unavailable where keys are loaded and their source fails: a service, or a process of the AWS settings.
+    """Raise NoAnswer where keys are loaded and their source fails: a service, or a process of the AWS settings.
 
     A process may be absent, or print half a document. Errors of the settings themselves stay botocore's.
     """
@@ -220,11 +220,11 @@ def loading_errors(where: str) -> Iterator[None]:
         with key_errors(where):
             yield
     except (ClientError, *CUT) as error:  # of the service that gives the keys
-        raise Unavailable(f"{where}: {error}", remedy="check the role that gives this machine its keys") from error
+        raise NoAnswer(f"{where}: {error}", remedy="check the role that gives this machine its keys") from error
     except BotoCoreError:
         raise
     except (OSError, ValueError) as error:
-        raise Unavailable(f"{where}: the credentials cannot be loaded: {error}", remedy=GIVE_KEYS) from error
+        raise NoAnswer(f"{where}: the credentials cannot be loaded: {error}", remedy=GIVE_KEYS) from error
 
 
 def error_code(error: ClientError) -> str:

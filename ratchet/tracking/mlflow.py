@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from ratchet.contracts import paths
 from ratchet.contracts.environment import environment
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.disk import FULL, lock_folder, make_folders
 from ratchet.store.file import FileStore
@@ -186,12 +186,12 @@ def _tracking_errors(address: str) -> Iterator[None]:
         with _full_disk(address):
             yield
     except RequestException as error:
-        raise Unavailable(f"MLflow at {address} does not answer: {type(error).__name__}", remedy=remedy) from error
+        raise NoAnswer(f"MLflow at {address} does not answer: {type(error).__name__}", remedy=remedy) from error
     except MlflowException as error:
         unanswered = not isinstance(error, RestException) and "API request to" in str(error)
         if unanswered or (error.error_code in _NO_ANSWER and address.startswith("http")):
             cause = _PASSWORD.sub("//***@", str(error).splitlines()[0]).rpartition("Caused by ")[2][:200]
-            raise Unavailable(f"MLflow at {address} does not answer: {cause}", remedy=remedy) from error
+            raise NoAnswer(f"MLflow at {address} does not answer: {cause}", remedy=remedy) from error
         raise
 
 

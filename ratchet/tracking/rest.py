@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import requests
 
 from ratchet.contracts.environment import environment, variable
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer
 
 _API = "api/2.0/mlflow"
 _TIMEOUT_S = (5, 15)
@@ -51,7 +51,7 @@ class RestClient:
             answer = self._session.request(method, url, timeout=_TIMEOUT_S, **how)
         except requests.RequestException as error:
             cause = type(error).__name__
-            raise Unavailable(f"MLflow at {self.address} does not answer: {cause}", remedy=remedy) from None
+            raise NoAnswer(f"MLflow at {self.address} does not answer: {cause}", remedy=remedy) from None
         if answer.ok:
             return _document(answer, self.address, remedy)
         if answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
@@ -61,14 +61,14 @@ class RestClient:
             )
         if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR and _code(answer) in _NOT_THERE:
             return None
-        raise Unavailable(f"MLflow at {self.address} answers {answer.status_code} to {path}", remedy=remedy)
+        raise NoAnswer(f"MLflow at {self.address} answers {answer.status_code} to {path}", remedy=remedy)
 
 
 def _document(answer: requests.Response, address: str, remedy: str) -> dict[str, Any]:
     try:
         return dict(answer.json())
     except ValueError:
-        raise Unavailable(f"MLflow at {address} answers with something that is no JSON", remedy=remedy) from None
+        raise NoAnswer(f"MLflow at {address} answers with something that is no JSON", remedy=remedy) from None
 
 
 def _code(answer: requests.Response) -> str:

@@ -12,9 +12,10 @@ from deltalake.exceptions import DeltaError
 
 from ratchet.contracts import paths
 from ratchet.contracts.columns import ColumnType
-from ratchet.contracts.errors import ConfigurationError, SourceChanged, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, SourceChanged
 from ratchet.contracts.request import SourceDay
 from ratchet.contracts.source import DeltaSource
+from ratchet.runtime.delta_errors import one_line
 from ratchet.runtime.delta_listing import SORTED, delta_days, open_table
 from tasks.ingest.declared import rejection, require, to_snapshot
 from tasks.ingest.traits import SourceTraits
@@ -49,7 +50,7 @@ def read_delta(
             return
         data = table.to_pyarrow_dataset()
     except (DeltaError, OSError) as error:
-        raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {error}") from error
+        raise NoAnswer(f"source.uri: the Delta table {root} cannot be read: {one_line(error)}") from error
     with _whole(root, day):
         yield from _plain(data, root, date_column, day, columns, traits)
 
@@ -64,8 +65,7 @@ def _whole(root: str, day: date) -> Iterator[None]:
         remedy = "restore the table, or write the day again"
         raise rejection(day, root, f"a file of the table cannot be read: {message}", remedy=remedy) from error
     except OSError as error:
-        message = str(error).partition("\n")[0][:_SHOWN]
-        raise Unavailable(f"source.uri: the Delta table {root} cannot be read: {message}") from error
+        raise NoAnswer(f"source.uri: the Delta table {root} cannot be read: {one_line(error)}") from error
 
 
 def _plain(

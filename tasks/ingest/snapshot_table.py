@@ -3,7 +3,8 @@
 import json
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
@@ -12,9 +13,10 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import CorruptArtifact, Unavailable
+from ratchet.contracts.errors import CorruptArtifact, NoAnswer, Unavailable
 from ratchet.contracts.pipeline import PARTITION
 from ratchet.contracts.result import Artifact
+from ratchet.runtime.delta_errors import is_of_the_way, one_line
 from ratchet.store.base import Store
 from tasks.ingest.stored_days import TableFile, file_digest, restorable, table_file
 
@@ -43,7 +45,7 @@ def commit(
     Does not change days that have their file already, nor other days, unless the log names a file for them that does
     not exist: then the day gets the file that is stored for it, and on_repair a line. Without a change there is no
     commit. Each of several concurrent writers sees the commit before its own. Raises Unavailable after many conflicts,
-    CorruptArtifact if the table's log cannot be read.
+    NoAnswer if the store is away, CorruptArtifact if the table's log cannot be read.
     """
     return _commit(store, table, schema, {day: table_file(day, file) for day, file in files.items()}, on_repair)
 
@@ -63,13 +65,15 @@ def commit_past(
     """
     uri, options = store.table(table)
     opened = _read(store, table, schema)
-    present = _current_files(opened)
+    with _answered(store, table):
+        present = _current_files(opened)
     wanted = {day: table_file(day, file) for day, file in files.items()}
     replaced = {day: held for day, held in present.items() if day in wanted and wanted[day].path not in held}
     if not replaced:
         return commit(store, table, schema, files, on_repair=on_repair)
     for version in range(opened.version() - 1, -1, -1):
-        held = _current_files(DeltaTable(uri, version=version, storage_options=options))
+        with _answered(store, table):
+            held = _current_files(DeltaTable(uri, version=version, storage_options=options))
         if all(added.path in held.get(day, {}) for day, added in wanted.items()):
             return version
     past = _commit(store, table, schema, wanted, on_repair)
@@ -86,10 +90,11 @@ def replace_files(store: Store, table: str, after: Mapping[str, TableFile | None
     uri, options = store.table(table)
     for attempt in range(_ATTEMPTS):
         try:
-            opened = DeltaTable(uri, storage_options=options)
+            with _answered(store, table):
+                opened = DeltaTable(uri, storage_options=options)
+                current = _current_files(opened)
         except TableNotFoundError:  # a first run was killed before its commit
             return
-        current = _current_files(opened)
         named = {
             day: {path: after.get(file_digest(path), file) for path, file in held.items()}
             for day, held in current.items()
@@ -97,7 +102,8 @@ def replace_files(store: Store, table: str, after: Mapping[str, TableFile | None
         wanted = {day: [file for file in files.values() if file is not None] for day, files in named.items()}
         changed = {day: files for day, files in wanted.items() if {one.path for one in files} != {*current[day]}}
         try:
-            _replace(opened, current, {day: files[0] if files else None for day, files in changed.items()})
+            with _answered(store, table):
+                _replace(opened, current, {day: files[0] if files else None for day, files in changed.items()})
         except DeltaError:
             _wait(attempt)
         else:
@@ -109,13 +115,15 @@ def replace_files(store: Store, table: str, after: Mapping[str, TableFile | None
 def _commit(
     store: Store, table: str, schema: Any, files: Mapping[date, TableFile], on_repair: Callable[[str], None]
 ) -> int:
-    lost: Exception | None = None
+    lost = Exception()
     for attempt in range(_ATTEMPTS):
         opened = _read(store, table, schema)
         try:
-            current = _current_files(opened)
+            with _answered(store, table):
+                current = _current_files(opened)
             stored = restorable(store, table, current, set(files))
-            version = _replace(opened, current, {**stored, **files})
+            with _answered(store, table):
+                version = _replace(opened, current, {**stored, **files})
         except DeltaError as error:
             lost = error
             _wait(attempt)
@@ -125,7 +133,7 @@ def _commit(
                 on_repair(f"{table}: the log named a file of {day} that does not exist; it names the stored one now")
             return version
     raise Unavailable(
-        f"the snapshot table {table} refused {_ATTEMPTS} commits: {lost}", remedy="run fewer runs at once"
+        f"the snapshot table {table} refused {_ATTEMPTS} commits: {one_line(lost)}", remedy="run fewer runs at once"
     )
 
 
@@ -135,22 +143,36 @@ def _wait(attempt: int) -> None:
 
 
 def _read(store: Store, table: str, schema: Any) -> DeltaTable:
-    """The table, created if there is none. Raises CorruptArtifact if its log cannot be read."""
+    """The table, created if there is none. Raises CorruptArtifact if its log cannot be read, NoAnswer without one."""
     uri, options = store.table(table)
     for _ in range(_UNREADABLE):
         try:
-            return _open(uri, options, schema)
+            with _answered(store, table):
+                return _open(uri, options, schema)
         except DeltaError:
             time.sleep(_LONGEST_WAIT_S)
     try:
-        return _open(uri, options, schema)
+        with _answered(store, table):
+            return _open(uri, options, schema)
     except DeltaError as error:
         log = f"{table}/_delta_log"
         raise CorruptArtifact(
-            f"{store.uri}/{log} cannot be read: {str(error).partition(chr(10))[0]:.200}",
+            f"{store.uri}/{log} cannot be read: {one_line(error)}",
             remedy=f"restore {log} from a backup, or move it away: the next run writes a new one, with its window's "
             "days and version numbers from 0",
         ) from error
+
+
+@contextmanager
+def _answered(store: Store, table: str) -> Iterator[None]:
+    """Raise NoAnswer where the library had no answer of the store; what the store itself says of it comes first."""
+    try:
+        yield
+    except (DeltaError, OSError) as error:
+        if not is_of_the_way(error):
+            raise
+        store.head(f"{table}/_delta_log/_last_checkpoint")
+        raise NoAnswer(f"{store.uri}/{table} does not answer: {one_line(error)}") from error
 
 
 def _open(uri: str, options: dict[str, str], schema: Any) -> DeltaTable:

@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.environment import variable
-from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.source import SqlSource
 from ratchet.contracts.source_uri import database_place
@@ -48,7 +48,7 @@ def read_query(
 
     bounds: the first moment of the day and that of the next one, in UTC. also: further columns of the batches,
     `NAME.COLUMN`, each of the type that it has there.
-    Raises DataRejected, ConfigurationError (an invalid URL, driver or query) and Unavailable.
+    Raises DataRejected, ConfigurationError (an invalid URL, driver or query) and NoAnswer.
     """
     others = {name.partition(".")[2]: kind for name, kind in also.items()}
     wanted = {**others, **columns}
@@ -139,7 +139,7 @@ def _explain(error: Exception, source: SqlSource, key: str) -> RatchetError:
     cause = getattr(error, "orig", None) or error
     message = hide(_SERVERS_OWN.sub("", str(cause)).partition("\n")[0], source.uri)
     if _is_of_the_server(cause, message):
-        return Unavailable(f"source.uri: the database {source.uri!r} does not answer: {message}")
+        return NoAnswer(f"source.uri: the database {source.uri!r} does not answer: {message}")
     return ConfigurationError(f"{key}: {message}", remedy="correct the query, or the rights of its user")
 
 

@@ -8,6 +8,7 @@ from ratchet.contracts.errors import (
     CorruptArtifact,
     Interrupted,
     JobGone,
+    NoAnswer,
     OtherCode,
     OtherRelease,
     SourceChanged,
@@ -39,7 +40,7 @@ def test_the_limit_is_the_time_limit_of_an_attempt_or_four_hours_and_none_withou
 @pytest.mark.parametrize(
     ("error", "outage"),
     [
-        (Unavailable("x"), True), (OtherRelease("x"), True), (ConnectionResetError(), True), (TimeoutError(), True),
+        (Unavailable("x"), True), (NoAnswer("x"), True), (OtherRelease("x"), True), (ConnectionResetError(), True), (TimeoutError(), True),
         (SourceChanged("x"), False), (Interrupted("x"), False), (OtherCode("x"), False), (JobGone("x"), False), (CorruptArtifact("x"), False),
         (FileNotFoundError("x"), False),
     ],

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.errors import CorruptArtifact, NoAnswer
 from ratchet.contracts.result import Artifact
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
@@ -15,6 +15,9 @@ from tasks.ingest.schema import arrow_schema
 from tasks.ingest.snapshot_table import commit, commit_past
 from tasks.ingest.stored_days import file_key
 from tasks.ingest.writing import write
+from tests.s3 import S3Server
+from tests.s3_proxy import Refusal, s3_proxy
+from tests.s3_tokens import EXPIRED
 
 KEY = "tables/clicks/abc"
 D1, D2 = date(2026, 11, 19), date(2026, 11, 20)
@@ -104,6 +107,32 @@ def test_a_log_that_cannot_be_read_stops_the_run_and_its_remedy_works(tmp_path: 
     log.parent.rename(tmp_path / "moved")
     commit(store, KEY, TABLE, files)
     assert held(store) == [(D1, 1)]
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_a_log_that_the_store_does_not_give_or_take_is_no_damage(
+    tmp_path: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    refused = list[str]()
+
+    def refuse(asked: str, path: str, _headers: object) -> Refusal | None:
+        if asked != method or not path.endswith(".json") or "_delta_log" not in path or away != "away":
+            return None
+        refused.append(path)
+        return EXPIRED
+
+    away = "back"
+    with s3_proxy(s3.endpoint, refuse=refuse) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        store = open_store(f"s3://{s3.bucket}/{tmp_path.name}")
+        commit(store, KEY, TABLE, {D1: put(store, tmp_path, D1, 1)})
+        away = "away"
+        with pytest.raises(NoAnswer, match=r"tables/clicks/abc does not answer: .*ExpiredToken") as seen:
+            commit(store, KEY, TABLE, {D2: put(store, tmp_path, D2, 2)})
+        away = "back"
+        assert "\n" not in str(seen.value)
+        assert len(refused) == 1  # it is the stage that is tried again
+        assert commit(store, KEY, TABLE, {D2: put(store, tmp_path, D2, 2)}) == 2
 
 
 def test_files_of_the_past_are_named_by_their_version_and_the_newest_rows_stay(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from io import StringIO
 
 import pytest
 
-from ratchet.contracts.errors import CorruptArtifact, RatchetError
+from ratchet.contracts.errors import CorruptArtifact, Interrupted, NoAnswer, RatchetError, Unavailable
 from ratchet.contracts.exits import decide
 from ratchet.runners.following import JobEnd
 from ratchet.runners.log.lines import Line
@@ -67,12 +67,20 @@ def test_an_end_is_named_and_followed_up(end: JobEnd, said: str, followed_up: st
     assert len(error.last_lines) == len(end.tail)
 
 
-@pytest.mark.parametrize("error", [CorruptArtifact("the file is cut"), RatchetError("the file is odd")])
-def test_a_stage_that_read_damaged_bytes_says_so(error: RatchetError) -> None:
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (CorruptArtifact("the file is cut"), CorruptArtifact),
+        (RatchetError("the file is odd"), RatchetError),
+        (NoAnswer("the store is away"), NoAnswer),
+        (Unavailable("a rank is lost"), Interrupted),  # it cost work, so its tries are counted
+    ],
+)
+def test_what_a_stage_logs_of_its_failure_says_what_kind_it_is(error: RatchetError, kind: type[RatchetError]) -> None:
     written = StringIO()
     code = StageLog("train", written).failure(error)
     found = failure_of(REQUEST, ended(int(code), *written.getvalue().splitlines()))
-    assert (type(found), str(found)) == (type(error), str(error))
+    assert (type(found), str(found)) == (kind, str(error))
 
 
 def test_all_well_is_no_error() -> None:

@@ -1,0 +1,179 @@
+"""The store, or the keys for it, go away at each stage's start, in its middle and at its end: the night ends well.
+
+Real tasks of Airflow's operator, without an Airflow; their stages are processes, and the store is an S3 server behind a
+proxy. An outage begins with a request, and ends when the stage has failed of it or when the task waits for it.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from email.message import Message
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from airflow.sdk.exceptions import AirflowRescheduleException
+
+from ratchet.contracts.environment import variable
+from ratchet.contracts.loading import load
+from ratchet.contracts.stages import REGULAR, Stage
+from ratchet.runners import choice
+from ratchet.runs.events import Event
+from ratchet.runs.outcomes import outcomes
+from ratchet.runs.planning import make_plan
+from ratchet.store.base import Store
+from ratchet.store.ledger import records
+from ratchet.store.opening import open_store
+from ratchet_airflow.operators import StageOperator
+from tests.faults.warm_stages import WarmRunner, warm_stages
+from tests.plugins.test_operators import States, context
+from tests.s3 import S3Server
+from tests.s3_proxy import Refusal, s3_proxy
+from tests.s3_tokens import Tokens
+
+DAY = date(2026, 3, 20)
+DAYS = 3
+PIPELINE = """\
+name: tiny
+source: {{kind: files, uri: "{folder}/{{date}}.parquet", window_days: 3}}
+columns:
+  group: {{role: group, type: int64}}
+  x: {{role: numeric, type: float64}}
+  label: {{role: label, type: int64, in: [0, 1]}}
+train: {{objective: binary, epochs: 2, batch_size: 64, learning_rate: 5.0e-2, model: {{kind: mlp, hidden: [4]}}}}
+"""
+KINDS = {"store": "does not answer", "keys": "answered ExpiredToken"}
+"""What goes away, and what is said of it: the store, which breaks each connection; or its keys, which expire."""
+Moment = Callable[[str, str], bool]
+"""Whether a request is of this moment, by its method and path."""
+
+
+class Outage:
+    """What goes away at a request."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.kind, self.lasts = "", False
+        self._tokens, self._changing = tokens, threading.Lock()
+        self._begins: Moment | None = None
+
+    def begin_at(self, kind: str, moment: Moment) -> None:
+        """Begin with the first request of a moment."""
+        self.kind, self._begins = kind, moment
+
+    def end(self) -> None:
+        """The store answers again; there are new keys."""
+        with self._changing:
+            if self.lasts:
+                self._tokens.renew()
+            self.lasts = False
+
+    def refuse(self, method: str, path: str, headers: "Message[str, str]") -> Refusal | None:
+        """The answer to a request that is not passed on."""
+        with self._changing:
+            if self._begins is not None and self._begins(method, path):
+                self._begins, self.lasts = None, True
+                self._tokens.expire()
+            if self.lasts and self.kind == "store":
+                return 0, b""
+        return self._tokens.refuse(method, path, headers)
+
+
+class Task(StageOperator):
+    """A task that says when its stage has failed."""
+
+    on_failure: Callable[[], None] = staticmethod(lambda: None)
+
+    def _log_event(self, event: Event) -> None:
+        super()._log_event(event)
+        if event.name == "failure":
+            self.on_failure()
+
+
+@pytest.fixture
+def outage(tmp_path: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Outage:
+    """Of a store with session tokens in a shared file. Requests are not repeated, since each repetition waits."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "keys"))
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    return Outage(Tokens(tmp_path / "keys"))
+
+
+@pytest.fixture
+def store(
+    tmp_path: Path, s3: S3Server, outage: Outage, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Store]:
+    """With a plan of a night. Its stages are forks of one process, which saves a minute of imports."""
+    uri = f"s3://{s3.bucket}/{tmp_path.name}"
+    monkeypatch.setenv(variable("store"), uri)
+    monkeypatch.setenv(variable("runner"), "process")
+    with s3_proxy(s3.endpoint, refuse=outage.refuse) as proxy, warm_stages(tmp_path / "stages") as place:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        monkeypatch.setattr(choice, "planned_runner", lambda _: (WarmRunner(place), "forked processes"))
+        opened = open_store(uri)
+        opened.upload(mlflow_database, "mlflow/mlflow.db")
+        plan_in(tmp_path, uri)
+        yield opened
+
+
+def plan_in(folder: Path, store: str) -> None:
+    random = np.random.default_rng(0)
+    for back in range(DAYS):
+        x = random.normal(size=300)
+        rows = {"group": np.arange(300), "x": x, "label": (x + random.normal(size=300) / 4 > 0).astype("int64")}
+        pq.write_table(pa.table(rows), folder / f"{DAY - timedelta(days=back)}.parquet")
+    pipeline = folder / "tiny"
+    pipeline.mkdir()
+    (pipeline / "pipeline.yaml").write_text(PIPELINE.format(folder=folder), encoding="utf-8")
+    spec = load(pipeline, {})
+    make_plan(folder=pipeline, spec=spec, data_date=DAY, run_id="r", kind="manual", store_uri=store, promote="auto")
+
+
+def moments(stage: Stage) -> dict[str, Moment]:
+    """The first request of the task; where the stage reads a model, or has its first output; the task's record of it."""
+    reads = stage in {"evaluate", "register"}  # before they start the process that scores, which takes seconds
+    middle = ("GET", "/published/tiny/train/", "weights") if reads else ("PUT", f"/published/tiny/{stage}", "")
+
+    def request(method: str, begin: str, end: str) -> Moment:
+        return lambda asked, path: asked == method and begin in path and path.endswith(end)
+
+    return {
+        "start": lambda *_: True,
+        "middle": request(*middle),
+        "end": request("PUT", "/runs/tiny/r/", f"/{stage}.json"),
+    }
+
+
+def test_each_stage_waits_for_what_goes_away_at_each_of_its_moments(store: Store, outage: Outage) -> None:
+    for stage in REGULAR:
+        states, said = States(), list[str]()
+        for (name, moment), kind in product(moments(stage).items(), KINDS):
+            outage.begin_at(kind, moment)
+            task = task_of(stage, said)
+            if name == "middle":  # the store is back before the task asks it again
+                task.on_failure = outage.end
+            with pytest.raises(AirflowRescheduleException) as waits:
+                task.execute(context(states))
+            assert KINDS[kind] in str(waits.value.__context__), (stage, name, kind)
+            assert outage.lasts == (name != "middle"), (stage, name, kind)
+            outage.end()
+        task_of(stage, said).execute(context(states))
+        (line,) = said  # one alert, of the first, and in one line
+        assert KINDS["store"] in line
+        assert "\n" not in line
+        published = [entry.key for entry in store.list(f"published/tiny/{stage}/")]
+        assert sum(key.endswith("/manifest.json") for key in published) == 1
+    assert {ended.state for ended in outcomes(store, "tiny", "r").values()} == {"done"}
+    assert len(records(store, "tiny")) == 1
+
+
+def task_of(stage: Stage, said: list[str]) -> Task:
+    """A task's next call. said: gets what people are told when it begins to wait."""
+
+    def hear(_context: object, error: BaseException, step: str) -> None:
+        said.append(f"{error}; {step}")
+
+    return Task(pipeline="tiny", stage=stage, retries=2, on_outage=hear)
